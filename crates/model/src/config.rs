@@ -1,0 +1,4 @@
+//! Being written.
+/// Being written.
+#[derive(Debug)]
+pub struct Config;

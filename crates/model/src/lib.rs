@@ -1,0 +1,18 @@
+//! What a zone is, as data.
+//!
+//! Everything here is pure: no file, no clock, no kernel. Names and states are
+//! those of the Solaris manuals; the other crates turn this data into effects.
+
+pub mod config;
+pub mod name;
+pub mod state;
+pub mod table;
+pub mod uuid;
+pub mod verb;
+pub mod verify;
+
+pub use config::Config;
+pub use name::ZoneName;
+pub use state::State;
+pub use uuid::Uuid;
+pub use verb::Verb;

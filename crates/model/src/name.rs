@@ -1,0 +1,117 @@
+//! Zone names and the rules they follow (zonecfg(8)).
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest legal zone name in bytes.
+pub const MAX_LEN: usize = 63;
+
+/// The name of the host's own zone.
+pub const GLOBAL: &str = "global";
+
+/// A legal name of a non-global zone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ZoneName(String);
+
+/// The text is not a legal zone name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0}: Bogus zone name: use up to {MAX_LEN} letters, digits, '_', '-' and '.', a letter or digit first, not '{GLOBAL}' and not SUNW... or SYS..."
+)]
+pub struct BadName(pub String);
+
+impl ZoneName {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Tells whether `text` has the characters and length of a zone or template name.
+#[must_use]
+pub fn is_well_formed(text: &str) -> bool {
+    let mut bytes = text.bytes();
+    bytes.next().is_some_and(|b| b.is_ascii_alphanumeric())
+        && bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+        && text.len() <= MAX_LEN
+}
+
+/// Tells whether `text` is kept for templates (`SUNW...`, `SYS...`).
+#[must_use]
+pub fn is_reserved(text: &str) -> bool {
+    text.starts_with("SUNW") || text.starts_with("SYS")
+}
+
+impl FromStr for ZoneName {
+    type Err = BadName;
+
+    fn from_str(text: &str) -> Result<Self, BadName> {
+        if is_well_formed(text) && !is_reserved(text) && text != GLOBAL {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadName(text.to_owned()))
+        }
+    }
+}
+
+impl TryFrom<String> for ZoneName {
+    type Error = BadName;
+
+    fn try_from(text: String) -> Result<Self, BadName> {
+        text.parse()
+    }
+}
+
+impl From<ZoneName> for String {
+    fn from(name: ZoneName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for ZoneName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl AsRef<str> for ZoneName {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accepts_what_zonecfg_accepts() {
+        for good in ["a", "web1", "9lives", "db-1.prod_x", &"x".repeat(63)] {
+            assert!(good.parse::<ZoneName>().is_ok(), "{good}");
+        }
+    }
+
+    #[test]
+    fn refuses_the_rest() {
+        for bad in [
+            "",
+            "-a",
+            ".a",
+            "_a",
+            "a b",
+            "a/b",
+            "..",
+            "é",
+            "global",
+            "SUNWx",
+            "SYSdefault",
+            &"x".repeat(64),
+        ] {
+            assert!(bad.parse::<ZoneName>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! The subcommands of zoneadm that act on one zone, and which state admits which.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::State;
+
+/// A zoneadm subcommand that acts on one zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// Populates the root of a configured zone.
+    Install,
+    /// Installs a configured zone as a copy of an installed one.
+    Clone,
+    /// Removes what install or clone made.
+    Uninstall,
+    /// Checks whether the zone could run here.
+    Verify,
+    /// Makes the virtual platform, starts nothing in it.
+    Ready,
+    /// Makes the virtual platform and starts init.
+    Boot,
+    /// Ends every process and takes the platform down.
+    Halt,
+    /// Halts and boots.
+    Reboot,
+    /// Asks init to end the zone in order, and waits.
+    Shutdown,
+    /// Shows the root of a halted zone on the host.
+    Mount,
+    /// Takes back what mount did.
+    Unmount,
+    /// Sets the zone incomplete by hand.
+    Mark,
+}
+
+/// What to do with a verb in a given state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Do it.
+    Go,
+    /// It is already so: print this notice and exit 0.
+    Already(&'static str),
+    /// Refuse with this text and exit 1.
+    Refuse(String),
+}
+
+impl Verb {
+    /// The word on the command line.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Install => "install",
+            Self::Clone => "clone",
+            Self::Uninstall => "uninstall",
+            Self::Verify => "verify",
+            Self::Ready => "ready",
+            Self::Boot => "boot",
+            Self::Halt => "halt",
+            Self::Reboot => "reboot",
+            Self::Shutdown => "shutdown",
+            Self::Mount => "mount",
+            Self::Unmount => "unmount",
+            Self::Mark => "mark",
+        }
+    }
+
+    /// Decides by the transition table of zones(7).
+    #[must_use]
+    pub fn admission(self, state: State) -> Admission {
+        use Admission::{Already, Go, Refuse};
+        let invalid = || Refuse(format!("{self} operation is invalid for {state} zones."));
+        let incomplete = || Refuse("zone is incomplete; uninstall required.".to_owned());
+        let before_installed = || Refuse(format!("must be installed before {self}."));
+        let active_or_mounted = state.is_active() || state == State::Mounted;
+        match self {
+            Self::Install | Self::Clone => match state {
+                State::Configured => Go,
+                State::Installed => Refuse("is already installed.".to_owned()),
+                State::Incomplete => incomplete(),
+                _ => invalid(),
+            },
+            Self::Uninstall => match state {
+                State::Configured => Refuse("is already in state 'configured'.".to_owned()),
+                _ if active_or_mounted => invalid(),
+                _ => Go,
+            },
+            Self::Verify => match state {
+                State::Incomplete => incomplete(),
+                _ => Go,
+            },
+            Self::Mark => match state {
+                _ if active_or_mounted => invalid(),
+                _ => Go,
+            },
+            Self::Ready | Self::Boot => match (self, state) {
+                (_, State::Configured) => before_installed(),
+                (_, State::Incomplete) => incomplete(),
+                (_, State::Installed) | (Self::Boot, State::Ready) => Go,
+                (Self::Ready, State::Ready) => Already("zone is already ready"),
+                (_, State::Running) => Already("zone is already booted"),
+                _ => invalid(),
+            },
+            Self::Halt => match state {
+                State::Ready | State::Running | State::ShuttingDown | State::Down => Go,
+                State::Installed => Already("zone is already halted"),
+                State::Mounted => invalid(),
+                State::Configured => before_installed(),
+                State::Incomplete => incomplete(),
+            },
+            Self::Reboot | Self::Shutdown => match state {
+                State::Running => Go,
+                State::Ready if self == Self::Reboot => Go,
+                State::Configured | State::Incomplete | State::Installed => {
+                    Refuse("not running".to_owned())
+                }
+                _ => invalid(),
+            },
+            Self::Mount => match state {
+                State::Installed => Go,
+                State::Mounted => Already("zone is already mounted"),
+                State::Configured => before_installed(),
+                State::Incomplete => incomplete(),
+                _ => invalid(),
+            },
+            Self::Unmount => match state {
+                State::Mounted => Go,
+                State::Installed => Already("zone is already unmounted"),
+                _ => Refuse("must be mounted before unmount.".to_owned()),
+            },
+        }
+    }
+}
+
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idempotent_verbs_only_give_notice() {
+        assert_eq!(
+            Verb::Boot.admission(State::Running),
+            Admission::Already("zone is already booted")
+        );
+        assert_eq!(
+            Verb::Halt.admission(State::Installed),
+            Admission::Already("zone is already halted")
+        );
+        assert_eq!(
+            Verb::Ready.admission(State::Ready),
+            Admission::Already("zone is already ready")
+        );
+        assert_eq!(
+            Verb::Unmount.admission(State::Installed),
+            Admission::Already("zone is already unmounted")
+        );
+    }
+
+    #[test]
+    fn refusals_name_state_or_remedy() {
+        let text = |verb: Verb, state| match verb.admission(state) {
+            Admission::Refuse(text) => text,
+            other => panic!("{verb} in {state}: {other:?}"),
+        };
+        assert_eq!(
+            text(Verb::Boot, State::Configured),
+            "must be installed before boot."
+        );
+        assert_eq!(
+            text(Verb::Install, State::Installed),
+            "is already installed."
+        );
+        assert_eq!(
+            text(Verb::Clone, State::Incomplete),
+            "zone is incomplete; uninstall required."
+        );
+        assert_eq!(
+            text(Verb::Uninstall, State::Running),
+            "uninstall operation is invalid for running zones."
+        );
+        assert_eq!(text(Verb::Reboot, State::Installed), "not running");
+        assert_eq!(
+            text(Verb::Mount, State::Running),
+            "mount operation is invalid for running zones."
+        );
+    }
+}
