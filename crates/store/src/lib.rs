@@ -1,1 +1,67 @@
-//! Being written.
+//! Where zones are kept: plain files below an alternate root.
+//!
+//! `/etc/zones` holds the index and one XML file per zone, `/run/zones` what is
+//! true until the next host boot (locks, the state of running zones, sockets).
+//! Every write is atomic ([`atomic`]); one lock per zone serialises changes
+//! ([`lock`]), a further one guards the index ([`index`]).
+
+pub mod atomic;
+pub mod index;
+pub mod lock;
+pub mod root;
+pub mod runtime;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use model::ZoneName;
+
+pub use root::Root;
+
+/// What can go wrong with stored state.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file could not be read or written.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file holds something that is not ours or is damaged.
+    #[error("{}:{line}: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// The zone is in no index.
+    #[error("{0}: No such zone configured")]
+    NoSuchZone(ZoneName),
+    /// Somebody else works on the zone.
+    #[error("zone '{0}': another zoneadm may have an operation in progress.")]
+    Locked(ZoneName),
+    /// No id range is left for one more zone.
+    #[error(
+        "no range of {} user ids is left for one more zone: delete zones that are not needed",
+        index::IDS_PER_ZONE
+    )]
+    NoIdsLeft,
+}
+
+impl Error {
+    pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File {
+            action,
+            path,
+            source,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Files that are whole at any moment: written aside, fsynced, renamed, and the
+//! folder fsynced. After a crash a reader sees the old content or the new.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// Whether a write must be on stable storage when the call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Survives a power cut.
+    Stable,
+    /// Whole at any moment, but may be lost with the host (everything in /run).
+    Volatile,
+}
+
+/// Replaces `path` with `bytes`, durably; makes the folder when it is missing.
+///
+/// # Errors
+/// [`Error::File`] names the step that failed; the old content is then in place.
+pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
+    replace(path, bytes, mode, Durability::Stable)
+}
+
+/// Replaces `path` with `bytes`, as durably as asked.
+///
+/// # Errors
+/// See [`write`].
+pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Result<(), Error> {
+    let aside = aside(path);
+    let written = write_aside(&aside, bytes, mode, durability)
+        .and_then(|()| fs::rename(&aside, path).map_err(Error::file("rename to", path)));
+    if written.is_err() {
+        // The write's own error tells more than that of cleaning up after it.
+        let _ = fs::remove_file(&aside);
+        return written;
+    }
+    if durability == Durability::Stable {
+        sync_folder_of(path)?;
+    }
+    Ok(())
+}
+
+/// Removes `path` durably; a file that is not there is fine.
+///
+/// # Errors
+/// [`Error::File`] when the file could not be removed.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Ok(()) => sync_folder_of(path),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::file("remove", path)(error)),
+    }
+}
+
+/// A name in the same folder that no two processes or threads share.
+fn aside(path: &Path) -> PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(
+        ".{}.{}",
+        std::process::id(),
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    ));
+    path.with_file_name(name)
+}
+
+fn write_aside(aside: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Result<(), Error> {
+    let open = || {
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(mode)
+            .open(aside)
+    };
+    let mut file = match open() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let folder = aside.parent().unwrap_or(Path::new("/"));
+            fs::create_dir_all(folder).map_err(Error::file("make folder", folder))?;
+            open()
+        }
+        other => other,
+    }
+    .map_err(Error::file("write", aside))?;
+    file.write_all(bytes).map_err(Error::file("write", aside))?;
+    if durability == Durability::Stable {
+        file.sync_all().map_err(Error::file("sync", aside))?;
+    }
+    Ok(())
+}
+
+fn sync_folder_of(path: &Path) -> Result<(), Error> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    File::open(folder)
+        .and_then(|dir| dir.sync_all())
+        .map_err(Error::file("sync", folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn replaces_whole_files_and_leaves_nothing_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("new/folder/file");
+        write(&path, b"one", 0o600).unwrap();
+        write(&path, b"two", 0o600).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        remove(&path).unwrap();
+        remove(&path).unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_failed_write_keeps_the_old_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("occupied");
+        fs::create_dir_all(path.join("child")).unwrap();
+        assert!(write(&path, b"x", 0o600).is_err());
+        assert!(path.join("child").is_dir());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,386 @@
+//! `/etc/zones/index`: a line per zone, `name:state:zonepath:uuid:slot`.
+//!
+//! The first four fields are those of Solaris. `slot` is ours: it numbers the
+//! zone's range of [`IDS_PER_ZONE`] user and group ids. Lines that begin with
+//! `#` are kept. A zonepath that has a colon stands in double quotes, as there.
+//!
+//! Only the states `configured`, `incomplete` and `installed` are stored; what
+//! is beyond them the kernel knows, see [`crate::runtime`].
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use model::{State, Uuid, ZoneName};
+
+use crate::lock::{self, Wait};
+use crate::{Error, Root, atomic};
+
+/// User and group ids that each zone has.
+pub const IDS_PER_ZONE: u32 = 65_536;
+
+/// First id of slot 0. The range 0x20000000-0x6fffffff lies in what systemd
+/// leaves to container managers (524288-1879048191) and clear of the ranges
+/// that useradd gives out in /etc/subuid (from 100000 up).
+pub const FIRST_ID: u32 = 0x2000_0000;
+
+/// How many slots there are.
+pub const SLOTS: u32 = (0x7000_0000 - FIRST_ID) / IDS_PER_ZONE;
+
+/// Largest index that is read, in bytes: 100,000 zones with long paths.
+const MAX_SIZE: u64 = 64 << 20;
+
+const HEADER: &str = "# Zones of this host: name:state:zonepath:uuid:slot\n# Written by zonecfg and zoneadm; change it with them.\n";
+
+/// One zone of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The zone.
+    pub name: ZoneName,
+    /// `configured`, `incomplete` or `installed`.
+    pub state: State,
+    /// As configured, tokens expanded, without the alternate root.
+    pub zonepath: PathBuf,
+    /// Given at install.
+    pub uuid: Option<Uuid>,
+    /// Number of the id range, given at install.
+    pub slot: Option<u32>,
+}
+
+impl Entry {
+    /// A zone that was only configured.
+    #[must_use]
+    pub fn configured(name: ZoneName, zonepath: PathBuf) -> Self {
+        Self {
+            name,
+            state: State::Configured,
+            zonepath,
+            uuid: None,
+            slot: None,
+        }
+    }
+
+    /// The host id that is the zone's id 0.
+    #[must_use]
+    pub fn first_id(&self) -> Option<u32> {
+        self.slot.map(|slot| FIRST_ID + slot * IDS_PER_ZONE)
+    }
+}
+
+/// The whole index, in file order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Index {
+    comments: String,
+    entries: Vec<Entry>,
+}
+
+impl Index {
+    /// Reads the index; a missing one is empty.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] names the first line that is not understood.
+    pub fn load(root: &Root) -> Result<Self, Error> {
+        let path = root.index();
+        match fs::metadata(&path) {
+            Ok(meta) if meta.len() > MAX_SIZE => {
+                return Err(Error::Damaged {
+                    path,
+                    line: 1,
+                    reason: format!("larger than {MAX_SIZE} bytes"),
+                });
+            }
+            _ => {}
+        }
+        match fs::read_to_string(&path) {
+            Ok(text) => parse(&text, &path),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(Error::file("read", &path)(error)),
+        }
+    }
+
+    /// Every zone, in file order; the global zone is not among them.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// The zone of that name.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchZone`].
+    pub fn get(&self, name: &ZoneName) -> Result<&Entry, Error> {
+        self.find(name)
+            .ok_or_else(|| Error::NoSuchZone(name.clone()))
+    }
+
+    /// The zone of that name, if there is one.
+    #[must_use]
+    pub fn find(&self, name: &ZoneName) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.name == *name)
+    }
+
+    /// The zone that has this uuid.
+    #[must_use]
+    pub fn by_uuid(&self, uuid: Uuid) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.uuid == Some(uuid))
+    }
+
+    /// Adds a zone or replaces the entry of the same name.
+    pub fn put(&mut self, entry: Entry) {
+        match self
+            .entries
+            .iter_mut()
+            .find(|there| there.name == entry.name)
+        {
+            Some(there) => *there = entry,
+            None => self.entries.push(entry),
+        }
+    }
+
+    /// Takes a zone out.
+    pub fn remove(&mut self, name: &ZoneName) -> Option<Entry> {
+        let at = self.entries.iter().position(|entry| entry.name == *name)?;
+        Some(self.entries.remove(at))
+    }
+
+    /// Gives a zone a new name in its old place.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchZone`].
+    pub fn rename(&mut self, from: &ZoneName, to: ZoneName) -> Result<(), Error> {
+        let entry = self.entries.iter_mut().find(|entry| entry.name == *from);
+        entry.ok_or_else(|| Error::NoSuchZone(from.clone()))?.name = to;
+        Ok(())
+    }
+
+    /// The lowest `count` slots that no zone has.
+    ///
+    /// # Errors
+    /// [`Error::NoIdsLeft`].
+    pub fn free_slots(&self, count: usize) -> Result<Vec<u32>, Error> {
+        let mut used = vec![false; SLOTS as usize];
+        for slot in self.entries.iter().filter_map(|entry| entry.slot) {
+            used[slot as usize] = true;
+        }
+        let free: Vec<u32> = (0..SLOTS)
+            .filter(|slot| !used[*slot as usize])
+            .take(count)
+            .collect();
+        if free.len() == count {
+            Ok(free)
+        } else {
+            Err(Error::NoIdsLeft)
+        }
+    }
+
+    fn render(&self) -> String {
+        let mut text = if self.comments.is_empty() {
+            HEADER.to_owned()
+        } else {
+            self.comments.clone()
+        };
+        text.push_str("global:installed:/\n");
+        for entry in &self.entries {
+            let path = entry.zonepath.display();
+            let quote = if entry
+                .zonepath
+                .as_os_str()
+                .as_encoded_bytes()
+                .contains(&b':')
+            {
+                "\""
+            } else {
+                ""
+            };
+            let uuid = entry.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
+            // Writing to a string cannot fail.
+            let _ = write!(
+                text,
+                "{}:{}:{quote}{path}{quote}:{uuid}",
+                entry.name, entry.state
+            );
+            if let Some(slot) = entry.slot {
+                let _ = write!(text, ":{slot}");
+            }
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// Changes the index under its lock: loads, lets `change` work, writes if anything differs.
+///
+/// # Errors
+/// What `change` returns, or [`Error`]; the index is then as it was.
+pub fn update<T, E: From<Error>>(
+    root: &Root,
+    change: impl FnOnce(&mut Index) -> Result<T, E>,
+) -> Result<T, E> {
+    let lock_path = root.run().join("index.lock");
+    let _held = lock::take(&lock_path, Wait::Yes).map_err(Error::file("lock", &lock_path))?;
+    let before = Index::load(root)?;
+    let mut index = before.clone();
+    let result = change(&mut index)?;
+    if index != before {
+        atomic::write(&root.index(), index.render().as_bytes(), 0o644)?;
+    }
+    Ok(result)
+}
+
+fn parse(text: &str, path: &Path) -> Result<Index, Error> {
+    let mut index = Index::default();
+    for (number, line) in text.lines().enumerate() {
+        if line.starts_with('#') || line.trim().is_empty() {
+            index.comments.push_str(line);
+            index.comments.push('\n');
+            continue;
+        }
+        let entry = parse_line(line).map_err(|reason| Error::Damaged {
+            path: path.to_owned(),
+            line: number + 1,
+            reason,
+        })?;
+        index.entries.extend(entry);
+    }
+    Ok(index)
+}
+
+/// `None` for the line of the global zone.
+fn parse_line(line: &str) -> Result<Option<Entry>, String> {
+    let (name, rest) = line.split_once(':').ok_or("no state")?;
+    let (state, rest) = rest.split_once(':').ok_or("no zonepath")?;
+    let state: State = state.parse().map_err(|error| format!("{error}"))?;
+    if name == model::name::GLOBAL {
+        return Ok(None);
+    }
+    let (zonepath, rest) = match rest.strip_prefix('"') {
+        Some(quoted) => quoted
+            .split_once('"')
+            .ok_or("a quoted zonepath without an end")?,
+        None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
+    };
+    if state > State::Installed {
+        return Err(format!("{state} is not a state that is stored"));
+    }
+    let mut fields = rest
+        .split(':')
+        .skip(1)
+        .map(|field| Some(field).filter(|text| !text.is_empty()));
+    let uuid = fields.next().flatten().map(str::parse).transpose();
+    let slot = fields.next().flatten().map(str::parse).transpose();
+    let slot: Option<u32> = slot.map_err(|_| "the slot is not a number")?;
+    if slot.is_some_and(|slot| slot >= SLOTS) {
+        return Err(format!("the slot is not below {SLOTS}"));
+    }
+    Ok(Some(Entry {
+        name: name.parse().map_err(|error| format!("{error}"))?,
+        state,
+        zonepath: PathBuf::from(zonepath),
+        uuid: uuid.map_err(|error| format!("{error}"))?,
+        slot,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, path: &str) -> Entry {
+        Entry::configured(name.parse().unwrap(), PathBuf::from(path))
+    }
+
+    #[test]
+    fn keeps_order_comments_and_fields() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let mut web = entry("web", "/zones/web");
+        web.uuid = Some(Uuid::from_random([7; 16]));
+        web.slot = Some(3);
+        web.state = State::Installed;
+        update::<_, Error>(&root, |index| {
+            index.put(web.clone());
+            index.put(entry("odd", "/zones/a:b"));
+            Ok(())
+        })
+        .unwrap();
+        let text = fs::read_to_string(root.index()).unwrap();
+        fs::write(root.index(), format!("# mine\n{text}")).unwrap();
+        update::<_, Error>(&root, |index| {
+            index.rename(&"odd".parse().unwrap(), "even".parse().unwrap())
+        })
+        .unwrap();
+        let index = Index::load(&root).unwrap();
+        assert_eq!(index.entries(), [web, entry("even", "/zones/a:b")]);
+        assert!(
+            fs::read_to_string(root.index())
+                .unwrap()
+                .starts_with("# mine\n")
+        );
+    }
+
+    #[test]
+    fn reads_what_solaris_writes() {
+        let text = "global:installed:/\n#c\nweb:installed:/zones/web:0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff\nnew:configured:/zones/new:\nold:configured:/zones/old\n";
+        let index = parse(text, Path::new("index")).unwrap();
+        let states: Vec<_> = index
+            .entries()
+            .iter()
+            .map(|e| (e.name.as_str(), e.state, e.uuid.is_some()))
+            .collect();
+        assert_eq!(
+            states,
+            [
+                ("web", State::Installed, true),
+                ("new", State::Configured, false),
+                ("old", State::Configured, false)
+            ]
+        );
+    }
+
+    #[test]
+    fn damage_is_named_with_its_line() {
+        for bad in [
+            "web",
+            "web:installed",
+            "web:nowhere:/z",
+            "a b:installed:/z",
+            "w:installed:/z:u",
+            "w:installed:\"/z:",
+            "w:running:/z",
+            "w:installed:/z::x",
+            "w:installed:/z::999999",
+        ] {
+            let error = parse(&format!("# c\n{bad}\n"), Path::new("index")).unwrap_err();
+            assert!(error.to_string().starts_with("index:2: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_refused_change_writes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let refused = update::<(), Error>(&root, |index| {
+            index.put(entry("web", "/zones/web"));
+            Err(Error::NoIdsLeft)
+        });
+        assert!(refused.is_err());
+        assert!(!root.index().exists());
+    }
+
+    #[test]
+    fn slots_fill_gaps_and_run_out() {
+        let mut index = Index::default();
+        for (name, slot) in [("a", 0), ("b", 2)] {
+            index.put(Entry {
+                slot: Some(slot),
+                ..entry(name, "/z")
+            });
+        }
+        assert_eq!(index.free_slots(3).unwrap(), [1, 3, 4]);
+        assert!(matches!(
+            index.free_slots(SLOTS as usize),
+            Err(Error::NoIdsLeft)
+        ));
+    }
+}

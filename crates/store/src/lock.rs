@@ -1,0 +1,123 @@
+//! One lock per zone: whoever changes a zone or its configuration holds it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use model::ZoneName;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+use crate::{Error, Root};
+
+/// What to do when somebody else holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Give up with [`Error::Locked`].
+    No,
+    /// Wait for it.
+    Yes,
+}
+
+/// A held lock; dropping it releases it, and so does the death of the process.
+#[derive(Debug)]
+pub struct ZoneLock {
+    _file: File,
+}
+
+/// Takes the lock of a zone.
+///
+/// # Errors
+/// [`Error::Locked`] when it is held and `wait` is [`Wait::No`].
+pub fn zone(root: &Root, zone: &ZoneName, wait: Wait) -> Result<ZoneLock, Error> {
+    let path = root.lock(zone);
+    match take(&path, wait).map_err(Error::file("lock", &path))? {
+        Some(file) => Ok(ZoneLock { _file: file }),
+        None => Err(Error::Locked(zone.clone())),
+    }
+}
+
+/// Takes the lock of a zone that is being deleted, so that its file goes too.
+///
+/// # Errors
+/// When the file cannot be removed.
+pub fn forget(root: &Root, zone: &ZoneName, held: &ZoneLock) -> Result<(), Error> {
+    let _ = held;
+    let path = root.lock(zone);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::file("remove", &path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Locks the file at `path`; `None` when it is held and we do not wait.
+pub(crate) fn take(path: &Path, wait: Wait) -> io::Result<Option<File>> {
+    let operation = match wait {
+        Wait::No => FlockOperation::NonBlockingLockExclusive,
+        Wait::Yes => FlockOperation::LockExclusive,
+    };
+    loop {
+        let file = open(path)?;
+        match rustix::io::retry_on_intr(|| flock(&file, operation)) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        // The holder before us may have deleted the zone and with it this file:
+        // then somebody else may hold a lock on a new file of the same name.
+        let ours = file.metadata()?;
+        match fs::metadata(path) {
+            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {
+                return Ok(Some(file));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let open = || {
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(path)
+    };
+    match open() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            fs::create_dir_all(path.parent().unwrap_or(Path::new("/")))?;
+            open()
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_lock_is_told_and_a_forgotten_one_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let name: ZoneName = "web".parse().unwrap();
+        let held = zone(&root, &name, Wait::No).unwrap();
+        assert!(matches!(
+            zone(&root, &name, Wait::No),
+            Err(Error::Locked(_))
+        ));
+        forget(&root, &name, &held).unwrap();
+        let again = zone(&root, &name, Wait::No).unwrap();
+        drop(held);
+        assert!(matches!(
+            zone(&root, &name, Wait::No),
+            Err(Error::Locked(_))
+        ));
+        drop(again);
+        zone(&root, &name, Wait::Yes).unwrap();
+    }
+}

@@ -1,0 +1,129 @@
+//! The alternate root (`-R`, `ZONES_ROOT`) and the names of everything below it.
+
+use std::path::{Component, Path, PathBuf};
+
+use model::ZoneName;
+
+/// The folder that everything of ours lives below; `/` on a normal host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Root(PathBuf);
+
+impl Root {
+    /// Takes the folder as it is; a relative one stays relative to the caller's.
+    #[must_use]
+    pub fn new(dir: &Path) -> Self {
+        Self(dir.to_owned())
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where an absolute path of ours (a zonepath, say) really lies. `..` is
+    /// dropped: a configuration must not lead out of the root.
+    #[must_use]
+    pub fn path(&self, absolute: &Path) -> PathBuf {
+        let inside = absolute
+            .components()
+            .filter(|part| matches!(part, Component::Normal(_)));
+        self.0.join(inside.collect::<PathBuf>())
+    }
+
+    /// The inverse of [`Root::path`]: the name under which users know a path of ours.
+    #[must_use]
+    pub fn shown(&self, real: &Path) -> PathBuf {
+        real.strip_prefix(&self.0)
+            .map_or_else(|_| real.to_owned(), |inside| Path::new("/").join(inside))
+    }
+
+    /// `/etc/zones`: the index, configurations, templates.
+    #[must_use]
+    pub fn etc(&self) -> PathBuf {
+        self.0.join("etc/zones")
+    }
+
+    /// `/run/zones`: gone after a host boot.
+    #[must_use]
+    pub fn run(&self) -> PathBuf {
+        self.0.join("run/zones")
+    }
+
+    /// `/var/log/zones`.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.0.join("var/log/zones")
+    }
+
+    /// `/var/lib/zones`: images and other shared data.
+    #[must_use]
+    pub fn lib(&self) -> PathBuf {
+        self.0.join("var/lib/zones")
+    }
+
+    /// The index of all zones.
+    #[must_use]
+    pub fn index(&self) -> PathBuf {
+        self.etc().join("index")
+    }
+
+    /// The configuration of a zone.
+    #[must_use]
+    pub fn xml(&self, zone: &ZoneName) -> PathBuf {
+        self.etc().join(format!("{zone}.xml"))
+    }
+
+    /// The lock that mutating commands hold.
+    #[must_use]
+    pub fn lock(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.zoneadm.lock"))
+    }
+
+    /// What the kernel holds of an active zone, see [`crate::runtime`].
+    #[must_use]
+    pub fn runtime(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.state"))
+    }
+
+    /// The socket of the zone's zoneadmd.
+    #[must_use]
+    pub fn socket(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.zoneadmd_sock"))
+    }
+
+    /// Messages of the zone's zoneadmd.
+    #[must_use]
+    pub fn messages(&self, zone: &ZoneName) -> PathBuf {
+        self.log().join(format!("{zone}.messages"))
+    }
+
+    /// History of the zone's console.
+    #[must_use]
+    pub fn console(&self, zone: &ZoneName) -> PathBuf {
+        self.log().join(format!("{zone}.console"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_below_the_root() {
+        let root = Root::new(Path::new("/alt"));
+        assert_eq!(
+            root.path(Path::new("/zones/web")),
+            Path::new("/alt/zones/web")
+        );
+        assert_eq!(root.path(Path::new("/../../etc")), Path::new("/alt/etc"));
+        assert_eq!(
+            root.shown(Path::new("/alt/zones/web")),
+            Path::new("/zones/web")
+        );
+        assert_eq!(
+            Root::new(Path::new("/")).path(Path::new("/zones/web")),
+            Path::new("/zones/web")
+        );
+    }
+}

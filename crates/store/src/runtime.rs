@@ -1,0 +1,225 @@
+//! What the kernel holds of active zones: `/run/zones/<zone>.state`.
+//!
+//! zoneadmd writes the file when the virtual platform stands and removes it
+//! when the platform is gone. The file only says where to look: a zone is
+//! active when its first process is alive, whatever the file says.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use model::{State, ZoneName};
+use serde::{Deserialize, Serialize};
+
+use crate::atomic::{self, Durability};
+use crate::lock::{self, Wait};
+use crate::{Error, Root};
+
+/// An active zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Runtime {
+    /// The numeric id.
+    pub id: u32,
+    /// `ready`, `running`, `shutting_down` or `down`.
+    pub state: State,
+    /// The zone's first process, as the host numbers it.
+    pub init: Process,
+    /// The zone's cgroups: the v2 one first, then one per v1 hierarchy in use.
+    pub cgroups: Vec<PathBuf>,
+    /// First host id of the zone's range.
+    pub first_id: u32,
+    /// Signal that asks init to end the zone in order.
+    pub shutdown_signal: i32,
+    /// Capabilities (bits) that processes of the zone may have.
+    pub capabilities: u64,
+    /// The seccomp program every process of the zone runs under.
+    pub seccomp: Vec<u64>,
+    /// Environment of processes that enter the zone.
+    pub environment: Vec<String>,
+}
+
+/// A process that cannot be mistaken for a later one of the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Process id in the host's pid namespace.
+    pub pid: i32,
+    /// Start time in clock ticks since host boot (field 22 of /proc/PID/stat).
+    pub started: u64,
+}
+
+impl Process {
+    /// Looks a process up; `None` when there is none or it is a zombie.
+    #[must_use]
+    pub fn find(pid: i32) -> Option<Self> {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The command name may hold anything, also ')': fields start after the last one.
+        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+        if matches!(fields.next()?, "Z" | "X") {
+            return None;
+        }
+        Some(Self {
+            pid,
+            started: fields.nth(18)?.parse().ok()?,
+        })
+    }
+
+    /// Tells whether this very process still runs.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        Self::find(self.pid) == Some(self)
+    }
+}
+
+/// Largest state file that is read: a seccomp program is a few KiB.
+const MAX_SIZE: u64 = 1 << 20;
+
+/// Reads what is known of a zone; `None` when the file is absent or its zone is dead.
+///
+/// # Errors
+/// [`Error::Damaged`] when the file is not ours.
+pub fn load(root: &Root, zone: &ZoneName) -> Result<Option<Runtime>, Error> {
+    Ok(load_any(root, zone)?.filter(|runtime| runtime.init.is_alive()))
+}
+
+/// Like [`load`], also for a zone whose first process is gone: what is left to clean up.
+///
+/// # Errors
+/// See [`load`].
+pub fn load_any(root: &Root, zone: &ZoneName) -> Result<Option<Runtime>, Error> {
+    let path = root.runtime(zone);
+    let text = match fs::metadata(&path).and_then(|meta| {
+        if meta.len() > MAX_SIZE {
+            return Err(std::io::Error::other("too large for a zone's state"));
+        }
+        fs::read(&path)
+    }) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::file("read", &path)(error)),
+    };
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|error| Error::Damaged {
+            path,
+            line: error.line(),
+            reason: error.to_string(),
+        })
+}
+
+/// Stores what is known of an active zone.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn save(root: &Root, zone: &ZoneName, runtime: &Runtime) -> Result<(), Error> {
+    let path = root.runtime(zone);
+    let text = serde_json::to_vec(runtime)
+        .map_err(|error| Error::file("write", &path)(std::io::Error::other(error)))?;
+    atomic::replace(&path, &text, 0o644, Durability::Volatile)
+}
+
+/// Forgets an active zone: state and socket.
+///
+/// # Errors
+/// [`Error::File`]; what can be removed is removed all the same.
+pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
+    let mut result = Ok(());
+    for path in [root.socket(zone), root.runtime(zone)] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                result = Err(Error::file("remove", &path)(error));
+            }
+            _ => {}
+        }
+    }
+    result
+}
+
+/// The next numeric zone id: it rises with every ready or boot until the host boots.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn next_id(root: &Root) -> Result<u32, Error> {
+    let path = root.run().join("last_id");
+    let lock_path = root.run().join("last_id.lock");
+    let _held = lock::take(&lock_path, Wait::Yes).map_err(Error::file("lock", &lock_path))?;
+    let last = fs::read_to_string(&path)
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0u32);
+    // 0 is the global zone's.
+    let id = last
+        .checked_add(1)
+        .filter(|id| *id <= i32::MAX as u32)
+        .unwrap_or(1);
+    atomic::replace(
+        &path,
+        format!("{id}\n").as_bytes(),
+        0o644,
+        Durability::Volatile,
+    )?;
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn sample(init: Process) -> Runtime {
+        Runtime {
+            id: 1000,
+            state: State::Running,
+            init,
+            cgroups: vec![PathBuf::from("/sys/fs/cgroup/zones/web")],
+            first_id: 0x2000_0000,
+            shutdown_signal: 30,
+            capabilities: 1,
+            seccomp: vec![6],
+            environment: vec!["container=zone".into()],
+        }
+    }
+
+    #[test]
+    fn only_a_live_first_process_makes_a_zone_active() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let zone: ZoneName = "web".parse().unwrap();
+        assert_eq!(load(&root, &zone).unwrap(), None);
+        fs::create_dir_all(root.run()).unwrap();
+        let me = Process::find(i32::try_from(std::process::id()).unwrap()).unwrap();
+        save(&root, &zone, &sample(me)).unwrap();
+        assert_eq!(load(&root, &zone).unwrap(), Some(sample(me)));
+        let earlier = Process {
+            started: me.started.wrapping_sub(1),
+            ..me
+        };
+        save(&root, &zone, &sample(earlier)).unwrap();
+        assert_eq!(load(&root, &zone).unwrap(), None);
+        assert!(load_any(&root, &zone).unwrap().is_some());
+        forget(&root, &zone).unwrap();
+        forget(&root, &zone).unwrap();
+        assert_eq!(load_any(&root, &zone).unwrap(), None);
+    }
+
+    #[test]
+    fn ids_rise_past_999() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        assert_eq!(next_id(&root).unwrap(), 1);
+        fs::write(root.run().join("last_id"), "999\n").unwrap();
+        assert_eq!(next_id(&root).unwrap(), 1000);
+        fs::write(root.run().join("last_id"), format!("{}\n", i32::MAX)).unwrap();
+        assert_eq!(next_id(&root).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_not_a_dead_zone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let zone: ZoneName = "web".parse().unwrap();
+        fs::create_dir_all(root.run()).unwrap();
+        fs::write(root.runtime(&zone), "{}").unwrap();
+        assert!(load(&root, &zone).is_err());
+        assert!(Path::new(&root.runtime(&zone)).exists());
+    }
+}
