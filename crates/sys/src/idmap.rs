@@ -1,0 +1,292 @@
+//! User namespaces as id maps, and acting as a zone's first user.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::thread::CapabilitiesSecureBits;
+
+use crate::mount::Error;
+
+/// Layout of `struct clone_args`, version 0.
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+}
+
+/// A child that does nothing but hold namespaces; ends with this value.
+struct Holder {
+    pid: i32,
+    pidfd: OwnedFd,
+}
+
+impl Holder {
+    fn new() -> Result<Self, Error> {
+        let mut pidfd: RawFd = -1;
+        let args = CloneArgs {
+            // An unsigned constant in the kernel, a signed one in the binding.
+            flags: u64::from((libc::CLONE_NEWUSER | libc::CLONE_PIDFD).unsigned_abs()),
+            pidfd: (&raw mut pidfd) as u64,
+            // No signal: the caller's SIGCHLD handling never sees this child.
+            exit_signal: 0,
+            ..CloneArgs::default()
+        };
+        let parent = rustix::process::getpid().as_raw_nonzero().get();
+        // SAFETY: `args` is a live `struct clone_args` of the size passed and
+        // `pidfd` outlives the call. Without CLONE_VM and with no stack this
+        // is a fork: the child has its own copy of memory and returns here.
+        let pid =
+            unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+        if pid < 0 {
+            return Err(Error::new(
+                "clone3",
+                "user namespace",
+                io::Error::last_os_error(),
+            ));
+        }
+        if pid == 0 {
+            // SAFETY: the process may have had other threads, so only plain
+            // system calls follow: no allocation, no lock, no return.
+            unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                // The parent may have gone before the line above.
+                while libc::getppid() == parent {
+                    libc::pause();
+                }
+                libc::_exit(0)
+            }
+        }
+        // SAFETY: clone3 succeeded with CLONE_PIDFD, so it stored a new
+        // descriptor here that nothing else owns.
+        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+        // A process id fits: the kernel's limit is 2^22.
+        let pid = i32::try_from(pid).unwrap_or(-1);
+        Ok(Self { pid, pidfd })
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
+        loop {
+            // SAFETY: waits for a child that only this value waits for; a null
+            // siginfo is allowed. __WALL because it has no exit signal.
+            let result = unsafe {
+                libc::waitid(
+                    libc::P_PIDFD,
+                    self.pidfd.as_raw_fd().unsigned_abs(),
+                    std::ptr::null_mut(),
+                    libc::WEXITED | libc::__WALL,
+                )
+            };
+            if result == 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+                break;
+            }
+        }
+    }
+}
+
+/// Makes a user namespace in which ids 0 to `count` - 1 are the host's `base`
+/// and following, for users and groups, and returns a descriptor of it.
+///
+/// It has no process: it serves as the id map of mounts (`Attr::idmap`). Needs
+/// /proc. Takes about a fork and an exit.
+pub fn user_namespace(base: u32, count: u32) -> Result<OwnedFd, Error> {
+    let holder = Holder::new()?;
+    let map = format!("0 {base} {count}");
+    for file in ["uid_map", "gid_map"] {
+        let path = format!("/proc/{}/{file}", holder.pid);
+        std::fs::write(&path, &map)
+            .map_err(|e| Error::new("write", format!("{path} ({map})"), e))?;
+    }
+    let path = format!("/proc/{}/ns/user", holder.pid);
+    rustix::fs::openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|e| Error::new("open", path, e))
+}
+
+/// Runs `work` with file system user and group `id`, keeping all capabilities.
+///
+/// An overlay remembers the credentials it was mounted with and makes files in
+/// its work folder with them. Seen through id-mapped layers the host's own
+/// root has no id; mounted as plain root, the overlay silently becomes
+/// read-only. The first id of the zone does have one.
+///
+/// Only this thread changes. The former ids are back afterwards, also when
+/// `work` panics.
+pub fn with_fs_ids<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
+    let guard = FsIds::enter(id)?;
+    let value = work();
+    guard.leave()?;
+    Ok(value)
+}
+
+/// Puts the thread's credentials back when dropped.
+struct FsIds {
+    bits: CapabilitiesSecureBits,
+    uid: u32,
+    gid: u32,
+}
+
+impl FsIds {
+    fn enter(id: u32) -> Result<Self, Error> {
+        let bits = rustix::thread::capabilities_secure_bits()
+            .map_err(|e| Error::new("prctl", "PR_GET_SECUREBITS", e))?;
+        let guard = Self {
+            bits,
+            uid: fs_uid(),
+            gid: fs_gid(),
+        };
+        // Otherwise leaving user id 0 drops the file capabilities.
+        rustix::thread::set_capabilities_secure_bits(
+            bits | CapabilitiesSecureBits::NO_SETUID_FIXUP,
+        )
+        .map_err(|e| Error::new("prctl", "PR_SET_SECUREBITS", e))?;
+        set_fs_gid(id)?;
+        set_fs_uid(id)?;
+        Ok(guard)
+    }
+
+    fn restore(&self) -> Result<(), Error> {
+        set_fs_uid(self.uid)?;
+        set_fs_gid(self.gid)?;
+        rustix::thread::set_capabilities_secure_bits(self.bits)
+            .map_err(|e| Error::new("prctl", "PR_SET_SECUREBITS", e))
+    }
+
+    fn leave(self) -> Result<(), Error> {
+        let done = self.restore();
+        std::mem::forget(self);
+        done
+    }
+}
+
+impl Drop for FsIds {
+    fn drop(&mut self) {
+        // Here after a panic or a failed `enter`: an error is under way already.
+        let _ = self.restore();
+    }
+}
+
+/// No id; asking for it changes nothing and tells the current one.
+const NO_ID: u32 = u32::MAX;
+
+fn raw_set(call: libc::c_long, id: u32) -> u32 {
+    // SAFETY: setfsuid and setfsgid take one number and touch no memory. The
+    // raw call changes this thread only. They return the former id.
+    let former = unsafe { libc::syscall(call, id) };
+    // The kernel returns an unsigned id; the binding widens it as signed.
+    u32::try_from(former & i64::from(u32::MAX)).unwrap_or(NO_ID)
+}
+
+fn fs_uid() -> u32 {
+    raw_set(libc::SYS_setfsuid, NO_ID)
+}
+
+fn fs_gid() -> u32 {
+    raw_set(libc::SYS_setfsgid, NO_ID)
+}
+
+fn set_fs_uid(id: u32) -> Result<(), Error> {
+    raw_set(libc::SYS_setfsuid, id);
+    // The call has no error value: only asking again tells.
+    if fs_uid() == id {
+        return Ok(());
+    }
+    Err(refused("setfsuid", id))
+}
+
+fn set_fs_gid(id: u32) -> Result<(), Error> {
+    raw_set(libc::SYS_setfsgid, id);
+    if fs_gid() == id {
+        return Ok(());
+    }
+    Err(refused("setfsgid", id))
+}
+
+fn refused(call: &'static str, id: u32) -> Error {
+    Error::new(
+        call,
+        Path::new(&id.to_string()),
+        io::Error::from_raw_os_error(libc::EPERM),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root() -> bool {
+        let root = rustix::process::geteuid().is_root();
+        if !root {
+            eprintln!("skipped: needs root");
+        }
+        root
+    }
+
+    #[test]
+    fn fs_ids_return_after_success_and_panic() {
+        if !root() {
+            return;
+        }
+        let before = rustix::thread::capabilities_secure_bits().unwrap();
+        assert_eq!(
+            with_fs_ids(100_000, || (fs_uid(), fs_gid())).unwrap(),
+            (100_000, 100_000)
+        );
+        assert_eq!((fs_uid(), fs_gid()), (0, 0));
+        let panicked = std::panic::catch_unwind(|| with_fs_ids(100_000, || panic!("on purpose")));
+        assert!(panicked.is_err());
+        assert_eq!((fs_uid(), fs_gid()), (0, 0));
+        assert_eq!(rustix::thread::capabilities_secure_bits().unwrap(), before);
+    }
+
+    #[test]
+    fn keeps_capabilities_while_another_id() {
+        if !root() {
+            return;
+        }
+        // /proc/1/environ is readable by root or with CAP_SYS_PTRACE and
+        // CAP_DAC_OVERRIDE; the effective set tells it directly.
+        let effective = || {
+            std::fs::read_to_string("/proc/thread-self/status")
+                .unwrap()
+                .lines()
+                .find(|l| l.starts_with("CapEff"))
+                .map(str::to_owned)
+        };
+        let before = effective();
+        assert_eq!(with_fs_ids(100_000, effective).unwrap(), before);
+    }
+
+    #[test]
+    fn makes_a_namespace_of_its_own() {
+        use std::os::unix::fs::MetadataExt;
+        if !root() {
+            return;
+        }
+        let namespace = user_namespace(100_000, 65_536).unwrap();
+        let own = std::fs::metadata("/proc/self/ns/user").unwrap();
+        assert_ne!(rustix::fs::fstat(&namespace).unwrap().st_ino, own.ino());
+    }
+
+    #[test]
+    fn the_holder_is_gone_when_dropped() {
+        if !root() {
+            return;
+        }
+        let holder = Holder::new().unwrap();
+        let path = format!("/proc/{}/uid_map", holder.pid);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+        drop(holder);
+        assert!(!Path::new(&path).exists());
+    }
+}

@@ -1,0 +1,345 @@
+//! The mount calls of Linux 5.12 and newer: mounts as file descriptors.
+//!
+//! A mount that is only a descriptor is in nobody's tree, goes away with its
+//! last descriptor, and can be handed to another process. Nothing here follows
+//! a symbolic link in the last component of a path.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, StatVfsMountFlags};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    OpenTreeFlags, UnmountFlags,
+};
+
+/// A mount held by descriptor, attached somewhere or not.
+pub type MountFd = OwnedFd;
+
+/// A kernel call about mounts or id maps that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{call} {}{}", subject.display(), Log(log))]
+pub struct Error {
+    /// The name of the kernel call.
+    pub call: &'static str,
+    /// What it was called for: a path, a file system type and option, an id.
+    pub subject: PathBuf,
+    /// What the kernel wrote about it in the file system context, one line each.
+    pub log: Vec<String>,
+    /// The kernel's answer.
+    #[source]
+    pub source: io::Error,
+}
+
+struct Log<'a>(&'a [String]);
+
+impl std::fmt::Display for Log<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        write!(f, " ({})", self.0.join("; "))
+    }
+}
+
+impl Error {
+    /// The answer as an error number, 0 when it has none.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        self.source.raw_os_error().unwrap_or(0)
+    }
+
+    pub(crate) fn new(
+        call: &'static str,
+        subject: impl AsRef<Path>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        Self {
+            call,
+            subject: subject.as_ref().to_owned(),
+            log: Vec::new(),
+            source: source.into(),
+        }
+    }
+}
+
+/// Whether a call is for one mount or for all mounts below it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// This mount only.
+    One,
+    /// This mount and every mount below it.
+    Tree,
+}
+
+/// Changes to a mount for [`set_attr`].
+#[derive(Debug, Clone, Copy)]
+pub struct Attr<'a> {
+    /// Flags to set.
+    pub set: MountAttrFlags,
+    /// Flags to clear.
+    pub clear: MountAttrFlags,
+    /// Makes the mount private: nothing propagates to or from it.
+    pub private: bool,
+    /// Shows the owners of files as this user namespace maps them.
+    pub idmap: Option<BorrowedFd<'a>>,
+}
+
+impl Default for Attr<'_> {
+    fn default() -> Self {
+        Self {
+            set: MountAttrFlags::empty(),
+            clear: MountAttrFlags::empty(),
+            private: false,
+            idmap: None,
+        }
+    }
+}
+
+/// An option of a new file system.
+#[derive(Debug, Clone, Copy)]
+pub enum Param<'a> {
+    /// An option without a value.
+    Flag(&'a str),
+    /// An option with a value of at most 255 bytes.
+    Text(&'a str, &'a OsStr),
+}
+
+impl<'a> Param<'a> {
+    /// An option whose value is text.
+    #[must_use]
+    pub fn text(key: &'a str, value: &'a str) -> Self {
+        Self::Text(key, OsStr::new(value))
+    }
+}
+
+/// Copies the mount at `path` (or a folder as a mount of its own) into a
+/// detached mount. An empty `path` means `dir` itself.
+pub fn open_tree(dir: impl AsFd, path: &Path, extent: Extent) -> Result<MountFd, Error> {
+    let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    if path.as_os_str().is_empty() {
+        flags |= OpenTreeFlags::AT_EMPTY_PATH;
+    }
+    if extent == Extent::Tree {
+        flags |= OpenTreeFlags::AT_RECURSIVE;
+    }
+    rustix::mount::open_tree(dir, path, flags).map_err(|e| Error::new("open_tree", path, e))
+}
+
+/// Layout of `struct mount_attr`, version 0.
+#[repr(C)]
+struct RawAttr {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+/// Changes flags, propagation or id map of a mount. `subject` is for the error.
+pub fn set_attr(
+    mount: impl AsFd,
+    attr: &Attr<'_>,
+    extent: Extent,
+    subject: &Path,
+) -> Result<(), Error> {
+    let mut raw = RawAttr {
+        set: u64::from(attr.set.bits()),
+        clear: u64::from(attr.clear.bits()),
+        propagation: if attr.private {
+            u64::from(MountPropagationFlags::PRIVATE.bits())
+        } else {
+            0
+        },
+        userns_fd: 0,
+    };
+    if let Some(userns) = attr.idmap {
+        raw.set |= u64::from(MountAttrFlags::MOUNT_ATTR_IDMAP.bits());
+        raw.userns_fd = u64::from(userns.as_raw_fd().unsigned_abs());
+    }
+    let mut flags = libc::AT_EMPTY_PATH;
+    if extent == Extent::Tree {
+        flags |= libc::AT_RECURSIVE;
+    }
+    // SAFETY: both descriptors are borrowed for the call; the path is a
+    // NUL-terminated constant; `raw` is a live `struct mount_attr` of the size
+    // passed, which the kernel only reads.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_fd().as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const raw,
+            size_of::<RawAttr>(),
+        )
+    };
+    if result < 0 {
+        return Err(Error::new(
+            "mount_setattr",
+            subject,
+            io::Error::last_os_error(),
+        ));
+    }
+    Ok(())
+}
+
+/// Attaches a mount at `path` below `dir`; an empty `path` means at `dir` itself.
+pub fn attach(mount: impl AsFd, dir: impl AsFd, path: &Path) -> Result<(), Error> {
+    let mut flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    if path.as_os_str().is_empty() {
+        flags |= MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    }
+    rustix::mount::move_mount(mount, "", dir, path, flags)
+        .map_err(|e| Error::new("move_mount", path, e))
+}
+
+/// Makes a file system and a detached mount of it.
+///
+/// Old file system types (overlay before kernel 6.5) log to the kernel's log
+/// instead of the context: the error then has no text beyond the number.
+pub fn new_fs(fstype: &str, params: &[Param<'_>], attrs: MountAttrFlags) -> Result<MountFd, Error> {
+    let context = rustix::mount::fsopen(fstype, FsOpenFlags::FSOPEN_CLOEXEC)
+        .map_err(|e| Error::new("fsopen", fstype, e))?;
+    let fail = |call, option: &str, e: rustix::io::Errno| {
+        let mut error = Error::new(call, format!("{fstype}{option}"), e);
+        error.log = read_log(&context);
+        error
+    };
+    for param in params {
+        let (done, text) = match *param {
+            Param::Flag(key) => (
+                rustix::mount::fsconfig_set_flag(&context, key),
+                format!(" {key}"),
+            ),
+            Param::Text(key, value) => (
+                rustix::mount::fsconfig_set_string(&context, key, value),
+                format!(" {key}={}", Path::new(value).display()),
+            ),
+        };
+        done.map_err(|e| fail("fsconfig", &text, e))?;
+    }
+    rustix::mount::fsconfig_create(&context).map_err(|e| fail("fsconfig create", "", e))?;
+    rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attrs)
+        .map_err(|e| fail("fsmount", "", e))
+}
+
+/// Messages kept for one error: the kernel's ring holds eight.
+const LOG_LINES: usize = 8;
+
+/// Reads what the kernel wrote into a file system context.
+fn read_log(context: &OwnedFd) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut buffer = [0_u8; 512];
+    while lines.len() < LOG_LINES {
+        // One read gives one message, "e text" for an error; ENODATA ends it.
+        match rustix::io::read(context, &mut buffer) {
+            Ok(n) if n > 0 => {
+                let text = String::from_utf8_lossy(&buffer[..n]);
+                lines.push(text.trim_start_matches("e ").trim_end().to_owned());
+            }
+            _ => break,
+        }
+    }
+    lines
+}
+
+/// Cuts this mount namespace off from all propagation.
+pub fn make_private_recursive() -> Result<(), Error> {
+    rustix::mount::mount_change(
+        "/",
+        MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
+    )
+    .map_err(|e| Error::new("mount", "/ (private)", e))
+}
+
+/// Makes the working directory, which must be a mount, the root of this mount
+/// namespace and lets the old root go.
+pub fn pivot_into_cwd() -> Result<(), Error> {
+    // Both arguments "." stack the old root on the new one: no folder for it
+    // is needed inside the new root.
+    rustix::process::pivot_root(".", ".").map_err(|e| Error::new("pivot_root", ".", e))?;
+    rustix::mount::unmount(".", UnmountFlags::DETACH)
+        .map_err(|e| Error::new("umount2", ". (old root)", e))?;
+    rustix::process::chdir("/").map_err(|e| Error::new("chdir", "/", e))
+}
+
+/// Takes the mount at `path` out of the tree; it ends when nothing uses it.
+pub fn detach(path: &Path) -> Result<(), Error> {
+    rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+        .map_err(|e| Error::new("umount2", path, e))
+}
+
+/// Unmounts `path` at once, so that its file system is written and closed when
+/// this returns; EBUSY while something uses it.
+pub fn unmount(path: &Path) -> Result<(), Error> {
+    rustix::mount::unmount(path, UnmountFlags::NOFOLLOW).map_err(|e| Error::new("umount2", path, e))
+}
+
+/// Tells whether writing through this mount is refused, by the mount or by the
+/// file system under it.
+pub fn is_read_only(mount: impl AsFd) -> Result<bool, Error> {
+    let vfs = rustix::fs::fstatvfs(mount).map_err(|e| Error::new("fstatvfs", "mount", e))?;
+    Ok(vfs.f_flag.contains(StatVfsMountFlags::RDONLY))
+}
+
+/// Opens a path for use as a mount's source or target.
+pub fn open_path(path: &Path) -> Result<OwnedFd, Error> {
+    use rustix::fs::{Mode, OFlags};
+    rustix::fs::openat(
+        CWD,
+        path,
+        OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|e| Error::new("open", path, e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_call_and_path() {
+        let error = open_tree(CWD, Path::new("/no/such/folder"), Extent::One).unwrap_err();
+        assert_eq!(error.to_string(), "open_tree /no/such/folder");
+        assert!(error.errno() == libc::ENOENT || error.errno() == libc::EPERM);
+    }
+
+    #[test]
+    fn errors_carry_the_kernels_words() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let error = new_fs(
+            "tmpfs",
+            &[Param::text("mode", "xyz")],
+            MountAttrFlags::empty(),
+        )
+        .unwrap_err();
+        let text = error.to_string();
+        assert!(text.starts_with("fsconfig tmpfs mode=xyz ("), "{text}");
+        assert!(text.contains("Bad value"), "{text}");
+    }
+
+    #[test]
+    fn sets_flags_on_a_detached_mount() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let mount = new_fs("tmpfs", &[], MountAttrFlags::empty()).unwrap();
+        assert!(!is_read_only(&mount).unwrap());
+        let attr = Attr {
+            set: MountAttrFlags::MOUNT_ATTR_RDONLY,
+            private: true,
+            ..Attr::default()
+        };
+        set_attr(&mount, &attr, Extent::Tree, Path::new("tmpfs")).unwrap();
+        assert!(is_read_only(&mount).unwrap());
+    }
+}
