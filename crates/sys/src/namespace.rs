@@ -1,0 +1,35 @@
+//! Leaving and joining namespaces.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Moves the calling thread into new namespaces (`process::ns`).
+///
+/// # Errors
+/// What unshare(2) says.
+pub fn unshare(flags: u64) -> io::Result<()> {
+    let flags = libc::c_int::try_from(flags & crate::process::ns::ALL)
+        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: the mask admits namespaces only: memory and descriptors stay shared
+    // as the rest of the program expects.
+    check(unsafe { libc::unshare(flags) })
+}
+
+/// Moves the calling thread into those namespaces of the process behind `pidfd`.
+///
+/// # Errors
+/// What setns(2) says.
+pub fn join(pidfd: BorrowedFd<'_>, flags: u64) -> io::Result<()> {
+    let flags = libc::c_int::try_from(flags & crate::process::ns::ALL)
+        .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: setns changes the calling thread's namespaces and nothing in memory.
+    check(unsafe { libc::setns(pidfd.as_raw_fd(), flags) })
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

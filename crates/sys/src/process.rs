@@ -1,0 +1,291 @@
+//! Processes in new namespaces and cgroups, and programs started in them.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+/// Namespaces of [`fork`], as in clone(2).
+pub mod ns {
+    /// User ids.
+    pub const USER: u64 = libc::CLONE_NEWUSER as u64;
+    /// Process ids.
+    pub const PID: u64 = libc::CLONE_NEWPID as u64;
+    /// Mounts.
+    pub const MOUNT: u64 = libc::CLONE_NEWNS as u64;
+    /// Host name.
+    pub const UTS: u64 = libc::CLONE_NEWUTS as u64;
+    /// System V IPC and message queues.
+    pub const IPC: u64 = libc::CLONE_NEWIPC as u64;
+    /// Network.
+    pub const NET: u64 = libc::CLONE_NEWNET as u64;
+    /// The view of the cgroup tree.
+    pub const CGROUP: u64 = libc::CLONE_NEWCGROUP as u64;
+    /// Monotonic and boot clocks, for children of the caller.
+    pub const TIME: u64 = 0x80;
+    /// Everything that a process of a zone joins.
+    pub const ALL: u64 = USER | PID | MOUNT | UTS | IPC | NET | CGROUP | TIME;
+}
+
+/// A child process.
+#[derive(Debug)]
+pub struct Child {
+    /// As the caller's pid namespace numbers it.
+    pub pid: i32,
+    /// Refers to this very process, whatever happens to the number.
+    pub pidfd: OwnedFd,
+}
+
+/// The kernel's `struct clone_args`, version 2 (Linux 5.7).
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Starts a child in the namespaces `flags` (see [`ns`]) and, when given, in the
+/// cgroup whose folder is open as `cgroup`. The child runs `body` and exits with
+/// what it returns.
+///
+/// # Errors
+/// What clone3(2) says; `EBUSY` when the caller has more than one thread, because
+/// the child would have a copy of the others' locks and nobody to release them.
+pub fn fork(
+    flags: u64,
+    cgroup: Option<BorrowedFd<'_>>,
+    body: impl FnOnce() -> u8,
+) -> io::Result<Child> {
+    if crate::thread_count()? != 1 {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    }
+    // SAFETY: the caller has one thread (checked above), so the child is a whole
+    // copy of a program whose every lock is free or held by the copied thread.
+    match unsafe { clone3(flags, cgroup)? } {
+        Some(child) => Ok(child),
+        None => {
+            let status = body();
+            exit_now(status)
+        }
+    }
+}
+
+/// A program to start, with everything prepared before the process is made.
+#[derive(Debug)]
+pub struct Program {
+    /// The executable; its path is not looked up again.
+    pub executable: OwnedFd,
+    /// Arguments, the program's own name first.
+    pub arguments: Vec<CString>,
+    /// `NAME=value`.
+    pub environment: Vec<CString>,
+}
+
+impl Program {
+    /// Replaces the calling process. Returns only when that failed.
+    #[must_use]
+    pub fn exec(&self) -> io::Error {
+        let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+            strings
+                .iter()
+                .map(|s| s.as_ptr())
+                .chain([ptr::null()])
+                .collect()
+        };
+        exec_raw(
+            self.executable.as_raw_fd(),
+            &pointers(&self.arguments),
+            &pointers(&self.environment),
+        )
+    }
+
+    /// Starts the program as a daemon: in a session of its own, in `cgroup` when
+    /// given, standard streams on /dev/null, and `pass` as descriptors 3, 4, ...
+    /// Threads of the caller do not matter.
+    ///
+    /// # Errors
+    /// When the process cannot be made. That the program cannot be executed shows
+    /// as exit status 127.
+    pub fn spawn_daemon(
+        &self,
+        cgroup: Option<BorrowedFd<'_>>,
+        pass: &[BorrowedFd<'_>],
+    ) -> io::Result<Child> {
+        let null = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open("/dev/null")?;
+        let streams = [null.as_raw_fd(); 3];
+        let wanted: Vec<RawFd> = streams
+            .into_iter()
+            .chain(pass.iter().map(AsRawFd::as_raw_fd))
+            .collect();
+        let arguments: Vec<_> = self
+            .arguments
+            .iter()
+            .map(|s| s.as_ptr())
+            .chain([ptr::null()])
+            .collect();
+        let environment: Vec<_> = self
+            .environment
+            .iter()
+            .map(|s| s.as_ptr())
+            .chain([ptr::null()])
+            .collect();
+        let executable = self.executable.as_raw_fd();
+        // SAFETY: the child only makes system calls on what was prepared above: it
+        // allocates nothing and takes no lock, so other threads do not matter.
+        if let Some(child) = unsafe { clone3(0, cgroup)? } {
+            return Ok(child);
+        }
+        // SAFETY: plain system calls on descriptors and prepared arrays; the child
+        // ends in exec or _exit and never returns to the caller's code.
+        unsafe {
+            libc::setsid();
+            // First out of the way of the numbers that will be taken, then into place.
+            let floor = 3 + wanted.len() as RawFd + executable;
+            let program = libc::fcntl(executable, libc::F_DUPFD_CLOEXEC, floor);
+            for (i, fd) in wanted.iter().enumerate() {
+                libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, floor + 1 + i as RawFd);
+            }
+            for i in 0..wanted.len() as RawFd {
+                if libc::dup2(floor + 1 + i, i) < 0 {
+                    libc::_exit(126);
+                }
+            }
+            let mut empty: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut empty);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, ptr::null_mut());
+            libc::syscall(
+                libc::SYS_close_range,
+                wanted.len() as libc::c_uint,
+                libc::c_uint::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            );
+            exec_raw(program, &arguments, &environment);
+            libc::_exit(127)
+        }
+    }
+}
+
+/// Ends the process at once, running nothing of the program's on the way.
+pub fn exit_now(status: u8) -> ! {
+    // SAFETY: _exit only ends the process.
+    unsafe { libc::_exit(libc::c_int::from(status)) }
+}
+
+fn exec_raw(
+    executable: RawFd,
+    arguments: &[*const libc::c_char],
+    environment: &[*const libc::c_char],
+) -> io::Error {
+    // SAFETY: both arrays end with a null pointer (their makers see to it) and all
+    // others point to strings that live until the call replaces the process or fails.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            executable,
+            c"".as_ptr(),
+            arguments.as_ptr(),
+            environment.as_ptr(),
+            libc::AT_EMPTY_PATH,
+        );
+    }
+    io::Error::last_os_error()
+}
+
+/// `None` in the child.
+///
+/// # Safety
+/// The child is a copy of a possibly multi-threaded program: until it executes
+/// another one it may only do what is safe in a signal handler, unless the
+/// caller has a single thread.
+unsafe fn clone3(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Option<Child>> {
+    const CLONE_PIDFD: u64 = libc::CLONE_PIDFD as u64;
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    let mut pidfd: RawFd = -1;
+    let mut args = CloneArgs {
+        flags: flags | CLONE_PIDFD,
+        pidfd: &raw mut pidfd as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        ..CloneArgs::default()
+    };
+    if let Some(folder) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = folder.as_raw_fd() as u64;
+    }
+    // SAFETY: `args` is a whole clone_args of the size given; `pidfd` outlives the
+    // call; no stack is given, so the child continues on its copy of ours.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<CloneArgs>()) };
+    match pid {
+        0 => Ok(None),
+        pid if pid > 0 => {
+            // SAFETY: the kernel stored a new descriptor that nobody else owns.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            Ok(Some(Child {
+                pid: pid as i32,
+                pidfd,
+            }))
+        }
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{WaitId, WaitIdOptions, waitid};
+    use std::os::fd::AsFd;
+
+    fn status(child: &Child) -> Option<i32> {
+        waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED)
+            .unwrap()?
+            .exit_status()
+    }
+
+    #[test]
+    fn a_daemon_gets_its_descriptors_and_no_others() {
+        let (ours, theirs) = rustix::pipe::pipe().unwrap();
+        let shell = Program {
+            executable: std::fs::File::open("/bin/sh").unwrap().into(),
+            arguments: [c"sh", c"-c", c"echo $X >&3; exec ls -x /proc/self/fd >&3"]
+                .map(CString::from)
+                .into(),
+            environment: vec![c"X=y".into(), c"PATH=/bin".into()],
+        };
+        let child = shell.spawn_daemon(None, &[theirs.as_fd()]).unwrap();
+        drop(theirs);
+        let text = std::io::read_to_string(std::fs::File::from(ours)).unwrap();
+        assert_eq!(status(&child), Some(0));
+        let words: Vec<_> = text.split_whitespace().collect();
+        // 4 is the folder that ls reads.
+        assert_eq!(words, ["y", "0", "1", "2", "3", "4"]);
+    }
+
+    #[test]
+    fn a_program_that_cannot_run_is_127() {
+        let nothing = Program {
+            executable: std::fs::File::open("/dev/null").unwrap().into(),
+            arguments: vec![],
+            environment: vec![],
+        };
+        assert_eq!(status(&nothing.spawn_daemon(None, &[]).unwrap()), Some(127));
+    }
+
+    #[test]
+    fn fork_refuses_a_program_of_several_threads() {
+        // The test harness itself has threads.
+        let error = fork(0, None, || 0).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBUSY));
+    }
+}
