@@ -3,6 +3,7 @@
 //! Everything here is pure: no file, no clock, no kernel. Names and states are
 //! those of the Solaris manuals; the other crates turn this data into effects.
 
+pub mod brands;
 pub mod config;
 pub mod name;
 pub mod state;

@@ -1,1 +1,184 @@
-//! Being written.
+//! The rules a configuration must meet before it is stored.
+//!
+//! Only what can be told from the configuration itself; whether a zone could
+//! run on this host is `zoneadm verify`'s question.
+
+use crate::Config;
+use crate::config::Resource;
+use crate::table::{GLOBAL, Kind};
+
+/// One thing that is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// A required global property has no value.
+    #[error("{0} cannot be empty.")]
+    Empty(&'static str),
+    /// A required property of a resource has no value.
+    #[error("{0}: {1} not specified")]
+    NotSpecified(&'static str, &'static str),
+    /// The brand has no such property or resource.
+    #[error("{what}: not allowed for brand '{brand}'.")]
+    Brand {
+        /// The property or resource.
+        what: &'static str,
+        /// The configured brand.
+        brand: String,
+    },
+    /// The value of an attr does not have its type.
+    #[error("attr {name}: Invalid argument: '{value}' is not of type {kind}.")]
+    AttrValue {
+        /// The name of the attribute.
+        name: String,
+        /// Its value.
+        value: String,
+        /// Its type.
+        kind: String,
+    },
+    /// A name that is kept for the system.
+    #[error("{property}: names that begin with SUNW are reserved.")]
+    Reserved {
+        /// The property.
+        property: &'static str,
+    },
+    /// A file system over one of the directories the zone lives from.
+    #[error("fs {dir}: a file system cannot be mounted on the zone's root.")]
+    OverRoot {
+        /// Its mount point.
+        dir: String,
+    },
+}
+
+/// Every problem of a configuration, in the table's order.
+#[must_use]
+pub fn config(config: &Config) -> Vec<Problem> {
+    let family = config.family();
+    let foreign = |what| Problem::Brand {
+        what,
+        brand: config.brand().to_owned(),
+    };
+    let mut problems = Vec::new();
+    for spec in GLOBAL {
+        let value = config.get(spec.name);
+        if spec.required && value.is_empty() {
+            problems.push(Problem::Empty(spec.name));
+        }
+        if !spec.brands.has(family) && value != spec.default {
+            problems.push(foreign(spec.name));
+        }
+    }
+    if config.pool().starts_with("SUNW") {
+        problems.push(Problem::Reserved { property: "pool" });
+    }
+    for one in config.resources() {
+        if !one.spec().brands.has(family) {
+            problems.push(foreign(one.spec().name));
+        }
+        problems.extend(resource(one));
+    }
+    problems
+}
+
+/// Every problem of one resource by itself: what `end` checks.
+#[must_use]
+pub fn resource(resource: &Resource) -> Vec<Problem> {
+    let name = resource.spec().name;
+    let mut problems: Vec<Problem> = resource
+        .missing()
+        .map(|spec| Problem::NotSpecified(name, spec.name))
+        .collect();
+    if !problems.is_empty() {
+        return problems;
+    }
+    match name {
+        "attr" => problems.extend(attr(resource)),
+        "fs" if is_root(resource.get("dir")) => problems.push(Problem::OverRoot {
+            dir: resource.get("dir").to_owned(),
+        }),
+        _ => {}
+    }
+    problems
+}
+
+fn attr(attr: &Resource) -> Option<Problem> {
+    let value = attr.get("value");
+    let legal = match attr.get("type") {
+        "int" => value.parse::<i64>().is_ok(),
+        "uint" => value.parse::<u64>().is_ok(),
+        "boolean" => Kind::Bool.check("value", value).is_ok(),
+        _ => true,
+    };
+    (!legal).then(|| Problem::AttrValue {
+        name: attr.get("name").to_owned(),
+        value: value.to_owned(),
+        kind: attr.get("type").to_owned(),
+    })
+}
+
+fn is_root(dir: &str) -> bool {
+    dir.bytes().all(|b| b == b'/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table;
+
+    fn resource(name: &str, properties: &[(&str, &str)]) -> Resource {
+        let mut resource = Resource::new(table::resource(name).unwrap());
+        for (property, value) in properties {
+            resource.set(property, value).unwrap();
+        }
+        resource
+    }
+
+    fn attr(kind: &str, value: &str) -> Resource {
+        resource("attr", &[("name", "x"), ("type", kind), ("value", value)])
+    }
+
+    fn texts(problems: &[Problem]) -> Vec<String> {
+        problems.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn attr_values_have_their_type() {
+        for (kind, good, bad) in [
+            ("int", "-7", "x"),
+            ("uint", "7", "-7"),
+            ("boolean", "true", "yes"),
+        ] {
+            assert_eq!(super::resource(&attr(kind, good)), []);
+            assert_eq!(super::resource(&attr(kind, bad)).len(), 1, "{kind} {bad}");
+        }
+        assert_eq!(super::resource(&attr("string", "yes")), []);
+    }
+
+    #[test]
+    fn all_problems_are_collected() {
+        let mut config = Config::new("web1".parse().unwrap());
+        config.set("brand", "lx").unwrap();
+        config.set("pool", "SUNWpool").unwrap();
+        config.add(attr("int", "x")).unwrap();
+        config
+            .add(resource("inherit-pkg-dir", &[("dir", "/usr")]))
+            .unwrap();
+        config
+            .add(resource(
+                "fs",
+                &[("dir", "//"), ("special", "/x"), ("type", "lofs")],
+            ))
+            .unwrap();
+        config.add(resource("fs", &[("dir", "/a")])).unwrap();
+        assert_eq!(
+            texts(&super::config(&config)),
+            [
+                "zonepath cannot be empty.",
+                "pool: names that begin with SUNW are reserved.",
+                "attr x: Invalid argument: 'x' is not of type int.",
+                "inherit-pkg-dir: not allowed for brand 'lx'.",
+                "fs //: a file system cannot be mounted on the zone's root.",
+                "fs: special not specified",
+                "fs: type not specified",
+            ]
+        );
+    }
+}

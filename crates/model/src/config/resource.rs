@@ -1,0 +1,354 @@
+//! One resource of a configuration, and the values its properties hold.
+
+use std::collections::BTreeMap;
+
+use super::{Error, MAX_LIST, checked};
+use crate::table::{BadValue, Kind, PropertySpec, ResourceSpec};
+
+/// A value in the zonecfg language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// `v`
+    Simple(String),
+    /// `(n1=v1,n2=v2)`
+    Complex(Vec<(String, String)>),
+    /// `[v1,v2]`
+    List(Vec<Self>),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Simple(text.to_owned())
+    }
+}
+
+/// One resource, complete or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resource {
+    spec: &'static ResourceSpec,
+    simple: BTreeMap<&'static str, String>,
+    lists: BTreeMap<&'static str, Vec<Value>>,
+}
+
+impl Resource {
+    /// An empty resource of one type.
+    #[must_use]
+    pub const fn new(spec: &'static ResourceSpec) -> Self {
+        Self {
+            spec,
+            simple: BTreeMap::new(),
+            lists: BTreeMap::new(),
+        }
+    }
+
+    /// Its row in the table.
+    #[must_use]
+    pub const fn spec(&self) -> &'static ResourceSpec {
+        self.spec
+    }
+
+    /// The text of a property that is no list, or its default, or nothing.
+    #[must_use]
+    pub fn get(&self, property: &str) -> &str {
+        self.simple.get(property).map_or_else(
+            || self.spec.property(property).map_or("", |spec| spec.default),
+            String::as_str,
+        )
+    }
+
+    /// The elements of a list; none where it is unset or no list.
+    #[must_use]
+    pub fn list(&self, property: &str) -> &[Value] {
+        self.lists.get(property).map_or(&[], Vec::as_slice)
+    }
+
+    /// Sets a property to a simple value.
+    pub fn set(&mut self, property: &str, value: &str) -> Result<(), Error> {
+        self.set_value(property, Value::from(value))
+    }
+
+    /// Sets a property. A list takes one element without brackets; an empty
+    /// value clears a property that has no default.
+    pub fn set_value(&mut self, property: &str, value: Value) -> Result<(), Error> {
+        let spec = self.property(property)?;
+        if !spec.is_list() {
+            let Value::Simple(text) = value else {
+                return Err(Error::Shape(spec.name, "a simple value"));
+            };
+            if text.is_empty() && spec.default.is_empty() {
+                self.simple.remove(spec.name);
+                return Ok(());
+            }
+            let text = checked(spec, &text)?;
+            if text == spec.default {
+                self.simple.remove(spec.name);
+            } else {
+                self.simple.insert(spec.name, text);
+            }
+            return Ok(());
+        }
+        let elements = match value {
+            Value::List(elements) => elements,
+            one => vec![one],
+        };
+        let mut list = Vec::with_capacity(elements.len().min(MAX_LIST));
+        for element in elements {
+            push(&mut list, spec, element)?;
+        }
+        self.put_list(spec, list);
+        Ok(())
+    }
+
+    /// Adds the elements of `value` to a list.
+    pub fn add_value(&mut self, property: &str, value: Value) -> Result<(), Error> {
+        let spec = self.list_property(property)?;
+        let mut list = self.list(spec.name).to_vec();
+        match value {
+            Value::List(elements) => {
+                for element in elements {
+                    push(&mut list, spec, element)?;
+                }
+            }
+            one => push(&mut list, spec, one)?,
+        }
+        self.put_list(spec, list);
+        Ok(())
+    }
+
+    /// Takes the elements of `value` out of a list; all of them must be there.
+    pub fn remove_value(&mut self, property: &str, value: Value) -> Result<(), Error> {
+        let spec = self.list_property(property)?;
+        let mut list = self.list(spec.name).to_vec();
+        let elements = match value {
+            Value::List(elements) => elements,
+            one => vec![one],
+        };
+        for element in elements {
+            let element = check_element(spec, element)?;
+            let place = list.iter().position(|other| *other == element);
+            list.remove(place.ok_or(Error::NoEntry(spec.name))?);
+        }
+        self.put_list(spec, list);
+        Ok(())
+    }
+
+    /// Puts a property back to its default.
+    pub fn clear(&mut self, property: &str) -> Result<(), Error> {
+        let spec = self.property(property)?;
+        if !spec.clearable {
+            return Err(Error::NotClearable(spec.name));
+        }
+        self.simple.remove(spec.name);
+        self.lists.remove(spec.name);
+        Ok(())
+    }
+
+    /// True where `property` has a value or a default.
+    #[must_use]
+    pub fn has(&self, property: &str) -> bool {
+        !self.get(property).is_empty() || !self.list(property).is_empty()
+    }
+
+    /// The required properties that have no value.
+    pub fn missing(&self) -> impl Iterator<Item = &'static PropertySpec> {
+        self.spec
+            .properties
+            .iter()
+            .filter(|spec| spec.required && !self.has(spec.name))
+    }
+
+    /// True where every filter names the value of a property, or some of the
+    /// elements of a list.
+    #[must_use]
+    pub fn matches(&self, filters: &[(String, Value)]) -> bool {
+        filters.iter().all(|(property, value)| match value {
+            Value::Simple(text) if self.list(property).is_empty() => self.get(property) == text,
+            Value::List(wanted) => wanted.iter().all(|one| self.list(property).contains(one)),
+            one => self.list(property).contains(one),
+        })
+    }
+
+    fn put_list(&mut self, spec: &PropertySpec, list: Vec<Value>) {
+        // The row's own name, which is 'static whatever `spec` borrows from.
+        let name = self.spec.property(spec.name).map_or("", |spec| spec.name);
+        if list.is_empty() {
+            self.lists.remove(name);
+        } else {
+            self.lists.insert(name, list);
+        }
+    }
+
+    fn property(&self, property: &str) -> Result<&'static PropertySpec, Error> {
+        let spec = self.spec.property(property);
+        spec.ok_or_else(|| Error::NoProperty(property.to_owned()))
+    }
+
+    fn list_property(&self, property: &str) -> Result<&'static PropertySpec, Error> {
+        let spec = self.property(property)?;
+        if spec.is_list() {
+            Ok(spec)
+        } else {
+            Err(Error::Shape(spec.name, "a single value: use set"))
+        }
+    }
+}
+
+fn push(list: &mut Vec<Value>, spec: &'static PropertySpec, element: Value) -> Result<(), Error> {
+    let element = check_element(spec, element)?;
+    if list.len() >= MAX_LIST {
+        return Err(Error::TooMany {
+            what: spec.name.to_owned(),
+            limit: MAX_LIST,
+        });
+    }
+    list.push(element);
+    Ok(())
+}
+
+/// Checks one element of a list; fields of complex values come out in the
+/// table's order.
+fn check_element(spec: &'static PropertySpec, element: Value) -> Result<Value, Error> {
+    match (spec.kind, element) {
+        (Kind::List, Value::Simple(text)) => {
+            if text.is_empty() {
+                return Err(BadValue::new(spec.name, "", "is empty").into());
+            }
+            Ok(Value::Simple(spec.kind.check(spec.name, &text)?))
+        }
+        (Kind::List, _) => Err(Error::Shape(spec.name, "a list of simple values")),
+        (Kind::Complex(fields), Value::Complex(pairs)) => {
+            let mut ordered = Vec::with_capacity(fields.len());
+            for field in fields {
+                let Some((_, text)) = pairs.iter().find(|(name, _)| name == field) else {
+                    let why = format!("has no {field}");
+                    return Err(BadValue::new(spec.name, &show(&pairs), why).into());
+                };
+                ordered.push(((*field).to_owned(), Kind::Text.check(field, text)?));
+            }
+            if pairs.len() != fields.len() {
+                let why = format!("must have exactly {}", fields.join(", "));
+                return Err(BadValue::new(spec.name, &show(&pairs), why).into());
+            }
+            Ok(Value::Complex(ordered))
+        }
+        (_, _) => Err(Error::Shape(spec.name, "complex values: (name=value,...)")),
+    }
+}
+
+fn show(pairs: &[(String, String)]) -> String {
+    let pairs: Vec<String> = pairs.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    format!("({})", pairs.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{self, Brands, Xml};
+
+    fn fs() -> Resource {
+        Resource::new(table::resource("fs").unwrap())
+    }
+
+    /// A row as the rctl resource will have it, to try complex values.
+    static RCTL: ResourceSpec = ResourceSpec {
+        name: "rctl",
+        singleton: false,
+        keys: &[],
+        properties: &[PropertySpec {
+            name: "value",
+            kind: Kind::Complex(&["priv", "limit", "action"]),
+            default: "",
+            required: true,
+            clearable: false,
+            live: false,
+            fixed: false,
+            tokens: false,
+            brands: Brands::All,
+            xml: Xml::Children {
+                element: "rctl-value",
+                attribute: "",
+            },
+            help: "",
+        }],
+        fixed: false,
+        brands: Brands::All,
+        xml: "rctl",
+        help: "",
+    };
+
+    fn complex(pairs: &[(&str, &str)]) -> Value {
+        Value::Complex(
+            pairs
+                .iter()
+                .map(|(n, v)| ((*n).to_owned(), (*v).to_owned()))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn lists_grow_shrink_and_vanish() {
+        let mut fs = fs();
+        fs.set("options", "ro").unwrap();
+        fs.add_value("options", Value::List(vec!["nosuid".into(), "a=b".into()]))
+            .unwrap();
+        fs.remove_value("options", "nosuid".into()).unwrap();
+        assert_eq!(fs.list("options"), ["ro".into(), "a=b".into()]);
+        assert_eq!(
+            fs.remove_value("options", "rw".into()),
+            Err(Error::NoEntry("options"))
+        );
+        fs.set_value("options", Value::List(vec![])).unwrap();
+        assert_eq!(fs, self::fs());
+        assert!(fs.add_value("dir", "/a".into()).is_err());
+        assert!(fs.set_value("dir", Value::List(vec![])).is_err());
+        assert!(fs.set("options", "").is_err());
+    }
+
+    #[test]
+    fn complex_values_have_all_fields_in_order() {
+        let mut rctl = Resource::new(&RCTL);
+        let given = complex(&[("limit", "10"), ("action", "deny"), ("priv", "privileged")]);
+        rctl.add_value("value", given).unwrap();
+        let stored = complex(&[("priv", "privileged"), ("limit", "10"), ("action", "deny")]);
+        assert_eq!(rctl.list("value"), [stored]);
+        for bad in [
+            complex(&[("limit", "10")]),
+            complex(&[("limit", "1"), ("action", "x"), ("priv", "y"), ("z", "")]),
+            "10".into(),
+        ] {
+            assert!(rctl.add_value("value", bad).is_err());
+        }
+    }
+
+    #[test]
+    fn list_length_is_limited() {
+        let mut fs = fs();
+        let many = Value::List(vec!["ro".into(); MAX_LIST + 1]);
+        assert!(matches!(
+            fs.set_value("options", many),
+            Err(Error::TooMany { .. })
+        ));
+    }
+
+    #[test]
+    fn missing_names_required_properties() {
+        let mut fs = fs();
+        fs.set("special", "/opt").unwrap();
+        let missing: Vec<_> = fs.missing().map(|spec| spec.name).collect();
+        assert_eq!(missing, ["dir", "type"]);
+    }
+
+    #[test]
+    fn filters_look_into_lists() {
+        let mut fs = fs();
+        fs.set("dir", "/a").unwrap();
+        fs.set("options", "ro").unwrap();
+        let is = |property: &str, value: Value| fs.matches(&[(property.to_owned(), value)]);
+        assert!(is("dir", "/a".into()));
+        assert!(is("options", "ro".into()));
+        assert!(is("options", Value::List(vec!["ro".into()])));
+        assert!(!is("dir", "/b".into()));
+        assert!(!is("options", "rw".into()));
+        assert!(!is("colour", "red".into()));
+    }
+}
