@@ -1,0 +1,157 @@
+//! Which device nodes a zone may use, as a BPF program of type cgroup device.
+
+/// A character device that processes of a zone may open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// Major number.
+    pub major: u32,
+    /// Minor number; `None` admits all.
+    pub minor: Option<u32>,
+}
+
+const fn one(major: u32, minor: u32) -> Device {
+    Device {
+        major,
+        minor: Some(minor),
+    }
+}
+
+/// What every zone has in /dev: null, zero, full, random, urandom, tty, console,
+/// ptmx and its pseudo-terminals.
+pub const STANDARD: &[Device] = &[
+    one(1, 3),
+    one(1, 5),
+    one(1, 7),
+    one(1, 8),
+    one(1, 9),
+    one(5, 0),
+    one(5, 1),
+    one(5, 2),
+    Device {
+        major: 136,
+        minor: None,
+    },
+];
+
+/// /dev/net/tun, for zones that administer their own network.
+pub const TUN: Device = one(10, 200);
+
+const CHARACTER_DEVICE: i32 = 2;
+
+// Opcodes of the instructions used, see the kernel's instruction-set.rst.
+const LOAD_WORD: u8 = 0x61;
+const AND_IMMEDIATE: u8 = 0x54;
+const MOVE_IMMEDIATE: u8 = 0xb7;
+const JUMP_NOT_EQUAL: u8 = 0x55;
+const EXIT: u8 = 0x95;
+
+#[expect(
+    clippy::cast_sign_loss,
+    reason = "an instruction holds the bits of signed fields"
+)]
+const fn instruction(opcode: u8, target: u8, source: u8, offset: i16, immediate: i32) -> u64 {
+    opcode as u64
+        | (target as u64) << 8
+        | (source as u64) << 12
+        | (offset as u16 as u64) << 16
+        | (immediate as u32 as u64) << 32
+}
+
+/// Assembles the program that admits `allowed` and refuses everything else.
+///
+/// It is called with r1 pointing to `struct bpf_cgroup_dev_ctx` (access and type,
+/// major, minor; a 32-bit word each) and returns 1 to admit.
+#[must_use]
+pub fn program(allowed: &[Device]) -> Vec<u64> {
+    let (kind, major, minor) = (2, 3, 4);
+    let mut code = vec![
+        instruction(LOAD_WORD, kind, 1, 0, 0),
+        instruction(AND_IMMEDIATE, kind, 0, 0, 0xffff),
+        instruction(LOAD_WORD, major, 1, 4, 0),
+        instruction(LOAD_WORD, minor, 1, 8, 0),
+        // Only character devices are on the list: jump over the refusal below.
+        instruction(0x15, kind, 0, 2, CHARACTER_DEVICE),
+        instruction(MOVE_IMMEDIATE, 0, 0, 0, 0),
+        instruction(EXIT, 0, 0, 0, 0),
+    ];
+    for device in allowed {
+        // A number of the kernel's has at most 20 bits: the cast keeps it.
+        let skip = if device.minor.is_some() { 3 } else { 2 };
+        code.push(instruction(
+            JUMP_NOT_EQUAL,
+            major,
+            0,
+            skip,
+            device.major as i32,
+        ));
+        if let Some(number) = device.minor {
+            code.push(instruction(JUMP_NOT_EQUAL, minor, 0, 2, number as i32));
+        }
+        code.push(instruction(MOVE_IMMEDIATE, 0, 0, 0, 1));
+        code.push(instruction(EXIT, 0, 0, 0, 0));
+    }
+    code.push(instruction(MOVE_IMMEDIATE, 0, 0, 0, 0));
+    code.push(instruction(EXIT, 0, 0, 0, 0));
+    code
+}
+
+#[cfg(test)]
+#[expect(
+    clippy::cast_sign_loss,
+    clippy::cast_possible_truncation,
+    reason = "taking bits apart"
+)]
+mod tests {
+    use super::*;
+
+    /// Runs the program as the kernel would: the few instructions that it uses.
+    fn admits(code: &[u64], access_and_type: u32, major: u32, minor: u32) -> bool {
+        let context = [access_and_type, major, minor];
+        let mut registers = [0i64; 5];
+        let mut at = 0usize;
+        loop {
+            let word = code[at];
+            let (target, offset) = ((word >> 8 & 0xf) as usize, (word >> 16) as i16);
+            let immediate = i64::from((word >> 32) as i32);
+            at += 1;
+            let jump = match word as u8 {
+                LOAD_WORD => {
+                    registers[target] = i64::from(context[offset as usize / 4]);
+                    false
+                }
+                AND_IMMEDIATE => {
+                    registers[target] &= immediate;
+                    false
+                }
+                MOVE_IMMEDIATE => {
+                    registers[target] = immediate;
+                    false
+                }
+                JUMP_NOT_EQUAL => registers[target] != immediate,
+                0x15 => registers[target] == immediate,
+                EXIT => return registers[0] == 1,
+                other => panic!("opcode {other:#x}"),
+            };
+            if jump {
+                at += offset as usize;
+            }
+        }
+    }
+
+    #[test]
+    fn admits_the_standard_devices_and_nothing_else() {
+        let code = program(STANDARD);
+        let (block, character, read_write) = (1, 2, 6 << 16);
+        assert!(admits(&code, read_write | character, 1, 3));
+        assert!(admits(&code, read_write | character, 136, 77));
+        assert!(!admits(&code, read_write | character, 1, 1), "/dev/mem");
+        assert!(
+            !admits(&code, read_write | character, 10, 200),
+            "/dev/net/tun"
+        );
+        assert!(!admits(&code, read_write | block, 1, 3), "a ram disk");
+        assert!(!admits(&code, read_write | block, 254, 0), "a virtio disk");
+        assert!(admits(&program(&[TUN]), read_write | character, 10, 200));
+        assert!(!admits(&program(&[]), read_write | character, 1, 3));
+    }
+}

@@ -1,0 +1,177 @@
+//! Where the host has its control groups mounted, and where ours begin.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// Controllers of v1 hierarchies in which each zone gets a group of its own.
+const LIMITING: [&str; 3] = ["memory", "pids", "cpu"];
+
+/// The groups below which all groups of zones lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// In the v2 tree.
+    pub v2: PathBuf,
+    /// In v1 hierarchies that can limit something: one group per zone.
+    pub v1: Vec<PathBuf>,
+    /// In v1 hierarchies that only label processes (systemd's own, say) and where
+    /// the caller is not at the root: zones must not stay in the caller's session.
+    pub v1_shared: Vec<PathBuf>,
+}
+
+impl Base {
+    /// Finds the base: `name` is a path from the root of each hierarchy, or, when
+    /// it is relative, one below the calling process's own group.
+    ///
+    /// # Errors
+    /// [`Error::NoUnified`] when the host has no cgroup v2.
+    pub fn find(name: &Path) -> Result<Self, Error> {
+        let read =
+            |path: &str| fs::read_to_string(path).map_err(Error::file("read", Path::new(path)));
+        parse(
+            &read("/proc/self/mountinfo")?,
+            &read("/proc/self/cgroup")?,
+            name,
+        )
+        .ok_or(Error::NoUnified)
+    }
+
+    /// Where the zoneadmd processes are.
+    #[must_use]
+    pub fn daemons(&self) -> PathBuf {
+        self.v2.join(".zoneadmd")
+    }
+}
+
+/// One mounted hierarchy.
+struct Mounted<'a> {
+    /// The group that is shown at the mount point.
+    root: &'a str,
+    point: PathBuf,
+    /// `None` for v2.
+    controllers: Option<&'a str>,
+}
+
+fn parse(mountinfo: &str, own: &str, name: &Path) -> Option<Base> {
+    let mounted: Vec<Mounted<'_>> = mountinfo.lines().filter_map(mounted).collect();
+    let unified = mounted.iter().find(|mount| mount.controllers.is_none())?;
+    let mut base = Base {
+        v2: place(unified, own, name)?.0,
+        v1: Vec::new(),
+        v1_shared: Vec::new(),
+    };
+    for mount in &mounted {
+        let Some(controllers) = mount.controllers else {
+            continue;
+        };
+        let Some((path, at_root)) = place(mount, own, name) else {
+            continue;
+        };
+        let limits = controllers.split(',').any(|name| LIMITING.contains(&name));
+        let list = if limits {
+            &mut base.v1
+        } else if at_root {
+            continue;
+        } else {
+            &mut base.v1_shared
+        };
+        if !list.contains(&path) {
+            list.push(path);
+        }
+    }
+    Some(base)
+}
+
+fn mounted(line: &str) -> Option<Mounted<'_>> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ').skip(3);
+    let (root, point) = (left.next()?, left.next()?);
+    let mut right = right.split(' ');
+    let controllers = match right.next()? {
+        "cgroup2" => None,
+        "cgroup" => Some(right.nth(1)?),
+        _ => return None,
+    };
+    Some(Mounted {
+        root,
+        point: PathBuf::from(point),
+        controllers,
+    })
+}
+
+/// The base in one hierarchy, and whether the caller is at the hierarchy's root.
+fn place(mount: &Mounted<'_>, own: &str, name: &Path) -> Option<(PathBuf, bool)> {
+    let group = own.lines().find_map(|line| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        let same = match mount.controllers {
+            None => controllers.is_empty(),
+            // The mount options also hold flags: each controller of the line must be there.
+            Some(options) => {
+                !controllers.is_empty()
+                    && controllers
+                        .split(',')
+                        .all(|wanted| options.split(',').any(|o| o == wanted))
+            }
+        };
+        same.then_some(group)
+    })?;
+    // A container sees only a part of the tree, the one below its mount's root.
+    let visible = group
+        .strip_prefix(mount.root.trim_end_matches('/'))
+        .unwrap_or("/");
+    let below = match name.strip_prefix("/") {
+        Ok(absolute) => absolute.to_owned(),
+        Err(_) => Path::new(visible.trim_start_matches('/')).join(name),
+    };
+    Some((
+        mount.point.join(below),
+        visible.trim_matches('/').is_empty(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+30 20 0:30 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+31 30 0:31 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+32 30 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+33 30 0:33 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer
+34 30 0:34 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,xattr,name=systemd
+35 30 0:35 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn a_hybrid_host() {
+        let own = "4:name=systemd:/user.slice\n3:freezer:/\n2:memory:/work\n1:cpu:/\n0::/\n";
+        let paths = |list: &[&str]| -> Vec<PathBuf> {
+            list.iter()
+                .map(|p| Path::new("/sys/fs/cgroup").join(p))
+                .collect()
+        };
+        let absolute = parse(HYBRID, own, Path::new("/zones")).unwrap();
+        assert_eq!(absolute.v2, Path::new("/sys/fs/cgroup/unified/zones"));
+        assert_eq!(absolute.v1, paths(&["cpu/zones", "memory/zones"]));
+        assert_eq!(absolute.v1_shared, paths(&["systemd/zones"]));
+        let relative = parse(HYBRID, own, Path::new("test")).unwrap();
+        assert_eq!(relative.v1, paths(&["cpu/test", "memory/work/test"]));
+    }
+
+    #[test]
+    fn a_pure_v2_host_and_a_container_on_it() {
+        let mounts = "35 30 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate\n";
+        let base = parse(mounts, "0::/user.slice/a\n", Path::new("zones")).unwrap();
+        assert_eq!(base.v2, Path::new("/sys/fs/cgroup/user.slice/a/zones"));
+        assert!(base.v1.is_empty() && base.v1_shared.is_empty());
+        let part = "35 30 0:35 /box /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let base = parse(part, "0::/box/a\n", Path::new("zones")).unwrap();
+        assert_eq!(base.v2, Path::new("/sys/fs/cgroup/a/zones"));
+    }
+
+    #[test]
+    fn no_v2_is_told() {
+        assert_eq!(parse("", "", Path::new("/zones")), None);
+    }
+}
