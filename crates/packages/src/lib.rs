@@ -1,1 +1,5 @@
 //! Being written.
+
+/// Being written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {}

@@ -1,0 +1,378 @@
+//! What runs as a zone's init, and how it is told to end.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use model::Config;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::platform::{MOUNTS, Mount};
+use crate::sparse;
+
+/// One boot, as the verb asks for it.
+#[derive(Debug)]
+pub struct BootRequest<'a> {
+    /// The zone's configuration.
+    pub config: &'a Config,
+    /// The zone's whole root, layers and inherited directories included.
+    pub root: BorrowedFd<'a>,
+    /// `boot -i`: the init to run instead of the zone's own, a path in the zone.
+    pub init: Option<&'a str>,
+    /// Words for init from the boot arguments (after `--`, or `bootargs`).
+    pub arguments: &'a [String],
+}
+
+/// The program that becomes process 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InitProgram {
+    /// Our own small init, started from an open file of the host.
+    Zinit,
+    /// A program in the zone's root.
+    Root(PathBuf),
+}
+
+/// The signals by which process 1 is asked to end the zone in order, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShutdownSignals {
+    /// Stop everything and power off.
+    pub poweroff: i32,
+    /// Stop everything and reboot.
+    pub reboot: i32,
+}
+
+/// How to start process 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootSpec {
+    /// What to run.
+    pub init: InitProgram,
+    /// Its argument list, its own name first.
+    pub argv: Vec<OsString>,
+    /// Its whole environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// How to end it.
+    pub shutdown: ShutdownSignals,
+    /// Mounts beyond `/proc`, `/sys` and `/dev`.
+    pub mounts: &'static [Mount],
+}
+
+/// The zone has no usable init.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BootError {
+    /// The init is not named by an absolute path.
+    #[error("init {0}: not an absolute path")]
+    NotAbsolute(String),
+    /// The init cannot be looked up.
+    #[error("init {path}: {source}")]
+    Lookup {
+        /// The path in the zone.
+        path: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The init is not an executable file.
+    #[error("init {0}: not an executable file")]
+    NotExecutable(String),
+    /// None was named and the root has none.
+    #[error(
+        "no init in the zone's root: looked for {0}; name one with 'boot -i PATH' or the attribute 'init'"
+    )]
+    None(String),
+}
+
+/// The name by which `boot -i` and the attribute `init` ask for our own init.
+const NAME_OF_OURS: &str = "zinit";
+
+/// Where a distribution may keep its init, in the kernel's own order.
+const INITS: &[&str] = &["/sbin/init", "/etc/init", "/bin/init"];
+
+/// Links followed from the init's name to its file.
+const MAX_LINKS: usize = 16;
+
+/// What a zone's programs see before anybody sets more.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
+    ("TERM", "linux"),
+    // Read by systemd, OpenRC and others to tell that they run in a container.
+    ("container", "zone"),
+];
+
+const SIGINT: i32 = 2;
+const SIGUSR2: i32 = 12;
+const SIGTERM: i32 = 15;
+const SIGPWR: i32 = 30;
+/// `SIGRTMIN` as glibc has it; systemd counts from there.
+const SIGRTMIN: i32 = 34;
+
+/// sysvinit, openrc-init and Debian's runit take SIGPWR as "power is failing, go
+/// down" and SIGINT as ctrl-alt-del; ours does the same.
+const CLASSIC: ShutdownSignals = ShutdownSignals {
+    poweroff: SIGPWR,
+    reboot: SIGINT,
+};
+
+/// systemd(1): `SIGRTMIN+4` starts poweroff.target, `SIGRTMIN+5` reboot.target.
+const SYSTEMD: ShutdownSignals = ShutdownSignals {
+    poweroff: SIGRTMIN + 4,
+    reboot: SIGRTMIN + 5,
+};
+
+/// Busybox' own halt, poweroff and reboot send USR1, USR2 and TERM.
+const BUSYBOX: ShutdownSignals = ShutdownSignals {
+    poweroff: SIGUSR2,
+    reboot: SIGTERM,
+};
+
+/// Decides by the rule that holds for every brand: `boot -i`, else the attribute
+/// `init`, else ours for sparse zones and the root's own for the others.
+pub(crate) fn spec(request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
+    let named = request.init.or_else(|| request.config.attr("init"));
+    let (init, shutdown) = match named {
+        Some(NAME_OF_OURS) => (InitProgram::Zinit, CLASSIC),
+        Some(path) => named_init(request.root, path)?,
+        None if sparse::is_sparse(request.config) => (InitProgram::Zinit, CLASSIC),
+        None => own_init(request.root)?,
+    };
+    let name: OsString = match &init {
+        InitProgram::Zinit => NAME_OF_OURS.into(),
+        InitProgram::Root(path) => path.into(),
+    };
+    let argv = std::iter::once(name)
+        .chain(request.arguments.iter().map(OsString::from))
+        .collect();
+    let environment = ENVIRONMENT
+        .iter()
+        .map(|(key, value)| (key.into(), value.into()))
+        .collect();
+    Ok(BootSpec {
+        init,
+        argv,
+        environment,
+        shutdown,
+        mounts: MOUNTS,
+    })
+}
+
+fn named_init(
+    root: BorrowedFd<'_>,
+    path: &str,
+) -> Result<(InitProgram, ShutdownSignals), BootError> {
+    if !path.starts_with('/') {
+        return Err(BootError::NotAbsolute(path.to_owned()));
+    }
+    let lookup = |errno: Errno| BootError::Lookup {
+        path: path.to_owned(),
+        source: errno.into(),
+    };
+    if !is_program(root, Path::new(path)).map_err(lookup)? {
+        return Err(BootError::NotExecutable(path.to_owned()));
+    }
+    let name = final_name(root, Path::new(path)).map_err(lookup)?;
+    Ok((InitProgram::Root(path.into()), signals(&name)))
+}
+
+fn own_init(root: BorrowedFd<'_>) -> Result<(InitProgram, ShutdownSignals), BootError> {
+    for &path in INITS {
+        let found = is_program(root, Path::new(path));
+        match found {
+            Ok(true) => return named_init(root, path),
+            Ok(false) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(errno) => {
+                return Err(BootError::Lookup {
+                    path: path.to_owned(),
+                    source: errno.into(),
+                });
+            }
+        }
+    }
+    Err(BootError::None(INITS.join(", ")))
+}
+
+/// How the init whose file has this name wants to be told.
+fn signals(name: &Path) -> ShutdownSignals {
+    match name.file_name().and_then(|name| name.to_str()) {
+        Some("systemd") => SYSTEMD,
+        Some("busybox" | "busybox.static") => BUSYBOX,
+        _ => CLASSIC,
+    }
+}
+
+/// Looks `path` up as the zone would, links and all, without leaving `root`.
+fn lookup(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+) -> rustix::io::Result<rustix::fs::Stat> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let fd = rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)?;
+    rustix::fs::fstat(fd)
+}
+
+fn is_program(root: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<bool> {
+    let stat = lookup(root, path, OFlags::empty())?;
+    let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    Ok(regular && stat.st_mode & 0o111 != 0)
+}
+
+/// Follows the links in last place to the name of the file itself.
+fn final_name(root: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let fd = rustix::fs::openat2(root, &path, flags, Mode::empty(), resolve)?;
+        // An empty name reads the link that the descriptor stands for.
+        let target = match rustix::fs::readlinkat(&fd, "", Vec::new()) {
+            Ok(target) => OsString::from_vec(target.into_bytes()),
+            Err(Errno::INVAL | Errno::NOENT) => return Ok(path),
+            Err(errno) => return Err(errno),
+        };
+        path = path.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    Err(Errno::LOOP)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    fn root(files: &[&str], links: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, "#!").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        for (link, target) in links {
+            let path = root.path().join(link);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            symlink(target, path).unwrap();
+        }
+        root
+    }
+
+    fn config(properties: &[(&str, &str)], inherited: &[&str]) -> Config {
+        use model::config::Resource;
+        let mut config = Config::new("web1".parse().unwrap());
+        for (name, value) in properties {
+            let mut attr = Resource::new(model::table::resource("attr").unwrap());
+            attr.set("name", name).unwrap();
+            attr.set("type", "string").unwrap();
+            attr.set("value", value).unwrap();
+            config.add(attr).unwrap();
+        }
+        for dir in inherited {
+            let spec = model::table::resource("inherit-pkg-dir").unwrap();
+            let mut resource = Resource::new(spec);
+            resource.set("dir", dir).unwrap();
+            config.add(resource).unwrap();
+        }
+        config
+    }
+
+    fn boot(root: &Path, config: &Config, init: Option<&str>) -> Result<BootSpec, BootError> {
+        let root = fs::File::open(root).unwrap();
+        spec(&BootRequest {
+            config,
+            root: root.as_fd(),
+            init,
+            arguments: &["single".to_owned()],
+        })
+    }
+
+    #[test]
+    fn the_order_is_option_attribute_brand() {
+        let root = root(&["sbin/init", "a", "b"], &[]);
+        let whole = config(&[], &[]);
+        let sparse = config(&[], &["/usr"]);
+        let attribute = config(&[("init", "/a")], &["/usr"]);
+        let init = |config, option| boot(root.path(), config, option).unwrap().init;
+        assert_eq!(init(&whole, None), InitProgram::Root("/sbin/init".into()));
+        assert_eq!(init(&sparse, None), InitProgram::Zinit);
+        assert_eq!(init(&attribute, None), InitProgram::Root("/a".into()));
+        assert_eq!(init(&attribute, Some("/b")), InitProgram::Root("/b".into()));
+        assert_eq!(init(&whole, Some("zinit")), InitProgram::Zinit);
+    }
+
+    #[test]
+    fn arguments_and_environment_are_ours_alone() {
+        let root = root(&["sbin/init"], &[]);
+        let spec = boot(root.path(), &config(&[], &[]), None).unwrap();
+        assert_eq!(spec.argv, ["/sbin/init", "single"]);
+        let names: Vec<_> = spec.environment.iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["PATH", "TERM", "container"]);
+    }
+
+    #[test]
+    fn the_kind_of_init_shows_in_the_file_it_leads_to() {
+        for (files, links, expected) in [
+            (
+                ["usr/lib/systemd/systemd"],
+                vec![
+                    ("sbin", "usr/sbin"),
+                    ("usr/sbin/init", "../lib/systemd/systemd"),
+                ],
+                SYSTEMD,
+            ),
+            (
+                ["bin/busybox"],
+                vec![("sbin/init", "/bin/busybox")],
+                BUSYBOX,
+            ),
+            (
+                ["sbin/openrc-init"],
+                vec![("sbin/init", "openrc-init")],
+                CLASSIC,
+            ),
+            (["sbin/init"], vec![], CLASSIC),
+        ] {
+            let root = root(&files, &links);
+            let spec = boot(root.path(), &config(&[], &[]), None).unwrap();
+            assert_eq!(spec.shutdown, expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn links_do_not_lead_out_of_the_root() {
+        // /bin/sh is on the host, not in this root.
+        let root = root(
+            &["etc/x"],
+            &[("sbin/init", "../../../../../bin/sh"), ("loop", "loop")],
+        );
+        let none = boot(root.path(), &config(&[], &[]), None).unwrap_err();
+        assert!(none.to_string().contains("/sbin/init"), "{none}");
+        let outside = boot(root.path(), &config(&[], &[]), Some("/sbin/init"));
+        assert!(matches!(outside, Err(BootError::Lookup { .. })));
+        let looped = boot(root.path(), &config(&[], &[]), Some("/loop"));
+        assert!(matches!(looped, Err(BootError::Lookup { .. })));
+    }
+
+    #[test]
+    fn what_is_no_program_is_named() {
+        let root = root(&["sbin/init"], &[]);
+        let file = root.path().join("sbin/init");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        let config = config(&[], &[]);
+        for (init, expected) in [
+            ("sbin/init", "init sbin/init: not an absolute path"),
+            ("/sbin/init", "init /sbin/init: not an executable file"),
+            ("/sbin", "init /sbin: not an executable file"),
+        ] {
+            let error = boot(root.path(), &config, Some(init)).unwrap_err();
+            assert_eq!(error.to_string(), expected);
+        }
+    }
+}

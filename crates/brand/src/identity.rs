@@ -1,0 +1,226 @@
+//! What makes a zone itself. This is the one list of everything that must
+//! differ between a zone and its clones.
+//!
+//! | in the zone | becomes |
+//! |---|---|
+//! | `/etc/machine-id` | the zone's own id |
+//! | `/etc/hostname` | the zone's name |
+//! | `/etc/hosts` | as it was, with the zone's name for 127.0.1.1 |
+//! | what [`FORGOTTEN`] names | absent: made anew by whoever needs it |
+//!
+//! The same function serves an install, whose root is complete, and a clone,
+//! whose root is a new, empty top over layers: what a clone changes is put into
+//! the top, with each directory on the way made as the layers have it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use model::ZoneName;
+use rustix::fs::FileType;
+
+use crate::Error;
+use crate::tree::{Meta, Tree, is};
+
+/// Largest `/etc/hosts` that is carried over; a larger one is replaced.
+const MAX_HOSTS: u64 = 64 << 10;
+
+/// What tells one zone from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its name, which is its host name.
+    pub name: ZoneName,
+    /// The content of `/etc/machine-id`: 32 hexadecimal digits.
+    pub machine_id: String,
+}
+
+/// A file that belongs to one machine and is never taken over: secrets, seeds,
+/// leases and registrations.
+#[derive(Clone, Copy, Debug)]
+struct Forgotten {
+    dir: &'static str,
+    /// How the names begin and end.
+    prefix: &'static str,
+    suffix: &'static str,
+}
+
+const fn file(dir: &'static str, name: &'static str) -> Forgotten {
+    Forgotten {
+        dir,
+        prefix: name,
+        suffix: "",
+    }
+}
+
+/// Names are matched by what they begin and end with, so `random-seed` also
+/// stands for `random-seed.tmp`.
+const FORGOTTEN: &[Forgotten] = &[
+    file("etc/ssh", "ssh_host_"),
+    file("etc/dropbear", "dropbear_"),
+    // A key by which systemd seals credentials for this machine alone.
+    file("var/lib/systemd", "credential.secret"),
+    file("var/lib/systemd", "random-seed"),
+    file("var/lib/urandom", "random-seed"),
+    file("var/lib/seedrng", "seed."),
+    // Usually a link to /etc/machine-id; a copy would outlive the change.
+    file("var/lib/dbus", "machine-id"),
+    Forgotten {
+        dir: "var/lib/dhcp",
+        prefix: "",
+        suffix: ".leases",
+    },
+    file("var/lib/dhcpcd", "duid"),
+    file("etc", "dhcpcd.duid"),
+    file("var/lib/NetworkManager", "secret_key"),
+    file("etc/iscsi", "initiatorname.iscsi"),
+    file("etc/nvme", "host"),
+];
+
+/// Makes the zone whose root, or whose new top, is at `top` into `identity`.
+///
+/// `layers` are the roots of the layers below the top, the uppermost first; none
+/// for a root that is complete. Files are written plainly and not synced.
+///
+/// # Errors
+/// Fails when the top cannot be written or a layer cannot be read.
+pub fn apply(top: &Path, layers: &[PathBuf], identity: &Identity) -> Result<(), Error> {
+    let mut stack = Stack {
+        top: Tree::open(top)?,
+        layers: layers
+            .iter()
+            .map(|layer| Tree::open(layer))
+            .collect::<Result<_, _>>()?,
+    };
+    let name = identity.name.as_str();
+    let hosts = stack.read(Path::new("etc/hosts"), MAX_HOSTS)?;
+    stack.replace(
+        "etc/machine-id",
+        0o444,
+        format!("{}\n", identity.machine_id).as_bytes(),
+    )?;
+    stack.replace("etc/hostname", 0o644, format!("{name}\n").as_bytes())?;
+    stack.replace("etc/hosts", 0o644, &hosts_for(hosts.as_deref(), name))?;
+    for forgotten in FORGOTTEN {
+        stack.forget(forgotten)?;
+    }
+    Ok(())
+}
+
+/// The hosts file of a zone called `name`: the given one with the line of
+/// 127.0.1.1 replaced, or a new one.
+fn hosts_for(existing: Option<&[u8]>, name: &str) -> Vec<u8> {
+    let own = format!("127.0.1.1\t{name}\n");
+    let Some(existing) = existing else {
+        let loopback = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n";
+        return format!("{loopback}{own}").into_bytes();
+    };
+    let mut hosts = Vec::with_capacity(existing.len() + own.len());
+    for line in existing.split_inclusive(|&byte| byte == b'\n') {
+        let is_own = line
+            .strip_prefix(b"127.0.1.1")
+            .is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace));
+        if !is_own {
+            hosts.extend_from_slice(line);
+        }
+    }
+    if hosts.last().is_some_and(|&last| last != b'\n') {
+        hosts.push(b'\n');
+    }
+    hosts.extend_from_slice(own.as_bytes());
+    hosts
+}
+
+/// A top and the layers it hides.
+struct Stack {
+    top: Tree,
+    layers: Vec<Tree>,
+}
+
+impl Stack {
+    /// The uppermost tree that has `name`, and what it is there. A layer that
+    /// replaced a directory on the way by something else is passed over: all
+    /// layers belong to the same zone, so at worst an older file of it is found.
+    fn find(&self, name: &Path) -> Result<Option<(&Tree, rustix::fs::Stat)>, Error> {
+        for tree in std::iter::once(&self.top).chain(&self.layers) {
+            if let Some(stat) = tree.stat(name)? {
+                let whiteout = is(&stat, FileType::CharacterDevice);
+                return Ok((!whiteout).then_some((tree, stat)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(&self, name: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+        match self.find(name)? {
+            Some((tree, _)) => Ok(tree.read(name, limit)?.map(|(content, _)| content)),
+            None => Ok(None),
+        }
+    }
+
+    /// Puts a file into the top, whatever was there.
+    fn replace(&mut self, name: &str, mode: u32, content: &[u8]) -> Result<(), Error> {
+        let name = Path::new(name);
+        self.make_parents(name)?;
+        self.top.remove(name)?;
+        self.top.write(name, Meta::root(mode), content)
+    }
+
+    /// Makes the way to `name` in the top as the layers have it.
+    fn make_parents(&self, name: &Path) -> Result<(), Error> {
+        let Some(parent) = name.parent().filter(|name| !name.as_os_str().is_empty()) else {
+            return Ok(());
+        };
+        match self.top.stat(parent)? {
+            Some(stat) if is(&stat, FileType::Directory) => return Ok(()),
+            // A link or a file where a directory belongs hides what is below.
+            Some(_) => {
+                self.top.remove(parent)?;
+            }
+            None => self.make_parents(parent)?,
+        }
+        let below = self
+            .find(parent)?
+            .filter(|(_, stat)| is(stat, FileType::Directory));
+        let meta = below.map_or(Meta::root(0o755), |(_, stat)| Meta::of(&stat));
+        self.top.make_dir(parent, meta).map(|_| ())
+    }
+
+    fn forget(&mut self, forgotten: &Forgotten) -> Result<(), Error> {
+        let dir = Path::new(forgotten.dir);
+        for name in matching(&self.top, forgotten)? {
+            self.top.remove(&dir.join(name))?;
+        }
+        let mut below: Vec<OsString> = Vec::new();
+        for layer in &self.layers {
+            below.extend(matching(layer, forgotten)?);
+        }
+        below.sort();
+        below.dedup();
+        for name in below {
+            let name = dir.join(name);
+            self.make_parents(&name)?;
+            self.top.whiteout(&name)?;
+        }
+        Ok(())
+    }
+}
+
+/// The names in `tree` that `forgotten` stands for; directories are not removed.
+fn matching(tree: &Tree, forgotten: &Forgotten) -> Result<Vec<OsString>, Error> {
+    let dir = Path::new(forgotten.dir);
+    let mut names = tree.names(dir)?;
+    names.retain(|name| matches_name(name, forgotten));
+    let mut files = Vec::new();
+    for name in names {
+        let stat = tree.stat(&dir.join(&name))?;
+        if stat.is_some_and(|stat| !is(&stat, FileType::Directory)) {
+            files.push(name);
+        }
+    }
+    Ok(files)
+}
+
+fn matches_name(name: &OsStr, forgotten: &Forgotten) -> bool {
+    let name = name.as_bytes();
+    name.starts_with(forgotten.prefix.as_bytes()) && name.ends_with(forgotten.suffix.as_bytes())
+}
