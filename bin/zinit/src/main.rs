@@ -1,2 +1,55 @@
-//! Being written.
-fn main() {}
+//! Process 1 of a sparse zone: reaps, runs /etc/rc.zone, ends the zone in order.
+//!
+//! Standard input, output and error are the zone's console.
+//!
+//! - At its start it runs `/etc/rc.zone start` if that file is executable (the
+//!   mode is the switch), or else nothing; a file without `#!` is run by
+//!   /bin/sh. Boot argument `-s` (single user) leaves it out. Nothing waits
+//!   for it: a zone without further processes is a zone that runs.
+//! - Power off: SIGPWR, SIGTERM, SIGRTMIN+3 or +4. Reboot: SIGINT, SIGRTMIN+5.
+//!   (RTMIN as in the GNU C library, 34.) See [`shutdown`] for the order.
+//! - It ends by reboot(2): whoever started it sees a death of SIGINT for power
+//!   off, of SIGHUP for reboot. Where reboot(2) is not allowed, the exit status
+//!   says the same: 0 and 133.
+//! - Called `poweroff`, `halt` or `reboot` it signals process 1 accordingly and
+//!   is done: links under those names make the commands.
+//!
+//! The program exists in two forms with the same code. With `panic = "abort"`
+//! (release builds) it has no standard library: some KiB, two or three pages of
+//! its own. Elsewhere (tests, lints) it is an ordinary program, as the compiler
+//! knows no other way there.
+#![cfg_attr(panic = "abort", no_std, no_main)]
+
+mod console;
+mod life;
+mod shutdown;
+
+#[cfg(panic = "abort")]
+mod bare {
+    use core::panic::PanicInfo;
+
+    start::entry!(main);
+
+    fn main(args: start::Arguments) -> u8 {
+        let mut args = args.map(core::ffi::CStr::to_bytes);
+        let name = args.next().unwrap_or_default();
+        crate::life::run(name, args)
+    }
+
+    /// Ends the zone: process 1 that goes on after a broken promise is worse.
+    #[panic_handler]
+    fn panic(_: &PanicInfo<'_>) -> ! {
+        crate::console::say(&[b"broken, the zone ends"]);
+        start::exit(134)
+    }
+}
+
+#[cfg(not(panic = "abort"))]
+fn main() -> std::process::ExitCode {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let args: Vec<_> = std::env::args_os().collect();
+    let mut args = args.iter().map(|arg| arg.as_bytes());
+    let name = args.next().unwrap_or_default();
+    life::run(name, args).into()
+}

@@ -1,0 +1,143 @@
+//! From the first instruction to the order to end.
+
+use core::ffi::CStr;
+
+use start::{Errno, Power, Reaped, Signal, SignalSet};
+
+use crate::console::{Digits, say};
+use crate::shutdown::shut_down;
+
+/// The zone's own start and stop program.
+const RC_ZONE: &CStr = c"/etc/rc.zone";
+
+/// What that program finds in its environment: the same whoever booted the zone.
+const ENVIRONMENT: [&CStr; 2] = [c"PATH=/usr/sbin:/usr/bin:/sbin:/bin", c"HOME=/root"];
+
+const HALT: Signal = Signal::realtime(3);
+const POWEROFF: Signal = Signal::realtime(4);
+const REBOOT: Signal = Signal::realtime(5);
+
+/// All that this program waits for. Everything else is ignored by the kernel
+/// on behalf of process 1, which has no handlers.
+pub(crate) const AWAITED: SignalSet = SignalSet::of(&[
+    Signal::CHLD,
+    Signal::PWR,
+    Signal::TERM,
+    Signal::INT,
+    HALT,
+    POWEROFF,
+    REBOOT,
+]);
+
+/// The whole program; the result is its exit status, should it have to end by itself.
+pub(crate) fn run<'a>(name: &[u8], mut args: impl Iterator<Item = &'a [u8]>) -> u8 {
+    match name.rsplit(|byte| *byte == b'/').next() {
+        Some(b"poweroff") => return order(POWEROFF),
+        Some(b"halt") => return order(HALT),
+        Some(b"reboot") => return order(REBOOT),
+        _ => {}
+    }
+    if start::pid() != 1 {
+        say(&[b"I am process 1 of a zone or nothing"]);
+        return 1;
+    }
+
+    // First of all: from here on no order is lost.
+    start::block(AWAITED);
+    start::forget_terminal();
+    start::set_umask(0o022);
+    // The root is there, or nothing would run here.
+    let _ = start::change_dir(c"/");
+
+    let single_user = args.any(|arg| arg == b"-s");
+    let rc = if single_user { None } else { run_rc(c"start") };
+    let power = live(rc);
+    shut_down(power);
+    let errno = start::set_power(power);
+    say(&[b"reboot: error ", Digits::of(low_byte(errno)).as_bytes()]);
+    match power {
+        Power::Off => 0,
+        Power::Restart => 133,
+    }
+}
+
+/// Tells process 1 what to do.
+fn order(signal: Signal) -> u8 {
+    match start::send(1, signal) {
+        Ok(()) => 0,
+        Err(errno) => {
+            say(&[
+                b"signal to process 1: error ",
+                Digits::of(low_byte(errno)).as_bytes(),
+            ]);
+            1
+        }
+    }
+}
+
+/// Reaps until the order to end comes.
+fn live(rc: Option<i32>) -> Power {
+    loop {
+        match start::wait(AWAITED, None) {
+            Some(Signal::INT | REBOOT) => return Power::Restart,
+            Some(Signal::CHLD) => {
+                reap_all(|pid, status| {
+                    if Some(pid) == rc {
+                        report(b"start", status);
+                    }
+                });
+            }
+            Some(_) => return Power::Off,
+            // Cannot be, without a limit; and nothing would be lost by another wait.
+            None => {}
+        }
+    }
+}
+
+/// Takes the status of every child that has ended and shows it; says whether
+/// children are left.
+pub(crate) fn reap_all(mut ended: impl FnMut(i32, i32)) -> bool {
+    loop {
+        match start::reap() {
+            Reaped::Child(pid, status) => ended(pid, status),
+            Reaped::NoneEnded => return true,
+            Reaped::NoChild => return false,
+        }
+    }
+}
+
+/// Starts rc.zone with `word`, if it is there to be run.
+pub(crate) fn run_rc(word: &CStr) -> Option<i32> {
+    if !start::is_executable(RC_ZONE) {
+        return None;
+    }
+    match start::spawn(RC_ZONE, &[word], &ENVIRONMENT) {
+        Ok(pid) => Some(pid),
+        Err(errno) => {
+            let digits = Digits::of(low_byte(errno));
+            say(&[
+                b"/etc/rc.zone ",
+                word.to_bytes(),
+                b": error ",
+                digits.as_bytes(),
+            ]);
+            None
+        }
+    }
+}
+
+/// A word on the console when rc.zone failed.
+pub(crate) fn report(word: &[u8], status: i32) {
+    let [signal, exit, ..] = status.to_le_bytes();
+    let (what, number): (&[u8], u8) = match (signal & 0x7f, exit) {
+        (0, 0) => return,
+        (0, exit) => (b": exit status ", exit),
+        (signal, _) => (b": killed by signal ", signal),
+    };
+    say(&[b"/etc/rc.zone ", word, what, Digits::of(number).as_bytes()]);
+}
+
+/// Error numbers in use are below 134.
+fn low_byte(errno: Errno) -> u8 {
+    u8::try_from(errno.0).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,104 @@
+//! The end of a zone, in order and in bounded time.
+//!
+//! 1. `/etc/rc.zone stop`, if executable: 10 s at most.
+//! 2. SIGTERM to everybody, SIGCONT so that stopped ones hear it: 5 s at most.
+//! 3. SIGKILL to whoever is left.
+//!
+//! A further order to end while this is under way ends all waiting: who asks
+//! twice is in a hurry. What the first order said still stands.
+
+use start::{EVERYBODY, Power, Signal};
+
+use crate::console::say;
+use crate::life::{AWAITED, reap_all, report, run_rc};
+
+/// How long rc.zone may take to stop the zone's services, in milliseconds.
+const RC_LIMIT: u64 = 10_000;
+/// How long processes have between SIGTERM and SIGKILL, in milliseconds.
+const GRACE: u64 = 5_000;
+/// How often to look for processes that are nobody's child here, in milliseconds.
+const LOOK: u64 = 20;
+
+/// Ends every process of the zone but this one.
+pub(crate) fn shut_down(power: Power) {
+    say(&[match power {
+        Power::Off => b"power off",
+        Power::Restart => b"reboot",
+    }]);
+    let mut hurry = false;
+    if let Some(rc) = run_rc(c"stop") {
+        let mut running = true;
+        let end = wait_while(RC_LIMIT, || {
+            reap_all(|pid, status| {
+                if pid == rc {
+                    running = false;
+                    report(b"stop", status);
+                }
+            });
+            if running {
+                Left::Children
+            } else {
+                Left::Nobody
+            }
+        });
+        match end {
+            End::Done => {}
+            End::TooLong => say(&[b"/etc/rc.zone stop: takes too long, going on"]),
+            End::Hurry => hurry = true,
+        }
+    }
+
+    // Failures mean that nobody is there.
+    let _ = start::send(EVERYBODY, Signal::TERM);
+    let _ = start::send(EVERYBODY, Signal::CONT);
+    let grace = if hurry { 0 } else { GRACE };
+    wait_while(grace, || {
+        if reap_all(|_, _| {}) {
+            Left::Children
+        } else if start::anybody() {
+            Left::Strangers
+        } else {
+            Left::Nobody
+        }
+    });
+    // reboot(2) waits for their end.
+    let _ = start::send(EVERYBODY, Signal::KILL);
+}
+
+/// Who is still waited for.
+enum Left {
+    Nobody,
+    /// Their end is a signal.
+    Children,
+    /// Processes that zlogin put here: children of somebody outside, so no
+    /// signal tells their end and looking is the only way. It is done at most
+    /// 250 times, in the last seconds of a zone.
+    Strangers,
+}
+
+/// How a wait ended.
+enum End {
+    Done,
+    TooLong,
+    Hurry,
+}
+
+/// Waits until `look` finds nobody, the limit is over, or an order to end comes.
+fn wait_while(limit_ms: u64, mut look: impl FnMut() -> Left) -> End {
+    let end = start::clock_ms() + limit_ms;
+    loop {
+        let rest = end.saturating_sub(start::clock_ms());
+        let pause = match look() {
+            Left::Children => rest,
+            Left::Strangers => rest.min(LOOK),
+            Left::Nobody => return End::Done,
+        };
+        if rest == 0 {
+            return End::TooLong;
+        }
+        match start::wait(AWAITED, Some(pause)) {
+            Some(Signal::CHLD) | None => {}
+            Some(_) => return End::Hurry,
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! aarch64: svc 0, and where a program begins.
+
+use core::arch::asm;
+
+/// System call numbers.
+pub(crate) mod nr {
+    pub(crate) const IOCTL: usize = 29;
+    pub(crate) const FACCESSAT: usize = 48;
+    pub(crate) const CHDIR: usize = 49;
+    pub(crate) const WRITE: usize = 64;
+    pub(crate) const EXIT_GROUP: usize = 94;
+    pub(crate) const CLOCK_GETTIME: usize = 113;
+    pub(crate) const KILL: usize = 129;
+    pub(crate) const RT_SIGPROCMASK: usize = 135;
+    pub(crate) const RT_SIGTIMEDWAIT: usize = 137;
+    pub(crate) const REBOOT: usize = 142;
+    pub(crate) const SETSID: usize = 157;
+    pub(crate) const UMASK: usize = 166;
+    pub(crate) const GETPID: usize = 172;
+    pub(crate) const CLONE: usize = 220;
+    pub(crate) const EXECVE: usize = 221;
+    pub(crate) const WAIT4: usize = 260;
+}
+
+/// Asks the kernel.
+///
+/// # Safety
+/// The arguments are what call `number` expects: pointers among them are valid
+/// for what the kernel reads and writes there.
+pub(crate) unsafe fn syscall(number: usize, args: [usize; 5]) -> isize {
+    let result;
+    // SAFETY: the caller vouches for the arguments; the kernel keeps all
+    // registers but the first.
+    unsafe {
+        asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") args[0] as isize => result,
+            in("x1") args[1],
+            in("x2") args[2],
+            in("x3") args[3],
+            in("x4") args[4],
+            options(nostack),
+        );
+    }
+    result
+}

@@ -1,0 +1,243 @@
+//! Processes: start, reap, and the end of it all.
+
+use core::ffi::{CStr, c_char};
+use core::ptr;
+
+use crate::call::{Errno, check, nr, syscall};
+use crate::signal::{SignalSet, block};
+
+/// Most arguments, or settings of the environment, of a program started here.
+const MOST: usize = 8;
+
+/// What [`reap`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaped {
+    /// This child ended, with a status as wait(2) encodes it.
+    Child(i32, i32),
+    /// Children live, none has ended.
+    NoneEnded,
+    /// There is no child.
+    NoChild,
+}
+
+/// What becomes of the machine, or of the pid namespace: there the kernel
+/// kills everybody, and process 1 is seen to die of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Power {
+    /// Off; process 1 dies of SIGINT.
+    Off,
+    /// Starts anew; process 1 dies of SIGHUP.
+    Restart,
+}
+
+/// The number of this process in its pid namespace.
+#[must_use]
+pub fn pid() -> i32 {
+    // SAFETY: getpid(2) takes nothing and touches no memory.
+    let pid = unsafe { syscall(nr::GETPID, [0; 5]) };
+    // It fits: process numbers are below 2^22.
+    pid as i32
+}
+
+/// Milliseconds of a clock that only goes forward.
+#[must_use]
+pub fn clock_ms() -> u64 {
+    const CLOCK_MONOTONIC: usize = 1;
+    let mut time = [0u64; 2];
+    let place = &raw mut time;
+    // SAFETY: `place` points at a timespec of two 64-bit words.
+    unsafe {
+        syscall(
+            nr::CLOCK_GETTIME,
+            [CLOCK_MONOTONIC, place.expose_provenance(), 0, 0, 0],
+        )
+    };
+    time[0] * 1000 + time[1] / 1_000_000
+}
+
+/// Sets the mask of modes for new files.
+pub fn set_umask(mask: u16) {
+    // SAFETY: umask(2) takes a number and touches no memory.
+    unsafe { syscall(nr::UMASK, [usize::from(mask), 0, 0, 0, 0]) };
+}
+
+/// Makes `path` the working folder.
+///
+/// # Errors
+/// The kernel's word.
+pub fn change_dir(path: &CStr) -> Result<(), Errno> {
+    // SAFETY: the path ends in a zero byte.
+    check(unsafe { syscall(nr::CHDIR, [path.as_ptr().expose_provenance(), 0, 0, 0, 0]) })
+        .map(|_| ())
+}
+
+/// True when `path` is a program this process may run.
+#[must_use]
+pub fn is_executable(path: &CStr) -> bool {
+    const AT_FDCWD: usize = -100isize as usize;
+    const X_OK: usize = 1;
+    let args = [AT_FDCWD, path.as_ptr().expose_provenance(), X_OK, 0, 0];
+    // SAFETY: the path ends in a zero byte.
+    check(unsafe { syscall(nr::FACCESSAT, args) }).is_ok()
+}
+
+/// Writes to an open file, as far as it goes: for messages on a console, which
+/// have nobody to tell of a failure.
+pub fn write(fd: u8, bytes: &[u8]) {
+    let args = [
+        usize::from(fd),
+        bytes.as_ptr().expose_provenance(),
+        bytes.len(),
+        0,
+        0,
+    ];
+    // SAFETY: pointer and length are those of one slice.
+    unsafe { syscall(nr::WRITE, args) };
+}
+
+/// Gives up the controlling terminal, if standard input is one: the keys of a
+/// console must not signal this process.
+pub fn forget_terminal() {
+    const TIOCNOTTY: usize = 0x5422;
+    // SAFETY: this request takes no argument.
+    unsafe { syscall(nr::IOCTL, [0, TIOCNOTTY, 0, 0, 0]) };
+}
+
+/// Starts a program in a session of its own, with no signal blocked. Should
+/// the file be of no known format, /bin/sh runs it. The child ends with status
+/// 127 when neither works.
+///
+/// # Errors
+/// [`Errno::TOO_BIG`] for more than 7 arguments or settings; the kernel's word
+/// when there can be no further process.
+pub fn spawn(path: &CStr, args: &[&CStr], environment: &[&CStr]) -> Result<i32, Errno> {
+    const SIGCHLD: usize = 17;
+    const SHELL: &CStr = c"/bin/sh";
+    // One place in front: for the shell, whose argument the path then is.
+    let mut argv = [ptr::null(); MOST + 2];
+    let mut envp = [ptr::null(); MOST];
+    if args.len() >= MOST || environment.len() >= MOST {
+        return Err(Errno::TOO_BIG);
+    }
+    argv[0] = SHELL.as_ptr();
+    argv[1] = path.as_ptr();
+    for (place, arg) in argv[2..].iter_mut().zip(args) {
+        *place = arg.as_ptr();
+    }
+    for (place, setting) in envp.iter_mut().zip(environment) {
+        *place = setting.as_ptr();
+    }
+
+    // SAFETY: fork without a shared address space: the child has a copy of
+    // everything, and this program has one thread and holds no lock.
+    let pid = check(unsafe { syscall(nr::CLONE, [SIGCHLD, 0, 0, 0, 0]) })?;
+    if pid == 0 {
+        block(SignalSet::default());
+        // SAFETY: setsid(2) takes nothing.
+        unsafe { syscall(nr::SETSID, [0; 5]) };
+        if execute(path, &argv[1..], &envp) == Errno::NOEXEC {
+            execute(SHELL, &argv, &envp);
+        }
+        exit(127);
+    }
+    // It fits: process numbers are below 2^22.
+    Ok(pid as i32)
+}
+
+/// Replaces this process; returns only when that failed. Both lists end in a
+/// null pointer and hold pointers to strings that live.
+fn execute(path: &CStr, argv: &[*const c_char], envp: &[*const c_char]) -> Errno {
+    debug_assert!(argv.last().is_some_and(|last| last.is_null()));
+    debug_assert!(envp.last().is_some_and(|last| last.is_null()));
+    let args = [
+        path.as_ptr().expose_provenance(),
+        argv.as_ptr().expose_provenance(),
+        envp.as_ptr().expose_provenance(),
+        0,
+        0,
+    ];
+    // SAFETY: the path ends in a zero byte, the lists are as said above: only
+    // `spawn` makes them.
+    match check(unsafe { syscall(nr::EXECVE, args) }) {
+        Err(errno) => errno,
+        Ok(_) => Errno(0),
+    }
+}
+
+/// Takes the status of one child that has ended, without waiting.
+#[must_use]
+pub fn reap() -> Reaped {
+    const ANY: usize = usize::MAX;
+    const WNOHANG: usize = 1;
+    let mut status = 0i32;
+    let place = &raw mut status;
+    // SAFETY: `place` points at the integer that the kernel writes; usage is not asked for.
+    let result = unsafe { syscall(nr::WAIT4, [ANY, place.expose_provenance(), WNOHANG, 0, 0]) };
+    match check(result) {
+        Ok(0) => Reaped::NoneEnded,
+        // It fits: process numbers are below 2^22.
+        Ok(pid) => Reaped::Child(pid as i32, status),
+        Err(_) => Reaped::NoChild,
+    }
+}
+
+/// Powers off or restarts; returns only when that is not allowed.
+pub fn set_power(power: Power) -> Errno {
+    const MAGIC1: usize = 0xfee1_dead;
+    const MAGIC2: usize = 0x2812_1969;
+    let command = match power {
+        Power::Off => 0x4321_fedc,
+        Power::Restart => 0x0123_4567,
+    };
+    // SAFETY: with these commands the last argument is not looked at.
+    match check(unsafe { syscall(nr::REBOOT, [MAGIC1, MAGIC2, command, 0, 0]) }) {
+        Err(errno) => errno,
+        Ok(_) => Errno(0),
+    }
+}
+
+/// Ends this process.
+pub fn exit(status: u8) -> ! {
+    loop {
+        // SAFETY: exit_group(2) takes a number and does not return.
+        unsafe { syscall(nr::EXIT_GROUP, [usize::from(status), 0, 0, 0, 0]) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // One test, as reaping takes any child of this process.
+    #[test]
+    fn children_are_started_and_reaped() {
+        assert_eq!(reap(), Reaped::NoChild);
+        let path = c"/bin/sh";
+        assert!(is_executable(path));
+        assert!(!is_executable(c"/nowhere/sh"));
+        let program = c"test \"$A\" = b && test \"$0\" = zero && exit 7";
+        let pid = spawn(path, &[c"-c", program, c"zero"], &[c"A=b"]).unwrap();
+        assert_eq!(ended(), (pid, 7 << 8));
+
+        let pid = spawn(c"/nowhere/sh", &[], &[]).unwrap();
+        assert_eq!(ended(), (pid, 127 << 8));
+        assert_eq!(reap(), Reaped::NoChild);
+        assert_eq!(spawn(path, &[c""; 8], &[]), Err(Errno::TOO_BIG));
+    }
+
+    fn ended() -> (i32, i32) {
+        loop {
+            match reap() {
+                Reaped::Child(pid, status) => return (pid, status),
+                Reaped::NoneEnded => std::thread::sleep(std::time::Duration::from_millis(1)),
+                Reaped::NoChild => panic!("the child is gone"),
+            }
+        }
+    }
+
+    #[test]
+    fn number_and_clock() {
+        assert_eq!(u32::try_from(pid()), Ok(std::process::id()));
+        assert!(clock_ms() <= clock_ms());
+    }
+}

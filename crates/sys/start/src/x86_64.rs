@@ -1,0 +1,49 @@
+//! x86_64: syscall(2), and where a program begins.
+
+use core::arch::asm;
+
+/// System call numbers.
+pub(crate) mod nr {
+    pub(crate) const WRITE: usize = 1;
+    pub(crate) const RT_SIGPROCMASK: usize = 14;
+    pub(crate) const IOCTL: usize = 16;
+    pub(crate) const GETPID: usize = 39;
+    pub(crate) const CLONE: usize = 56;
+    pub(crate) const EXECVE: usize = 59;
+    pub(crate) const WAIT4: usize = 61;
+    pub(crate) const KILL: usize = 62;
+    pub(crate) const CHDIR: usize = 80;
+    pub(crate) const UMASK: usize = 95;
+    pub(crate) const SETSID: usize = 112;
+    pub(crate) const RT_SIGTIMEDWAIT: usize = 128;
+    pub(crate) const REBOOT: usize = 169;
+    pub(crate) const CLOCK_GETTIME: usize = 228;
+    pub(crate) const EXIT_GROUP: usize = 231;
+    pub(crate) const FACCESSAT: usize = 269;
+}
+
+/// Asks the kernel.
+///
+/// # Safety
+/// The arguments are what call `number` expects: pointers among them are valid
+/// for what the kernel reads and writes there.
+pub(crate) unsafe fn syscall(number: usize, args: [usize; 5]) -> isize {
+    let result;
+    // SAFETY: the caller vouches for the arguments; the registers that the
+    // instruction changes are declared.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
