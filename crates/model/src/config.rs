@@ -36,7 +36,10 @@ pub enum Error {
     #[error("{0}: Clearing this property is not allowed")]
     NotClearable(&'static str),
     /// A resource with the same keys is there.
-    #[error("A {resource} resource with the {keys} already exists.")]
+    #[error(
+        "{} {resource} resource with the {keys} already exists.",
+        article(resource)
+    )]
     Duplicate {
         /// The resource type.
         resource: &'static str,
@@ -44,7 +47,7 @@ pub enum Error {
         keys: String,
     },
     /// A second resource of a type that a zone has at most once.
-    #[error("A {0} resource already exists.")]
+    #[error("{article} {0} resource already exists.", article = article(.0))]
     Singleton(&'static str),
     /// A limit on the number of things is reached.
     #[error("{what}: too many: at most {limit}.")]
@@ -219,8 +222,16 @@ impl Config {
             .collect();
         Err(Error::Duplicate {
             resource: spec.name,
-            keys: keys.join(" and "),
+            keys: keys.join(", and "),
         })
+    }
+}
+
+fn article(resource: &str) -> &'static str {
+    if resource.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "An"
+    } else {
+        "A"
     }
 }
 

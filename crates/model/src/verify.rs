@@ -25,15 +25,8 @@ pub enum Problem {
         brand: String,
     },
     /// The value of an attr does not have its type.
-    #[error("attr {name}: Invalid argument: '{value}' is not of type {kind}.")]
-    AttrValue {
-        /// The name of the attribute.
-        name: String,
-        /// Its value.
-        value: String,
-        /// Its type.
-        kind: String,
-    },
+    #[error("invalid attr value for type={0}")]
+    AttrValue(String),
     /// A name that is kept for the system.
     #[error("{property}: names that begin with SUNW are reserved.")]
     Reserved {
@@ -107,11 +100,7 @@ fn attr(attr: &Resource) -> Option<Problem> {
         "boolean" => Kind::Bool.check("value", value).is_ok(),
         _ => true,
     };
-    (!legal).then(|| Problem::AttrValue {
-        name: attr.get("name").to_owned(),
-        value: value.to_owned(),
-        kind: attr.get("type").to_owned(),
-    })
+    (!legal).then(|| Problem::AttrValue(attr.get("type").to_owned()))
 }
 
 fn is_root(dir: &str) -> bool {
@@ -173,7 +162,7 @@ mod tests {
             [
                 "zonepath cannot be empty.",
                 "pool: names that begin with SUNW are reserved.",
-                "attr x: Invalid argument: 'x' is not of type int.",
+                "invalid attr value for type=int",
                 "inherit-pkg-dir: not allowed for brand 'lx'.",
                 "fs //: a file system cannot be mounted on the zone's root.",
                 "fs: special not specified",

@@ -10,6 +10,8 @@ pub mod index;
 pub mod lock;
 pub mod root;
 pub mod runtime;
+pub mod template;
+pub mod xml;
 
 use std::io;
 use std::path::{Path, PathBuf};

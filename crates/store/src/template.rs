@@ -1,0 +1,147 @@
+//! What `create` starts from.
+//!
+//! A template is an ordinary configuration: the file of that name in
+//! `/etc/zones`, so any zone can be one (`create -t web`), or else one of those
+//! that are built in, which are such files too.
+
+use std::path::Path;
+
+use model::{Config, ZoneName, name};
+
+use crate::{Error, Root, xml};
+
+/// The template of `create`.
+pub const DEFAULT: &str = "SUNWdefault";
+
+/// The template of `create -b`, and what an export begins with.
+pub const BLANK: &str = "SUNWblank";
+
+/// The templates that need no file, by name.
+static BUILT_IN: &[(&str, &str)] = &[
+    ("SUNWdefault", include_str!("templates/SUNWdefault.xml")),
+    ("SUNWblank", include_str!("templates/SUNWblank.xml")),
+    ("SUNWlx", include_str!("templates/SUNWlx.xml")),
+    ("SYSdefault", include_str!("templates/SYSdefault.xml")),
+    ("SYSblank", include_str!("templates/SYSblank.xml")),
+    ("SYSlx", include_str!("templates/SYSlx.xml")),
+];
+
+/// Why there is no configuration from a template.
+#[derive(Debug, thiserror::Error)]
+pub enum TemplateError {
+    /// Neither a file nor built in.
+    #[error("{0}: No such zone configured")]
+    NoSuchTemplate(String),
+    /// Its file cannot be used.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// The names of the built-in templates.
+pub fn built_in() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
+}
+
+/// A configuration for `zone` from a template.
+///
+/// `host_dirs` are the directories of software that this host has as real
+/// directories: just `/usr` where /usr is merged. Built-in templates inherit
+/// no others; what a file says is taken as it is.
+///
+/// # Errors
+/// [`TemplateError`].
+pub fn load(
+    root: &Root,
+    template: &str,
+    zone: &ZoneName,
+    host_dirs: &[&str],
+) -> Result<Config, TemplateError> {
+    let missing = || TemplateError::NoSuchTemplate(template.to_owned());
+    // Also what keeps the name from being a path out of the folder.
+    if !name::is_well_formed(template) {
+        return Err(missing());
+    }
+    let path = root.etc().join(format!("{template}.xml"));
+    if let Some(text) = xml::read_bounded(&path)? {
+        return Ok(xml::parse(&text, &path, template, zone)?);
+    }
+    let mut built_in = BUILT_IN.iter();
+    let (_, text) = built_in
+        .find(|(name, _)| *name == template)
+        .ok_or_else(missing)?;
+    let mut config = xml::parse(text, Path::new(template), template, zone)?;
+    config.retain(|resource| {
+        resource.spec().name != "inherit-pkg-dir" || host_dirs.contains(&resource.get("dir"))
+    });
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::config::IpType;
+
+    fn from(template: &str, host_dirs: &[&str]) -> Result<Config, TemplateError> {
+        let dir = tempfile::tempdir().unwrap();
+        load(
+            &Root::new(dir.path()),
+            template,
+            &"web1".parse().unwrap(),
+            host_dirs,
+        )
+    }
+
+    #[test]
+    fn every_built_in_template_is_a_complete_configuration() {
+        for template in built_in() {
+            let config = from(template, &["/usr"]).unwrap();
+            assert_eq!(config.zonepath(), Path::new("/zones/web1"), "{template}");
+            assert_eq!(model::verify::config(&config), [], "{template}");
+        }
+    }
+
+    #[test]
+    fn templates_are_what_their_names_promise() {
+        for (template, brand, ip_type, inherited) in [
+            ("SUNWdefault", "native", IpType::Shared, &["/usr"][..]),
+            ("SUNWblank", "native", IpType::Shared, &[]),
+            ("SUNWlx", "lx", IpType::Shared, &[]),
+            ("SYSdefault", "native", IpType::Exclusive, &[]),
+            ("SYSblank", "native", IpType::Exclusive, &[]),
+            ("SYSlx", "lx", IpType::Exclusive, &[]),
+        ] {
+            let config = from(template, &["/usr"]).unwrap();
+            assert_eq!(config.brand(), brand, "{template}");
+            assert_eq!(config.ip_type(), ip_type, "{template}");
+            let expected: Vec<_> = inherited.iter().map(std::path::PathBuf::from).collect();
+            assert_eq!(config.inherited_dirs(), expected, "{template}");
+        }
+        let unmerged = from("SUNWdefault", &["/usr", "/lib", "/bin"]).unwrap();
+        assert_eq!(unmerged.inherited_dirs().len(), 3);
+    }
+
+    #[test]
+    fn a_file_comes_first_and_any_zone_can_be_a_template() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let mut web = Config::new("web".parse().unwrap());
+        web.set("bootargs", "-s").unwrap();
+        xml::save(&root, &web).unwrap();
+        let zone: ZoneName = "web2".parse().unwrap();
+        let config = load(&root, "web", &zone, &[]).unwrap();
+        assert_eq!((config.name(), config.bootargs()), (&zone, "-s"));
+
+        let own = "<zone name='SUNWdefault'><inherited-pkg-dir directory='/opt'/></zone>";
+        std::fs::write(root.etc().join("SUNWdefault.xml"), own).unwrap();
+        let config = load(&root, DEFAULT, &zone, &["/usr"]).unwrap();
+        assert_eq!(config.inherited_dirs(), [Path::new("/opt")]);
+    }
+
+    #[test]
+    fn unknown_names_and_paths_are_no_templates() {
+        for name in ["nosuch", "../../etc/passwd", "", "a/b"] {
+            let error = from(name, &[]).unwrap_err().to_string();
+            assert_eq!(error, format!("{name}: No such zone configured"));
+        }
+    }
+}

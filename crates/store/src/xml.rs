@@ -1,0 +1,85 @@
+//! Configurations as XML files in the shape of the Solaris zones DTD.
+//!
+//! Which elements and attributes there are is the table's business
+//! ([`model::table`]). What is read may come from another host, so it is
+//! bounded in size and depth, entities other than the five of XML itself are
+//! refused, and whatever is not understood is an error that names it: a
+//! configuration that is only half understood must not boot.
+
+mod read;
+mod write;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+use model::{Config, ZoneName};
+
+use crate::{Error, Root, atomic};
+
+pub use read::parse;
+pub use write::render;
+
+/// Largest file that is read or written, in bytes.
+pub const MAX_SIZE: u64 = 4 << 20;
+
+/// Reads the configuration of a zone.
+///
+/// # Errors
+/// [`Error::NoSuchZone`] when there is none; [`Error::Damaged`] names the line.
+pub fn load(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
+    let path = root.xml(zone);
+    match read_bounded(&path)? {
+        Some(text) => parse(&text, &path, zone.as_str(), zone),
+        None => Err(Error::NoSuchZone(zone.clone())),
+    }
+}
+
+/// Stores the configuration of its zone, durably.
+///
+/// # Errors
+/// [`Error::File`]; the old file is then in place.
+pub fn save(root: &Root, config: &Config) -> Result<(), Error> {
+    let path = root.xml(config.name());
+    let text = render(config);
+    if text.len() as u64 > MAX_SIZE {
+        let why = format!("the configuration would be larger than {MAX_SIZE} bytes");
+        return Err(Error::file("write", &path)(std::io::Error::other(why)));
+    }
+    atomic::write(&path, text.as_bytes(), 0o644)
+}
+
+/// Removes the configuration of a zone; that there is none is fine.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn remove(root: &Root, zone: &ZoneName) -> Result<(), Error> {
+    atomic::remove(&root.xml(zone))
+}
+
+/// The content of a file; `None` when there is no such file.
+pub(crate) fn read_bounded(path: &Path) -> Result<Option<String>, Error> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::file("read", path)(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_SIZE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(Error::file("read", path))?;
+    let damaged = |reason| Error::Damaged {
+        path: path.to_owned(),
+        line: 1,
+        reason,
+    };
+    if bytes.len() as u64 > MAX_SIZE {
+        return Err(damaged(format!("larger than {MAX_SIZE} bytes")));
+    }
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| damaged("not UTF-8".to_owned()))
+}
+
+#[cfg(test)]
+mod tests;
