@@ -1,5 +1,127 @@
-//! Being written.
+//! Package inventories: what a root says its package manager installed there.
+//!
+//! Only dpkg is known so far; [`Database`] is what the rest of the system asks,
+//! so that others can stand beside it. Nothing here runs a program or changes a
+//! file, and every file is taken as hostile: read with bounds on lines, entries
+//! and total size, and opened without leaving the root.
 
-/// Being written.
+pub mod dpkg;
+mod lines;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use lines::ParseError;
+
+/// How far a package is installed, in dpkg's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// Known by name only.
+    NotInstalled,
+    /// Removed; configuration files are left.
+    ConfigFiles,
+    /// An unpack was begun and not finished.
+    HalfInstalled,
+    /// Unpacked, never configured.
+    Unpacked,
+    /// Configuration was begun and not finished.
+    HalfConfigured,
+    /// Waits for another package's trigger.
+    TriggersAwaited,
+    /// Has triggers of its own to run.
+    TriggersPending,
+    /// Complete.
+    Installed,
+}
+
+impl Status {
+    /// True when the package's files are in place.
+    #[must_use]
+    pub fn is_unpacked(self) -> bool {
+        self >= Self::Unpacked
+    }
+}
+
+/// A configuration file that a package owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conffile {
+    /// Its absolute path; it has no `..`.
+    pub path: PathBuf,
+    /// The MD5 sum of the file as packaged; `None` while it was never put in place.
+    pub md5: Option<[u8; 16]>,
+    /// The present version of the package no longer has it.
+    pub obsolete: bool,
+    /// The package wants it removed.
+    pub remove_on_upgrade: bool,
+}
+
+/// One package of an inventory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its architecture; empty where the record has none.
+    pub architecture: String,
+    /// Its version; empty where the record has none.
+    pub version: String,
+    /// How far it is installed.
+    pub status: Status,
+    /// True when several architectures of it may be installed at once.
+    pub multi_arch_same: bool,
+    /// Its configuration files.
+    pub conffiles: Vec<Conffile>,
+}
+
+/// The package database of one root.
+pub trait Database: fmt::Debug {
+    /// The package manager's name.
+    fn manager(&self) -> &'static str;
+
+    /// Every package on record, in the order of the database.
+    fn packages(&self) -> &[Package];
+
+    /// Every path a package put into the root, directories included.
+    ///
+    /// # Errors
+    /// Fails when the record is missing, unreadable or malformed.
+    fn paths(&self, package: &Package) -> Result<Vec<PathBuf>, Error>;
+
+    /// The files of a package with their MD5 sums as packaged, configuration
+    /// files excepted. Empty when the package came without.
+    ///
+    /// # Errors
+    /// Fails when the record is unreadable or malformed.
+    fn checksums(&self, package: &Package) -> Result<Vec<(PathBuf, [u8; 16])>, Error>;
+}
+
+/// A package database cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {}
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// On what.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{}: {source}", path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// What and where.
+        source: ParseError,
+    },
+}
+
+/// Reads the package database of the system whose root is at `root`; `None` when
+/// it has none that is known.
+///
+/// # Errors
+/// Fails when there is one and it cannot be read.
+pub fn open(root: &Path) -> Result<Option<Box<dyn Database>>, Error> {
+    Ok(dpkg::Dpkg::open(root)?.map(|dpkg| Box::new(dpkg) as Box<dyn Database>))
+}

@@ -1,0 +1,227 @@
+//! The database of dpkg (deb-conffiles(5), dpkg-query(1), `/var/lib/dpkg`).
+
+mod records;
+mod status;
+
+use std::fs::File;
+use std::io::BufReader;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+pub use records::{parse_list, parse_md5sums};
+pub use status::parse;
+
+use crate::lines::ParseError;
+use crate::{Database, Error, Package};
+
+/// Where the database is, below the root.
+pub const DIR: &str = "var/lib/dpkg";
+
+/// The dpkg database of one root.
+#[derive(Debug)]
+pub struct Dpkg {
+    dir: OwnedFd,
+    path: PathBuf,
+    packages: Vec<Package>,
+}
+
+impl Dpkg {
+    /// Opens and reads the database of the system at `root`; `None` when it has none.
+    ///
+    /// # Errors
+    /// Fails when the database is there and cannot be read.
+    pub fn open(root: &Path) -> Result<Option<Self>, Error> {
+        let path = root.join(DIR);
+        let io = |path: &Path, errno: Errno| Error::Io {
+            path: path.to_owned(),
+            source: errno.into(),
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root_fd =
+            rustix::fs::open(root, flags, Mode::empty()).map_err(|errno| io(root, errno))?;
+        // Links on the way are the system's own (a /var on another disk), and
+        // lead nowhere but below its root.
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let dir = match rustix::fs::openat2(root_fd, DIR, flags, Mode::empty(), resolve) {
+            Ok(dir) => dir,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            Err(errno) => return Err(io(&path, errno)),
+        };
+        let mut database = Self {
+            dir,
+            path,
+            packages: Vec::new(),
+        };
+        let status = Path::new("status");
+        let Some(file) = database.open_file(status)? else {
+            return Ok(None);
+        };
+        let packages = parse(BufReader::with_capacity(64 << 10, file));
+        database.packages = packages.map_err(|source| database.malformed(status, source))?;
+        Ok(Some(database))
+    }
+
+    /// The begin of the names of the package's files in `info`.
+    #[must_use]
+    pub fn info_stem(package: &Package) -> String {
+        if package.multi_arch_same {
+            format!("{}:{}", package.name, package.architecture)
+        } else {
+            package.name.clone()
+        }
+    }
+
+    /// Opens a regular file of the database; `None` when it is absent.
+    fn open_file(&self, name: &Path) -> Result<Option<File>, Error> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let opened = rustix::fs::openat2(&self.dir, name, flags, Mode::empty(), resolve)
+            .and_then(|fd| Ok((rustix::fs::fstat(&fd)?, fd)));
+        let failed = |errno: Errno| Error::Io {
+            path: self.path.join(name),
+            source: errno.into(),
+        };
+        match opened {
+            Ok((stat, fd)) => match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
+                rustix::fs::FileType::RegularFile => Ok(Some(File::from(fd))),
+                _ => Err(failed(Errno::INVAL)),
+            },
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
+    fn open_info(
+        &self,
+        package: &Package,
+        kind: &str,
+    ) -> Result<Option<(PathBuf, BufReader<File>)>, Error> {
+        let name = PathBuf::from(format!("info/{}.{kind}", Self::info_stem(package)));
+        let file = self.open_file(&name)?;
+        Ok(file.map(|file| (name, BufReader::new(file))))
+    }
+
+    fn malformed(&self, name: &Path, source: ParseError) -> Error {
+        Error::Malformed {
+            path: self.path.join(name),
+            source,
+        }
+    }
+}
+
+impl Database for Dpkg {
+    fn manager(&self) -> &'static str {
+        "dpkg"
+    }
+
+    fn packages(&self) -> &[Package] {
+        &self.packages
+    }
+
+    fn paths(&self, package: &Package) -> Result<Vec<PathBuf>, Error> {
+        match self.open_info(package, "list")? {
+            Some((name, file)) => parse_list(file).map_err(|source| self.malformed(&name, source)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    fn checksums(&self, package: &Package) -> Result<Vec<(PathBuf, [u8; 16])>, Error> {
+        match self.open_info(package, "md5sums")? {
+            Some((name, file)) => {
+                parse_md5sums(file).map_err(|source| self.malformed(&name, source))
+            }
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn reads_a_database_below_any_root() {
+        let root = root(&[
+            (
+                "var/lib/dpkg/status",
+                "Package: a\nStatus: install ok installed\nArchitecture: all\nVersion: 1\n\n\
+                 Package: b\nStatus: install ok installed\nArchitecture: amd64\n\
+                 Multi-Arch: same\nVersion: 2\n",
+            ),
+            ("var/lib/dpkg/info/a.list", "/.\n/etc\n/etc/a\n"),
+            (
+                "var/lib/dpkg/info/b:amd64.md5sums",
+                "d41d8cd98f00b204e9800998ecf8427e  usr/lib/b\n",
+            ),
+        ]);
+        let database = crate::open(root.path()).unwrap().unwrap();
+        assert_eq!(database.manager(), "dpkg");
+        let [a, b] = database.packages() else {
+            panic!("{:?}", database.packages());
+        };
+        assert_eq!(
+            database.paths(a).unwrap(),
+            ["/", "/etc", "/etc/a"].map(PathBuf::from)
+        );
+        assert!(database.checksums(a).unwrap().is_empty());
+        assert_eq!(
+            database.checksums(b).unwrap()[0].0,
+            PathBuf::from("/usr/lib/b")
+        );
+    }
+
+    #[test]
+    fn a_root_without_dpkg_has_none() {
+        let root = root(&[("etc/x", "")]);
+        assert!(crate::open(root.path()).unwrap().is_none());
+    }
+
+    #[test]
+    fn errors_name_file_and_line() {
+        let root = root(&[("var/lib/dpkg/status", "Package: a\nnonsense\n")]);
+        let error = crate::open(root.path()).unwrap_err().to_string();
+        assert!(
+            error.ends_with("var/lib/dpkg/status: line 2: no field name"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_linked_status_file_is_refused() {
+        let root = root(&[("secret", "x"), ("var/lib/dpkg/x", "")]);
+        std::os::unix::fs::symlink("/etc/passwd", root.path().join("var/lib/dpkg/status")).unwrap();
+        assert!(matches!(Dpkg::open(root.path()), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn reads_the_database_of_this_machine_whole() {
+        let Ok(text) = fs::read_to_string("/var/lib/dpkg/status") else {
+            eprintln!("skipped: this machine has no dpkg");
+            return;
+        };
+        let database = crate::open(Path::new("/")).unwrap().unwrap();
+        let stanzas = text.lines().filter(|line| line.starts_with("Package: "));
+        assert_eq!(database.packages().len(), stanzas.count());
+        for package in database.packages() {
+            if package.status.is_unpacked() {
+                assert!(!database.paths(package).unwrap().is_empty(), "{package:?}");
+                database.checksums(package).unwrap();
+            }
+        }
+    }
+}
