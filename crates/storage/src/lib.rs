@@ -1,1 +1,106 @@
-//! Being written.
+//! Datasets of zones: one writable top on a chain of sealed, shared layers.
+//!
+//! # On disk
+//!
+//! ```text
+//! <zonepath>/            0700, root
+//!   root/                the writable top; a whole tree when no layer is below
+//!   work/                overlay's work folder
+//!   dataset              link to this dataset's reference on the topmost layer:
+//!                        ../.layers/<layer>/refs/dataset-<id>; absent without layers
+//!   root.new/            only while a seal or clone is under way
+//! <parent of zonepath>/.layers/
+//!   <layer>/tree/        the sealed top; never written again
+//!   <layer>/parent       link to the layer below; absent for the lowest
+//!   <layer>/refs/        a link per user, dataset-<id> or layer-<id>, leading to it
+//!   .dead/               trees being removed; whatever is here is garbage
+//! ```
+//!
+//! Where the zonepath is a mount of its own the layers are in
+//! `<zonepath>/.layers`: sealing is a rename, and that cannot leave a file
+//! system. Removing such a zone leaves that folder while a clone elsewhere
+//! needs it; unmounting the file system then breaks the clone.
+//!
+//! Everything but the trees is folders and symbolic links, so that every step
+//! is one change of metadata, atomic by itself.
+//!
+//! # Invariants
+//!
+//! 1. A layer lives while `refs` exists. Whoever adds a reference holds one, or
+//!    holds the lock of a dataset that does; `rmdir refs` therefore decides a
+//!    layer's end. A layer drops its own reference on the layer below before it
+//!    is put aside.
+//! 2. A user's link is never without reference for longer than a crash, a
+//!    reference without user never counts against a zone: opening a dataset
+//!    mends the first, [`collect`] removes the second.
+//! 3. `root` missing beside `root.new` and a link is a seal or clone that
+//!    counts and lacks its last rename. `root` missing otherwise is a removal
+//!    or nothing: no dataset.
+//! 4. A layer without `tree` does not count: a dataset that names one stands on
+//!    the layer below it.
+//!
+//! | operation | steps, in order | a crash after the step leaves |
+//! |---|---|---|
+//! | seal | make `root.new` like `root` | `root.new`, removed when opened |
+//! | | make the layer with its reference, and the one on the layer below | a layer without tree, removed by `collect` |
+//! | | point `dataset` at it | rule 4: opening points it back and removes the layer |
+//! | | **rename `root` to `tree`** | rule 3: opening finishes it |
+//! | | rename `root.new` to `root` | an extra reference on the layer below, removed by `collect` |
+//! | | drop the dataset's reference on the layer below | - |
+//! | clone | seal the origin | as above |
+//! | | make `work` and `root.new` in the new zonepath | no dataset |
+//! | | **link `dataset`** | rules 2 and 3: opening makes it whole |
+//! | | add the reference, rename `root.new` to `root` | the same |
+//! | destroy | **rename `root` to `.dead`** | no dataset; destroying again goes on |
+//! | | drop the reference, ending layers that nobody uses | the same |
+//! | | remove `dataset`, rename `work` to `.dead` | the same |
+//! | | remove what is in `.dead` | garbage, removed by `collect` |
+//!
+//! # Power cuts
+//!
+//! The steps need no fsync of their own. ext4 and xfs keep one journal, and
+//! each change of metadata goes to it whole and in order: after a power cut a
+//! first part of the steps is there, as after a crash. An fsync of a file that
+//! was written later (the caller's index) forces the journal up to there, so
+//! it makes all earlier steps durable, too: [`Dataset::settle`] then costs
+//! nothing. btrfs commits whole transactions in order, but an fsync writes only
+//! what concerns that one file; so do other file systems, and an index on
+//! another file system orders nothing. There `settle` is one syncfs. tmpfs
+//! keeps nothing.
+//!
+//! Only what the zone's processes wrote is theirs to sync; unmounting the
+//! overlay when the zone halts does it. Whoever fills a top on the host calls
+//! [`Dataset::settle`] before calling the zone installed.
+//!
+//! # Concurrency
+//!
+//! Operations on one dataset wait for each other (flock of the zonepath).
+//! Different datasets work in parallel, also on the same layers. The caller
+//! makes sure that a zone is halted while its dataset is sealed or removed.
+
+mod assemble;
+mod attributes;
+mod collect;
+mod crash;
+mod dataset;
+mod driver;
+mod error;
+mod folder;
+mod id;
+mod layers;
+mod remove;
+mod stack;
+mod usage;
+
+pub use assemble::{Way, assemble, assemble_by, check_idmap};
+pub use collect::{Collected, Lost, collect};
+pub use dataset::{Dataset, LINK, ROOT, WORK};
+pub use driver::{Driver, Layered};
+pub use error::{Error, Result};
+pub use id::{BadId, Id};
+pub use layers::MAX_LAYERS;
+pub use stack::Stack;
+pub use usage::Usage;
+
+#[cfg(test)]
+mod tests;

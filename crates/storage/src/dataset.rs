@@ -1,0 +1,494 @@
+//! A zone's dataset: one writable top on a chain of sealed layers.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use crate::attributes::Attributes;
+use crate::collect::{Collected, Lost};
+use crate::crash;
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::id::Id;
+use crate::layers::{
+    LayerPath, Layers, MAX_LAYERS, REFS, TREE, User, bad_link, dataset_ref, parse_layer, relative,
+    resolve, same_path,
+};
+use crate::remove;
+use crate::stack::Stack;
+use crate::usage::Usage;
+
+/// Name of the writable top in a zonepath.
+pub const ROOT: &str = "root";
+/// Name of overlay's work folder in a zonepath.
+pub const WORK: &str = "work";
+/// Name of the link that names the topmost sealed layer.
+pub const LINK: &str = "dataset";
+/// The next top, while a seal is under way.
+const NEXT_ROOT: &str = "root.new";
+
+/// The dataset at a zonepath.
+#[derive(Debug)]
+pub struct Dataset {
+    zonepath: Folder,
+}
+
+/// What the link of a dataset says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Bond {
+    layer: LayerPath,
+    id: Id,
+}
+
+impl Dataset {
+    /// Makes an empty dataset without layers below. The zonepath is made (0700,
+    /// its parent must exist) unless it is there.
+    pub fn create(zonepath: &Path) -> Result<Self> {
+        check_path(zonepath)?;
+        let (folder, _) = Folder::open_or_make(zonepath)?;
+        let dataset = Self { zonepath: folder };
+        let _lock = dataset.lock()?;
+        dataset.refuse_existing()?;
+        dataset.zonepath.make(WORK)?;
+        crash::point();
+        dataset.zonepath.make(ROOT)?;
+        let root = dataset.zonepath.open_child(ROOT)?;
+        rustix::fs::fchmod(&root, rustix::fs::Mode::from_raw_mode(0o755))
+            .map_err(|e| root.fail("fchmod", "", e))?;
+        Ok(dataset)
+    }
+
+    /// Opens a dataset, finishing or taking back a seal that a crash cut off,
+    /// and adopting a zonepath that was moved or copied by hand.
+    pub fn open(zonepath: &Path) -> Result<Self> {
+        check_path(zonepath)?;
+        let folder = match Folder::open(zonepath) {
+            Ok(folder) => folder,
+            Err(e) if e.is_missing() => {
+                return Err(Error::NoDataset(zonepath.to_owned()));
+            }
+            Err(e) => return Err(e),
+        };
+        let dataset = Self { zonepath: folder };
+        if !dataset.is_sound()? {
+            let _lock = dataset.lock()?;
+            dataset.repair()?;
+        }
+        Ok(dataset)
+    }
+
+    /// The zonepath.
+    #[must_use]
+    pub fn zonepath(&self) -> &Path {
+        self.zonepath.path()
+    }
+
+    /// What to mount for the zone's root.
+    pub fn stack(&self) -> Result<Stack> {
+        let lowers = match self.bond()? {
+            Some(bond) => bond.layer.chain()?.iter().map(LayerPath::tree).collect(),
+            None => Vec::new(),
+        };
+        let path = self.zonepath.path();
+        Ok(Stack {
+            zonepath: path.to_owned(),
+            top: path.join(ROOT),
+            work: path.join(WORK),
+            lowers,
+        })
+    }
+
+    /// Turns the top into a layer and gives the dataset a new, empty top.
+    ///
+    /// Nothing may be mounted on the dataset: a live overlay would go on
+    /// writing into the layer. Takes the same time whatever is in it. An
+    /// untouched top on a layer stays: the layer below is the answer.
+    pub fn seal(&self) -> Result<Id> {
+        let _lock = self.lock()?;
+        self.seal_locked().map(|bond| bond.layer.id)
+    }
+
+    /// Makes a dataset at `zonepath` that starts as an equal of this one and
+    /// shares its layers. This one is sealed first, see [`Dataset::seal`].
+    ///
+    /// Nothing of this is on disk for certain before [`Dataset::settle`].
+    pub fn clone_to(&self, zonepath: &Path) -> Result<Self> {
+        check_path(zonepath)?;
+        let _lock = self.lock()?;
+        let bond = self.seal_locked()?;
+        let (folder, made) = Folder::open_or_make(zonepath)?;
+        let clone = Self { zonepath: folder };
+        let _clone_lock = clone.lock()?;
+        clone.refuse_existing()?;
+        crash::point();
+        let done = clone.stand_on(&bond.layer);
+        if done.is_err() {
+            // The error that counts is the first one.
+            let _ = clone.destroy_locked();
+            if made {
+                let _ = std::fs::remove_dir(zonepath);
+            }
+        }
+        done.map(|()| clone)
+    }
+
+    /// Removes the dataset at `zonepath`, whatever state it is in, and every
+    /// layer that nothing else uses. The zonepath stays, with what else is in it.
+    ///
+    /// Refuses while anything is mounted below. Nothing there is no error.
+    pub fn destroy(zonepath: &Path) -> Result<()> {
+        check_path(zonepath)?;
+        let folder = match Folder::open(zonepath) {
+            Ok(folder) => folder,
+            Err(e) if e.is_missing() => {
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        };
+        let dataset = Self { zonepath: folder };
+        remove::refuse_mounts(zonepath, &[ROOT, NEXT_ROOT, WORK])?;
+        let graves = {
+            let _lock = dataset.lock()?;
+            dataset.destroy_locked()?
+        };
+        // All that counts is done: the rest only frees space, and may be left
+        // to `collect`.
+        for grave in graves {
+            remove::bury(&grave)?;
+        }
+        Layers::leave(&Layers::home(&dataset.zonepath)?)
+    }
+
+    /// Makes sure that the dataset is on disk before a later write to `index`
+    /// (a path that exists) can be.
+    ///
+    /// Free where the file system's journal keeps the order anyway and `index`
+    /// is on the same one (ext4, xfs); one `syncfs` elsewhere. See the crate's
+    /// documentation for the reasoning.
+    pub fn settle(&self, index: &Path) -> Result<()> {
+        let vfs = rustix::fs::fstatfs(&self.zonepath)
+            .map_err(|e| self.zonepath.fail("fstatfs", "", e))?;
+        let index = rustix::fs::stat(index).map_err(|e| Error::io("stat", index, e))?;
+        let ordered = match vfs.f_type {
+            TMPFS => return Ok(()),
+            EXT4 | XFS => index.st_dev == self.zonepath.device()?,
+            _ => false,
+        };
+        if ordered {
+            return Ok(());
+        }
+        rustix::fs::syncfs(&self.zonepath).map_err(|e| self.zonepath.fail("syncfs", "", e))
+    }
+
+    /// The space this dataset takes; walks through all of it.
+    pub fn usage(&self) -> Result<Usage> {
+        crate::usage::of(&self.stack()?)
+    }
+
+    /// Runs [`crate::collect`] on the folder of layers where the dataset at
+    /// `zonepath`, which need not be one, has or would have its layers.
+    pub fn collect(zonepath: &Path, lost: Lost) -> Result<Collected> {
+        check_path(zonepath)?;
+        let home = Layers::home(&Folder::open(zonepath)?)?;
+        crate::collect(&home, lost)
+    }
+
+    pub(crate) fn at(zonepath: Folder) -> Self {
+        Self { zonepath }
+    }
+
+    /// The layer this dataset stands on and its id, unchecked.
+    pub(crate) fn names(&self) -> Result<Option<(LayerPath, Id)>> {
+        Ok(self.bond()?.map(|bond| (bond.layer, bond.id)))
+    }
+
+    fn lock(&self) -> Result<crate::folder::Lock> {
+        self.zonepath.lock(FlockOperation::LockExclusive)
+    }
+
+    fn refuse_existing(&self) -> Result<()> {
+        for name in [LINK, ROOT, NEXT_ROOT] {
+            if self.zonepath.kind(name)?.is_some() {
+                return Err(Error::Exists(self.zonepath.path().to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn bond(&self) -> Result<Option<Bond>> {
+        let Some(text) = self.zonepath.read_link(LINK)? else {
+            return Ok(None);
+        };
+        parse_bond(self.zonepath.path(), Path::new(&text))
+            .map(Some)
+            .ok_or_else(|| bad_link(self.zonepath.path().join(LINK), &text))
+    }
+
+    fn write_bond(&self, bond: &Bond) -> Result<()> {
+        let target = bond.layer.refs().join(dataset_ref(bond.id));
+        let text = relative(self.zonepath.path(), &target, &common(&bond.layer));
+        self.zonepath.relink(LINK, text)
+    }
+
+    fn ref_place(&self, layer: &LayerPath) -> PathBuf {
+        relative(&layer.refs(), self.zonepath.path(), &common(layer))
+    }
+
+    /// Makes the parts of a clone. The link comes before the reference: a crash
+    /// between them leaves a user without reference, which opening mends, and
+    /// never a reference from nowhere, which would keep the layer for ever.
+    fn stand_on(&self, layer: &LayerPath) -> Result<()> {
+        let tree = layer.open()?.open_child(TREE)?;
+        self.zonepath.make(WORK)?;
+        self.zonepath.make(NEXT_ROOT)?;
+        crash::point();
+        let root = self.zonepath.open_child(NEXT_ROOT)?;
+        Attributes::of(&tree)?.apply(&root)?;
+        crash::point();
+        let bond = Bond {
+            layer: layer.clone(),
+            id: Id::random()?,
+        };
+        let target = bond.layer.refs().join(dataset_ref(bond.id));
+        self.zonepath.link(
+            LINK,
+            relative(self.zonepath.path(), &target, &common(layer)),
+        )?;
+        crash::point();
+        let refs = Folder::open(&layer.refs())?;
+        refs.link(dataset_ref(bond.id), self.ref_place(layer))?;
+        crash::point();
+        self.zonepath.rename(NEXT_ROOT, &self.zonepath, ROOT)
+    }
+
+    fn seal_locked(&self) -> Result<Bond> {
+        let root = match self.zonepath.open_child(ROOT) {
+            Ok(root) => root,
+            Err(e) if e.is_missing() => {
+                return Err(Error::NoDataset(self.zonepath.path().to_owned()));
+            }
+            Err(e) => return Err(e),
+        };
+        let attributes = Attributes::of(&root)?;
+        let below = self.bond()?;
+        if let Some(bond) = &below {
+            let tree = bond.layer.open()?.open_child(TREE)?;
+            if root.is_empty()? && attributes == Attributes::of(&tree)? {
+                return Ok(bond.clone());
+            }
+            if bond.layer.chain()?.len() >= MAX_LAYERS {
+                return Err(Error::TooManyLayers(self.zonepath.path().to_owned()));
+            }
+        }
+
+        let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+        let id = match &below {
+            Some(bond) => bond.id,
+            None => Id::random()?,
+        };
+        // The next top is there before anything counts, so that a missing
+        // `root` with it means a seal and without it a removal.
+        self.zonepath.make(NEXT_ROOT)?;
+        let next = self.zonepath.open_child(NEXT_ROOT)?;
+        attributes.apply(&next)?;
+        self.zonepath.make(WORK)?;
+        crash::point();
+        let parent = below.as_ref().map(|bond| &bond.layer);
+        let layer = layers.make(parent, &dataset_ref(id), self.zonepath.path())?;
+        let bond = Bond { layer, id };
+        self.write_bond(&bond)?;
+        crash::point();
+        // From here on the layer counts.
+        self.zonepath.rename(ROOT, &bond.layer.open()?, TREE)?;
+        crash::point();
+        self.zonepath.rename(NEXT_ROOT, &self.zonepath, ROOT)?;
+        crash::point();
+        self.drop_former_ref(&bond)?;
+        Ok(bond)
+    }
+
+    /// Tells whether nothing is left of an interrupted seal or a move.
+    fn is_sound(&self) -> Result<bool> {
+        if !self.zonepath.is_folder(ROOT)? || self.zonepath.kind(NEXT_ROOT)?.is_some() {
+            return Ok(false);
+        }
+        match self.bond()? {
+            None => Ok(true),
+            Some(bond) => Ok(self.holds_ref(&bond)? && has_tree(&bond.layer)?),
+        }
+    }
+
+    fn holds_ref(&self, bond: &Bond) -> Result<bool> {
+        let place = ref_target(&bond.layer, dataset_ref(bond.id).as_ref())?;
+        Ok(place.is_some_and(|place| same_path(&place, self.zonepath.path())))
+    }
+
+    fn repair(&self) -> Result<()> {
+        let path = || self.zonepath.path().to_owned();
+        let bond = self.bond()?;
+        // Without a link, a next root is a clone's that has not got far.
+        let next = self.zonepath.is_folder(NEXT_ROOT)? && bond.is_some();
+        if !next && !self.zonepath.is_folder(ROOT)? {
+            return Err(Error::NoDataset(path()));
+        }
+        if let Some(bond) = bond {
+            if has_tree(&bond.layer)? {
+                self.adopt(&bond)?;
+            } else if bond.layer.path().exists() {
+                self.unseal(&bond)?;
+            } else {
+                return Err(Error::LayerMissing {
+                    user: path(),
+                    layer: bond.layer.path(),
+                });
+            }
+        }
+        crash::point();
+        if self.zonepath.is_folder(ROOT)? {
+            match self.zonepath.rmdir(NEXT_ROOT) {
+                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Err(e) => Err(self.zonepath.fail("rmdir", NEXT_ROOT, e)),
+            }
+        } else {
+            // The seal counted, or its layer would have no tree.
+            self.zonepath.rename(NEXT_ROOT, &self.zonepath, ROOT)
+        }
+    }
+
+    /// Takes back a seal that did not come as far as the rename of the top.
+    fn unseal(&self, bond: &Bond) -> Result<()> {
+        match bond.layer.parent()? {
+            Some(parent) => self.write_bond(&Bond {
+                layer: parent,
+                id: bond.id,
+            })?,
+            None => {
+                self.zonepath.unlink(LINK)?;
+            }
+        }
+        crash::point();
+        for grave in bond.layer.drop_ref(&dataset_ref(bond.id))? {
+            remove::bury(&grave)?;
+        }
+        // The parent never lost this dataset's reference.
+        Ok(())
+    }
+
+    /// Sees to it that the layer knows this zonepath.
+    fn adopt(&self, bond: &Bond) -> Result<()> {
+        let name = dataset_ref(bond.id);
+        let former = ref_target(&bond.layer, name.as_ref())?;
+        let other = match &former {
+            Some(place) if same_path(place, self.zonepath.path()) => return Ok(()),
+            Some(place) => match Folder::open(place) {
+                Ok(folder) => Self::at(folder).bond()?.is_some_and(|b| b.id == bond.id),
+                Err(_) => false,
+            },
+            None => false,
+        };
+        if !other {
+            return bond.layer.add_ref(&name, &self.ref_place(&bond.layer));
+        }
+        // A copy by hand: its original is still where the reference says.
+        let own = Bond {
+            layer: bond.layer.clone(),
+            id: Id::random()?,
+        };
+        own.layer
+            .add_ref(&dataset_ref(own.id), &self.ref_place(&own.layer))?;
+        crash::point();
+        self.write_bond(&own)
+    }
+
+    /// Drops the reference on the layer below that an interrupted seal left.
+    fn drop_former_ref(&self, bond: &Bond) -> Result<()> {
+        if !bond.layer.path().exists() {
+            return Ok(());
+        }
+        if let Some(parent) = bond.layer.parent()? {
+            // Never the last one: the layer above holds its own.
+            Folder::open(&parent.refs())?.unlink(dataset_ref(bond.id))?;
+        }
+        Ok(())
+    }
+
+    /// Takes the dataset apart; returns what is left to be removed.
+    fn destroy_locked(&self) -> Result<Vec<PathBuf>> {
+        let (home, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+        let mut graves = Vec::new();
+        // The root goes first: without it nothing takes the rest for a zone.
+        for name in [NEXT_ROOT, ROOT] {
+            graves.extend(home.put_aside(&self.zonepath, OsStr::new(name))?);
+            crash::point();
+        }
+        if let Some(bond) = self.bond()? {
+            // A copy by hand that was never opened holds no reference. A layer
+            // without references is one whose end was cut off.
+            if self.holds_ref(&bond)? || !bond.layer.refs().exists() {
+                self.drop_former_ref(&bond)?;
+                graves.extend(bond.layer.drop_ref(&dataset_ref(bond.id))?);
+            }
+            crash::point();
+            self.zonepath.unlink(LINK)?;
+        }
+        self.zonepath.unlink(format!("{LINK}.new"))?;
+        crash::point();
+        graves.extend(home.put_aside(&self.zonepath, OsStr::new(WORK))?);
+        crash::point();
+        Ok(graves)
+    }
+}
+
+/// File system types whose journal keeps the order of changes to folders.
+const EXT4: rustix::fs::FsWord = 0xEF53;
+const XFS: rustix::fs::FsWord = 0x5846_5342;
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+
+/// Refuses paths whose text does not say where they lead.
+fn check_path(zonepath: &Path) -> Result<()> {
+    let plain = zonepath
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    if zonepath.is_absolute() && plain && zonepath.parent().is_some() {
+        return Ok(());
+    }
+    Err(Error::BadPath(zonepath.to_owned()))
+}
+
+/// The folder within which the links of a layer and its users are relative.
+fn common(layer: &LayerPath) -> PathBuf {
+    layer.layers.parent().unwrap_or(&layer.layers).to_owned()
+}
+
+fn parse_bond(zonepath: &Path, text: &Path) -> Option<Bond> {
+    let Some(User::Dataset(id)) = User::parse(text.file_name()?) else {
+        return None;
+    };
+    let refs = text.parent()?;
+    if refs.file_name()? != REFS {
+        return None;
+    }
+    let layer = parse_layer(zonepath, refs.parent()?)?;
+    Some(Bond { layer, id })
+}
+
+fn has_tree(layer: &LayerPath) -> Result<bool> {
+    match layer.open() {
+        Ok(folder) => folder.is_folder(TREE),
+        Err(e) if e.is_missing() => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+/// Where a reference leads, if there is one.
+pub(crate) fn ref_target(layer: &LayerPath, name: &OsStr) -> Result<Option<PathBuf>> {
+    let refs = layer.refs();
+    let text = match Folder::open(&refs) {
+        Ok(folder) => folder.read_link(name)?,
+        Err(e) if e.is_missing() => None,
+        Err(e) => return Err(e),
+    };
+    Ok(text.and_then(|text: OsString| resolve(&refs, Path::new(&text))))
+}

@@ -1,0 +1,101 @@
+//! What can go wrong with a dataset.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of a dataset, with the path it happened at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file system call failed.
+    #[error("{call} {}", path.display())]
+    Io {
+        /// The call.
+        call: &'static str,
+        /// What it was called for.
+        path: PathBuf,
+        /// The kernel's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// A mount call failed.
+    #[error(transparent)]
+    Mount(#[from] sys::mount::Error),
+    /// The path must be absolute and plain.
+    #[error("{}: zonepath must be absolute, without '..'", .0.display())]
+    BadPath(PathBuf),
+    /// There is no dataset, or its removal was begun.
+    #[error("{}: no dataset (nothing at its 'root')", .0.display())]
+    NoDataset(PathBuf),
+    /// There is a dataset already.
+    #[error("{}: a dataset exists already", .0.display())]
+    Exists(PathBuf),
+    /// Something is mounted where a folder is to be removed.
+    #[error("{}: in use, {} is mounted", zonepath.display(), mounted.display())]
+    Busy {
+        /// The zonepath.
+        zonepath: PathBuf,
+        /// The mount point found below it.
+        mounted: PathBuf,
+    },
+    /// A link of ours has a text that we never write.
+    #[error("{}: not a link of a dataset: {text:?}", path.display())]
+    BadLink {
+        /// The link.
+        path: PathBuf,
+        /// Its text.
+        text: String,
+    },
+    /// The dataset or a layer stands on a layer that is not there.
+    #[error("{}: layer {} is missing", user.display(), layer.display())]
+    LayerMissing {
+        /// The zonepath or layer that names it.
+        user: PathBuf,
+        /// Where it should be.
+        layer: PathBuf,
+    },
+    /// The chain of layers is at its limit.
+    #[error("{}: {} layers, no more can be mounted", .0.display(), crate::MAX_LAYERS)]
+    TooManyLayers(PathBuf),
+    /// The file system cannot show files under other owners.
+    #[error("{}: {fstype} cannot be id-mapped by this kernel: put the zonepath on ext4, xfs or btrfs", path.display())]
+    NoIdmap {
+        /// The layer or zonepath.
+        path: PathBuf,
+        /// The type of its file system.
+        fstype: String,
+    },
+    /// The overlay came out read-only.
+    #[error("{}: the kernel mounted the zone's root read-only (see its log)", .0.display())]
+    ReadOnly(PathBuf),
+    /// A tree changes while it is removed.
+    #[error("{}: cannot be emptied, something writes into it", .0.display())]
+    NotEmptied(PathBuf),
+}
+
+impl Error {
+    /// Tells whether the path of a failed call does not exist.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Tells whether a lookup ended at another mount.
+    pub(crate) fn is_other_mount(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::CrossesDevices)
+    }
+
+    pub(crate) fn io(
+        call: &'static str,
+        path: impl AsRef<Path>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        Self::Io {
+            call,
+            path: path.as_ref().to_owned(),
+            source: source.into(),
+        }
+    }
+}
+
+/// The result of a storage operation.
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,236 @@
+//! A folder held open, and the few calls that datasets are made of.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use crate::error::{Error, Result};
+
+/// An open folder and the path it was opened by (for messages and mounts).
+#[derive(Debug)]
+pub(crate) struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+const OPEN: OFlags = OFlags::DIRECTORY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+impl Folder {
+    /// Opens a folder; the last component may not be a symbolic link.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let fd = rustix::fs::openat(CWD, path, OPEN, Mode::empty())
+            .map_err(|e| Error::io("open", path, e))?;
+        Ok(Self {
+            fd,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Opens a folder, making it (mode 0700) first when it is missing.
+    /// Tells whether it was made.
+    pub(crate) fn open_or_make(path: &Path) -> Result<(Self, bool)> {
+        let made = match rustix::fs::mkdirat(CWD, path, Mode::RWXU) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(e) => return Err(Error::io("mkdir", path, e)),
+        };
+        Ok((Self::open(path)?, made))
+    }
+
+    /// Opens the folder `name` in this one, never through a link or into
+    /// another mount, bind mounts of the same file system included.
+    pub(crate) fn open_child(&self, name: impl AsRef<OsStr>) -> Result<Self> {
+        let name = name.as_ref();
+        let fd = rustix::fs::openat2(
+            &self.fd,
+            name,
+            OPEN,
+            Mode::empty(),
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV,
+        )
+        .map_err(|e| self.fail("openat2", name, e))?;
+        Ok(Self {
+            fd,
+            path: self.path.join(name),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn fail(&self, call: &'static str, name: impl AsRef<OsStr>, e: Errno) -> Error {
+        Error::io(call, self.path.join(name.as_ref()), e)
+    }
+
+    /// The file system this folder is on.
+    pub(crate) fn device(&self) -> Result<u64> {
+        let stat = rustix::fs::fstat(&self.fd).map_err(|e| Error::io("fstat", &self.path, e))?;
+        Ok(stat.st_dev)
+    }
+
+    /// Makes a folder; false when something of that name exists.
+    pub(crate) fn make(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        let name = name.as_ref();
+        match rustix::fs::mkdirat(&self.fd, name, Mode::RWXU) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(e) => Err(self.fail("mkdir", name, e)),
+        }
+    }
+
+    /// Tells what `name` is, if it exists.
+    pub(crate) fn kind(&self, name: impl AsRef<OsStr>) -> Result<Option<FileType>> {
+        let name = name.as_ref();
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(e) => Err(self.fail("stat", name, e)),
+        }
+    }
+
+    pub(crate) fn is_folder(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        Ok(self.kind(name)? == Some(FileType::Directory))
+    }
+
+    /// Makes a symbolic link.
+    pub(crate) fn link(&self, name: impl AsRef<OsStr>, text: impl AsRef<OsStr>) -> Result<()> {
+        let name = name.as_ref();
+        rustix::fs::symlinkat(text.as_ref(), &self.fd, name)
+            .map_err(|e| self.fail("symlink", name, e))
+    }
+
+    /// Puts a symbolic link in place of whatever link has that name.
+    pub(crate) fn relink(&self, name: &str, text: impl AsRef<OsStr>) -> Result<()> {
+        let aside = format!("{name}.new");
+        self.unlink(&aside)?;
+        self.link(&aside, text)?;
+        self.rename(aside, self, name)
+    }
+
+    /// Reads a symbolic link; nothing when the name does not exist.
+    pub(crate) fn read_link(&self, name: impl AsRef<OsStr>) -> Result<Option<OsString>> {
+        let name = name.as_ref();
+        match rustix::fs::readlinkat(&self.fd, name, Vec::new()) {
+            Ok(text) => Ok(Some(OsString::from_vec(text.into_bytes()))),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(Errno::INVAL) => Err(Error::BadLink {
+                path: self.path.join(name),
+                text: "(not a symbolic link)".to_owned(),
+            }),
+            Err(e) => Err(self.fail("readlink", name, e)),
+        }
+    }
+
+    pub(crate) fn rename(
+        &self,
+        name: impl AsRef<OsStr>,
+        to: &Self,
+        new: impl AsRef<OsStr>,
+    ) -> Result<()> {
+        let name = name.as_ref();
+        rustix::fs::renameat(&self.fd, name, &to.fd, new.as_ref())
+            .map_err(|e| self.fail("rename", name, e))
+    }
+
+    /// Removes a file or link; false when it does not exist.
+    pub(crate) fn unlink(&self, name: impl AsRef<OsStr>) -> Result<bool> {
+        let name = name.as_ref();
+        match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
+            Err(e) => Err(self.fail("unlink", name, e)),
+        }
+    }
+
+    /// Removes an empty folder; the plain error number, as callers branch on it.
+    pub(crate) fn rmdir(&self, name: impl AsRef<OsStr>) -> std::result::Result<(), Errno> {
+        rustix::fs::unlinkat(&self.fd, name.as_ref(), AtFlags::REMOVEDIR)
+    }
+
+    /// The names in this folder, unsorted, with the type where the file system
+    /// tells it.
+    pub(crate) fn entries(&self) -> Result<Vec<(OsString, FileType)>> {
+        let mut names = Vec::new();
+        for entry in self.read()? {
+            let entry = entry.map_err(|e| Error::io("getdents", &self.path, e))?;
+            let name = entry.file_name().to_bytes();
+            if name != b"." && name != b".." {
+                names.push((OsStr::from_bytes(name).to_owned(), entry.file_type()));
+            }
+        }
+        Ok(names)
+    }
+
+    pub(crate) fn is_empty(&self) -> Result<bool> {
+        for entry in self.read()? {
+            let entry = entry.map_err(|e| Error::io("getdents", &self.path, e))?;
+            if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads through a description of its own: positions are never shared.
+    fn read(&self) -> Result<Dir> {
+        Dir::read_from(&self.fd).map_err(|e| Error::io("open", &self.path, e))
+    }
+
+    /// Waits for the lock of this folder; it ends with the returned value.
+    pub(crate) fn lock(&self, how: FlockOperation) -> Result<Lock> {
+        loop {
+            let fd = self.reopen()?;
+            match rustix::fs::flock(&fd, how) {
+                Ok(()) => return Ok(Lock { _fd: fd }),
+                Err(Errno::INTR) => {}
+                Err(e) => return Err(Error::io("flock", &self.path, e)),
+            }
+        }
+    }
+
+    /// Takes the exclusive lock if nobody has any.
+    pub(crate) fn try_lock(&self) -> Result<Option<Lock>> {
+        let fd = self.reopen()?;
+        match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock { _fd: fd })),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(e) => Err(Error::io("flock", &self.path, e)),
+        }
+    }
+
+    /// A description of its own: threads that share `self` must not share a lock.
+    fn reopen(&self) -> Result<OwnedFd> {
+        rustix::fs::openat(&self.fd, ".", OPEN, Mode::empty())
+            .map_err(|e| Error::io("open", &self.path, e))
+    }
+
+    /// Tells whether the path still leads to this folder.
+    pub(crate) fn is_at_its_path(&self) -> Result<bool> {
+        let own = rustix::fs::fstat(&self.fd).map_err(|e| Error::io("fstat", &self.path, e))?;
+        match rustix::fs::lstat(&self.path) {
+            Ok(there) => Ok((there.st_dev, there.st_ino) == (own.st_dev, own.st_ino)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(Error::io("stat", &self.path, e)),
+        }
+    }
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A held lock of a folder.
+#[derive(Debug)]
+#[must_use = "the lock ends with this value"]
+pub(crate) struct Lock {
+    _fd: OwnedFd,
+}

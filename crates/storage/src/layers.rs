@@ -1,0 +1,388 @@
+//! The folder of sealed layers, and who uses them.
+//!
+//! ```text
+//! .layers/            0700
+//!   <id>/tree/        the sealed top; never written again
+//!   <id>/parent       link to the layer below, absent for the lowest
+//!   <id>/refs/        one link per user, named dataset-<id> or layer-<id>,
+//!                     leading to the user
+//!   .dead/            trees being removed; whatever is here is garbage
+//! ```
+//!
+//! A layer lives while its `refs` folder exists. Whoever adds a reference
+//! either holds one already or has one held for it, so removing the empty
+//! folder, which the kernel does only when it is empty, decides a layer's end
+//! without a lock.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
+
+use crate::crash;
+use crate::error::{Error, Result};
+use crate::folder::{Folder, Lock};
+use crate::id::Id;
+
+/// Name of the folder of sealed layers.
+pub(crate) const LAYERS: &str = ".layers";
+pub(crate) const TREE: &str = "tree";
+pub(crate) const PARENT: &str = "parent";
+pub(crate) const REFS: &str = "refs";
+pub(crate) const DEAD: &str = ".dead";
+
+/// The most layers a stack may have: names 0 to 63 with colons fit the 255
+/// bytes that a mount option may have on kernels before 6.5.
+pub const MAX_LAYERS: usize = 64;
+
+/// Where a sealed layer is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LayerPath {
+    /// The folder of layers, absolute.
+    pub(crate) layers: PathBuf,
+    pub(crate) id: Id,
+}
+
+impl LayerPath {
+    pub(crate) fn path(&self) -> PathBuf {
+        self.layers.join(self.id.to_string())
+    }
+
+    pub(crate) fn tree(&self) -> PathBuf {
+        self.path().join(TREE)
+    }
+
+    pub(crate) fn refs(&self) -> PathBuf {
+        self.path().join(REFS)
+    }
+
+    /// The layer below, if any.
+    pub(crate) fn parent(&self) -> Result<Option<Self>> {
+        let folder = self.open()?;
+        let Some(text) = folder.read_link(PARENT)? else {
+            return Ok(None);
+        };
+        parse_layer(&self.path(), Path::new(&text))
+            .map(Some)
+            .ok_or_else(|| bad_link(folder.path().join(PARENT), &text))
+    }
+
+    pub(crate) fn open(&self) -> Result<Folder> {
+        Folder::open(&self.path())
+    }
+
+    /// This layer and all below it, topmost first.
+    pub(crate) fn chain(&self) -> Result<Vec<Self>> {
+        let mut chain = vec![self.clone()];
+        let mut current = self.clone();
+        while let Some(parent) = current.parent()? {
+            if chain.len() >= MAX_LAYERS {
+                return Err(Error::TooManyLayers(self.path()));
+            }
+            chain.push(parent.clone());
+            current = parent;
+        }
+        Ok(chain)
+    }
+
+    /// Names `user` as a user of this layer, with a link to where it is.
+    pub(crate) fn add_ref(&self, user: &str, place: &Path) -> Result<()> {
+        let refs = Folder::open(&self.refs())?;
+        refs.relink(user, place)
+    }
+
+    /// Drops a user. Layers that nobody uses any more are put aside, this one
+    /// and those below, and returned for [`crate::remove::bury`].
+    ///
+    /// May be repeated after a crash at any point.
+    pub(crate) fn drop_ref(&self, user: &str) -> Result<Vec<PathBuf>> {
+        let mut dead: Vec<Self> = Vec::new();
+        let mut layer = self.clone();
+        let mut user = user.to_owned();
+        loop {
+            match Folder::open(&layer.path()) {
+                Ok(folder) => {
+                    if folder.is_folder(REFS)? {
+                        folder.open_child(REFS)?.unlink(&user)?;
+                    }
+                    crash::point();
+                    match folder.rmdir(REFS) {
+                        Ok(()) | Err(Errno::NOENT) => {}
+                        Err(Errno::NOTEMPTY | Errno::EXIST) => break,
+                        Err(e) => return Err(folder.fail("rmdir", REFS, e)),
+                    }
+                }
+                Err(e) if e.is_missing() => break,
+                Err(e) => return Err(e),
+            }
+            crash::point();
+            user = layer_ref(layer.id);
+            let parent = layer.parent()?;
+            dead.push(layer);
+            match parent {
+                Some(parent) => layer = parent,
+                None => break,
+            }
+        }
+        // The lowest first: a layer that is still in its place has dropped its
+        // own reference already, so a crash leaves none from nowhere.
+        let mut graves = Vec::new();
+        for layer in dead.iter().rev() {
+            crash::point();
+            let layers = Layers::open(&layer.layers)?;
+            if let Some(grave) = layers.put_aside(&layers.folder, layer.id.to_string().as_ref())? {
+                graves.push(grave);
+            }
+        }
+        Ok(graves)
+    }
+}
+
+/// Name of the reference that a dataset holds.
+pub(crate) fn dataset_ref(id: Id) -> String {
+    format!("dataset-{id}")
+}
+
+/// Name of the reference that a layer holds on the one below.
+pub(crate) fn layer_ref(id: Id) -> String {
+    format!("layer-{id}")
+}
+
+pub(crate) fn bad_link(path: PathBuf, text: &OsStr) -> Error {
+    Error::BadLink {
+        path,
+        text: text.to_string_lossy().into_owned(),
+    }
+}
+
+/// Reads the path of a layer as written in a link that lies in `base`.
+pub(crate) fn parse_layer(base: &Path, text: &Path) -> Option<LayerPath> {
+    let id = Id::parse(text.file_name()?)?;
+    let layers = resolve(base, text.parent()?)?;
+    Some(LayerPath { layers, id })
+}
+
+/// Joins two paths by their text, taking ".." only at the front.
+pub(crate) fn resolve(base: &Path, text: &Path) -> Option<PathBuf> {
+    let mut path = base.to_owned();
+    for part in text.components() {
+        match part {
+            Component::RootDir => path = PathBuf::from("/"),
+            Component::ParentDir => {
+                if !path.pop() {
+                    return None;
+                }
+            }
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => {}
+            Component::Prefix(_) => return None,
+        }
+    }
+    Some(path)
+}
+
+/// Writes `target` as seen from the folder `base`: relative when both are below
+/// `common`, so that the whole can be moved or mounted elsewhere.
+pub(crate) fn relative(base: &Path, target: &Path, common: &Path) -> PathBuf {
+    match (base.strip_prefix(common), target.strip_prefix(common)) {
+        (Ok(up), Ok(down)) => {
+            let mut path = PathBuf::new();
+            for _ in up.components() {
+                path.push("..");
+            }
+            path.push(down);
+            path
+        }
+        _ => target.to_owned(),
+    }
+}
+
+/// An open folder of layers.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    pub(crate) folder: Folder,
+}
+
+impl Layers {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        Folder::open(path).map(|folder| Self { folder })
+    }
+
+    /// Where the layers of a dataset go: beside the zonepath, or inside it when
+    /// it is a file system of its own, since a rename cannot leave one.
+    pub(crate) fn home(zonepath: &Folder) -> Result<PathBuf> {
+        let path = zonepath.path();
+        let beside = path
+            .parent()
+            .ok_or_else(|| Error::BadPath(path.to_owned()))?;
+        let parent = Folder::open(beside)?;
+        let home = if parent.device()? == zonepath.device()? {
+            beside
+        } else {
+            path
+        };
+        Ok(home.join(LAYERS))
+    }
+
+    /// Opens the folder, making it when it is missing, and keeps
+    /// [`crate::collect`] and its removal away while the lock is held.
+    pub(crate) fn enter(path: &Path) -> Result<(Self, Lock)> {
+        loop {
+            let (folder, _) = match Folder::open_or_make(path) {
+                Err(e) if e.is_missing() && path.parent().is_some_and(Path::exists) => continue,
+                other => other?,
+            };
+            let lock = match folder.lock(FlockOperation::LockShared) {
+                Err(e) if e.is_missing() => continue,
+                other => other?,
+            };
+            // Removed between opening and locking: a new one is needed.
+            if folder.is_at_its_path()? {
+                return Ok((Self { folder }, lock));
+            }
+        }
+    }
+
+    pub(crate) fn lock_exclusive(&self) -> Result<Lock> {
+        self.folder.lock(FlockOperation::LockExclusive)
+    }
+
+    /// Makes a new layer without a tree yet, used by `user` at `place`.
+    pub(crate) fn make(
+        &self,
+        parent: Option<&LayerPath>,
+        user: &str,
+        place: &Path,
+    ) -> Result<LayerPath> {
+        let id = loop {
+            let id = Id::random()?;
+            if self.folder.make(id.to_string())? {
+                break id;
+            }
+        };
+        let layer = LayerPath {
+            layers: self.folder.path().to_owned(),
+            id,
+        };
+        crash::point();
+        let folder = self.folder.open_child(id.to_string())?;
+        if let Some(parent) = parent {
+            folder.link(
+                PARENT,
+                relative(folder.path(), &parent.path(), &self.common()),
+            )?;
+        }
+        crash::point();
+        folder.make(REFS)?;
+        let refs = folder.open_child(REFS)?;
+        refs.link(user, relative(refs.path(), place, &self.common()))?;
+        crash::point();
+        if let Some(parent) = parent {
+            let place = relative(&parent.refs(), folder.path(), &self.common());
+            parent.add_ref(&layer_ref(id), &place)?;
+        }
+        crash::point();
+        Ok(layer)
+    }
+
+    /// The folder within which links are written relative.
+    pub(crate) fn common(&self) -> PathBuf {
+        let path = self.folder.path();
+        path.parent().unwrap_or(path).to_owned()
+    }
+
+    /// Renames `name` in `from` to a grave; nothing when it does not exist.
+    pub(crate) fn put_aside(&self, from: &Folder, name: &OsStr) -> Result<Option<PathBuf>> {
+        loop {
+            self.folder.make(DEAD)?;
+            let dead = match self.folder.open_child(DEAD) {
+                // Removed as empty since.
+                Err(e) if e.is_missing() => continue,
+                other => other?,
+            };
+            let grave = OsString::from(Id::random()?.to_string());
+            match rustix::fs::renameat(from, name, &dead, &grave) {
+                Ok(()) => return Ok(Some(dead.path().join(grave))),
+                Err(Errno::NOENT) if from.kind(name)?.is_none() => return Ok(None),
+                Err(Errno::NOENT) => {}
+                Err(e) => return Err(from.fail("rename", name, e)),
+            }
+        }
+    }
+
+    /// Removes this folder when nothing is in it and nobody is about to use it.
+    pub(crate) fn leave(path: &Path) -> Result<()> {
+        let layers = match Self::open(path) {
+            Err(e) if e.is_missing() => return Ok(()),
+            other => other?,
+        };
+        let Some(_lock) = layers.folder.try_lock()? else {
+            return Ok(());
+        };
+        for at in [path.join(DEAD), path.to_owned()] {
+            match rustix::fs::rmdir(&at) {
+                Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
+                Err(e) => return Err(Error::io("rmdir", at, e)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The layers in this folder.
+    pub(crate) fn list(&self) -> Result<Vec<LayerPath>> {
+        let entries = self.folder.entries()?;
+        Ok(entries
+            .iter()
+            .filter_map(|(name, _)| Id::parse(name))
+            .map(|id| LayerPath {
+                layers: self.folder.path().to_owned(),
+                id,
+            })
+            .collect())
+    }
+}
+
+/// The kind of user that a reference names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum User {
+    Dataset(Id),
+    Layer(Id),
+}
+
+impl User {
+    pub(crate) fn parse(name: &OsStr) -> Option<Self> {
+        let text = name.to_str()?;
+        if let Some(id) = text.strip_prefix("dataset-") {
+            return id.parse().ok().map(Self::Dataset);
+        }
+        text.strip_prefix("layer-")?.parse().ok().map(Self::Layer)
+    }
+}
+
+/// Compares paths as bytes; a name with a trailing slash is the same path.
+pub(crate) fn same_path(a: &Path, b: &Path) -> bool {
+    a.components().eq(b.components()) || a.as_os_str().as_bytes() == b.as_os_str().as_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_relative_only_below_the_common_folder() {
+        let common = Path::new("/z");
+        let link = relative(Path::new("/z/web"), Path::new("/z/.layers/a"), common);
+        assert_eq!(link, Path::new("../.layers/a"));
+        assert_eq!(
+            relative(Path::new("/z/web"), Path::new("/y/.layers/a"), common),
+            Path::new("/y/.layers/a")
+        );
+        assert_eq!(
+            resolve(Path::new("/z/web"), &link),
+            Some(PathBuf::from("/z/.layers/a"))
+        );
+        assert_eq!(resolve(Path::new("/z"), Path::new("../../../x")), None);
+    }
+}
