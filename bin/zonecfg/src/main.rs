@@ -1,2 +1,79 @@
-//! Being written.
-fn main() {}
+//! zonecfg(8): configures zones.
+//!
+//! This program only parses its arguments and connects the language
+//! (`syntax`) with the store and the terminal; a file for each:
+//! [`args`], [`backing`], [`console`], and a file for each way commands come in.
+
+mod args;
+mod backing;
+mod batch;
+mod console;
+mod host;
+mod interactive;
+
+use std::process::ExitCode;
+
+use args::{Args, Input};
+use backing::Stored;
+use console::Terminal;
+use syntax::{Finish, Mode, Session};
+
+/// Bad options, or no zone to work on.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let args = match args::parse(std::env::args_os(), std::env::var_os("ZONES_ROOT")) {
+        Ok(Input::Help(text)) => {
+            Terminal::new(Mode::Words, None).write(&text);
+            return ExitCode::SUCCESS;
+        }
+        Ok(Input::NoSuchSubject(subject)) => {
+            eprintln!("Unknown help subject {subject}.  Type 'zonecfg help commands'.");
+            return ExitCode::FAILURE;
+        }
+        Ok(Input::Session(args)) => args,
+        Err(text) => {
+            eprint!("{text}");
+            return ExitCode::from(USAGE);
+        }
+    };
+    let failed = run(args).unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        true
+    });
+    ExitCode::from(u8::from(failed))
+}
+
+/// Runs one session; true when it failed.
+fn run(args: Args) -> anyhow::Result<bool> {
+    let stored = Stored::new(&args.root);
+    let read_only = stored.is_read_only();
+    let (mode, file) = match &args.commands {
+        args::Commands::Interactive => (Mode::Interactive, None),
+        args::Commands::Words(_) => (Mode::Words, None),
+        // "-f -" is a session like any other, only that errors name the line.
+        args::Commands::File(file) if file == "-" => (Mode::Interactive, Some(file.clone())),
+        args::Commands::File(file) => (Mode::File, Some(file.clone())),
+    };
+    if read_only && mode != Mode::Words {
+        eprintln!(
+            "WARNING: you do not have write access to this zone's configuration file;\n\
+             going into read-only mode."
+        );
+    }
+    let zone = match args.zone {
+        args::Zone::Name(name) => name,
+        args::Zone::Uuid(uuid) => stored.zone_with(uuid)?,
+    };
+    let terminal = Terminal::new(mode, file.as_deref());
+    let mut session = Session::new(zone, mode, stored, terminal)
+        .read_only(read_only)
+        .alternate_root(args.alternate_root);
+    let finish = match &args.commands {
+        args::Commands::Interactive => interactive::run(&mut session)?,
+        args::Commands::Words(text) => batch::run(&mut session, text),
+        args::Commands::File(file) if file == "-" => batch::stdin(&mut session)?,
+        args::Commands::File(file) => batch::file(&mut session, file)?,
+    };
+    Ok(finish != Finish::Ok || session.console().has_failed())
+}

@@ -41,6 +41,20 @@ pub enum Problem {
     },
 }
 
+impl Problem {
+    /// The library's phrase for problems of this kind.
+    #[must_use]
+    pub const fn phrase(&self) -> &'static str {
+        match self {
+            Self::Empty(_) | Self::NotSpecified(..) => "Required property missing",
+            Self::Brand { .. } => "Incompatible settings",
+            Self::AttrValue(_) | Self::Reserved { .. } | Self::OverRoot { .. } => {
+                "Invalid argument"
+            }
+        }
+    }
+}
+
 /// Every problem of a configuration, in the table's order.
 #[must_use]
 pub fn config(config: &Config) -> Vec<Problem> {

@@ -1,0 +1,230 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use lexopt::prelude::*;
+use model::{Uuid, ZoneName};
+use syntax::help;
+
+/// What `--help` adds to the usage.
+const MORE: &str = "
+Options:
+    -z <zone>     the zone to configure; it need not exist
+    -u <uuid>     the zone with this uuid
+    -f <file>     read the commands from a file; - is standard input
+    -R <root>     keep everything below this directory (also ZONES_ROOT)
+
+Examples:
+    zonecfg -z web1 create
+        a sparse zone in /zones/web1 that shares the host's software
+    zonecfg -z web1 'create -b; set autoboot=true'
+        a zone with a whole root of its own that boots with the host
+    zonecfg -z web1 'add fs; set dir=/data; set special=/srv/data; set type=lofs; end'
+        the host's /srv/data as /data in the zone
+    zonecfg -z web1 export > web1.cfg; zonecfg -z web2 -f web1.cfg
+        web2 configured like web1
+    zonecfg -z web1 info
+    zonecfg -z web1 delete -F
+
+";
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Input {
+    /// Print this and be done.
+    Help(String),
+    /// `help` on something that does not exist.
+    NoSuchSubject(String),
+    /// A session.
+    Session(Args),
+}
+
+/// A session to run.
+#[derive(Debug)]
+pub struct Args {
+    /// Where everything lies.
+    pub root: PathBuf,
+    /// True when that is not `/`.
+    pub alternate_root: bool,
+    /// The zone.
+    pub zone: Zone,
+    /// Where commands come from.
+    pub commands: Commands,
+}
+
+/// How the zone is named.
+#[derive(Debug)]
+pub enum Zone {
+    /// `-z`
+    Name(ZoneName),
+    /// `-u`
+    Uuid(Uuid),
+}
+
+/// Where commands come from.
+#[derive(Debug)]
+pub enum Commands {
+    /// From whoever is at standard input.
+    Interactive,
+    /// From the command line.
+    Words(String),
+    /// From a file; `-` is standard input.
+    File(String),
+}
+
+/// Parses the command line; an error is the text to print before status 2.
+pub fn parse(
+    args: impl IntoIterator<Item = OsString>,
+    zones_root: Option<OsString>,
+) -> Result<Input, String> {
+    let mut parser = lexopt::Parser::from_iter(args);
+    let (mut zone, mut file, mut root) = (None, None, None);
+    let mut words = Vec::new();
+    let mut any = false;
+    while let Some(arg) = parser.next().map_err(usage_after)? {
+        any = true;
+        match arg {
+            Short('z') => zone = Some(name(&text(&mut parser)?)?),
+            Short('u') => {
+                let uuid = text(&mut parser)?.parse().map_err(usage_after)?;
+                zone = Some(Zone::Uuid(uuid));
+            }
+            Short('f') => file = Some(text(&mut parser)?),
+            Short('R') => root = Some(PathBuf::from(parser.value().map_err(usage_after)?)),
+            Short('?' | 'h') | Long("help") => {
+                return Ok(Input::Help(format!("{}{MORE}", help::USAGE)));
+            }
+            Value(first) => {
+                // From here on everything is zonecfg's language, options too.
+                words.push(first);
+                words.extend(parser.raw_args().map_err(usage_after)?);
+            }
+            other => return Err(usage_after(other.unexpected())),
+        }
+    }
+    let words: Vec<String> = words
+        .into_iter()
+        .map(|word| {
+            word.into_string()
+                .map_err(|_| usage_after("arguments must be UTF-8"))
+        })
+        .collect::<Result<_, _>>()?;
+    if zone.is_none() && words.first().is_some_and(|word| word == "help") {
+        return Ok(help(&words[1..]));
+    }
+    let Some(zone) = zone else {
+        let commands = if any {
+            String::new()
+        } else {
+            help::commands(None)
+        };
+        return Err(format!("{}{commands}", help::USAGE));
+    };
+    let commands = match (words.is_empty(), file) {
+        (false, None) => Commands::Words(words.join(" ")),
+        (true, Some(file)) => Commands::File(file),
+        (true, None) => Commands::Interactive,
+        (false, Some(_)) => return Err(usage_after("commands and -f exclude each other")),
+    };
+    let root = checked_root(root, zones_root)?;
+    Ok(Input::Session(Args {
+        alternate_root: root != Path::new("/"),
+        root,
+        zone,
+        commands,
+    }))
+}
+
+fn help(words: &[String]) -> Input {
+    match words {
+        [] => Input::Help(format!("{}{}", help::USAGE, help::commands(None))),
+        [subject, ..] => help::subject(subject)
+            .map_or_else(|| Input::NoSuchSubject(subject.clone()), Input::Help),
+    }
+}
+
+fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
+    let value = parser.value().map_err(usage_after)?;
+    value
+        .into_string()
+        .map_err(|_| usage_after("arguments must be UTF-8"))
+}
+
+fn name(text: &str) -> Result<Zone, String> {
+    text.parse().map(Zone::Name).map_err(usage_after)
+}
+
+/// `-R`, else the environment's, else `/`. An empty variable is none.
+fn checked_root(given: Option<PathBuf>, environment: Option<OsString>) -> Result<PathBuf, String> {
+    let environment = environment.filter(|root| !root.is_empty());
+    let Some(root) = given.or_else(|| environment.map(PathBuf::from)) else {
+        return Ok(PathBuf::from("/"));
+    };
+    if !root.is_absolute() {
+        return Err(format!("root path must be absolute: {}\n", root.display()));
+    }
+    if !root.is_dir() {
+        return Err(format!(
+            "root path must be a directory: {}\n",
+            root.display()
+        ));
+    }
+    Ok(root)
+}
+
+fn usage_after(error: impl std::fmt::Display) -> String {
+    format!("zonecfg: {error}\n{}", help::USAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Result<Input, String> {
+        let args = std::iter::once("zonecfg").chain(line.split_whitespace());
+        parse(args.map(OsString::from), None)
+    }
+
+    fn session(line: &str) -> Args {
+        match words(line) {
+            Ok(Input::Session(args)) => args,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn commands_keep_their_own_options() {
+        let args = session("-z web1 delete -F");
+        assert!(matches!(args.commands, Commands::Words(text) if text == "delete -F"));
+        let args = session("-zweb1 create -t SUNWblank -z x");
+        assert!(
+            matches!(args.commands, Commands::Words(text) if text == "create -t SUNWblank -z x")
+        );
+        assert!(matches!(args.zone, Zone::Name(name) if name.as_str() == "web1"));
+        assert!(matches!(session("-z web1").commands, Commands::Interactive));
+        assert!(matches!(session("-z a -f -").commands, Commands::File(file) if file == "-"));
+    }
+
+    #[test]
+    fn bad_usage_is_told() {
+        for bad in [
+            "",
+            "-z",
+            "info",
+            "-q -z a",
+            "-z global",
+            "-z a -f x info",
+            "-u 1 info",
+            "-R rel -z a",
+        ] {
+            assert!(words(bad).is_err(), "{bad}");
+        }
+        assert!(matches!(words("help"), Ok(Input::Help(_))));
+        assert!(matches!(words("-?"), Ok(Input::Help(_))));
+        assert!(matches!(
+            words("help nonsense"),
+            Ok(Input::NoSuchSubject(_))
+        ));
+    }
+}

@@ -1,0 +1,234 @@
+//! Configurations in the store, changed under the zone's lock.
+
+use std::fs;
+use std::path::Path;
+
+use model::{Config, State, Uuid, ZoneName};
+use rustix::fs::{Access, access};
+use store::index::{self, Entry, Index};
+use store::lock::{self, Wait, ZoneLock};
+use store::template::{self, TemplateError};
+use store::{Root, runtime, xml};
+use syntax::{Backing, Change};
+
+use crate::host;
+
+/// Why the store refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store itself.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// There is no such template.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// Somebody else committed a change since this session read the configuration.
+    #[error(
+        "{0}: the configuration was changed by somebody else meanwhile: use revert, and make the change again"
+    )]
+    Changed(ZoneName),
+    /// Another zone has the new name.
+    #[error("{0}: Zone name already in use")]
+    NameInUse(ZoneName),
+    /// The zone was installed since this session began.
+    #[error("Zone {0} already installed; its zonepath, brand and inherit-pkg-dir cannot change.")]
+    Installed(ZoneName),
+    /// The zone is in a state in which it cannot be deleted.
+    #[error("Zone {zone} is {state}; delete not allowed.")]
+    State {
+        /// The zone.
+        zone: ZoneName,
+        /// Its state.
+        state: State,
+    },
+    /// The uuid of no zone.
+    #[error("{0}: No such zone configured")]
+    NoSuchUuid(Uuid),
+}
+
+/// The store below one root.
+#[derive(Debug)]
+pub struct Stored {
+    root: Root,
+    host_dirs: Vec<&'static str>,
+    /// The index as read for the present command.
+    index: Option<Index>,
+}
+
+impl Stored {
+    /// The store below `root`.
+    pub fn new(root: &Path) -> Self {
+        Self {
+            root: Root::new(root),
+            host_dirs: host::software_dirs(),
+            index: None,
+        }
+    }
+
+    /// True where this user may not change configurations.
+    pub fn is_read_only(&self) -> bool {
+        let folder = self.root.etc();
+        // What does not exist yet is made by the first commit.
+        let existing = folder.ancestors().find(|folder| folder.exists());
+        existing.is_none_or(|folder| access(folder, Access::WRITE_OK).is_err())
+    }
+
+    /// The zone with a uuid.
+    pub fn zone_with(&self, uuid: Uuid) -> Result<ZoneName, Error> {
+        let index = Index::load(&self.root)?;
+        let entry = index.by_uuid(uuid).ok_or(Error::NoSuchUuid(uuid))?;
+        Ok(entry.name.clone())
+    }
+
+    /// Forgets what was read: another command follows after a while.
+    pub fn refresh(&mut self) {
+        self.index = None;
+    }
+
+    /// What `create -t` can name.
+    pub fn templates(&self) -> Vec<String> {
+        let built_in = template::built_in().map(str::to_owned);
+        let files = fs::read_dir(self.root.etc()).into_iter().flatten();
+        let files = files
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .filter_map(|name| name.strip_suffix(".xml").map(str::to_owned))
+            .filter(|name| !name.starts_with('.'));
+        built_in.chain(files).collect()
+    }
+
+    fn index(&mut self) -> Result<&Index, store::Error> {
+        if self.index.is_none() {
+            self.index = Some(Index::load(&self.root)?);
+        }
+        Ok(self.index.get_or_insert_default())
+    }
+
+    /// The locks of a zone and of its new name, always in the same order.
+    fn lock(&self, zone: &ZoneName, new: &ZoneName) -> Result<Vec<ZoneLock>, store::Error> {
+        let mut names = vec![zone, new];
+        names.sort_unstable();
+        names.dedup();
+        let locks = names
+            .iter()
+            .map(|name| lock::zone(&self.root, name, Wait::No));
+        locks.collect()
+    }
+}
+
+impl Backing for Stored {
+    type Error = Error;
+
+    fn load(&mut self, zone: &ZoneName) -> Result<Option<Config>, Error> {
+        // A file without an entry is a template, or was never finished.
+        if self.index()?.find(zone).is_none() {
+            return Ok(None);
+        }
+        match xml::load(&self.root, zone) {
+            Ok(config) => Ok(Some(config)),
+            Err(store::Error::NoSuchZone(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn state(&mut self, zone: &ZoneName) -> Result<Option<State>, Error> {
+        let Some(state) = self.index()?.find(zone).map(|entry| entry.state) else {
+            return Ok(None);
+        };
+        if state < State::Installed {
+            return Ok(Some(state));
+        }
+        let active = runtime::load(&self.root, zone)?;
+        Ok(Some(active.map_or(state, |runtime| runtime.state)))
+    }
+
+    fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
+        let template = template.unwrap_or(template::DEFAULT);
+        let config = template::load(&self.root, template, zone, &self.host_dirs)?;
+        Ok(config)
+    }
+
+    fn host_dirs(&self) -> &[&str] {
+        &self.host_dirs
+    }
+
+    fn commit(&mut self, change: &Change) -> Result<(), Error> {
+        let (old, config) = (change.zone, change.config);
+        let new = config.name();
+        let _held = self.lock(old, new)?;
+        self.refresh();
+        if self.load(old)?.as_ref() != change.base {
+            return Err(Error::Changed(old.clone()));
+        }
+        let zonepath = config.zonepath();
+        let index = self.index()?;
+        if old != new && index.find(new).is_some() {
+            return Err(Error::NameInUse(new.clone()));
+        }
+        let entry = index.find(old).cloned();
+        let installed = entry.as_ref().is_some_and(|e| e.state > State::Configured);
+        if installed && change.base.is_some_and(|base| differs(base, config)) {
+            return Err(Error::Installed(old.clone()));
+        }
+        xml::save(&self.root, config)?;
+        let in_place = entry.is_some_and(|entry| entry.zonepath == zonepath);
+        self.refresh();
+        if old == new && in_place {
+            return Ok(());
+        }
+        index::update(&self.root, |index| {
+            let entry = match index.find(old) {
+                None => Entry::configured(new.clone(), zonepath),
+                Some(entry) => {
+                    let mut entry = entry.clone();
+                    entry.zonepath = zonepath;
+                    if old != new {
+                        index.rename(old, new.clone())?;
+                        entry.name = new.clone();
+                    }
+                    entry
+                }
+            };
+            index.put(entry);
+            Ok::<(), store::Error>(())
+        })?;
+        if old != new {
+            xml::remove(&self.root, old)?;
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, zone: &ZoneName, force: bool) -> Result<(), Error> {
+        let held = lock::zone(&self.root, zone, Wait::No)?;
+        self.refresh();
+        let state = self.state(zone)?;
+        let allowed = match state {
+            None | Some(State::Configured) => true,
+            Some(state) => force && !state.is_active(),
+        };
+        if let (false, Some(state)) = (allowed, state) {
+            let zone = zone.clone();
+            return Err(Error::State { zone, state });
+        }
+        if state.is_some() {
+            index::update(&self.root, |index| {
+                index.remove(zone);
+                Ok::<(), store::Error>(())
+            })?;
+        }
+        xml::remove(&self.root, zone)?;
+        lock::forget(&self.root, zone, &held)?;
+        self.refresh();
+        Ok(())
+    }
+
+    fn write_export(&mut self, file: &str, text: &str) -> std::io::Result<()> {
+        fs::write(file, text)
+    }
+}
+
+/// True where an installed zone's files would no longer be what is configured.
+fn differs(a: &Config, b: &Config) -> bool {
+    a.zonepath() != b.zonepath()
+        || a.brand() != b.brand()
+        || a.inherited_dirs() != b.inherited_dirs()
+}

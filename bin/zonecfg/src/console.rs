@@ -1,0 +1,129 @@
+//! Standard output, standard error, and the questions in between.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::process::{Command, Stdio};
+
+use syntax::{Console, Mode, SyntaxError, help};
+
+/// The terminal, or what stands in for it.
+#[derive(Debug)]
+pub struct Terminal {
+    /// The file of `-f`.
+    file: Option<String>,
+    line: usize,
+    may_ask: bool,
+    pager: Option<String>,
+    failed: bool,
+}
+
+impl Terminal {
+    /// Asks only where a user sits at standard input and no file of commands is read.
+    pub fn new(mode: Mode, file: Option<&str>) -> Self {
+        let at_terminal = io::stdin().is_terminal();
+        let pages = mode == Mode::Interactive && at_terminal && io::stdout().is_terminal();
+        Self {
+            file: file.map(str::to_owned),
+            line: 0,
+            may_ask: at_terminal && mode != Mode::File,
+            pager: pages
+                .then(|| std::env::var("PAGER").ok())
+                .flatten()
+                .filter(|pager| !pager.trim().is_empty()),
+            failed: false,
+        }
+    }
+
+    /// Counts the line that is read next.
+    pub const fn next_line(&mut self) {
+        self.line += 1;
+    }
+
+    /// True when output was lost.
+    pub const fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Writes to standard output. A reader that went away is no failure of ours.
+    pub fn write(&mut self, text: &str) {
+        let mut out = io::stdout().lock();
+        if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            self.failed |= error.kind() != io::ErrorKind::BrokenPipe;
+        }
+    }
+
+    /// ` on line 3 of web.cfg`; empty where commands do not come from a file.
+    fn place(&self) -> String {
+        match self.file.as_deref() {
+            None => String::new(),
+            Some("-") => format!(" on line {}", self.line),
+            Some(file) => format!(" on line {} of {file}", self.line),
+        }
+    }
+}
+
+impl Console for Terminal {
+    fn print(&mut self, text: &str) {
+        self.write(text);
+    }
+
+    fn page(&mut self, text: &str) {
+        let paged = self.pager.as_ref().is_some_and(|pager| page(pager, text));
+        if !paged {
+            self.write(text);
+        }
+    }
+
+    fn error(&mut self, text: &str) {
+        match self.place() {
+            place if place.is_empty() => eprintln!("{text}"),
+            place => eprintln!("O{}:\n{text}", place.trim_start_matches(" o")),
+        }
+    }
+
+    fn syntax_error(&mut self, error: &SyntaxError) {
+        let text = error.to_string();
+        let (what, where_in_line) = text.split_once(" at ").unwrap_or((&text, ""));
+        eprintln!("{what}{} at {where_in_line}", self.place());
+        match error.verb() {
+            Some(verb) => eprint!("{}", help::usage(verb)),
+            None => eprintln!("Type \"zonecfg help commands\" for the commands."),
+        }
+    }
+
+    fn ask(&mut self, question: &str) -> Option<bool> {
+        if !self.may_ask {
+            return None;
+        }
+        loop {
+            self.write(&format!("{question} (y/[n])? "));
+            let mut answer = String::new();
+            // The end of input is no answer.
+            if io::stdin().lock().read_line(&mut answer).ok()? == 0 {
+                return None;
+            }
+            match answer.trim_start().chars().next() {
+                None => return Some(false),
+                Some('y' | 'Y') => return Some(true),
+                Some('n' | 'N') => return Some(false),
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+/// Shows text in the user's pager; false when there is none that works.
+fn page(pager: &str, text: &str) -> bool {
+    let child = Command::new("/bin/sh")
+        .args(["-c", pager])
+        .stdin(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        return false;
+    };
+    if let Some(mut input) = child.stdin.take() {
+        // A pager that is left early takes no more.
+        let _ = input.write_all(text.as_bytes());
+    }
+    // 127: the shell did not find it.
+    child.wait().is_ok_and(|status| status.code() != Some(127))
+}

@@ -1,0 +1,108 @@
+//! What `export` prints: commands that make the configuration again.
+
+use model::Config;
+use model::config::{Resource, Value};
+use model::table::{GLOBAL, Kind, RESOURCES};
+
+use crate::lex::is_reserved;
+
+/// The commands, one on a line. They read back as the same configuration,
+/// under whatever zone name they are read.
+#[must_use]
+pub fn export(config: &Config) -> String {
+    let mut out = String::from("create -b\n");
+    for spec in GLOBAL {
+        let value = config.get(spec.name);
+        let is_default = value == spec.default;
+        // As the original: a brand only when it is another, booleans and
+        // choices always, text when there is any.
+        if spec.kind != Kind::ZoneName
+            && !(is_default && (spec.kind == Kind::Brand || value.is_empty()))
+        {
+            set(&mut out, spec.name, value);
+        }
+    }
+    for spec in RESOURCES {
+        for (_, one) in config.resources_of(spec.name) {
+            resource(&mut out, one);
+        }
+    }
+    out
+}
+
+fn resource(out: &mut String, resource: &Resource) {
+    let spec = resource.spec();
+    out.push_str(&format!("add {}\n", spec.name));
+    for property in spec.properties {
+        let value = resource.get(property.name);
+        if !value.is_empty() {
+            set(out, property.name, value);
+        }
+        for value in resource.list(property.name) {
+            out.push_str(&format!("add {} {}\n", property.name, shown(value)));
+        }
+    }
+    out.push_str("end\n");
+}
+
+fn set(out: &mut String, name: &str, value: &str) {
+    out.push_str(&format!("set {name}={}\n", quoted(value, false)));
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Simple(text) => quoted(text, false),
+        Value::Complex(pairs) => {
+            let pairs: Vec<String> = pairs
+                .iter()
+                .map(|(name, value)| format!("{name}={}", quoted(value, true)))
+                .collect();
+            format!("({})", pairs.join(","))
+        }
+        Value::List(values) => {
+            let values: Vec<String> = values.iter().map(shown).collect();
+            format!("[{}]", values.join(","))
+        }
+    }
+}
+
+/// In double quotes where the language needs them.
+fn quoted(value: &str, in_brackets: bool) -> String {
+    let must = value.is_empty()
+        || value.chars().any(is_reserved)
+        || value.starts_with('#')
+        || (in_brackets && value.contains(','));
+    if must {
+        format!("\"{value}\"")
+    } else {
+        value.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::table;
+
+    #[test]
+    fn is_what_the_original_prints() {
+        let mut config = Config::new("web1".parse().unwrap());
+        config.set_zonepath("/zones/web1").unwrap();
+        config.set("bootargs", "-m verbose").unwrap();
+        let mut fs = Resource::new(table::resource("fs").unwrap());
+        for (property, value) in [("dir", "/a"), ("special", "/b"), ("type", "lofs")] {
+            fs.set(property, value).unwrap();
+        }
+        fs.add_value("options", Value::List(vec!["ro".into(), "a=b".into()]))
+            .unwrap();
+        config.add(fs).unwrap();
+        assert_eq!(
+            export(&config),
+            "create -b\nset zonepath=/zones/web1\nset autoboot=false\n\
+             set bootargs=\"-m verbose\"\nset ip-type=shared\n\
+             add fs\nset dir=/a\nset special=/b\nset type=lofs\nadd options ro\nadd options \"a=b\"\nend\n"
+        );
+        config.set("brand", "lx").unwrap();
+        assert!(export(&config).contains("\nset brand=lx\n"));
+    }
+}

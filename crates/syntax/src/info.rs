@@ -1,0 +1,203 @@
+//! What `info` prints.
+
+use model::Config;
+use model::config::{Resource, Value};
+use model::table::{self, GLOBAL, PropertySpec, RESOURCES, ResourceSpec};
+
+use crate::command::Filters;
+
+/// Everything: the global properties, set or not, then the resources by type.
+#[must_use]
+pub fn all(config: &Config) -> String {
+    let mut out = String::new();
+    for spec in GLOBAL {
+        let value = config.get(spec.name);
+        if let Some(expanded) = expanded(config, spec, value) {
+            line(&mut out, "", &format!("{}.template", spec.name), value);
+            line(&mut out, "", spec.name, &expanded);
+        } else {
+            line(&mut out, "", spec.name, value);
+        }
+    }
+    for spec in RESOURCES {
+        out.push_str(&resources(config, spec, &Filters::new()));
+    }
+    out
+}
+
+/// One global property, tokens expanded.
+#[must_use]
+pub fn property(config: &Config, spec: &PropertySpec) -> String {
+    let mut out = String::new();
+    let value = config.get(spec.name);
+    let expanded = expanded(config, spec, value);
+    line(
+        &mut out,
+        "",
+        spec.name,
+        expanded.as_deref().unwrap_or(value),
+    );
+    out
+}
+
+/// The resources of one type that match.
+#[must_use]
+pub fn resources(config: &Config, spec: &ResourceSpec, filters: &Filters) -> String {
+    config
+        .resources_of(spec.name)
+        .filter(|(_, resource)| resource.matches(filters))
+        .map(|(_, one)| resource(config, one))
+        .collect()
+}
+
+/// One resource, complete or not.
+#[must_use]
+pub fn resource(config: &Config, resource: &Resource) -> String {
+    let spec = resource.spec();
+    let mut out = format!("{}:\n", spec.name);
+    for property in spec.properties {
+        resource_property(&mut out, config, resource, property);
+    }
+    out
+}
+
+/// The lines of one property of a resource.
+pub fn resource_property(
+    out: &mut String,
+    config: &Config,
+    resource: &Resource,
+    spec: &PropertySpec,
+) {
+    let value = resource.get(spec.name);
+    if let table::Kind::Complex(_) = spec.kind {
+        for value in resource.list(spec.name) {
+            line(out, "\t", spec.name, &shown(value));
+        }
+    } else if spec.is_list() {
+        let list: Vec<String> = resource.list(spec.name).iter().map(shown).collect();
+        line(out, "\t", spec.name, &format!("[{}]", list.join(",")));
+    } else if value.is_empty() {
+        out.push_str(&format!("\t{} not specified\n", spec.name));
+    } else if let Some(expanded) = expanded(config, spec, value) {
+        line(
+            out,
+            "\t",
+            &format!("{}.template", spec.name),
+            &quoted(value),
+        );
+        line(out, "\t", spec.name, &quoted(&expanded));
+    } else {
+        line(out, "\t", spec.name, &quoted(value));
+    }
+}
+
+fn line(out: &mut String, indent: &str, name: &str, value: &str) {
+    out.push_str(indent);
+    out.push_str(name);
+    out.push_str(": ");
+    out.push_str(value);
+    out.push('\n');
+}
+
+/// The value with its tokens expanded, where it has any.
+fn expanded(config: &Config, spec: &PropertySpec, value: &str) -> Option<String> {
+    if !spec.tokens || !value.contains('%') {
+        return None;
+    }
+    table::expand(spec.name, value, config.name().as_str()).ok()
+}
+
+/// The original quotes blanks and nothing else here; export quotes all that must be.
+fn quoted(value: &str) -> String {
+    if value.contains(' ') {
+        format!("\"{value}\"")
+    } else {
+        value.to_owned()
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Simple(text) => quoted(text),
+        Value::Complex(pairs) => {
+            let pairs: Vec<String> = pairs.iter().map(|(n, v)| format!("{n}={v}")).collect();
+            format!("({})", pairs.join(","))
+        }
+        Value::List(values) => {
+            let values: Vec<String> = values.iter().map(shown).collect();
+            format!("[{}]", values.join(","))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn web1() -> Config {
+        let mut config = Config::new("web1".parse().unwrap());
+        config.set_zonepath("/zones/web1").unwrap();
+        config
+    }
+
+    fn add(config: &mut Config, name: &str, properties: &[(&str, &str)]) {
+        let mut resource = Resource::new(table::resource(name).unwrap());
+        for (property, value) in properties {
+            resource.set(property, value).unwrap();
+        }
+        config.add(resource).unwrap();
+    }
+
+    #[test]
+    fn empty_properties_are_printed() {
+        assert_eq!(
+            all(&web1()),
+            "zonename: web1\nzonepath: /zones/web1\nbrand: native\nautoboot: false\nbootargs: \n\
+             pool: \nlimitpriv: \nscheduling-class: \nip-type: shared\nhostid: \nfs-allowed: \n"
+        );
+    }
+
+    #[test]
+    fn resources_follow_in_the_order_of_the_table() {
+        let mut config = web1();
+        add(
+            &mut config,
+            "attr",
+            &[
+                ("name", "comment"),
+                ("type", "string"),
+                ("value", "two words"),
+            ],
+        );
+        add(
+            &mut config,
+            "fs",
+            &[
+                ("dir", "/%{zonename}"),
+                ("special", "/srv"),
+                ("type", "lofs"),
+                ("options", "ro"),
+            ],
+        );
+        add(&mut config, "inherit-pkg-dir", &[("dir", "/usr")]);
+        let text = all(&config);
+        let (_, resources) = text.split_once("fs-allowed: \n").unwrap();
+        assert_eq!(
+            resources,
+            "inherit-pkg-dir:\n\tdir: /usr\n\
+             fs:\n\tdir.template: /%{zonename}\n\tdir: /web1\n\tspecial: /srv\n\traw not specified\n\ttype: lofs\n\toptions: [ro]\n\
+             attr:\n\tname: comment\n\ttype: string\n\tvalue: \"two words\"\n"
+        );
+    }
+
+    #[test]
+    fn a_template_path_is_shown_expanded_too() {
+        let mut config = web1();
+        config.set_zonepath("/zones/%{zonename}").unwrap();
+        assert!(
+            all(&config).contains("zonepath.template: /zones/%{zonename}\nzonepath: /zones/web1\n")
+        );
+        let spec = table::global("zonepath").unwrap();
+        assert_eq!(property(&config, spec), "zonepath: /zones/web1\n");
+    }
+}

@@ -1,0 +1,497 @@
+//! A zonecfg session: commands carried out on a configuration, one after the
+//! other, in the global or a resource scope.
+//!
+//! The session holds a copy of the configuration. Nothing is stored before
+//! `commit` (or [`Session::finish`], which commits what was accepted); `delete`
+//! alone acts at once.
+
+mod edit;
+mod save;
+
+use model::config::Resource;
+use model::table::{self, ResourceSpec};
+use model::{Config, State, ZoneName};
+
+use crate::command::{Command, Filters, Scope, Verb};
+use crate::complete::Context;
+use crate::{SyntaxError, export, help, info};
+
+/// Where configurations are kept.
+pub trait Backing {
+    /// What can go wrong there.
+    type Error: std::error::Error;
+
+    /// The stored configuration of a zone; `None` when there is no such zone.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn load(&mut self, zone: &ZoneName) -> Result<Option<Config>, Self::Error>;
+
+    /// The state of a zone; `None` when there is no such zone.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    fn state(&mut self, zone: &ZoneName) -> Result<Option<State>, Self::Error>;
+
+    /// A new configuration of `zone` from a template or another zone; the
+    /// system's default template when `template` is `None`.
+    ///
+    /// # Errors
+    /// When there is no such template.
+    fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Self::Error>;
+
+    /// The directories of software that zones of this host inherit.
+    fn host_dirs(&self) -> &[&str];
+
+    /// Stores a configuration.
+    ///
+    /// # Errors
+    /// When it cannot be stored, or when what is stored is no longer
+    /// [`Change::base`].
+    fn commit(&mut self, change: &Change) -> Result<(), Self::Error>;
+
+    /// Deletes a zone's configuration; with `force` what is left of it in
+    /// whatever state that is not active.
+    ///
+    /// # Errors
+    /// When it cannot be deleted.
+    fn delete(&mut self, zone: &ZoneName, force: bool) -> Result<(), Self::Error>;
+
+    /// Writes an export to a file.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn write_export(&mut self, file: &str, text: &str) -> std::io::Result<()>;
+}
+
+/// What [`Backing::commit`] is to store.
+#[derive(Debug)]
+pub struct Change<'a> {
+    /// The name under which the zone is stored so far, or would be.
+    pub zone: &'a ZoneName,
+    /// What was stored when the session read it.
+    pub base: Option<&'a Config>,
+    /// What to store, perhaps under a new name.
+    pub config: &'a Config,
+}
+
+/// The user's side of a session.
+pub trait Console {
+    /// Prints text as it is.
+    fn print(&mut self, text: &str);
+
+    /// Prints what may be long.
+    fn page(&mut self, text: &str) {
+        self.print(text);
+    }
+
+    /// Prints one message about an error.
+    fn error(&mut self, text: &str);
+
+    /// Prints the message about a syntax error.
+    fn syntax_error(&mut self, error: &SyntaxError);
+
+    /// Asks a question that defaults to no; `None` when there is nobody to ask.
+    fn ask(&mut self, question: &str) -> Option<bool>;
+}
+
+/// Where the commands come from, which decides on how errors end a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A terminal, or `-f -`: errors end nothing.
+    Interactive,
+    /// A file: the first error ends it.
+    File,
+    /// The command line: all commands run, and nobody is asked at the end.
+    Words,
+}
+
+/// Whether to go on after a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Read the next command.
+    Go,
+    /// The session is at its end: call [`Session::finish`].
+    Exit,
+    /// End at once with status 1; nothing is to be committed.
+    Abort,
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// Everything went well: status 0.
+    Ok,
+    /// Status 1.
+    Failed,
+    /// The user wants to go on.
+    Again,
+}
+
+/// One session.
+#[derive(Debug)]
+pub struct Session<B, C> {
+    backing: B,
+    console: C,
+    mode: Mode,
+    read_only: bool,
+    alternate_root: bool,
+    /// The zone as the prompt shows it.
+    zone: ZoneName,
+    /// The zone as it is stored: what `revert` goes back to.
+    stored_as: ZoneName,
+    config: Option<Config>,
+    /// What was stored when `config` was read.
+    base: Option<Config>,
+    scope: Option<Open>,
+    changed: bool,
+    failed: bool,
+    force_exit: bool,
+}
+
+/// The resource being specified.
+#[derive(Debug)]
+struct Open {
+    resource: Resource,
+    /// Its place in the configuration when it was selected.
+    place: Option<usize>,
+}
+
+/// A message was printed and the command is over.
+struct Refused;
+
+type Done<T = ()> = Result<T, Refused>;
+
+impl<B: Backing, C: Console> Session<B, C> {
+    /// A session on one zone, which need not exist.
+    pub fn new(zone: ZoneName, mode: Mode, backing: B, console: C) -> Self {
+        Self {
+            backing,
+            console,
+            mode,
+            read_only: false,
+            alternate_root: false,
+            stored_as: zone.clone(),
+            zone,
+            config: None,
+            base: None,
+            scope: None,
+            changed: false,
+            failed: false,
+            force_exit: false,
+        }
+    }
+
+    /// Refuses every command that changes something.
+    #[must_use]
+    pub const fn read_only(mut self, read_only: bool) -> Self {
+        self.read_only = read_only;
+        self
+    }
+
+    /// Allows what only an alternate root allows (`set -F zonepath`).
+    #[must_use]
+    pub const fn alternate_root(mut self, alternate_root: bool) -> Self {
+        self.alternate_root = alternate_root;
+        self
+    }
+
+    /// Tells at the start of an interactive session when there is no such zone.
+    pub fn greet(&mut self) {
+        // Not an error: the user is about to create it.
+        if !self.read_only && self.config().is_err() {
+            self.failed = false;
+        }
+    }
+
+    /// What stands before the cursor.
+    #[must_use]
+    pub fn prompt(&self) -> String {
+        match &self.scope {
+            Some(open) => format!("zonecfg:{}:{}> ", self.zone, open.resource.spec().name),
+            None => format!("zonecfg:{}> ", self.zone),
+        }
+    }
+
+    /// What completion needs to know.
+    #[must_use]
+    pub fn context<'a>(&'a self, templates: &'a [String]) -> Context<'a> {
+        Context {
+            config: self.config.as_ref(),
+            resource: self.scope.as_ref().map(|open| &open.resource),
+            templates,
+        }
+    }
+
+    /// The user's side.
+    pub const fn console(&mut self) -> &mut C {
+        &mut self.console
+    }
+
+    /// The store's side.
+    pub const fn backing(&mut self) -> &mut B {
+        &mut self.backing
+    }
+
+    /// Carries out the commands of one line.
+    pub fn line(&mut self, line: &str) -> Flow {
+        for command in crate::parse_line(line) {
+            let flow = match command {
+                Ok(command) => self.execute(command),
+                Err(error) => {
+                    self.failed = true;
+                    self.console.syntax_error(&error);
+                    Flow::Go
+                }
+            };
+            if flow != Flow::Go {
+                return flow;
+            }
+            if self.failed && self.mode == Mode::File {
+                return Flow::Exit;
+            }
+        }
+        Flow::Go
+    }
+
+    /// Carries out one command.
+    pub fn execute(&mut self, command: Command) -> Flow {
+        let verb = command.verb();
+        if verb.spec().changes && self.read_only {
+            let text = format!("{}: cannot {verb} in read-only mode.", self.zone);
+            self.fail(&text);
+            return Flow::Go;
+        }
+        if self.check_scope(verb).is_err() {
+            return Flow::Go;
+        }
+        let done = match command {
+            Command::Exit { force } => return self.exit(force),
+            Command::Create { force, template } => return self.create(force, &template),
+            Command::Delete { force } => return self.delete(force),
+            Command::Revert { force } => return self.revert(force),
+            Command::Add { what, value } => self.add(&what, value),
+            Command::Cancel => {
+                self.scope = None;
+                Ok(())
+            }
+            Command::Clear { property } => self.clear(&property),
+            Command::Commit => self.commit(),
+            Command::End => self.end(),
+            Command::Export { file } => self.export(file.as_deref()),
+            Command::Help { subject } => self.help(subject.as_deref()),
+            Command::Info { what, filters } => self.info(what.as_deref(), &filters),
+            Command::Remove {
+                force,
+                what,
+                argument,
+            } => self.remove(force, &what, argument),
+            Command::Select { what, filters } => self.select(&what, &filters),
+            Command::Set {
+                force,
+                property,
+                value,
+            } => self.set(force, &property, value),
+            Command::Verify => self.verify(),
+        };
+        // The message is out and the failure noted; a session goes on.
+        let _ = done;
+        Flow::Go
+    }
+
+    fn check_scope(&mut self, verb: Verb) -> Done {
+        let other = match (verb.spec().scope, &self.scope) {
+            (Scope::Global, Some(_)) if verb == Verb::Revert => {
+                return self.refuse(
+                    "You can only use revert in the global scope.\n\
+                     Use 'cancel' to cancel changes to a resource specification.",
+                );
+            }
+            (Scope::Global, Some(_)) => "global",
+            (Scope::Resource, None) => "resource",
+            _ => return Ok(()),
+        };
+        self.refuse(&format!(
+            "The {verb} command only makes sense in the {other} scope."
+        ))
+    }
+
+    fn exit(&mut self, force: bool) -> Flow {
+        self.force_exit |= force;
+        if self.scope.is_none() || force {
+            return Flow::Exit;
+        }
+        match self.console.ask("Resource incomplete; really quit") {
+            Some(true) => {
+                self.force_exit = true;
+                Flow::Exit
+            }
+            Some(false) => Flow::Go,
+            None => {
+                self.fail(
+                    "Resource incomplete, input not from terminal and -F not specified:\n\
+                     exit command ignored, but exiting anyway.",
+                );
+                Flow::Abort
+            }
+        }
+    }
+
+    fn export(&mut self, file: Option<&str>) -> Done {
+        let text = export::export(self.config()?);
+        match file {
+            None => self.console.print(&text),
+            Some(file) => {
+                if let Err(error) = self.backing.write_export(file, &text) {
+                    return self.refuse(&format!("opening file {file}: {error}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn help(&mut self, subject: Option<&str>) -> Done {
+        let scope = if self.scope.is_some() {
+            Scope::Resource
+        } else {
+            Scope::Global
+        };
+        let text = match subject {
+            None => Some(help::commands(Some(scope))),
+            Some(subject) => help::subject(subject),
+        };
+        match (text, subject) {
+            (Some(text), _) => {
+                self.console.page(&text);
+                Ok(())
+            }
+            (None, subject) => self.refuse(&format!(
+                "Unknown help subject {}.  Type 'help commands' for the commands.",
+                subject.unwrap_or_default()
+            )),
+        }
+    }
+
+    fn info(&mut self, what: Option<&str>, filters: &Filters) -> Done {
+        // Loads the configuration, or tells that there is none.
+        self.config()?;
+        let Some(config) = &self.config else {
+            return Ok(());
+        };
+        let (scope, what) = (self.scope.as_ref(), what.unwrap_or_default());
+        let text = if let Some(open) = scope {
+            let resource = &open.resource;
+            match resource.spec().property(what) {
+                Some(spec) => {
+                    let mut text = String::new();
+                    info::resource_property(&mut text, config, resource, spec);
+                    text
+                }
+                None => info::resource(config, resource),
+            }
+        } else if what.is_empty() {
+            info::all(config)
+        } else if let Some(spec) = table::global(what) {
+            info::property(config, spec)
+        } else if let Some(spec) = table::resource(what) {
+            if let Some(text) = unknown_filter(spec, filters) {
+                return self.refuse(&text);
+            }
+            match info::resources(config, spec, filters) {
+                text if text.is_empty() && !filters.is_empty() => {
+                    format!("No such {what} resource.\n")
+                }
+                text => text,
+            }
+        } else {
+            return self.refuse(&format!("{what}: No such resource type"));
+        };
+        self.console.page(&text);
+        Ok(())
+    }
+
+    /// The configuration, read on first use.
+    fn config(&mut self) -> Done<&mut Config> {
+        if self.config.is_none() {
+            match self.backing.load(&self.stored_as) {
+                Ok(Some(config)) => {
+                    self.base = Some(config.clone());
+                    self.config = Some(config);
+                }
+                Ok(None) => {
+                    let text = format!("{}: No such zone configured", self.zone);
+                    self.fail(&text);
+                    if self.mode == Mode::Interactive && !self.read_only {
+                        self.console
+                            .print("Use 'create' to begin configuring a new zone.\n");
+                    }
+                }
+                Err(error) => self.fail(&chain(&error)),
+            }
+        }
+        self.config.as_mut().ok_or(Refused)
+    }
+
+    /// The state of the stored zone; `None` when it is not stored.
+    fn state(&mut self) -> Done<Option<State>> {
+        match self.backing.state(&self.stored_as) {
+            Ok(state) => Ok(state),
+            Err(error) => self.refuse(&chain(&error)),
+        }
+    }
+
+    /// Refuses `<what>` where the zone has something on disk that depends on it.
+    fn check_not_installed(&mut self, what: &str) -> Done {
+        match self.state()? {
+            None | Some(State::Configured) => Ok(()),
+            Some(State::Incomplete) => self.refuse(&format!(
+                "Zone {} is incomplete; {what} not allowed.",
+                self.zone
+            )),
+            Some(_) => self.refuse(&format!(
+                "Zone {} already installed; {what} not allowed.",
+                self.zone
+            )),
+        }
+    }
+
+    fn resource_spec(&mut self, name: &str) -> Done<&'static ResourceSpec> {
+        match table::resource(name) {
+            Some(spec) => Ok(spec),
+            None => self.refuse(&format!("{name}: No such resource type")),
+        }
+    }
+
+    /// Prints a message and notes the failure.
+    fn fail(&mut self, text: &str) {
+        self.failed = true;
+        self.console.error(text);
+    }
+
+    fn refuse<T>(&mut self, text: &str) -> Done<T> {
+        self.fail(text);
+        Err(Refused)
+    }
+}
+
+/// What is wrong with filters that name no property of the resource.
+fn unknown_filter(spec: &ResourceSpec, filters: &Filters) -> Option<String> {
+    let mut names = filters.iter().map(|(name, _)| name);
+    names
+        .find(|name| spec.property(name).is_none())
+        .map(|name| format!("{name}: No such property type"))
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(&format!(": {cause}"));
+        source = cause.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! Commands that change the configuration in the session.
+
+use model::State;
+use model::config::{Resource, Value};
+use model::verify::{self, Problem};
+
+use super::{Backing, Console, Done, Open, Refused, Session, chain, unknown_filter};
+use crate::command::{Argument, Filters};
+
+impl<B: Backing, C: Console> Session<B, C> {
+    pub(super) fn add(&mut self, what: &str, value: Option<Value>) -> Done {
+        self.config()?;
+        if let Some(open) = &mut self.scope {
+            let result = match value {
+                Some(value) => open.resource.add_value(what, value),
+                None => {
+                    return self.refuse(&format!("add {what}: Insufficient specification"));
+                }
+            };
+            return self.report(result);
+        }
+        let spec = self.resource_spec(what)?;
+        if value.is_some() {
+            return self.refuse("A property value only makes sense in the resource scope.");
+        }
+        if spec.fixed {
+            self.check_not_installed(&format!("add {what}"))?;
+        }
+        let result = self.config()?.check_singleton(spec);
+        self.report(result)?;
+        self.scope = Some(Open {
+            resource: Resource::new(spec),
+            place: None,
+        });
+        Ok(())
+    }
+
+    pub(super) fn set(&mut self, force: bool, property: &str, value: Value) -> Done {
+        self.config()?;
+        if force && !(self.alternate_root && property == "zonepath") {
+            return self.refuse("set -F is only for zonepath, and only with an alternate root.");
+        }
+        if let Some(open) = &mut self.scope {
+            let result = open.resource.set_value(property, value);
+            return self.report(result);
+        }
+        let Value::Simple(text) = value else {
+            return self.refuse("A simple value was expected here.");
+        };
+        if property == "zonename" {
+            return self.rename(&text);
+        }
+        let fixed = model::table::global(property).is_some_and(|spec| spec.fixed);
+        // What is already so is no change: scripts set it again.
+        if fixed && !force && self.config()?.get(property) != text {
+            self.check_not_installed(&format!("set {property}"))?;
+        }
+        let result = self.config()?.set(property, &text);
+        self.report(result)?;
+        self.changed = true;
+        Ok(())
+    }
+
+    fn rename(&mut self, text: &str) -> Done {
+        let old = self.config()?.name().clone();
+        if text == old.as_str() {
+            return Ok(());
+        }
+        let Ok(name) = text.parse::<model::ZoneName>() else {
+            return self.refuse(&format!("{text}: Bogus zone name"));
+        };
+        let state = self.state()?;
+        if state.is_some_and(|state| state.is_active() || state == State::Mounted) {
+            return self.refuse(&format!(
+                "Zone {} already running; set zonename not allowed.",
+                self.zone
+            ));
+        }
+        if name != self.stored_as {
+            match self.backing.state(&name) {
+                Ok(None) => {}
+                Ok(Some(_)) => return self.refuse(&format!("{name}: Zone name already in use")),
+                Err(error) => return self.refuse(&chain(&error)),
+            }
+        }
+        let installed = state.is_some_and(|state| state > State::Configured);
+        let config = self.config()?;
+        // The files of an installed zone stay where they are.
+        let zonepath = config.zonepath();
+        config.rename(name.clone());
+        let mut result = Ok(());
+        if installed && config.zonepath() != zonepath {
+            let fixed = zonepath.to_string_lossy().replace('%', "%%");
+            result = config.set_zonepath(&fixed);
+        }
+        self.zone = name;
+        self.changed = true;
+        self.report(result)
+    }
+
+    pub(super) fn clear(&mut self, property: &str) -> Done {
+        self.config()?;
+        let result = match &mut self.scope {
+            Some(open) => open.resource.clear(property),
+            None => self.config()?.clear(property),
+        };
+        self.report(result)?;
+        self.changed |= self.scope.is_none();
+        Ok(())
+    }
+
+    pub(super) fn end(&mut self) -> Done {
+        self.config()?;
+        let Some(open) = &self.scope else {
+            return Err(Refused);
+        };
+        let problems = verify::resource(&open.resource);
+        if !problems.is_empty() {
+            for problem in problems {
+                // In its scope the resource needs no name.
+                let text = match &problem {
+                    Problem::NotSpecified(_, property) => format!("{property} not specified"),
+                    other => other.to_string(),
+                };
+                self.fail(&text);
+            }
+            return Err(Refused);
+        }
+        let (resource, place) = (open.resource.clone(), open.place);
+        let config = self.config()?;
+        let result = match place {
+            Some(place) => config.replace(place, resource),
+            None => config.add(resource),
+        };
+        self.report(result)?;
+        self.scope = None;
+        self.changed = true;
+        Ok(())
+    }
+
+    pub(super) fn select(&mut self, what: &str, filters: &Filters) -> Done {
+        let spec = self.resource_spec(what)?;
+        if let Some(text) = unknown_filter(spec, filters) {
+            return self.refuse(&text);
+        }
+        if spec.fixed {
+            self.check_not_installed(&format!("select {what}"))?;
+        }
+        let places = self.matching(what, filters)?;
+        let why = match places[..] {
+            [place] => {
+                let resource = self.config()?.resources()[place].clone();
+                self.scope = Some(Open {
+                    resource,
+                    place: Some(place),
+                });
+                return Ok(());
+            }
+            [] if filters.is_empty() => "No such entry",
+            [] => "No such resource with that id",
+            [..] => "Insufficient specification",
+        };
+        self.refuse(&format!("select {what}: {why}"))
+    }
+
+    pub(super) fn remove(&mut self, force: bool, what: &str, argument: Argument) -> Done {
+        self.config()?;
+        let filters = match (&mut self.scope, argument) {
+            (Some(open), Argument::Value(value)) => {
+                let result = open.resource.remove_value(what, value);
+                return self.report(result);
+            }
+            (Some(_), Argument::Filters(_)) => {
+                return self.refuse(&format!("remove {what}: Insufficient specification"));
+            }
+            (None, Argument::Value(_)) => {
+                return self.refuse("A property value only makes sense in the resource scope.");
+            }
+            (None, Argument::Filters(filters)) => filters,
+        };
+        let spec = self.resource_spec(what)?;
+        if let Some(text) = unknown_filter(spec, &filters) {
+            return self.refuse(&text);
+        }
+        if spec.fixed {
+            self.check_not_installed(&format!("remove {what}"))?;
+        }
+        let places = self.matching(what, &filters)?;
+        match places[..] {
+            [] if filters.is_empty() => {
+                return self.refuse(&format!("remove {what}: No such entry"));
+            }
+            [] => {
+                return self.refuse(&format!("remove {what}: No such resource with that id"));
+            }
+            [_] => {}
+            [..] if !filters.is_empty() => {
+                return self.refuse(&format!("remove {what}: Insufficient specification"));
+            }
+            [..] if force => {}
+            [..] => {
+                let question = format!("Are you sure you want to remove ALL '{what}' resources");
+                match self.console.ask(&question) {
+                    Some(true) => {}
+                    Some(false) => return Ok(()),
+                    None => {
+                        return self.refuse(
+                            "Input not from terminal and -F not specified:\nremove command ignored.",
+                        );
+                    }
+                }
+            }
+        }
+        let config = self.config()?;
+        for place in places.into_iter().rev() {
+            config.remove(place);
+        }
+        self.changed = true;
+        Ok(())
+    }
+
+    /// The places of the resources that match.
+    fn matching(&mut self, what: &str, filters: &Filters) -> Done<Vec<usize>> {
+        let resources = self.config()?.resources_of(what);
+        let matching = resources.filter(|(_, resource)| resource.matches(filters));
+        Ok(matching.map(|(place, _)| place).collect())
+    }
+
+    fn report(&mut self, result: Result<(), model::config::Error>) -> Done {
+        match result {
+            Ok(()) => Ok(()),
+            Err(error) => self.refuse(&error.to_string()),
+        }
+    }
+}
