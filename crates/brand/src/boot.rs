@@ -160,6 +160,18 @@ pub(crate) fn spec(request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
     })
 }
 
+/// Lists what is wrong with the configured init, as far as that shows without a root.
+pub(crate) fn verify(config: &Config) -> Vec<String> {
+    match config.attr("init") {
+        Some(init) if init != NAME_OF_OURS && !init.starts_with('/') => {
+            vec![format!(
+                "could not verify attr init: {init}: not an absolute path"
+            )]
+        }
+        _ => Vec::new(),
+    }
+}
+
 fn named_init(
     root: BorrowedFd<'_>,
     path: &str,

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use model::Config;
 
+use crate::tree::Tree;
+
 /// One install, as the verb asks for it.
 pub struct InstallRequest<'a> {
     /// The zone's configuration.
@@ -105,5 +107,15 @@ impl Error {
             path: path.into(),
             source: source.into(),
         }
+    }
+}
+
+/// Refuses a root that already holds something.
+pub(crate) fn check_empty(root: &Tree) -> Result<(), Error> {
+    if root.names(Path::new(""))?.is_empty() {
+        Ok(())
+    } else {
+        let root = root.show(Path::new(""));
+        Err(Error::Refused(format!("{}: not empty", root.display())))
     }
 }

@@ -11,7 +11,7 @@
 
 pub mod boot;
 pub mod identity;
-
+mod image;
 mod install;
 mod lx;
 mod native;

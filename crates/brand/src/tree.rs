@@ -12,7 +12,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, Uid,
+};
 use rustix::io::Errno;
 
 use crate::Error;
@@ -151,9 +153,9 @@ impl Tree {
 
     /// Makes a new regular file, open for writing. Set its [`Meta`] with
     /// [`Self::finish`] after the last write, which would clear set-id bits.
-    pub fn create(&self, name: &Path) -> Result<File, Error> {
+    pub fn create(&self, name: &Path, meta: Meta) -> Result<File, Error> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        self.resolve(name, flags, Mode::from_raw_mode(0o600))
+        self.resolve(name, flags, Mode::from_raw_mode(meta.mode & 0o777))
             .map(File::from)
             .map_err(self.fail("create", name))
     }
@@ -165,7 +167,7 @@ impl Tree {
 
     /// Makes a new regular file with this content.
     pub fn write(&self, name: &Path, meta: Meta, content: &[u8]) -> Result<(), Error> {
-        let mut file = self.create(name)?;
+        let mut file = self.create(name, meta)?;
         file.write_all(content)
             .map_err(|error| Error::io("write", self.show(name), error))?;
         self.finish(name, &file, meta)
@@ -218,6 +220,23 @@ impl Tree {
         let mode = Mode::empty();
         rustix::fs::mknodat(parent.as_fd(), last, FileType::CharacterDevice, mode, 0)
             .map_err(fail())
+    }
+
+    /// Sets when `name` itself was last changed, in seconds since 1970.
+    pub fn set_mtime(&self, name: &Path, seconds: u64) -> Result<(), Error> {
+        let fail = || self.fail("set the time of", name);
+        let (parent, last) = self.parent(name).map_err(fail())?;
+        let time = Timespec {
+            // Beyond what the kernel can hold it stops at the end of time.
+            tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX),
+            tv_nsec: 0,
+        };
+        let times = Timestamps {
+            last_access: time,
+            last_modification: time,
+        };
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::utimensat(parent.as_fd(), last, &times, flags).map_err(fail())
     }
 
     /// Removes a name that is not a directory; an absent one is fine. True when it was there.

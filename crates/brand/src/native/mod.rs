@@ -1,12 +1,41 @@
 //! The native brand: the host's own distribution.
+//!
+//! A **sparse** zone shares the host's programs and has an /etc and a /var of
+//! its own. What goes into them follows two rules and nothing else: a file is a
+//! package's configuration file that still has its packaged checksum
+//! ([`conffiles`]), or it stands on the reviewed list of generated files
+//! ([`generated`]).
+//!
+//! Where the host has no dpkg, the first rule and the package database fall
+//! away, and the zone gets a minimal skeleton: the directories of hier(7), the
+//! accounts, and those files of the list that the host has a source for or that
+//! are constant (profile to locale and time zone, the loader's cache, trusted
+//! certificates). Programs that need more of /etc find it missing.
+//!
+//! A **whole-root** zone is unpacked from an archive or a directory, as lx is.
 
+mod accounts;
+mod certificates;
+mod conffiles;
+mod database;
+mod fill;
+mod generated;
+mod links;
+mod loader;
+mod pam;
+mod skeleton;
 pub mod sparse;
 
+use std::path::Path;
+
 use model::Config;
+use packages::Database;
+use packages::dpkg::Dpkg;
 
 use crate::install::{Error, InstallRequest, Installed};
 use crate::platform::{DEVICES, MOUNTS, PRIVILEGES, Platform};
-use crate::{Brand, HostFacts};
+use crate::tree::Tree;
+use crate::{Brand, HostFacts, image};
 
 /// The native brand.
 #[derive(Debug)]
@@ -26,12 +55,79 @@ impl Brand for Native {
     }
 
     fn verify(&self, config: &Config, host: &HostFacts) -> Vec<String> {
-        let _ = (config, host);
-        Vec::new()
+        let mut problems = crate::boot::verify(config);
+        match sparse::of(config, &host.root) {
+            Ok(Some(layout)) => problems.extend(sparse::verify(&layout, &host.root)),
+            Ok(None) => {}
+            Err(error) => problems.push(format!("could not verify inherit-pkg-dir: {error}")),
+        }
+        problems
     }
 
     fn install(&self, request: &mut InstallRequest<'_>) -> Result<Installed, Error> {
-        let _ = request;
-        Err(Error::Refused("install: being written".to_owned()))
+        let source = image::Options::parse(request.options)?.source;
+        let layout = sparse::of(request.config, request.host_root)
+            .map_err(|error| Error::io("look at", request.host_root, error))?;
+        match (layout, source) {
+            (Some(layout), None) => install_sparse(request, layout),
+            (Some(_), Some(_)) => Err(Error::Usage(
+                "-a and -d are for whole-root zones; this one has inherit-pkg-dir resources"
+                    .to_owned(),
+            )),
+            (None, Some(source)) => image::install(request, &source),
+            (None, None) => Err(Error::Usage(
+                "a whole-root zone is installed from an archive (-a) or a directory (-d)"
+                    .to_owned(),
+            )),
+        }
     }
+}
+
+fn install_sparse(
+    request: &mut InstallRequest<'_>,
+    layout: sparse::Layout,
+) -> Result<Installed, Error> {
+    let problems = sparse::verify(&layout, request.host_root);
+    if !problems.is_empty() {
+        return Err(Error::Refused(problems.join("; ")));
+    }
+    let host = Tree::open(request.host_root)?;
+    let root = Tree::open(request.root)?;
+    crate::install::check_empty(&root)?;
+    let accounts = accounts::Accounts::of(&host)?;
+    let mut fill = fill::Fill {
+        host,
+        root,
+        layout,
+        accounts,
+        done: Installed::default(),
+        progress: &mut *request.progress,
+    };
+    let dpkg = Dpkg::open(request.host_root)?;
+    skeleton::make(&mut fill, dpkg.is_some())?;
+    for (name, meta, text) in fill.accounts.files() {
+        fill.file(&Path::new("etc").join(name), meta, text.as_bytes())?;
+    }
+    let mut shipped_links = Vec::new();
+    match &dpkg {
+        Some(dpkg) => {
+            let packages = dpkg.packages();
+            (fill.progress)(&format!(
+                "Copying the records of {} packages.",
+                packages.len()
+            ));
+            let listed = database::copy(&mut fill, packages)?;
+            shipped_links = database::make_listed_dirs(&mut fill, &listed)?;
+            (fill.progress)("Copying unchanged configuration files.");
+            conffiles::copy(&mut fill, packages)?;
+        }
+        None => (fill.progress)("The host has no dpkg: making a minimal skeleton."),
+    }
+    (fill.progress)("Making generated files.");
+    generated::make(&mut fill)?;
+    if dpkg.is_some() {
+        database::copy_alternatives(&mut fill)?;
+    }
+    links::make_packaged(&mut fill, &shipped_links)?;
+    Ok(fill.done)
 }

@@ -154,11 +154,23 @@ pub(crate) fn lexical(path: &Path) -> PathBuf {
     clean
 }
 
-/// True when a zone could write into `dir` or what it leads through on the host
-/// side: an inherited directory must belong to root and be closed to others.
-pub(crate) fn is_trustworthy(dir: &Path, host_root: &Path) -> bool {
-    let on_host = host_root.join(dir.strip_prefix("/").unwrap_or(dir));
-    std::fs::symlink_metadata(on_host).is_ok_and(|meta| meta.uid() == 0 && meta.mode() & 0o022 == 0)
+/// Lists what is wrong with an inherited directory: it is missing, or somebody
+/// other than the host's root could put programs into it.
+pub(crate) fn verify(layout: &Layout, host_root: &Path) -> Vec<String> {
+    let missing = layout.missing.iter().map(|dir| {
+        let dir = dir.display();
+        format!("could not verify inherit-pkg-dir {dir}: no such directory on this host")
+    });
+    let open = layout.dirs.iter().filter(|dir| {
+        let on_host = host_root.join(dir.strip_prefix("/").unwrap_or(dir));
+        !std::fs::symlink_metadata(on_host)
+            .is_ok_and(|meta| meta.uid() == 0 && meta.mode() & 0o022 == 0)
+    });
+    let open = open.map(|dir| {
+        let dir = dir.display();
+        format!("could not verify inherit-pkg-dir {dir}: others than root can write to it")
+    });
+    missing.chain(open).collect()
 }
 
 #[cfg(test)]

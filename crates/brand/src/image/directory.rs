@@ -1,0 +1,170 @@
+//! Copies a directory of the host.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Stat};
+
+use super::{Unpack, is_allowed_attribute, set_attribute};
+use crate::Error;
+use crate::tree::{Meta, Tree};
+
+/// Largest attribute, and largest list of their names, that the kernel knows.
+const MAX_ATTRIBUTE: usize = 64 << 10;
+
+/// Copies the tree at `path`.
+pub fn copy(unpack: &mut Unpack, path: &Path) -> Result<(), Error> {
+    let resolved = |path: &Path| {
+        std::fs::canonicalize(path).map_err(|error| Error::io("look at", path, error))
+    };
+    let root = unpack.root.show(Path::new(""));
+    if resolved(&root)?.starts_with(resolved(path)?) {
+        return Err(unpack.refuse("the zone itself lies in it"));
+    }
+    let source = Tree::open(path)?;
+    let device = match source.stat(Path::new(""))? {
+        Some(stat) => stat.st_dev,
+        None => return Err(unpack.refuse("it is gone")),
+    };
+    let mut copy = Copy {
+        unpack,
+        source,
+        device,
+        linked: HashMap::new(),
+    };
+    // Paths instead of descriptors are kept, so depth costs no descriptors.
+    let mut open = vec![PathBuf::new()];
+    let mut dirs = Vec::new();
+    while let Some(dir) = open.pop() {
+        for name in copy.source.names(&dir)? {
+            let name = dir.join(name);
+            if let Some(stat) = copy.entry(&name)? {
+                open.push(name.clone());
+                dirs.push((name, mtime(&stat)));
+            }
+        }
+    }
+    for (name, seconds) in dirs.iter().rev() {
+        copy.unpack.root.set_mtime(name, *seconds)?;
+    }
+    Ok(())
+}
+
+struct Copy<'u> {
+    unpack: &'u mut Unpack,
+    source: Tree,
+    device: u64,
+    /// Where the files with several names were first made.
+    linked: HashMap<u64, PathBuf>,
+}
+
+impl Copy<'_> {
+    /// Copies one entry; gives a directory whose content is to follow.
+    fn entry(&mut self, name: &Path) -> Result<Option<Stat>, Error> {
+        let name = &self.unpack.admit(name)?;
+        // Removed meanwhile: the copy is of a tree that changes.
+        let Some(stat) = self.source.stat(name)? else {
+            return Ok(None);
+        };
+        let meta = Meta::of(&stat);
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let first = match kind {
+            FileType::RegularFile if stat.st_nlink > 1 => self.linked.get(&stat.st_ino),
+            _ => None,
+        };
+        match kind {
+            FileType::Directory => {
+                self.unpack.root.make_dir(name, meta)?;
+                self.unpack.done.directories += 1;
+                self.unpack.count_owner(meta.uid, meta.gid);
+                if stat.st_dev == self.device {
+                    return Ok(Some(stat));
+                }
+                self.unpack.skipped.mounts += 1;
+                return Ok(None);
+            }
+            FileType::RegularFile => match first {
+                Some(first) => {
+                    self.unpack.root.hard_link(first, name)?;
+                    return Ok(None);
+                }
+                None => {
+                    if !self.file(name)? {
+                        return Ok(None);
+                    }
+                    if stat.st_nlink > 1 {
+                        self.linked.insert(stat.st_ino, name.clone());
+                    }
+                }
+            },
+            FileType::Symlink => {
+                let Some(target) = self.source.read_link(name)? else {
+                    return Ok(None);
+                };
+                self.unpack
+                    .root
+                    .symlink(name, &target, meta.uid, meta.gid)?;
+                self.unpack.done.links += 1;
+            }
+            FileType::Fifo => self.unpack.root.fifo(name, meta)?,
+            FileType::CharacterDevice | FileType::BlockDevice => {
+                self.unpack.skipped.devices += 1;
+                return Ok(None);
+            }
+            FileType::Socket => {
+                self.unpack.skipped.sockets += 1;
+                return Ok(None);
+            }
+            FileType::Unknown => {
+                self.unpack.skipped.other += 1;
+                return Ok(None);
+            }
+        }
+        self.unpack.count_owner(meta.uid, meta.gid);
+        self.unpack.root.set_mtime(name, mtime(&stat))?;
+        Ok(None)
+    }
+
+    /// Copies a file, sharing its blocks where the file system can. False when it is gone.
+    fn file(&mut self, name: &Path) -> Result<bool, Error> {
+        let Some((mut from, stat)) = self.source.open_regular(name)? else {
+            return Ok(false);
+        };
+        let root = &self.unpack.root;
+        let mut to = root.create(name, Meta::root(0o600))?;
+        let copied = std::io::copy(&mut from, &mut to)
+            .map_err(|error| Error::io("copy to", root.show(name), error))?;
+        root.finish(name, &to, Meta::of(&stat))?;
+        copy_attributes(&from, &to)
+            .map_err(|errno| Error::io("copy the attributes of", self.source.show(name), errno))?;
+        self.unpack.count_bytes(copied)?;
+        self.unpack.done.files += 1;
+        Ok(true)
+    }
+}
+
+fn copy_attributes(from: &File, to: &File) -> rustix::io::Result<()> {
+    use rustix::io::Errno;
+    let mut names = vec![0; MAX_ATTRIBUTE];
+    let length = match rustix::fs::flistxattr(from, &mut names[..]) {
+        Ok(length) => length,
+        Err(Errno::OPNOTSUPP) => return Ok(()),
+        Err(errno) => return Err(errno),
+    };
+    for name in names[..length].split(|&byte| byte == 0) {
+        let Ok(name) = std::str::from_utf8(name) else {
+            continue;
+        };
+        if is_allowed_attribute(name) {
+            let mut value = vec![0; MAX_ATTRIBUTE];
+            let length = rustix::fs::fgetxattr(from, name, &mut value[..])?;
+            set_attribute(to, name, &value[..length])?;
+        }
+    }
+    Ok(())
+}
+
+fn mtime(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_mtime).unwrap_or(0)
+}

@@ -1,0 +1,241 @@
+//! The package database of a new zone: dpkg's records of what is in the
+//! inherited directories, byte for byte where a byte matters for patching.
+//!
+//! Only records of packages that the status file names are taken, and only of
+//! the kinds that come out of packages; a stray file stays on the host. Locks,
+//! backups, the debconf answers (which hold passwords) and apt's state are not
+//! part of it.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use packages::Package;
+use packages::dpkg::{DIR, Dpkg};
+use rustix::fs::FileType;
+
+use crate::install::Error;
+use crate::native::fill::{Fill, relative};
+use crate::tree::{Meta, Tree, is};
+
+/// Largest single record.
+const MAX_FILE: u64 = 256 << 20;
+
+/// What packages put into `info`.
+const KINDS: &[&str] = &[
+    "conffiles",
+    "config",
+    "list",
+    "md5sums",
+    "postinst",
+    "postrm",
+    "preinst",
+    "prerm",
+    "shlibs",
+    "symbols",
+    "templates",
+    "triggers",
+];
+
+/// Directories of the database.
+const DIRS: &[&str] = &["alternatives", "info", "parts", "triggers", "updates"];
+
+/// Single files that are taken as they are. `statoverride` is looked through.
+const FILES: &[&str] = &["arch", "cmethopt", "diversions", "status", "info/format"];
+
+/// What the package lists say about the part of the root that a zone has to itself.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Names below `/etc` and `/var` that packages ship, files and links included.
+    pub names: BTreeSet<PathBuf>,
+}
+
+/// Copies the database; tells what its lists name.
+pub fn copy(fill: &mut Fill<'_>, packages: &[Package]) -> Result<Listed, Error> {
+    let source = Source::open(fill)?;
+    source.check_idle()?;
+    let before = source.version()?;
+    for dir in DIRS {
+        fill.dir(&Path::new(DIR).join(dir), Meta::root(0o755))?;
+    }
+    let mut buffer = Vec::new();
+    for file in FILES {
+        copy_record(fill, &source.tree, Path::new(file), &mut buffer)?;
+    }
+    copy_overrides(fill, &source.tree)?;
+    let listed = copy_info(fill, &source.tree, packages, &mut buffer)?;
+    for name in source.tree.names(Path::new("triggers"))? {
+        if name != "Lock" {
+            let name = Path::new("triggers").join(name);
+            copy_record(fill, &source.tree, &name, &mut buffer)?;
+        }
+    }
+    if source.version()? != before {
+        return Err(source.busy());
+    }
+    source.check_idle()?;
+    Ok(listed)
+}
+
+/// Copies the choices of those alternatives that were taken over.
+pub fn copy_alternatives(fill: &mut Fill<'_>) -> Result<(), Error> {
+    let source = Source::open(fill)?;
+    let mut buffer = Vec::new();
+    for name in source.tree.names(Path::new("alternatives"))? {
+        if fill.has(&Path::new("etc/alternatives").join(&name))? {
+            let name = Path::new("alternatives").join(name);
+            copy_record(fill, &source.tree, &name, &mut buffer)?;
+        }
+    }
+    Ok(())
+}
+
+/// The host's database.
+struct Source {
+    tree: Tree,
+    path: PathBuf,
+}
+
+impl Source {
+    /// Links on the way to the database are the host's own.
+    fn open(fill: &Fill<'_>) -> Result<Self, Error> {
+        let path = fill.host.show(Path::new(DIR));
+        let tree = Tree::open(&path)?;
+        Ok(Self { tree, path })
+    }
+
+    /// Refuses while dpkg has changes that are not in the status file yet.
+    fn check_idle(&self) -> Result<(), Error> {
+        if self.tree.names(Path::new("updates"))?.is_empty() {
+            Ok(())
+        } else {
+            Err(self.busy())
+        }
+    }
+
+    /// Changes whenever dpkg replaces the status file.
+    fn version(&self) -> Result<Option<(u64, i64, u64)>, Error> {
+        let stat = self.tree.stat(Path::new("status"))?;
+        Ok(stat.map(|stat| {
+            #[expect(
+                clippy::unnecessary_cast,
+                reason = "the widths of these fields differ between architectures"
+            )]
+            (
+                stat.st_ino as u64,
+                stat.st_mtime as i64,
+                stat.st_mtime_nsec as u64,
+            )
+        }))
+    }
+
+    fn busy(&self) -> Error {
+        Error::Refused(format!(
+            "{}: dpkg is at work on the host, or was interrupted; try again when it is done",
+            self.path.display()
+        ))
+    }
+}
+
+fn copy_info(
+    fill: &mut Fill<'_>,
+    source: &Tree,
+    packages: &[Package],
+    buffer: &mut Vec<u8>,
+) -> Result<Listed, Error> {
+    let stems: HashSet<String> = packages.iter().map(Dpkg::info_stem).collect();
+    let mut listed = Listed::default();
+    for name in source.names(Path::new("info"))? {
+        // Package names have dots, kinds have none.
+        let Some((stem, kind)) = name.to_str().and_then(|name| name.rsplit_once('.')) else {
+            continue;
+        };
+        if !stems.contains(stem) || !KINDS.contains(&kind) {
+            continue;
+        }
+        let copied = copy_record(fill, source, &Path::new("info").join(&name), buffer)?;
+        if copied && kind == "list" {
+            note_listed(&mut listed, buffer);
+        }
+    }
+    Ok(listed)
+}
+
+/// Notes the paths of a list that are below `/etc` and `/var`. Most are not, so
+/// nothing is made of those.
+fn note_listed(listed: &mut Listed, list: &[u8]) {
+    for line in list.split(|&byte| byte == b'\n') {
+        if line.starts_with(b"/etc/") || line.starts_with(b"/var/") {
+            let path = Path::new(OsStr::from_bytes(line));
+            listed.names.extend(relative(path).map(Path::to_owned));
+        }
+    }
+}
+
+/// Copies one record that everybody may read; it is left in `buffer`.
+fn copy_record(
+    fill: &mut Fill<'_>,
+    source: &Tree,
+    name: &Path,
+    buffer: &mut Vec<u8>,
+) -> Result<bool, Error> {
+    let Some((file, stat)) = source.open_regular(name)? else {
+        return Ok(false);
+    };
+    let target = Path::new(DIR).join(name);
+    if stat.st_mode & 0o004 == 0 {
+        fill.leave_out(&target, "not readable by everybody");
+        return Ok(false);
+    }
+    buffer.clear();
+    let read = file
+        .take(MAX_FILE + 1)
+        .read_to_end(buffer)
+        .map_err(|error| Error::io("read", source.show(name), error))?;
+    if read as u64 > MAX_FILE {
+        fill.leave_out(&target, "too large");
+        return Ok(false);
+    }
+    let mode = stat.st_mode & 0o755;
+    fill.file(&target, Meta::root(mode), buffer)?;
+    Ok(true)
+}
+
+/// Copies the overrides of accounts the zone has; dpkg refuses to work with others.
+fn copy_overrides(fill: &mut Fill<'_>, source: &Tree) -> Result<(), Error> {
+    let name = Path::new("statoverride");
+    let Some((content, _)) = source.read(name, MAX_FILE)? else {
+        return Ok(());
+    };
+    let mut kept = Vec::new();
+    for line in content.split_inclusive(|&byte| byte == b'\n') {
+        let known = std::str::from_utf8(line).is_ok_and(|line| {
+            let mut words = line.split(' ');
+            let (user, group) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+            fill.accounts.uid(user).is_some() && fill.accounts.gid(group).is_some()
+        });
+        if known {
+            kept.extend_from_slice(line);
+        }
+    }
+    fill.file(&Path::new(DIR).join(name), Meta::root(0o644), &kept)
+}
+
+/// Makes the directories that packages ship below `/etc` and `/var`, as the
+/// host has them, empty; returns the links that packages ship there.
+pub fn make_listed_dirs(fill: &mut Fill<'_>, listed: &Listed) -> Result<Vec<PathBuf>, Error> {
+    let mut links = Vec::new();
+    for name in &listed.names {
+        if fill.is_inherited(name) || fill.has(name)? {
+            continue;
+        }
+        match fill.host.stat(name)? {
+            Some(stat) if is(&stat, FileType::Directory) => fill.dir(name, Meta::of(&stat))?,
+            Some(stat) if is(&stat, FileType::Symlink) => links.push(name.clone()),
+            _ => {}
+        }
+    }
+    Ok(links)
+}
