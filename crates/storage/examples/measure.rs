@@ -1,0 +1,151 @@
+//! Measures what a clone, a seal and a mounted root cost.
+//!
+//! `measure DIR [N]`: makes N (1,000) clones of a small origin in DIR, a folder
+//! that is made and removed, and prints minimum and median in microseconds.
+//! Needs root; works in a mount namespace of its own.
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use storage::{Dataset, Stack, Way};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+const BASE: u32 = 200_000;
+
+fn main() -> Outcome<()> {
+    let mut arguments = std::env::args().skip(1);
+    let dir = PathBuf::from(arguments.next().ok_or("usage: measure DIR [N]")?);
+    let count = arguments.next().map_or(Ok(1000), |text| text.parse())?;
+    sys::namespace::unshare(sys::process::ns::MOUNT)?;
+    sys::mount::make_private_recursive()?;
+    fs::create_dir(&dir)?;
+    let done = measure(&dir, count);
+    fs::remove_dir_all(&dir)?;
+    done
+}
+
+fn time<T>(times: &mut Vec<f64>, work: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let value = work();
+    times.push(start.elapsed().as_secs_f64() * 1e6);
+    value
+}
+
+fn report(name: &str, times: &[f64]) {
+    if times.is_empty() {
+        return;
+    }
+    let part = |name: &str, times: &[f64]| {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        println!(
+            "{name:44} n={:<5} min {:8.1}  median {:8.1}  p95 {:8.1}",
+            sorted.len(),
+            sorted[0],
+            sorted[sorted.len() / 2],
+            sorted[sorted.len() * 95 / 100]
+        );
+    };
+    part(name, times);
+    if times.len() >= 1000 {
+        part("   the last 100", &times[times.len() - 100..]);
+    }
+}
+
+fn measure(dir: &Path, count: usize) -> Outcome<()> {
+    let scratch = dir.join("scratch");
+    fs::create_dir(&scratch)?;
+    let index = dir.join("index");
+    fs::write(&index, "")?;
+    let origin = Dataset::create(&dir.join("origin"))?;
+    for n in 0..100 {
+        let folder = origin.stack()?.top.join(format!("d{n}"));
+        fs::create_dir(&folder)?;
+        fs::write(folder.join("file"), "text")?;
+    }
+
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        time(&mut times, || sys::idmap::user_namespace(BASE, 65_536))?;
+    }
+    report("user namespace for the id map", &times);
+    let userns = sys::idmap::user_namespace(BASE, 65_536)?;
+
+    let (mut clone, mut settle, mut open) = (Vec::new(), Vec::new(), Vec::new());
+    let mut clones = Vec::new();
+    for n in 0..count {
+        let path = dir.join(format!("web{n}"));
+        let origin = time(&mut open, || Dataset::open(origin.zonepath()))?;
+        let made = time(&mut clone, || origin.clone_to(&path))?;
+        time(&mut settle, || made.settle(&index))?;
+        clones.push(made);
+    }
+    println!("first clone (seals the origin): {:.1}", clone[0]);
+    report("open", &open);
+    report("clone of an unchanged origin", &clone[1.min(count - 1)..]);
+    report("settle, index on the same file system", &settle);
+
+    // Mounts at 1 layer, kept alive as running zones keep them.
+    let mut alive = Vec::new();
+    for way in [Way::Detached, Way::Attached] {
+        let mut times = Vec::new();
+        for made in &clones {
+            let stack = made.stack()?;
+            let root = time(&mut times, || {
+                storage::assemble_by(way, &stack, Some(userns.as_fd()), BASE, &scratch)
+            });
+            alive.push(root?);
+        }
+        report(&format!("stack + mount, 1 layer, {way:?}"), &times);
+        let mut times = Vec::new();
+        for root in alive.drain(..) {
+            time(&mut times, || drop(root));
+        }
+        report(&format!("unmount, {way:?}"), &times);
+    }
+
+    let plain = Stack {
+        lowers: Vec::new(),
+        ..clones[0].stack()?
+    };
+    let mut times = Vec::new();
+    for _ in 0..100 {
+        drop(time(&mut times, || {
+            storage::assemble(&plain, Some(userns.as_fd()), BASE, &scratch)
+        })?);
+    }
+    report("mount without layers", &times);
+
+    let mut seal = Vec::new();
+    for made in &clones {
+        fs::write(made.stack()?.top.join("own"), "text")?;
+        time(&mut seal, || made.seal())?;
+    }
+    report("seal of a changed top", &seal);
+
+    let deep = clones.pop().ok_or("no clones")?;
+    while deep.stack()?.lowers.len() < 8 {
+        fs::write(deep.stack()?.top.join("own"), "text")?;
+        deep.seal()?;
+    }
+    for way in [Way::Detached, Way::Attached] {
+        let mut times = Vec::new();
+        for _ in 0..100 {
+            let stack = deep.stack()?;
+            drop(time(&mut times, || {
+                storage::assemble_by(way, &stack, Some(userns.as_fd()), BASE, &scratch)
+            })?);
+        }
+        report(&format!("mount, 8 layers, {way:?}"), &times);
+    }
+
+    let mut destroy = Vec::new();
+    for made in &clones {
+        time(&mut destroy, || Dataset::destroy(made.zonepath()))?;
+    }
+    report("destroy", &destroy);
+    Ok(())
+}

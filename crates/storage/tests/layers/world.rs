@@ -1,0 +1,282 @@
+//! The zones of one case, real and as plain folders.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use storage::{Dataset, Way};
+
+use crate::ops::{Op, Tree};
+use crate::worker::Worker;
+
+/// One step of a case. A zone is named by a number, taken modulo the number of
+/// zones there are.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Calls in a mounted zone.
+    Work(usize, Vec<Op>),
+    /// Seals the zone's top.
+    Seal(usize),
+    /// Clones a zone.
+    Clone(usize),
+    /// Destroys a zone, unless it is the last.
+    Destroy(usize),
+}
+
+/// Zones kept at the same time.
+const ZONES: usize = 4;
+const BASES: [u32; 2] = [200_000, 300_000];
+const WIDTH: u32 = 65_536;
+
+struct Zone {
+    name: String,
+    dataset: Dataset,
+    model: PathBuf,
+}
+
+/// The workers, the scratch folder and what was counted.
+pub struct World {
+    dir: tempfile::TempDir,
+    userns: Vec<OwnedFd>,
+    guests: Vec<Worker>,
+    host: Worker,
+    zones: Vec<Zone>,
+    made: usize,
+    pub calls: usize,
+    pub succeeded: usize,
+    pub mounts: usize,
+}
+
+type Outcome<T> = Result<T, String>;
+
+fn text(e: impl std::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut source = e.source();
+    while let Some(e) = source {
+        text = format!("{text}: {e}");
+        source = e.source();
+    }
+    text
+}
+
+impl World {
+    pub fn new() -> Outcome<Self> {
+        sys::namespace::unshare(sys::process::ns::MOUNT).map_err(text)?;
+        sys::mount::make_private_recursive().map_err(text)?;
+        let parent = std::env::var_os("ZONES_TEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+        let dir = tempfile::tempdir_in(parent).map_err(text)?;
+        let mut userns = Vec::new();
+        let mut guests = Vec::new();
+        for base in BASES {
+            let fd = sys::idmap::user_namespace(base, WIDTH).map_err(text)?;
+            guests.push(Worker::start(Some(fd.as_fd())).map_err(text)?);
+            userns.push(fd);
+        }
+        Ok(Self {
+            dir,
+            userns,
+            guests,
+            host: Worker::start(None).map_err(text)?,
+            zones: Vec::new(),
+            made: 0,
+            calls: 0,
+            succeeded: 0,
+            mounts: 0,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs one case from an empty world to an empty world.
+    pub fn run(&mut self, steps: &[Step]) -> Outcome<()> {
+        let done = self.run_steps(steps);
+        let cleared = self.clear();
+        done.and(cleared)
+    }
+
+    fn run_steps(&mut self, steps: &[Step]) -> Outcome<()> {
+        for name in ["zones", "models", "scratch"] {
+            fs::create_dir_all(self.path(name)).map_err(text)?;
+        }
+        let (name, model) = self.next();
+        let dataset = Dataset::create(&self.path("zones").join(&name)).map_err(text)?;
+        fs::create_dir(&model).map_err(text)?;
+        self.zones.push(Zone {
+            name,
+            dataset,
+            model,
+        });
+        for (n, step) in steps.iter().enumerate() {
+            self.step(step)
+                .map_err(|e| format!("step {n} ({step:?}): {e}"))?;
+        }
+        for zone in 0..self.zones.len() {
+            self.work(zone, &[])
+                .map_err(|e| format!("at the end: {e}"))?;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> (String, PathBuf) {
+        self.made += 1;
+        let name = format!("z{}", self.made);
+        let model = self.path("models").join(&name);
+        (name, model)
+    }
+
+    fn step(&mut self, step: &Step) -> Outcome<()> {
+        let pick = |n: &usize| n % self.zones.len();
+        match step {
+            Step::Work(n, ops) => self.work(pick(n), ops),
+            Step::Seal(n) => {
+                let zone = &self.zones[pick(n)];
+                zone.dataset.seal().map_err(text)?;
+                split_links(&zone.model)
+            }
+            Step::Clone(n) => {
+                let origin = pick(n);
+                if self.zones.len() >= ZONES {
+                    return Ok(());
+                }
+                let (name, model) = self.next();
+                let path = self.path("zones").join(&name);
+                let origin = &self.zones[origin];
+                let dataset = origin.dataset.clone_to(&path).map_err(text)?;
+                split_links(&origin.model)?;
+                copy(&origin.model, &model, &[])?;
+                self.zones.push(Zone {
+                    name,
+                    dataset,
+                    model,
+                });
+                Ok(())
+            }
+            Step::Destroy(n) => {
+                if self.zones.len() < 2 {
+                    return Ok(());
+                }
+                let zone = self.zones.remove(n % self.zones.len());
+                Dataset::destroy(zone.dataset.zonepath()).map_err(text)?;
+                fs::remove_dir_all(zone.model).map_err(text)
+            }
+        }
+    }
+
+    /// Makes the calls on both sides and compares.
+    fn work(&mut self, n: usize, ops: &[Op]) -> Outcome<()> {
+        let zone = &self.zones[n];
+        self.mounts += 1;
+        // Another range each time: what is on disk may not depend on it. And
+        // both ways of mounting.
+        let range = self.mounts % BASES.len();
+        let way = if self.mounts % 3 == 0 {
+            Way::Attached
+        } else {
+            Way::Detached
+        };
+        let stack = zone.dataset.stack().map_err(text)?;
+        let root = storage::assemble_by(
+            way,
+            &stack,
+            Some(self.userns[range].as_fd()),
+            BASES[range],
+            &self.dir.path().join("scratch"),
+        )
+        .map_err(text)?;
+        let (results, tree) = self.guests[range].work(root, ops).map_err(text)??;
+        // The plain folder in the same user namespace: what that alone changes
+        // (set-id bits, capabilities) is no matter of layers.
+        let plain = storage::Stack {
+            zonepath: zone.model.clone(),
+            top: zone.model.clone(),
+            work: PathBuf::new(),
+            lowers: Vec::new(),
+        };
+        let plain = storage::assemble_by(
+            way,
+            &plain,
+            Some(self.userns[range].as_fd()),
+            BASES[range],
+            Path::new(""),
+        )
+        .map_err(text)?;
+        let (expected, model) = self.guests[range].work(plain, ops).map_err(text)??;
+        self.calls += ops.len();
+        self.succeeded += results.iter().filter(|e| **e == 0).count();
+        for (op, (got, want)) in ops.iter().zip(results.iter().zip(&expected)) {
+            if got != want {
+                return Err(format!(
+                    "{op:?}: error {got} in zone {}, {want} in a plain folder",
+                    zone.name
+                ));
+            }
+        }
+        compare(&tree, &model).map_err(|e| format!("zone {}: {e}", zone.name))?;
+        // And on disk owners are the zone's own numbers.
+        let folder = fs::File::open(&zone.model).map_err(text)?;
+        let (_, on_disk) = self.host.work(folder.into(), &[]).map_err(text)??;
+        compare(&tree, &on_disk).map_err(|e| format!("zone {} against the disk: {e}", zone.name))
+    }
+
+    fn clear(&mut self) -> Outcome<()> {
+        for zone in self.zones.drain(..) {
+            Dataset::destroy(zone.dataset.zonepath()).map_err(text)?;
+        }
+        let zones = self.path("zones");
+        let left = fs::read_dir(&zones)
+            .and_then(|entries| {
+                entries
+                    .map(|e| e.map(|e| e.file_name()))
+                    .collect::<Result<Vec<_>, _>>()
+            })
+            .map_err(text)?;
+        for name in ["zones", "models"] {
+            fs::remove_dir_all(self.path(name)).map_err(text)?;
+        }
+        if left.iter().any(|name| name == ".layers") {
+            return Err("layers are left after all zones were destroyed".to_owned());
+        }
+        Ok(())
+    }
+}
+
+fn compare(zone: &Tree, model: &Tree) -> Outcome<()> {
+    for (path, want) in model {
+        match zone.get(path) {
+            Some(got) if got == want => {}
+            Some(got) => return Err(format!("{path} is {got:?}, in a plain folder {want:?}")),
+            None => return Err(format!("{path} is missing, in a plain folder {want:?}")),
+        }
+    }
+    match zone.keys().find(|path| !model.contains_key(*path)) {
+        Some(path) => Err(format!("{path} is there, not in a plain folder")),
+        None => Ok(()),
+    }
+}
+
+/// Gives each name of a file a file of its own: in a sealed layer they are one
+/// file no more once one of them is written to.
+fn split_links(model: &Path) -> Outcome<()> {
+    let aside = model.with_extension("split");
+    copy(model, &aside, &["--no-preserve=links"])?;
+    fs::remove_dir_all(model).map_err(text)?;
+    fs::rename(aside, model).map_err(text)
+}
+
+fn copy(from: &Path, to: &Path, options: &[&str]) -> Outcome<()> {
+    let status = Command::new("/bin/cp")
+        .arg("-a")
+        .args(options)
+        .arg("--")
+        .args([from, to])
+        .status()
+        .map_err(text)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(format!("cp -a {}: {status}", from.display()))
+}
