@@ -79,7 +79,8 @@ const FORGOTTEN: &[Forgotten] = &[
 /// Makes the zone whose root, or whose new top, is at `top` into `identity`.
 ///
 /// `layers` are the roots of the layers below the top, the uppermost first; none
-/// for a root that is complete. Files are written plainly and not synced.
+/// for a root that is complete. With layers, the top is new and empty. Files are
+/// written plainly and not synced.
 ///
 /// # Errors
 /// Fails when the top cannot be written or a layer cannot be read.
@@ -131,6 +132,7 @@ fn hosts_for(existing: Option<&[u8]>, name: &str) -> Vec<u8> {
 }
 
 /// A top and the layers it hides.
+#[derive(Debug)]
 struct Stack {
     top: Tree,
     layers: Vec<Tree>,
@@ -181,14 +183,22 @@ impl Stack {
         let below = self
             .find(parent)?
             .filter(|(_, stat)| is(stat, FileType::Directory));
-        let meta = below.map_or(Meta::root(0o755), |(_, stat)| Meta::of(&stat));
-        self.top.make_dir(parent, meta).map(|_| ())
+        match below {
+            Some((layer, stat)) => {
+                self.top.make_dir(parent, Meta::of(&stat))?;
+                self.top.copy_acls(parent, layer)
+            }
+            None => self.top.make_dir(parent, Meta::root(0o755)).map(|_| ()),
+        }
     }
 
     fn forget(&mut self, forgotten: &Forgotten) -> Result<(), Error> {
         let dir = Path::new(forgotten.dir);
-        for name in matching(&self.top, forgotten)? {
-            self.top.remove(&dir.join(name))?;
+        if self.layers.is_empty() {
+            for name in matching(&self.top, forgotten)? {
+                self.top.remove(&dir.join(name))?;
+            }
+            return Ok(());
         }
         let mut below: Vec<OsString> = Vec::new();
         for layer in &self.layers {
@@ -223,4 +233,146 @@ fn matching(tree: &Tree, forgotten: &Forgotten) -> Result<Vec<OsString>, Error> 
 fn matches_name(name: &OsStr, forgotten: &Forgotten) -> bool {
     let name = name.as_bytes();
     name.starts_with(forgotten.prefix.as_bytes()) && name.ends_with(forgotten.suffix.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef";
+
+    fn identity(name: &str) -> Identity {
+        Identity {
+            name: name.parse().unwrap(),
+            machine_id: ID.to_owned(),
+        }
+    }
+
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, content).unwrap();
+        }
+        root
+    }
+
+    fn read(root: &tempfile::TempDir, name: &str) -> String {
+        fs::read_to_string(root.path().join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_complete_root_becomes_the_zone() {
+        let root = tree(&[
+            ("etc/machine-id", "old"),
+            ("etc/hosts", "10.0.0.1 db\n127.0.1.1 old\n127.0.1.10 kept"),
+            ("etc/ssh/ssh_host_rsa_key", "secret"),
+            ("etc/ssh/sshd_config", "config"),
+            ("var/lib/systemd/random-seed", "seed"),
+            ("var/lib/dhcp/dhclient.eth0.leases", "lease"),
+            ("var/lib/dbus/machine-id", "old"),
+        ]);
+        apply(root.path(), &[], &identity("web1")).unwrap();
+        assert_eq!(read(&root, "etc/machine-id"), format!("{ID}\n"));
+        assert_eq!(read(&root, "etc/hostname"), "web1\n");
+        assert_eq!(
+            read(&root, "etc/hosts"),
+            "10.0.0.1 db\n127.0.1.10 kept\n127.0.1.1\tweb1\n"
+        );
+        assert_eq!(read(&root, "etc/ssh/sshd_config"), "config");
+        for gone in [
+            "etc/ssh/ssh_host_rsa_key",
+            "var/lib/systemd/random-seed",
+            "var/lib/dhcp/dhclient.eth0.leases",
+            "var/lib/dbus/machine-id",
+        ] {
+            assert!(!root.path().join(gone).exists(), "{gone}");
+        }
+    }
+
+    #[test]
+    fn an_empty_root_gets_all_it_needs() {
+        let root = tree(&[]);
+        apply(root.path(), &[], &identity("web1")).unwrap();
+        assert!(read(&root, "etc/hosts").contains("127.0.0.1\tlocalhost\n"));
+        let mode = |name: &str| root.path().join(name).metadata().unwrap().mode() & 0o7777;
+        assert_eq!((mode("etc"), mode("etc/machine-id")), (0o755, 0o444));
+    }
+
+    #[test]
+    fn a_clone_changes_its_top_alone() {
+        let below = tree(&[
+            ("etc/hosts", "127.0.0.1 localhost\n127.0.1.1 master\n"),
+            ("etc/ssh/ssh_host_rsa_key", "secret"),
+            ("etc/ssh/ssh_host_rsa_key.pub", "public"),
+            ("var/lib/systemd/random-seed", "seed"),
+        ]);
+        let above = tree(&[("etc/ssh/x", "")]);
+        let set_mode = |dir: &Path, mode| {
+            fs::set_permissions(dir, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(&below.path().join("etc"), 0o700);
+        set_mode(&above.path().join("etc"), 0o751);
+        set_mode(&above.path().join("etc/ssh"), 0o2750);
+        set_mode(&below.path().join("var/lib"), 0o711);
+        let top = tree(&[]);
+        let layers = [above.path().to_owned(), below.path().to_owned()];
+        apply(top.path(), &layers, &identity("web2")).unwrap();
+
+        assert_eq!(read(&top, "etc/hostname"), "web2\n");
+        assert_eq!(
+            read(&top, "etc/hosts"),
+            "127.0.0.1 localhost\n127.0.1.1\tweb2\n"
+        );
+        let mode = |name: &str| top.path().join(name).metadata().unwrap().mode() & 0o7777;
+        assert_eq!(mode("etc"), 0o751, "as the uppermost layer has it");
+        assert_eq!(mode("etc/ssh"), 0o2750);
+        assert_eq!(mode("var/lib"), 0o711);
+        for hidden in [
+            "etc/ssh/ssh_host_rsa_key",
+            "etc/ssh/ssh_host_rsa_key.pub",
+            "var/lib/systemd/random-seed",
+        ] {
+            let whiteout = top.path().join(hidden).symlink_metadata().unwrap();
+            assert!(
+                whiteout.file_type().is_char_device() && whiteout.rdev() == 0,
+                "{hidden}"
+            );
+        }
+        assert!(
+            !top.path().join("var/lib/dbus").exists(),
+            "only what is needed"
+        );
+        assert_eq!(read(&below, "etc/ssh/ssh_host_rsa_key"), "secret");
+    }
+
+    #[test]
+    fn links_of_the_zone_are_never_followed() {
+        let outside = tree(&[("hosts", "OUTSIDE\n"), ("ssh_host_rsa_key", "kept")]);
+        let master = tree(&[]);
+        symlink(outside.path(), master.path().join("etc")).unwrap();
+        let top = tree(&[]);
+        apply(top.path(), &[master.path().to_owned()], &identity("web3")).unwrap();
+        assert!(top.path().join("etc").symlink_metadata().unwrap().is_dir());
+        assert!(!read(&top, "etc/hosts").contains("OUTSIDE"));
+
+        let root = tree(&[("etc/x", "")]);
+        symlink(outside.path(), root.path().join("etc/ssh")).unwrap();
+        symlink(outside.path().join("hosts"), root.path().join("etc/hosts")).unwrap();
+        apply(root.path(), &[], &identity("web4")).unwrap();
+        assert_eq!(read(&outside, "hosts"), "OUTSIDE\n");
+        assert_eq!(read(&outside, "ssh_host_rsa_key"), "kept");
+        assert!(
+            !root
+                .path()
+                .join("etc/hosts")
+                .symlink_metadata()
+                .unwrap()
+                .is_symlink()
+        );
+    }
 }

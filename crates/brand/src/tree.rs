@@ -13,7 +13,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, Uid,
+    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno;
 
@@ -21,6 +21,9 @@ use crate::Error;
 
 /// Most entries read from one directory.
 const MAX_ENTRIES: usize = 1_000_000;
+
+/// Largest access control list: 500 entries and more.
+const MAX_ACL: usize = 4096;
 
 const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_SYMLINKS)
@@ -137,6 +140,30 @@ impl Tree {
         let fd = self.resolve(name, flags, Mode::empty()).map_err(fail())?;
         set_meta(fd.as_fd(), meta).map_err(fail())?;
         Ok(made)
+    }
+
+    /// Gives the directory `name` of this tree the access control lists of that
+    /// of `from`. Without them the group's permission bits would mean more than
+    /// they do there.
+    pub fn copy_acls(&self, name: &Path, from: &Self) -> Result<(), Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let open = |tree: &Self| tree.resolve(name, flags, Mode::empty());
+        let copy = || -> rustix::io::Result<()> {
+            let source = open(from)?;
+            let mut value = [0; MAX_ACL];
+            for acl in ["system.posix_acl_access", "system.posix_acl_default"] {
+                match rustix::fs::fgetxattr(&source, acl, &mut value[..]) {
+                    Ok(length) => {
+                        let flags = XattrFlags::empty();
+                        rustix::fs::fsetxattr(open(self)?, acl, &value[..length], flags)?;
+                    }
+                    Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+                    Err(errno) => return Err(errno),
+                }
+            }
+            Ok(())
+        };
+        copy().map_err(self.fail("set the access control list of", name))
     }
 
     /// Makes the directories that lead to `name` where they are missing.

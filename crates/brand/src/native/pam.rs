@@ -1,9 +1,9 @@
 //! PAM's common files, and what `su` and `login` cannot do without.
 //!
 //! The host's own are site configuration. A zone gets the packaged templates
-//! with the one profile that every system has, plain passwords in /etc/shadow,
-//! as pam-auth-update(8) would write them where nothing else is installed. The
-//! file stays under that program's management.
+//! with the one profile that every system has, passwords in /etc/shadow, as pam-auth-update(8) would write them where nothing else is installed. That
+//! program takes them for edited by hand: `pam-auth-update --force` in the zone
+//! puts it in charge again.
 
 use std::path::Path;
 
