@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use lexopt::prelude::*;
+use model::name::BadName;
 use model::{Uuid, ZoneName};
 use syntax::help;
 
@@ -152,7 +153,10 @@ fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
 }
 
 fn name(text: &str) -> Result<Zone, String> {
-    text.parse().map(Zone::Name).map_err(usage_after)
+    // As the original's messages this one names the zone and not the program.
+    text.parse()
+        .map(Zone::Name)
+        .map_err(|error: BadName| format!("{error}\n{}", help::USAGE))
 }
 
 /// `-R`, else the environment's, else `/`. An empty variable is none.

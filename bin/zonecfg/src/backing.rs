@@ -203,11 +203,15 @@ impl Backing for Stored {
         let state = self.state(zone)?;
         let allowed = match state {
             None | Some(State::Configured) => true,
-            Some(state) => force && !state.is_active(),
+            Some(state) => force && !state.is_active() && state != State::Mounted,
         };
         if let (false, Some(state)) = (allowed, state) {
             let zone = zone.clone();
             return Err(Error::State { zone, state });
+        }
+        if state.is_none() && !self.root.xml(zone).exists() {
+            lock::forget(&self.root, zone, &held)?;
+            return Err(store::Error::NoSuchZone(zone.clone()).into());
         }
         if state.is_some() {
             index::update(&self.root, |index| {

@@ -9,7 +9,7 @@
 mod read;
 mod write;
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::Path;
 
@@ -49,12 +49,21 @@ pub fn save(root: &Root, config: &Config) -> Result<(), Error> {
     atomic::write(&path, text.as_bytes(), 0o644)
 }
 
-/// Removes the configuration of a zone; that there is none is fine.
+/// Removes the configuration of a zone that is in the index no more; that
+/// there is none is fine. Not durable: what makes a zone is its entry in the
+/// index, and a file that a power cut brings back is overwritten by the next
+/// zone of that name.
 ///
 /// # Errors
 /// [`Error::File`].
 pub fn remove(root: &Root, zone: &ZoneName) -> Result<(), Error> {
-    atomic::remove(&root.xml(zone))
+    let path = root.xml(zone);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::file("remove", &path)(error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The content of a file; `None` when there is no such file.

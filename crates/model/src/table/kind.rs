@@ -150,7 +150,7 @@ impl Kind {
                 let legal = is_well_formed(value) && !value.starts_with("zone");
                 if !legal {
                     return bad(
-                        "is not an attribute name: a letter or digit, then letters, digits, '-', '_' and '.', and not zone...",
+                        "is not an attribute name: letters, digits, '-', '_' and '.', a letter or digit first, and no name that begins with zone",
                     );
                 }
             }

@@ -21,23 +21,18 @@ impl<B: Backing, C: Console> Session<B, C> {
             let _ = self.check_not_installed("create");
             return Flow::Go;
         }
-        if stored.is_some() {
-            if force {
-                let text = format!("Zone {} already exists; overwriting.\n", self.zone);
-                self.console.print(&text);
-            } else {
-                let question = format!("Zone {} already exists; create anyway", self.zone);
-                match self.console.ask(&question) {
-                    Some(true) => {}
-                    Some(false) => return Flow::Go,
-                    None => {
-                        self.fail(
-                            "Zone exists, input not from terminal and -F not specified:\n\
-                             create command ignored, exiting.",
-                        );
-                        return Flow::Abort;
-                    }
-                }
+        if stored.is_some() && force {
+            let text = format!("Zone {} already exists; overwriting.\n", self.zone);
+            self.console.print(&text);
+        } else if stored.is_some() {
+            let question = format!("Zone {} already exists; create anyway", self.zone);
+            let stop = self.confirm(
+                &question,
+                "Zone exists, input not from terminal and -F not specified:\n\
+                 create command ignored, exiting.",
+            );
+            if let Some(flow) = stop {
+                return flow;
             }
         }
         let template = match template {
@@ -71,56 +66,60 @@ impl<B: Backing, C: Console> Session<B, C> {
                 return Flow::Go;
             }
             let question = format!("Are you sure you want to delete zone {}", self.zone);
-            match self.console.ask(&question) {
-                Some(true) => {}
-                Some(false) => return Flow::Go,
-                None => {
-                    self.fail(
-                        "Input not from terminal and -F not specified:\n\
-                         delete command ignored, exiting.",
-                    );
-                    return Flow::Abort;
-                }
+            let stop = self.confirm(
+                &question,
+                "Input not from terminal and -F not specified:\n\
+                 delete command ignored, exiting.",
+            );
+            if let Some(flow) = stop {
+                return flow;
             }
         }
-        let Ok(state) = self.state() else {
-            return Flow::Go;
-        };
-        match state {
+        // Its message is out and the failure noted; the session goes on.
+        let _ = self.delete_stored(force);
+        Flow::Go
+    }
+
+    fn delete_stored(&mut self, force: bool) -> Done {
+        let zone = self.zone.clone();
+        match self.state()? {
             // Only in this session so far.
-            None if self.changed => {}
-            // What `-F` is for: an entry or a file without the other.
-            None if !force => {
-                let text = format!("{}: No such zone configured", self.zone);
-                self.fail(&text);
-                return Flow::Go;
+            None if self.changed => {
+                self.forget();
+                return Ok(());
             }
+            // With force the store looks for what is left of the zone.
+            None if !force => return self.refuse(&format!("{zone}: No such zone configured")),
             Some(state) if state.is_active() || state == State::Mounted => {
-                let text = format!(
-                    "Zone {} is {state}; delete not allowed.  Halt it first.",
-                    self.zone
-                );
-                self.fail(&text);
-                return Flow::Go;
+                return self.refuse(&format!(
+                    "Zone {zone} is {state}; delete not allowed.  Halt it first."
+                ));
             }
             Some(state) if state != State::Configured && !force => {
-                let text = format!(
-                    "Zone {} not in configured state; delete not allowed.  Use -F to force delete.",
-                    self.zone
-                );
-                self.fail(&text);
-                return Flow::Go;
+                return self.refuse(&format!(
+                    "Zone {zone} not in configured state; delete not allowed.  Use -F to force delete."
+                ));
             }
             _ => {}
         }
-        if state.is_some() || force {
-            if let Err(error) = self.backing.delete(&self.stored_as, force) {
-                self.fail(&chain(&error));
-                return Flow::Go;
-            }
+        if let Err(error) = self.backing.delete(&self.stored_as, force) {
+            return self.refuse(&chain(&error));
         }
         self.forget();
-        Flow::Go
+        Ok(())
+    }
+
+    /// Asks; what to do instead of going on, if anything. Where there is nobody
+    /// to ask, `otherwise` is printed and the session is over.
+    fn confirm(&mut self, question: &str, otherwise: &str) -> Option<Flow> {
+        match self.console.ask(question) {
+            Some(true) => None,
+            Some(false) => Some(Flow::Go),
+            None => {
+                self.fail(otherwise);
+                Some(Flow::Abort)
+            }
+        }
     }
 
     pub(super) fn revert(&mut self, force: bool) -> Flow {
@@ -129,16 +128,13 @@ impl<B: Backing, C: Console> Session<B, C> {
             return Flow::Go;
         }
         if !force {
-            match self.console.ask("Are you sure you want to revert") {
-                Some(true) => {}
-                Some(false) => return Flow::Go,
-                None => {
-                    self.fail(
-                        "Input not from terminal and -F not specified:\n\
-                         revert command ignored, exiting.",
-                    );
-                    return Flow::Abort;
-                }
+            let stop = self.confirm(
+                "Are you sure you want to revert",
+                "Input not from terminal and -F not specified:\n\
+                 revert command ignored, exiting.",
+            );
+            if let Some(flow) = stop {
+                return flow;
             }
         }
         self.forget();
@@ -245,47 +241,38 @@ impl<B: Backing, C: Console> Session<B, C> {
     /// Ends the session: commits what was accepted, unless a resource is
     /// incomplete.
     pub fn finish(&mut self) -> Finish {
-        // With commands from the command line there is no more input to ask for.
-        let may_ask = self.mode == Mode::Interactive && !self.force_exit;
-        if self.scope.is_some() {
-            if self.force_exit {
-                self.failed = true;
-            } else {
-                let answer = if may_ask {
-                    self.console.ask("Resource incomplete; really quit")
-                } else {
-                    None
-                };
-                match answer {
-                    Some(true) => {}
-                    Some(false) => return Finish::Again,
-                    None => {
-                        self.fail("Resource incomplete.");
-                        return Finish::Failed;
-                    }
+        if self.scope.is_some() && self.force_exit {
+            self.failed = true;
+        } else if self.scope.is_some() {
+            match self.ask_at_end("Resource incomplete; really quit") {
+                Some(true) => {}
+                Some(false) => return Finish::Again,
+                None => {
+                    self.fail("Resource incomplete.");
+                    return Finish::Failed;
                 }
             }
         }
-        if self.changed && self.config.is_some() {
-            let failed = self.commit().is_err();
-            if failed {
-                let answer = if may_ask {
-                    self.console.ask("Configuration not saved; really quit")
-                } else {
-                    None
-                };
-                match answer {
-                    Some(false) => return Finish::Again,
-                    Some(true) => {}
-                    None => self.fail("Configuration not saved."),
-                }
-                return Finish::Failed;
+        if self.changed && self.config.is_some() && self.commit().is_err() {
+            match self.ask_at_end("Configuration not saved; really quit") {
+                Some(true) => {}
+                Some(false) => return Finish::Again,
+                None => self.fail("Configuration not saved."),
             }
+            return Finish::Failed;
         }
         if self.failed {
             Finish::Failed
         } else {
             Finish::Ok
+        }
+    }
+    /// After commands from the command line there is no more input to ask for.
+    fn ask_at_end(&mut self, question: &str) -> Option<bool> {
+        if self.mode == Mode::Interactive && !self.force_exit {
+            self.console.ask(question)
+        } else {
+            None
         }
     }
 }

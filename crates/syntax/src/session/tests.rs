@@ -1,1 +1,717 @@
+use std::collections::BTreeMap;
 
+use model::config::Value;
+use model::table::{Kind, RESOURCES};
+use proptest::prelude::*;
+
+use super::*;
+
+/// A store in memory.
+#[derive(Default)]
+struct Memory {
+    zones: BTreeMap<String, (State, Config)>,
+    commits: usize,
+    exported: Option<(String, String)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum MemoryError {
+    #[error("{0}: No such zone configured")]
+    NoTemplate(String),
+    #[error("changed meanwhile")]
+    Changed,
+}
+
+impl Backing for Memory {
+    type Error = MemoryError;
+
+    fn load(&mut self, zone: &ZoneName) -> Result<Option<Config>, MemoryError> {
+        let stored = self.zones.get(zone.as_str());
+        Ok(stored.map(|(_, config)| config.clone()))
+    }
+
+    fn state(&mut self, zone: &ZoneName) -> Result<Option<State>, MemoryError> {
+        Ok(self.zones.get(zone.as_str()).map(|(state, _)| *state))
+    }
+
+    fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, MemoryError> {
+        let mut config = Config::new(zone.clone());
+        config.set_zonepath("/zones/%{zonename}").unwrap();
+        match template {
+            None => config.add(inherited("/usr")).unwrap(),
+            Some("SUNWblank") => {}
+            Some(other) => return Err(MemoryError::NoTemplate(other.to_owned())),
+        }
+        Ok(config)
+    }
+
+    fn host_dirs(&self) -> &[&str] {
+        &["/usr", "/opt"]
+    }
+
+    fn commit(&mut self, change: &Change) -> Result<(), MemoryError> {
+        let stored = self.zones.get(change.zone.as_str());
+        if stored.map(|(_, config)| config) != change.base {
+            return Err(MemoryError::Changed);
+        }
+        let state = stored.map_or(State::Configured, |(state, _)| *state);
+        self.zones.remove(change.zone.as_str());
+        let name = change.config.name().to_string();
+        self.zones.insert(name, (state, change.config.clone()));
+        self.commits += 1;
+        Ok(())
+    }
+
+    fn delete(&mut self, zone: &ZoneName, _: bool) -> Result<(), MemoryError> {
+        self.zones.remove(zone.as_str());
+        Ok(())
+    }
+
+    fn write_export(&mut self, file: &str, text: &str) -> std::io::Result<()> {
+        self.exported = Some((file.to_owned(), text.to_owned()));
+        Ok(())
+    }
+}
+
+/// A user who gives the prepared answers; what was printed, errors as `! ...`,
+/// questions as `? ...`.
+#[derive(Default)]
+struct User {
+    printed: String,
+    answers: Vec<bool>,
+}
+
+impl Console for User {
+    fn print(&mut self, text: &str) {
+        self.printed.push_str(text);
+    }
+
+    fn error(&mut self, text: &str) {
+        self.printed.push_str(&format!("! {text}\n"));
+    }
+
+    fn syntax_error(&mut self, error: &SyntaxError) {
+        self.error(&error.to_string());
+    }
+
+    fn ask(&mut self, question: &str) -> Option<bool> {
+        if self.answers.is_empty() {
+            return None;
+        }
+        self.printed.push_str(&format!("? {question}\n"));
+        Some(self.answers.remove(0))
+    }
+}
+
+fn inherited(dir: &str) -> Resource {
+    let mut resource = Resource::new(table::resource("inherit-pkg-dir").unwrap());
+    resource.set("dir", dir).unwrap();
+    resource
+}
+
+/// A store with `web1` in a state.
+fn with_web1(state: State) -> Memory {
+    let mut memory = Memory::default();
+    let config = memory.template(None, &name("web1")).unwrap();
+    memory.zones.insert("web1".to_owned(), (state, config));
+    memory
+}
+
+fn name(text: &str) -> ZoneName {
+    text.parse().unwrap()
+}
+
+/// How a session went.
+struct Ran {
+    printed: String,
+    finish: Finish,
+    memory: Memory,
+}
+
+impl Ran {
+    fn stored(&self, zone: &str) -> &Config {
+        &self.memory.zones[zone].1
+    }
+}
+
+fn run_as(mode: Mode, memory: Memory, answers: &[bool], script: &str) -> Ran {
+    let user = User {
+        answers: answers.to_vec(),
+        ..User::default()
+    };
+    let mut session = Session::new(name("web1"), mode, memory, user);
+    let mut flow = Flow::Go;
+    for line in script.lines() {
+        flow = session.line(line);
+        if flow != Flow::Go {
+            break;
+        }
+    }
+    let finish = if flow == Flow::Abort {
+        Finish::Failed
+    } else {
+        session.finish()
+    };
+    Ran {
+        printed: session.console.printed,
+        finish,
+        memory: session.backing,
+    }
+}
+
+fn run(memory: Memory, script: &str) -> Ran {
+    run_as(Mode::Words, memory, &[], script)
+}
+
+#[test]
+fn create_alone_is_a_complete_configuration() {
+    let ran = run(Memory::default(), "create");
+    assert_eq!((ran.printed.as_str(), ran.finish), ("", Finish::Ok));
+    assert_eq!(ran.memory.commits, 1);
+    assert_eq!(ran.stored("web1").zonepath().to_str(), Some("/zones/web1"));
+    assert_eq!(ran.memory.zones["web1"].0, State::Configured);
+}
+
+#[test]
+fn nothing_changed_is_nothing_stored() {
+    let ran = run(with_web1(State::Configured), "info zonename; verify; exit");
+    assert_eq!(ran.printed, "zonename: web1\n");
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Ok, 0));
+}
+
+#[test]
+fn messages_of_single_commands() {
+    for (script, printed) in [
+        ("bogus", "! syntax error at 'bogus'\n"),
+        ("set colour=red", "! colour: No such property type\n"),
+        ("set zonepath=[a]", "! A simple value was expected here.\n"),
+        (
+            "set zonepath=zones",
+            "! zonepath: Invalid argument: 'zones' is not an absolute path.\n",
+        ),
+        (
+            "set brand=hurd",
+            "! brand: Invalid argument: 'hurd' is not a known brand.\n",
+        ),
+        (
+            "set ip-type=none",
+            "! ip-type value must be 'shared' or 'exclusive'.\n",
+        ),
+        (
+            "set -F zonepath=/x",
+            "! set -F is only for zonepath, and only with an alternate root.\n",
+        ),
+        (
+            "clear zonepath",
+            "! zonepath: Clearing this property is not allowed\n",
+        ),
+        ("add colour", "! colour: No such resource type\n"),
+        (
+            "cancel",
+            "! The cancel command only makes sense in the resource scope.\n",
+        ),
+        (
+            "end",
+            "! The end command only makes sense in the resource scope.\n",
+        ),
+        ("remove fs", "! remove fs: No such entry\n"),
+        (
+            "remove fs dir=/x",
+            "! remove fs: No such resource with that id\n",
+        ),
+        ("remove fs colour=x", "! colour: No such property type\n"),
+        ("select fs", "! select fs: No such entry\n"),
+        (
+            "select inherit-pkg-dir dir=/x",
+            "! select inherit-pkg-dir: No such resource with that id\n",
+        ),
+        ("info colour", "! colour: No such resource type\n"),
+        ("info fs", ""),
+        ("info fs dir=/x", "No such fs resource.\n"),
+        (
+            "info inherit-pkg-dir dir=/usr",
+            "inherit-pkg-dir:\n\tdir: /usr\n",
+        ),
+        (
+            "create -t nosuch -F",
+            "Zone web1 already exists; overwriting.\n! nosuch: No such zone configured\n",
+        ),
+        ("revert", "! No changes to revert.\n"),
+        (
+            "help colour",
+            "! Unknown help subject colour.  Type 'help commands' for the commands.\n",
+        ),
+        ("set zonename=../x", "! ../x: Bogus zone name\n"),
+    ] {
+        let ran = run(with_web1(State::Configured), script);
+        assert_eq!(ran.printed, printed, "{script}");
+        let failed = printed.contains('!');
+        assert_eq!(ran.finish == Finish::Failed, failed, "{script}");
+        assert_eq!(ran.memory.commits, 0, "{script}");
+    }
+}
+
+#[test]
+fn a_missing_zone_is_told() {
+    for (mode, printed) in [
+        (Mode::Words, "! web1: No such zone configured\n"),
+        (
+            Mode::Interactive,
+            "! web1: No such zone configured\nUse 'create' to begin configuring a new zone.\n",
+        ),
+    ] {
+        let ran = run_as(mode, Memory::default(), &[], "info");
+        assert_eq!(
+            (ran.printed.as_str(), ran.finish),
+            (printed, Finish::Failed)
+        );
+    }
+}
+
+#[test]
+fn resources_are_added_selected_and_removed() {
+    let ran = run(
+        with_web1(State::Configured),
+        "add fs; set dir=/a; set special=/s; set type=lofs; add options [ro,nosuid]; end\n\
+         select fs dir=/a; remove options ro; set special=/t; add options noexec; end\n\
+         add attr; set name=x; set type=int; set value=1; end\n\
+         add attr; set name=y; set type=int; set value=1; end\n\
+         remove attr name=x",
+    );
+    assert_eq!((ran.printed.as_str(), ran.finish), ("", Finish::Ok));
+    let config = ran.stored("web1");
+    let fs = config.filesystems().next().unwrap();
+    assert_eq!(
+        (fs.special.as_str(), fs.options),
+        ("/t", vec!["nosuid".to_owned(), "noexec".to_owned()])
+    );
+    assert_eq!((config.attr("x"), config.attr("y")), (None, Some("1")));
+    assert_eq!(ran.memory.commits, 1);
+}
+
+#[test]
+fn end_stays_in_the_scope_on_error() {
+    let ran = run(
+        with_web1(State::Configured),
+        "add fs; set dir=/a; end; info; set special=/s; set type=lofs; end\n\
+         add fs; set dir=/a; set special=/s; set type=lofs; end; cancel\n\
+         add attr; set name=x; set type=uint; set value=-1; end; clear value; cancel",
+    );
+    assert_eq!(
+        ran.printed,
+        "! special not specified\n! type not specified\n\
+         fs:\n\tdir: /a\n\tspecial not specified\n\traw not specified\n\ttype not specified\n\toptions: []\n\
+         ! A fs resource with the dir '/a' already exists.\n\
+         ! invalid attr value for type=uint\n\
+         ! value: Clearing this property is not allowed\n"
+    );
+    // What was accepted is stored all the same; the status tells of the rest.
+    assert_eq!(ran.finish, Finish::Failed);
+    assert_eq!(ran.stored("web1").filesystems().count(), 1);
+}
+
+#[test]
+fn an_incomplete_resource_stores_nothing() {
+    let script = "set autoboot=true; add fs; set dir=/a";
+    let ran = run(with_web1(State::Configured), script);
+    assert_eq!(ran.printed, "! Resource incomplete.\n");
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Failed, 0));
+
+    let ran = run(with_web1(State::Configured), "add fs; commit");
+    assert_eq!(
+        ran.printed,
+        "! resource specification incomplete\n! Zone web1 failed to verify\n\
+         ! web1: Insufficient specification\n! Resource incomplete.\n"
+    );
+}
+
+#[test]
+fn file_mode_stops_at_the_first_error_and_keeps_what_came_before() {
+    let script = "set autoboot=true\nset colour=red\nset bootargs=-s";
+    let ran = run_as(Mode::File, with_web1(State::Configured), &[], script);
+    assert_eq!(ran.finish, Finish::Failed);
+    let config = ran.stored("web1");
+    assert_eq!((config.autoboot(), config.bootargs()), (true, ""));
+    // The command line goes on.
+    let ran = run(with_web1(State::Configured), script);
+    assert_eq!(ran.stored("web1").bootargs(), "-s");
+    assert_eq!(ran.finish, Finish::Failed);
+}
+
+#[test]
+fn verify_prints_every_problem() {
+    let ran = run(
+        with_web1(State::Configured),
+        "set brand=lx; set pool=SUNWx; verify",
+    );
+    let problems = "! pool: names that begin with SUNW are reserved.\n\
+                    ! inherit-pkg-dir: not allowed for brand 'lx'.\n";
+    assert_eq!(
+        ran.printed,
+        format!(
+            "{problems}! web1: Invalid argument\n\
+             {problems}! Zone web1 failed to verify\n! web1: Invalid argument\n\
+             ! Configuration not saved.\n"
+        )
+    );
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Failed, 0));
+}
+
+#[test]
+fn create_asks_before_it_overwrites() {
+    let ran = run(
+        with_web1(State::Configured),
+        "set autoboot=true; create -b; info",
+    );
+    assert_eq!(
+        ran.printed,
+        "! Zone exists, input not from terminal and -F not specified:\n\
+         create command ignored, exiting.\n"
+    );
+    // Nothing at all was stored.
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Failed, 0));
+
+    let ask = |answer| {
+        run_as(
+            Mode::Interactive,
+            with_web1(State::Configured),
+            &[answer],
+            "create -b",
+        )
+    };
+    let ran = ask(false);
+    assert_eq!(ran.printed, "? Zone web1 already exists; create anyway\n");
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Ok, 0));
+    let ran = ask(true);
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Ok, 1));
+    assert_eq!(ran.stored("web1").resources(), []);
+
+    for state in [State::Installed, State::Running] {
+        let ran = run(with_web1(state), "create -F");
+        assert_eq!(
+            ran.printed,
+            "! Zone web1 already installed; create not allowed.\n"
+        );
+        assert_eq!((ran.finish, ran.memory.commits), (Finish::Failed, 0));
+    }
+}
+
+#[test]
+fn what_an_installed_zone_depends_on_is_fixed() {
+    for (script, what) in [
+        ("set zonepath=/x", "set zonepath"),
+        ("set brand=lx", "set brand"),
+        ("add inherit-pkg-dir", "add inherit-pkg-dir"),
+        ("remove inherit-pkg-dir dir=/usr", "remove inherit-pkg-dir"),
+        ("select inherit-pkg-dir dir=/usr", "select inherit-pkg-dir"),
+    ] {
+        let ran = run(with_web1(State::Installed), script);
+        let expected = format!("! Zone web1 already installed; {what} not allowed.\n");
+        assert_eq!(ran.printed, expected);
+        assert_eq!((ran.finish, ran.memory.commits), (Finish::Failed, 0));
+    }
+    let ran = run(with_web1(State::Incomplete), "set zonepath=/x");
+    assert_eq!(
+        ran.printed,
+        "! Zone web1 is incomplete; set zonepath not allowed.\n"
+    );
+    // The same value is no change, and other properties are free.
+    let script = "set brand=native; set zonepath=/zones/%{zonename}; set autoboot=true";
+    assert_eq!(run(with_web1(State::Running), script).finish, Finish::Ok);
+}
+
+#[test]
+fn delete_needs_the_state_or_force() {
+    let ran = run(with_web1(State::Configured), "delete");
+    assert_eq!(
+        ran.printed,
+        "! Input not from terminal and -F not specified:\ndelete command ignored, exiting.\n"
+    );
+    assert_eq!(ran.finish, Finish::Failed);
+    let ask = |state, answer| run_as(Mode::Interactive, with_web1(state), &[answer], "delete");
+    let ran = ask(State::Configured, false);
+    assert_eq!((ran.finish, ran.memory.zones.len()), (Finish::Ok, 1));
+    let ran = ask(State::Configured, true);
+    assert_eq!(ran.printed, "? Are you sure you want to delete zone web1\n");
+    assert_eq!((ran.finish, ran.memory.zones.len()), (Finish::Ok, 0));
+    let ran = ask(State::Installed, true);
+    assert_eq!(
+        ran.printed,
+        "? Are you sure you want to delete zone web1\n\
+         ! Zone web1 not in configured state; delete not allowed.  Use -F to force delete.\n"
+    );
+    assert_eq!((ran.finish, ran.memory.zones.len()), (Finish::Failed, 1));
+    let ran = run(with_web1(State::Installed), "delete -F");
+    assert_eq!((ran.finish, ran.memory.zones.len()), (Finish::Ok, 0));
+    let ran = run(with_web1(State::Running), "delete -F");
+    assert_eq!((ran.finish, ran.memory.zones.len()), (Finish::Failed, 1));
+    let ran = run(Memory::default(), "create; delete -F");
+    assert_eq!((ran.finish, ran.memory.zones.len()), (Finish::Ok, 0));
+}
+
+#[test]
+fn revert_goes_back_to_what_is_stored() {
+    let ran = run(
+        with_web1(State::Configured),
+        "set zonename=web2; set autoboot=true; commit; set zonename=web3; set bootargs=-s; revert -F; info zonename; info bootargs",
+    );
+    assert_eq!(ran.printed, "zonename: web2\nbootargs: \n");
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Ok, 1));
+    let ran = run(Memory::default(), "create; revert -F");
+    assert_eq!(ran.printed, "! web1: no such saved zone to revert to.\n");
+    assert_eq!(ran.memory.commits, 0);
+    let ran = run(with_web1(State::Configured), "add fs; revert; cancel");
+    assert_eq!(
+        ran.printed,
+        "! You can only use revert in the global scope.\n\
+         Use 'cancel' to cancel changes to a resource specification.\n"
+    );
+}
+
+#[test]
+fn a_renamed_zone_keeps_its_files() {
+    let ran = run(with_web1(State::Configured), "set zonename=web2");
+    assert_eq!(ran.stored("web2").zonepath().to_str(), Some("/zones/web2"));
+    assert_eq!(ran.memory.zones.len(), 1);
+    let ran = run(with_web1(State::Installed), "set zonename=web2");
+    assert_eq!(ran.stored("web2").get("zonepath"), "/zones/web1");
+    let ran = run(with_web1(State::Running), "set zonename=web2");
+    assert_eq!(
+        ran.printed,
+        "! Zone web1 already running; set zonename not allowed.\n"
+    );
+    let mut memory = with_web1(State::Configured);
+    let other = memory.zones["web1"].clone();
+    memory.zones.insert("web2".to_owned(), other);
+    let ran = run(memory, "set zonename=web2");
+    assert_eq!(ran.printed, "! web2: Zone name already in use\n");
+}
+
+#[test]
+fn a_change_by_somebody_else_is_not_overwritten() {
+    let mut session = Session::new(
+        name("web1"),
+        Mode::Words,
+        with_web1(State::Configured),
+        User::default(),
+    );
+    session.line("set autoboot=true");
+    let (_, stored) = session.backing.zones.get_mut("web1").unwrap();
+    stored.set("bootargs", "-v").unwrap();
+    assert_eq!(session.finish(), Finish::Failed);
+    assert_eq!(
+        session.console.printed,
+        "! changed meanwhile\n! Configuration not saved.\n"
+    );
+    assert_eq!(session.backing.commits, 0);
+}
+
+#[test]
+fn a_sparse_brand_inherits_what_the_host_has() {
+    let ran = run(Memory::default(), "create -b; set brand=sparse");
+    let config = ran.stored("web1");
+    assert_eq!(config.inherited_dirs().len(), 2);
+    assert_eq!(config.brand(), "sparse");
+    // Its export makes the same zone again.
+    let again = run(Memory::default(), &export::export(config));
+    assert_eq!(again.stored("web1"), config);
+    let mut memory = Memory::default();
+    let blank = memory.template(Some("SUNWblank"), &name("web1")).unwrap();
+    memory
+        .zones
+        .insert("web1".to_owned(), (State::Installed, blank));
+    memory
+        .zones
+        .get_mut("web1")
+        .unwrap()
+        .1
+        .set("brand", "sparse")
+        .unwrap();
+    let ran = run(memory, "set autoboot=true");
+    assert_eq!(ran.stored("web1").inherited_dirs().len(), 0);
+}
+
+#[test]
+fn read_only_sessions_change_nothing() {
+    let mut session = Session::new(
+        name("web1"),
+        Mode::Interactive,
+        with_web1(State::Configured),
+        User::default(),
+    )
+    .read_only(true);
+    session.line("set autoboot=true; delete -F; create -F; info autoboot; add fs; commit");
+    assert_eq!(
+        session.console.printed,
+        "! web1: cannot set in read-only mode.\n! web1: cannot delete in read-only mode.\n\
+         ! web1: cannot create in read-only mode.\nautoboot: false\n\
+         ! web1: cannot add in read-only mode.\n! web1: cannot commit in read-only mode.\n"
+    );
+    assert_eq!(session.finish(), Finish::Failed);
+    assert_eq!(session.backing.commits, 0);
+}
+
+#[test]
+fn leaving_asks_about_what_is_incomplete() {
+    let quit = |answers: &[bool], script| {
+        run_as(
+            Mode::Interactive,
+            with_web1(State::Configured),
+            answers,
+            script,
+        )
+    };
+    let ran = quit(
+        &[false, true, true],
+        "set autoboot=true; add fs; exit; exit",
+    );
+    assert_eq!(
+        ran.printed,
+        "? Resource incomplete; really quit\n? Resource incomplete; really quit\n\
+         ! resource specification incomplete\n! Zone web1 failed to verify\n\
+         ! web1: Insufficient specification\n! Configuration not saved.\n"
+    );
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Failed, 0));
+    let ran = quit(&[], "add fs; exit");
+    assert_eq!(
+        ran.printed,
+        "! Resource incomplete, input not from terminal and -F not specified:\n\
+         exit command ignored, but exiting anyway.\n"
+    );
+    let ran = quit(&[false], "clear bootargs; set brand=lx");
+    assert!(
+        ran.printed
+            .ends_with("? Configuration not saved; really quit\n")
+    );
+    assert_eq!(ran.finish, Finish::Again);
+    assert_eq!(quit(&[], "add fs; exit -F").finish, Finish::Failed);
+}
+
+#[test]
+fn prompts_follow_scope_and_name() {
+    let mut session = Session::new(
+        name("web1"),
+        Mode::Interactive,
+        with_web1(State::Configured),
+        User::default(),
+    );
+    assert_eq!(session.prompt(), "zonecfg:web1> ");
+    session.line("set zonename=web2; add fs");
+    assert_eq!(session.prompt(), "zonecfg:web2:fs> ");
+    session.line("cancel; revert -F");
+    assert_eq!(session.prompt(), "zonecfg:web1> ");
+}
+
+#[test]
+fn export_goes_to_a_file() {
+    let ran = run(with_web1(State::Configured), "export -f /tmp/x");
+    let (file, text) = ran.memory.exported.unwrap();
+    assert_eq!(file, "/tmp/x");
+    assert!(text.starts_with("create -b\n"));
+    assert_eq!(ran.printed, "");
+}
+
+#[test]
+fn removing_several_asks() {
+    let remove = |answers: &[bool], script| {
+        let mut memory = with_web1(State::Configured);
+        let (_, config) = memory.zones.get_mut("web1").unwrap();
+        config.add(inherited("/opt")).unwrap();
+        run_as(Mode::Interactive, memory, answers, script)
+    };
+    let ran = remove(&[true], "remove inherit-pkg-dir");
+    assert_eq!(
+        ran.printed,
+        "? Are you sure you want to remove ALL 'inherit-pkg-dir' resources\n"
+    );
+    assert_eq!(ran.stored("web1").resources().len(), 0);
+    assert_eq!(remove(&[false], "remove inherit-pkg-dir").memory.commits, 0);
+    assert_eq!(remove(&[], "remove inherit-pkg-dir").finish, Finish::Failed);
+    assert_eq!(remove(&[], "remove -F inherit-pkg-dir").finish, Finish::Ok);
+}
+
+/// Text such as any property may hold.
+fn text() -> impl Strategy<Value = String> {
+    "[^\"\\p{C}]{0,20}"
+}
+
+fn path() -> impl Strategy<Value = String> {
+    "(/[a-zA-Z0-9 _;=,()#\\[\\]-]{1,8}){1,3}"
+}
+
+prop_compose! {
+    fn resource()(
+        which in 0..RESOURCES.len(),
+        path in path(),
+        text in text(),
+        word in "[a-z0-9]{1,8}",
+        options in prop::collection::vec("[a-z=,;#()]{1,6}", 0..4),
+    ) -> Resource {
+        let mut resource = Resource::new(&RESOURCES[which]);
+        for property in RESOURCES[which].properties {
+            let value = match property.kind {
+                Kind::Path => path.as_str(),
+                Kind::FsType | Kind::AttrName => word.as_str(),
+                Kind::Enum(_) => "string",
+                Kind::List => {
+                    let list = options.iter().map(|one| one.as_str().into()).collect();
+                    resource.set_value(property.name, Value::List(list)).unwrap();
+                    continue;
+                }
+                _ if property.required && text.is_empty() => "x",
+                _ => text.as_str(),
+            };
+            resource.set(property.name, value).unwrap();
+        }
+        resource
+    }
+}
+
+prop_compose! {
+    fn config()(
+        zonepath in path(),
+        brand in 0..model::brands::BRANDS.len(),
+        autoboot: bool,
+        exclusive: bool,
+        texts in prop::collection::vec(text(), 5),
+        resources in prop::collection::vec(resource(), 0..6),
+    ) -> Config {
+        let mut config = Config::new(name("web1"));
+        config.set("zonepath", &zonepath).unwrap();
+        config.set("brand", model::brands::BRANDS[brand].name).unwrap();
+        config.set("autoboot", if autoboot { "true" } else { "false" }).unwrap();
+        config.set("ip-type", if exclusive { "exclusive" } else { "shared" }).unwrap();
+        let properties = ["bootargs", "pool", "limitpriv", "scheduling-class", "fs-allowed"];
+        for (property, text) in properties.into_iter().zip(&texts) {
+            config.set(property, text).unwrap();
+        }
+        for spec in RESOURCES {
+            for resource in resources.iter().filter(|one| one.spec() == spec) {
+                // A second one with the same keys is refused.
+                let _ = config.add(resource.clone());
+            }
+        }
+        config
+    }
+}
+
+proptest! {
+    #[test]
+    fn an_export_makes_the_same_configuration(config in config()) {
+        let mut session = Session::new(name("web1"), Mode::File, Memory::default(), User::default());
+        for line in export::export(&config).lines() {
+            session.line(line);
+        }
+        prop_assert_eq!(session.console.printed, "");
+        prop_assert_eq!(session.config, Some(config));
+    }
+
+    #[test]
+    fn no_line_is_a_panic(lines in prop::collection::vec("(add |set |end|select |remove |info |clear |fs|dir|attr|options|=|/x|;|,|\\[|\\]|\\(|\\)|\"|#| |[a-z]{1,3}){0,12}", 1..6)) {
+        let mut session = Session::new(name("web1"), Mode::Words, with_web1(State::Configured), User::default());
+        for line in &lines {
+            session.line(line);
+        }
+        session.finish();
+    }
+}
