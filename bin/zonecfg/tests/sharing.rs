@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use common::{Host, ZONECFG};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use store::lock::{self, Wait};
 
@@ -156,6 +157,14 @@ fn read_until(master: &mut File, seen: &mut Vec<u8>, enough: impl Fn(&str) -> bo
     let start = seen.len();
     let mut buffer = [0; 4096];
     loop {
+        // A prompt that never comes must not hang the test.
+        let mut fds = [PollFd::new(master, PollFlags::IN)];
+        let deadline = Timespec {
+            tv_sec: 30,
+            tv_nsec: 0,
+        };
+        let ready = poll(&mut fds, Some(&deadline)).unwrap();
+        assert!(ready > 0, "nothing after: {}", plain(seen));
         // EIO: the program is gone.
         let Ok(count) = master.read(&mut buffer) else {
             return;

@@ -33,11 +33,17 @@ pub enum Problem {
         /// The property.
         property: &'static str,
     },
-    /// A file system over one of the directories the zone lives from.
-    #[error("fs {dir}: a file system cannot be mounted on the zone's root.")]
-    OverRoot {
-        /// Its mount point.
-        dir: String,
+    /// A value that is legal for its property but not in this resource.
+    #[error("{resource} {property}: Invalid argument: '{value}' {why}.")]
+    Invalid {
+        /// The resource type.
+        resource: &'static str,
+        /// The property.
+        property: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it.
+        why: &'static str,
     },
 }
 
@@ -48,9 +54,7 @@ impl Problem {
         match self {
             Self::Empty(_) | Self::NotSpecified(..) => "Required property missing",
             Self::Brand { .. } => "Incompatible settings",
-            Self::AttrValue(_) | Self::Reserved { .. } | Self::OverRoot { .. } => {
-                "Invalid argument"
-            }
+            Self::AttrValue(_) | Self::Reserved { .. } | Self::Invalid { .. } => "Invalid argument",
         }
     }
 }
@@ -98,12 +102,34 @@ pub fn resource(resource: &Resource) -> Vec<Problem> {
     }
     match name {
         "attr" => problems.extend(attr(resource)),
-        "fs" if is_root(resource.get("dir")) => problems.push(Problem::OverRoot {
-            dir: resource.get("dir").to_owned(),
-        }),
+        "fs" => problems.extend(fs(resource)),
+        "inherit-pkg-dir" if resource.get("dir") == "/" => {
+            // The host's secrets lie there too.
+            problems.push(invalid(resource, "dir", "is the whole host"));
+        }
         _ => {}
     }
     problems
+}
+
+fn fs(fs: &Resource) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if fs.get("dir") == "/" {
+        problems.push(invalid(fs, "dir", "is the root of the zone"));
+    }
+    if fs.get("type") == "lofs" && !fs.get("special").starts_with('/') {
+        problems.push(invalid(fs, "special", "is not an absolute path"));
+    }
+    problems
+}
+
+fn invalid(resource: &Resource, property: &'static str, why: &'static str) -> Problem {
+    Problem::Invalid {
+        resource: resource.spec().name,
+        property,
+        value: resource.get(property).to_owned(),
+        why,
+    }
 }
 
 fn attr(attr: &Resource) -> Option<Problem> {
@@ -115,10 +141,6 @@ fn attr(attr: &Resource) -> Option<Problem> {
         _ => true,
     };
     (!legal).then(|| Problem::AttrValue(attr.get("type").to_owned()))
-}
-
-fn is_root(dir: &str) -> bool {
-    dir.bytes().all(|b| b == b'/')
 }
 
 #[cfg(test)]
@@ -161,13 +183,15 @@ mod tests {
         config.set("brand", "lx").unwrap();
         config.set("pool", "SUNWpool").unwrap();
         config.add(attr("int", "x")).unwrap();
-        config
-            .add(resource("inherit-pkg-dir", &[("dir", "/usr")]))
-            .unwrap();
+        for dir in ["/usr", "/"] {
+            config
+                .add(resource("inherit-pkg-dir", &[("dir", dir)]))
+                .unwrap();
+        }
         config
             .add(resource(
                 "fs",
-                &[("dir", "//"), ("special", "/x"), ("type", "lofs")],
+                &[("dir", "//"), ("special", "x"), ("type", "lofs")],
             ))
             .unwrap();
         config.add(resource("fs", &[("dir", "/a")])).unwrap();
@@ -178,7 +202,10 @@ mod tests {
                 "pool: names that begin with SUNW are reserved.",
                 "invalid attr value for type=int",
                 "inherit-pkg-dir: not allowed for brand 'lx'.",
-                "fs //: a file system cannot be mounted on the zone's root.",
+                "inherit-pkg-dir: not allowed for brand 'lx'.",
+                "inherit-pkg-dir dir: Invalid argument: '/' is the whole host.",
+                "fs dir: Invalid argument: '/' is the root of the zone.",
+                "fs special: Invalid argument: 'x' is not an absolute path.",
                 "fs: special not specified",
                 "fs: type not specified",
             ]

@@ -102,9 +102,7 @@ impl Kind {
             Self::Bool => return choice(property, value, &["true", "false"]),
             Self::Enum(words) => return choice(property, value, words),
             Self::Path | Self::ZonePath => {
-                if let Err(why) = check_path(value, self == Self::ZonePath) {
-                    return bad(why);
-                }
+                return check_path(value, self == Self::ZonePath).or_else(bad);
             }
             Self::Int { min, max } => {
                 let number = value.parse::<u64>().ok();
@@ -175,20 +173,27 @@ fn choice(property: &str, value: &str, words: &[&str]) -> Result<String, BadValu
     })
 }
 
-fn check_path(value: &str, zonepath: bool) -> Result<(), &'static str> {
+/// The path without doubled and trailing slashes, so that equal paths are equal.
+fn check_path(value: &str, zonepath: bool) -> Result<String, &'static str> {
     if value.len() > MAX_PATH {
         return Err("is too long for a path");
     }
     if !value.starts_with('/') {
         return Err("is not an absolute path");
     }
-    if zonepath && value.bytes().all(|b| b == b'/') {
-        return Err("is not allowed as a zonepath");
+    let mut path = String::with_capacity(value.len());
+    for part in value.split('/').filter(|part| !part.is_empty()) {
+        if part == "." || part == ".." {
+            return Err("has a '.' or '..' in it");
+        }
+        path.push('/');
+        path.push_str(part);
     }
-    if value.split('/').any(|part| part == "." || part == "..") {
-        return Err("has a '.' or '..' in it");
+    match (path.is_empty(), zonepath) {
+        (true, true) => Err("is not allowed as a zonepath"),
+        (true, false) => Ok("/".to_owned()),
+        (false, _) => Ok(path),
     }
-    Ok(())
 }
 
 /// Bytes of a size such as `512`, `50m` or `4G`.
@@ -237,6 +242,7 @@ mod tests {
             (Kind::Bool, "true", "true"),
             (Kind::Path, "/", "/"),
             (Kind::Path, "/a..b/.c", "/a..b/.c"),
+            (Kind::Path, "//usr//local/", "/usr/local"),
             (Kind::ZonePath, "/zones/%{zonename}", "/zones/%{zonename}"),
             (Kind::Int { min: 1, max: 9 }, "007", "7"),
             (Kind::Size, "50m", "50m"),
