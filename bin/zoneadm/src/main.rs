@@ -1,2 +1,32 @@
-//! Being written.
-fn main() {}
+//! zoneadm(8): administers zones.
+
+mod act;
+mod call;
+mod list;
+mod report;
+mod usage;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use call::{Call, Problem};
+
+fn main() -> ExitCode {
+    // As everybody expects of a command in a pipe; Rust ignores the signal.
+    sys::process::restore_sigpipe();
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    ExitCode::from(match call::parse(words) {
+        Ok(call) => run(&call),
+        Err(Problem::Help(topic)) => usage::print(topic.as_deref()),
+        Err(Problem::Usage(text)) => usage::complain(&text, None),
+    })
+}
+
+fn run(call: &Call) -> u8 {
+    match call.verb.as_str() {
+        "help" => usage::print(call.rest.first().map(String::as_str)),
+        "list" => list::run(call),
+        verb if usage::find(verb).is_some() => act::run(call),
+        verb => usage::complain(&format!("{verb}: unknown subcommand"), None),
+    }
+}

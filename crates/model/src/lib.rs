@@ -6,6 +6,8 @@
 pub mod brands;
 pub mod config;
 pub mod name;
+pub mod plan;
+pub mod privilege;
 pub mod state;
 pub mod table;
 pub mod uuid;

@@ -53,6 +53,17 @@ pub fn forget(root: &Root, zone: &ZoneName, held: &ZoneLock) -> Result<(), Error
     }
 }
 
+/// Locks any file of ours, waiting for it; the lock ends with the returned file.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn exclusive(path: &Path) -> Result<File, Error> {
+    // Waiting, so there is always a file.
+    take(path, Wait::Yes)
+        .and_then(|file| file.ok_or_else(|| ErrorKind::WouldBlock.into()))
+        .map_err(Error::file("lock", path))
+}
+
 /// Locks the file at `path`; `None` when it is held and we do not wait.
 pub(crate) fn take(path: &Path, wait: Wait) -> io::Result<Option<File>> {
     let operation = match wait {

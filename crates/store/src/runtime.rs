@@ -24,6 +24,8 @@ pub struct Runtime {
     pub state: State,
     /// The zone's first process, as the host numbers it.
     pub init: Process,
+    /// The zone's zoneadmd; it may be dead while the zone lives.
+    pub daemon: Process,
     /// The zone's cgroups: the v2 one first, then one per v1 hierarchy in use.
     pub cgroups: Vec<PathBuf>,
     /// First host id of the zone's range.
@@ -170,6 +172,7 @@ mod tests {
             id: 1000,
             state: State::Running,
             init,
+            daemon: init,
             cgroups: vec![PathBuf::from("/sys/fs/cgroup/zones/web")],
             first_id: 0x2000_0000,
             shutdown_signal: 30,

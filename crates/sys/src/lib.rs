@@ -5,6 +5,7 @@
 
 pub mod bpf;
 pub mod idmap;
+pub mod inherited;
 pub mod link;
 pub mod mount;
 pub mod namespace;

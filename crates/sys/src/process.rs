@@ -163,9 +163,6 @@ impl Program {
                     libc::_exit(126);
                 }
             }
-            let mut empty: libc::sigset_t = std::mem::zeroed();
-            libc::sigemptyset(&raw mut empty);
-            libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, ptr::null_mut());
             libc::syscall(
                 libc::SYS_close_range,
                 wanted.len() as libc::c_uint,
@@ -175,6 +172,34 @@ impl Program {
             exec_raw(program, &arguments, &environment);
             libc::_exit(127)
         }
+    }
+}
+
+/// Lets a broken pipe end the program, as is the custom of commands.
+pub fn restore_sigpipe() {
+    // SAFETY: sets a default action; no handler of ours is involved.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+}
+
+/// Sends a signal by its number, real-time signals included.
+///
+/// # Errors
+/// What pidfd_send_signal(2) says.
+pub fn send_signal(pidfd: BorrowedFd<'_>, number: i32) -> io::Result<()> {
+    // SAFETY: the call takes numbers and a null pointer: no memory of ours.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            number,
+            ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
     }
 }
 
@@ -191,7 +216,13 @@ fn exec_raw(
 ) -> io::Error {
     // SAFETY: both arrays end with a null pointer (their makers see to it) and all
     // others point to strings that live until the call replaces the process or fails.
+    // The signal calls only change what this process inherited: the new program
+    // starts with no signal blocked, and SIGPIPE, which Rust ignores, works again.
     unsafe {
+        let mut empty: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut empty);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::syscall(
             libc::SYS_execveat,
             executable,

@@ -1,1 +1,34 @@
-//! Being written.
+//! The life of a zone: one verb per file, over plans that say what will be done.
+//!
+//! | folder | holds |
+//! |---|---|
+//! | this one | the verbs: install, clone, boot, halt, ... and what they share |
+//! | `plan` | pure: from configuration and host facts to a plan |
+//! | `platform` | building and taking down the virtual platform (in zoneadmd) |
+//! | `daemon` | zoneadmd: serving an active zone, its socket and console |
+
+pub mod apply;
+pub mod boot;
+pub mod clone;
+pub mod daemon;
+pub mod enter;
+mod error;
+pub mod halt;
+mod host;
+pub mod install;
+pub mod list;
+pub mod mark;
+pub mod mount;
+pub mod plan;
+pub mod platform;
+pub mod reboot;
+pub mod shutdown;
+mod spawn;
+pub mod subject;
+pub mod uninstall;
+pub mod verify;
+
+pub use error::Error;
+pub use host::Host;
+pub use platform::Fault;
+pub use subject::Subject;

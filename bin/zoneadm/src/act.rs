@@ -1,0 +1,309 @@
+//! The subcommands that act on zones, on one or on many at once.
+
+use std::collections::VecDeque;
+use std::io::IsTerminal;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use lexopt::prelude::*;
+use model::ZoneName;
+use store::index::Index;
+use zone::apply::Outcome;
+use zone::boot::BootOptions;
+use zone::{Error, Host};
+
+use crate::call::Call;
+use crate::{report, usage};
+
+/// What a subcommand was asked for.
+#[derive(Debug, Default)]
+struct Options {
+    dry_run: bool,
+    force: bool,
+    create: bool,
+    /// Boot again after shutdown.
+    again: bool,
+    /// The source of a clone, or the state for mark.
+    operand: Option<String>,
+    boot: BootOptions,
+    /// What the brand makes of the rest.
+    brand: Vec<String>,
+}
+
+enum Parsed {
+    Options(Options),
+    Help,
+}
+
+/// How often a run of many zones says how far it is.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
+pub fn run(call: &Call) -> u8 {
+    let verb = call.verb.as_str();
+    let options = match parse(verb, &call.rest) {
+        Ok(Parsed::Options(options)) => options,
+        Ok(Parsed::Help) => return usage::print(Some(verb)),
+        Err(text) => return usage::complain(&text, Some(verb)),
+    };
+    if call.root.is_some() && !matches!(verb, "mark" | "mount" | "unmount") {
+        return usage::complain(&format!("-R does not go with {verb}"), None);
+    }
+    if call.zones.is_empty() && call.uuid.is_none() {
+        return usage::complain(&format!("{verb} needs a zone: -z zonename"), Some(verb));
+    }
+    if let Some(zone) = cli::current_zone() {
+        eprintln!("zoneadm: zone '{zone}': must be in the global zone to {verb} a zone.");
+        return cli::status::ERROR;
+    }
+    if call.zones.iter().any(|zone| zone == model::name::GLOBAL) {
+        eprintln!("zoneadm: zone 'global': {verb} operation is invalid for the global zone.");
+        return cli::status::ERROR;
+    }
+    if !cli::is_root() {
+        let zone = call.zones.first().map_or("", String::as_str);
+        eprintln!("zoneadm: zone '{zone}': only a privileged user may {verb} a zone.");
+        return cli::status::ERROR;
+    }
+    match prepare(call) {
+        Ok((host, zones)) => dispatch(&host, verb, &zones, &options),
+        Err(text) => {
+            eprintln!("zoneadm: {text}");
+            cli::status::ERROR
+        }
+    }
+}
+
+fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
+    let host = cli::host(call.root.as_deref())?;
+    let index = Index::load(&host.root).map_err(|error| zone::platform::flatten(&error))?;
+    let zones = chosen(call, &index)?;
+    Ok((host, zones))
+}
+
+/// The zones that -u or -z name; -u wins when it names one.
+pub fn chosen(call: &Call, index: &Index) -> Result<Vec<ZoneName>, String> {
+    if let Some(text) = &call.uuid {
+        let uuid = text.parse().map_err(|error| format!("{error}"))?;
+        match index.by_uuid(uuid) {
+            Some(entry) => return Ok(vec![entry.name.clone()]),
+            None if call.zones.is_empty() => {
+                return Err(format!("{text}: No such zone configured"));
+            }
+            None => {}
+        }
+    }
+    let known: Vec<ZoneName> = index
+        .entries()
+        .iter()
+        .map(|entry| entry.name.clone())
+        .collect();
+    let words = call.zones.iter().map(String::as_str);
+    cli::select::resolve(words, &known).map_err(|error| match error {
+        // A name that no zone can have is simply no zone's.
+        cli::select::Error::Name(bad) => format!("{}: No such zone configured", bad.0),
+        other => other.to_string(),
+    })
+}
+
+fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
+    let mut options = Options::default();
+    if verb == "install" {
+        // Options are the brand's, but for -n, which every verb has, and help.
+        for word in words {
+            match word.as_str() {
+                "-n" => options.dry_run = true,
+                "-?" | "--help" => return Ok(Parsed::Help),
+                other => options.brand.push(other.to_owned()),
+            }
+        }
+        return Ok(Parsed::Options(options));
+    }
+    let (ours, theirs) = match words.iter().position(|word| word == "--") {
+        Some(at) if matches!(verb, "boot" | "reboot" | "shutdown") => {
+            (&words[..at], &words[at + 1..])
+        }
+        _ => (words, [].as_slice()),
+    };
+    let mut parser = lexopt::Parser::from_args(ours);
+    while let Some(word) = parser.next().map_err(|error| error.to_string())? {
+        match word {
+            Short('n') | Long("dry-run") => options.dry_run = true,
+            Short('?' | 'h') | Long("help") => return Ok(Parsed::Help),
+            Short('F') if verb == "uninstall" => options.force = true,
+            Short('r') if verb == "shutdown" => options.again = true,
+            Long("create") if verb == "clone" => options.create = true,
+            Short('m') if verb == "clone" => {
+                let value = parser.value().map_err(|error| error.to_string())?;
+                if value != "copy" {
+                    return Err("the only method of clone -m is copy".to_owned());
+                }
+                // Sharing is as independent as a copy, and costs nothing.
+            }
+            // Immutable zones do not exist yet; for others both are ignored.
+            Short('w' | 'W') if verb == "boot" => {}
+            Value(value) if matches!(verb, "clone" | "mark") && options.operand.is_none() => {
+                options.operand = Some(value.string().map_err(|error| error.to_string())?);
+            }
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    match (verb, options.operand.as_deref()) {
+        ("clone", None) => return Err("clone needs the name of a source zone".to_owned()),
+        ("mark", Some("incomplete")) => {}
+        ("mark", _) => return Err("mark takes the state incomplete".to_owned()),
+        _ => {}
+    }
+    let (boot, unknown) = BootOptions::parse(theirs).map_err(|error| error.to_string())?;
+    if !unknown.is_empty() {
+        eprintln!(
+            "zoneadm: WARNING: unused or invalid boot arguments: {}",
+            unknown.join(" ")
+        );
+    }
+    options.boot = boot;
+    Ok(Parsed::Options(options))
+}
+
+fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u8 {
+    if verb == "uninstall" && !options.force && !options.dry_run {
+        if let Some(status) = ask(zones) {
+            return status;
+        }
+    }
+    if verb == "clone" {
+        return clone_all(host, zones, options);
+    }
+    for_each(verb, zones, |zone, progress| match verb {
+        "verify" => zone::verify::verify(host, zone),
+        "install" => zone::install::install(host, zone, &options.brand, options.dry_run, progress),
+        "uninstall" => zone::uninstall::uninstall(host, zone, options.dry_run, progress),
+        "ready" => zone::boot::ready(host, zone, options.dry_run),
+        "boot" => zone::boot::boot(host, zone, &options.boot, options.dry_run),
+        "reboot" => zone::reboot::reboot(host, zone, &options.boot, options.dry_run),
+        "shutdown" => {
+            let again = options.again.then_some(&options.boot);
+            zone::shutdown::shutdown(host, zone, again, options.dry_run)
+        }
+        "halt" => zone::halt::halt(host, zone, options.dry_run),
+        "mount" => zone::mount::mount(host, zone, options.dry_run),
+        "unmount" => zone::mount::unmount(host, zone, options.dry_run),
+        "mark" => zone::mark::incomplete(host, zone, options.dry_run),
+        other => Err(Error::Usage(format!("{other}: unknown subcommand"))),
+    })
+}
+
+/// Asks before zones are removed; an exit status when it must not go on.
+fn ask(zones: &[ZoneName]) -> Option<u8> {
+    if !cli::prompt::can_ask() {
+        eprintln!("zoneadm: Input not from terminal and -F not specified: uninstall not done.");
+        return Some(cli::status::ERROR);
+    }
+    let what = match zones {
+        [zone] => format!("zone {zone}"),
+        many => format!("{} zones", many.len()),
+    };
+    let yes = cli::prompt::confirm(&format!("Are you sure you want to uninstall {what}"));
+    (!yes).then_some(cli::status::OK)
+}
+
+type Act<'a> = dyn Fn(&ZoneName, &mut dyn FnMut(&str)) -> Result<Outcome, Error> + Sync + 'a;
+
+/// Acts on each zone, on several at a time. An error stops no other zone.
+fn for_each(
+    verb: &str,
+    zones: &[ZoneName],
+    act: impl Fn(&ZoneName, &mut dyn FnMut(&str)) -> Result<Outcome, Error> + Sync,
+) -> u8 {
+    let act: &Act<'_> = &act;
+    if let [zone] = zones {
+        // A single zone says everything it has to say.
+        return show(zone, &act(zone, &mut |line| println!("{line}")));
+    }
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // Half of a boot is waiting for the kernel and the disk.
+    let workers = (2 * cpus).min(zones.len());
+    let queue = Mutex::new(zones.iter().collect::<VecDeque<_>>());
+    let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front());
+    let (done, status) = (AtomicUsize::new(0), AtomicU8::new(cli::status::OK));
+    let told = Mutex::new(Instant::now());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(zone) = next() {
+                    let result = act(zone, &mut |_| {});
+                    status.fetch_max(show(zone, &result), Ordering::Relaxed);
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    tell(verb, done, zones.len(), &told);
+                }
+            });
+        }
+    });
+    status.into_inner()
+}
+
+/// Says how far a long run is, every two seconds, to whoever watches.
+fn tell(verb: &str, done: usize, all: usize, told: &Mutex<Instant>) {
+    let Ok(mut last) = told.lock() else { return };
+    if last.elapsed() >= TELL_EVERY && std::io::stderr().is_terminal() {
+        *last = Instant::now();
+        eprintln!("zoneadm: {verb}: {done} of {all} zones");
+    }
+}
+
+fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
+    match result {
+        Ok(Outcome::Done) => cli::status::OK,
+        Ok(Outcome::Already(notice)) => {
+            eprintln!("zoneadm: zone '{zone}': {notice}");
+            cli::status::OK
+        }
+        Ok(Outcome::Planned(plan)) => {
+            print!("{plan}");
+            cli::status::OK
+        }
+        Err(error) => report::error(zone.as_str(), error),
+    }
+}
+
+/// Clones share one origin and one write of the index.
+fn clone_all(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
+    use zone::clone::{Origin, Prepared, configure, prepare, store_all};
+    let source = options.operand.as_deref().unwrap_or_default();
+    let origin = match source.parse::<ZoneName>() {
+        Ok(name) => Origin::open(host, &name),
+        Err(_) => {
+            eprintln!("zoneadm: {source}: No such zone configured");
+            return cli::status::ERROR;
+        }
+    };
+    let configured = origin.and_then(|origin| {
+        if options.create && !options.dry_run {
+            configure(host, &origin, zones)?;
+        }
+        Ok(origin)
+    });
+    let origin = match configured {
+        Ok(origin) => origin,
+        Err(error) => {
+            let zone = zones.first().map_or(source, |zone| zone.as_str());
+            return report::error(zone, &error);
+        }
+    };
+    let mut status = cli::status::OK;
+    let mut whole = Vec::new();
+    for zone in zones {
+        match prepare(host, &origin, zone, options.dry_run, &mut |line| {
+            println!("{line}")
+        }) {
+            Ok(Prepared::Cloned(clone)) => whole.push(clone),
+            Ok(Prepared::Planned(plan)) => print!("{plan}"),
+            Err(error) => status = status.max(report::error(zone.as_str(), &error)),
+        }
+    }
+    if let Err(error) = store_all(host, whole) {
+        let zone = zones.first().map_or(source, |zone| zone.as_str());
+        status = status.max(report::error(zone, &error));
+    }
+    status
+}

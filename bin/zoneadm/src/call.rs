@@ -1,0 +1,102 @@
+//! The command line up to the subcommand.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+
+/// How zoneadm was called.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Call {
+    /// `-R`.
+    pub root: Option<PathBuf>,
+    /// `-z`, each a name, a glob or a range.
+    pub zones: Vec<String>,
+    /// `-u`.
+    pub uuid: Option<String>,
+    /// The subcommand.
+    pub verb: String,
+    /// What follows it.
+    pub rest: Vec<String>,
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// Help was asked for, about a subcommand perhaps.
+    Help(Option<String>),
+    /// The command line is wrong.
+    Usage(String),
+}
+
+impl From<lexopt::Error> for Problem {
+    fn from(error: lexopt::Error) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+/// Reads the command line; `words` are those behind the program's name.
+pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
+    let (mut root, mut zones, mut uuid) = (None, Vec::new(), None);
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next()? {
+        match word {
+            Short('R') => {
+                let path = PathBuf::from(words.value()?);
+                if !path.is_absolute() {
+                    return Err(Problem::Usage("root path must be absolute.".to_owned()));
+                }
+                root = Some(path);
+            }
+            Short('z') => zones.push(words.value()?.string()?),
+            Short('u') => uuid = Some(words.value()?.string()?),
+            Short('?' | 'h') | Long("help") => return Err(Problem::Help(None)),
+            Value(verb) => {
+                let verb = verb.string()?;
+                // What follows is the subcommand's own: it is not looked at here.
+                let rest = words
+                    .raw_args()?
+                    .map(|word| word.string())
+                    .collect::<Result<_, _>>()?;
+                return Ok(Call {
+                    root,
+                    zones,
+                    uuid,
+                    verb,
+                    rest,
+                });
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Err(Problem::Usage("no subcommand was given".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(line: &str) -> Result<Call, Problem> {
+        parse(line.split_whitespace().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn options_before_the_subcommand_are_ours() {
+        let call = call("-R /alt -z web1 -z db boot -- -s").unwrap();
+        assert_eq!(call.root.as_deref(), Some(std::path::Path::new("/alt")));
+        assert_eq!(call.zones, ["web1", "db"]);
+        assert_eq!(
+            (call.verb.as_str(), call.rest),
+            ("boot", vec!["--".into(), "-s".into()])
+        );
+    }
+
+    #[test]
+    fn wrong_lines_are_refused() {
+        for line in ["", "-z", "-R relative list", "-x list"] {
+            assert!(matches!(call(line), Err(Problem::Usage(_))), "{line}");
+        }
+        assert_eq!(call("-?"), Err(Problem::Help(None)));
+        assert_eq!(call("--help"), Err(Problem::Help(None)));
+    }
+}

@@ -1,0 +1,200 @@
+//! `zoneadm list`.
+
+use std::fmt::Write as _;
+
+use lexopt::prelude::*;
+use model::config::IpType;
+use store::index::Index;
+use zone::list::{Row, Selection, list};
+use zone::platform::flatten;
+
+use crate::call::Call;
+use crate::usage;
+
+#[derive(Debug, Default)]
+struct Options {
+    installed: bool,
+    all: bool,
+    no_global: bool,
+    verbose: bool,
+    parseable: bool,
+    auxiliary: bool,
+    json: bool,
+}
+
+pub fn run(call: &Call) -> u8 {
+    let options = match parse(&call.rest) {
+        Ok(Some(options)) => options,
+        Ok(None) => return usage::print(Some("list")),
+        Err(text) => return usage::complain(&text, Some("list")),
+    };
+    if options.parseable && (options.verbose || options.auxiliary) {
+        let other = if options.verbose { "-v" } else { "-s" };
+        eprintln!("zoneadm: list -p and {other} are mutually exclusive.");
+        return cli::status::ERROR;
+    }
+    let named = !call.zones.is_empty() || call.uuid.is_some();
+    if named && (options.installed || options.all || options.no_global) {
+        return usage::complain("-i, -c and -n do not go with -z or -u", Some("list"));
+    }
+    match rows(call, &options) {
+        Ok(rows) => {
+            print!("{}", render(&rows, &options));
+            cli::status::OK
+        }
+        Err(text) => {
+            eprintln!("zoneadm: {text}");
+            cli::status::ERROR
+        }
+    }
+}
+
+fn parse(words: &[String]) -> Result<Option<Options>, String> {
+    let mut options = Options::default();
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next().map_err(|error| error.to_string())? {
+        match word {
+            Short('i') => options.installed = true,
+            Short('c') => options.all = true,
+            Short('n') => options.no_global = true,
+            Short('v') => options.verbose = true,
+            Short('p') => options.parseable = true,
+            Short('s') => options.auxiliary = true,
+            // Debug ids are of newer releases; ours has none to show.
+            Short('d') => {}
+            Short('j') | Long("json") => options.json = true,
+            Short('?' | 'h') | Long("help") => return Ok(None),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    Ok(Some(options))
+}
+
+fn rows(call: &Call, options: &Options) -> Result<Vec<Row>, String> {
+    let host = cli::host(call.root.as_deref())?;
+    let selection = if call.zones.is_empty() && call.uuid.is_none() {
+        match (options.all, options.installed) {
+            (true, _) => Selection::All,
+            (false, true) => Selection::Installed,
+            (false, false) => Selection::Active,
+        }
+    } else {
+        // The global zone may be named: it is always there.
+        let index = Index::load(&host.root).map_err(|error| flatten(&error))?;
+        let names = crate::act::chosen(call, &index)?;
+        if let Some(missing) = names.iter().find(|name| index.find(name).is_none()) {
+            return Err(format!("{missing}: No such zone configured"));
+        }
+        Selection::Named(names)
+    };
+    list(&host, &selection, !options.no_global).map_err(|error| flatten(&error))
+}
+
+fn render(rows: &[Row], options: &Options) -> String {
+    if options.json {
+        // A row is plain data: it always has a JSON form.
+        return serde_json::to_string_pretty(rows).unwrap_or_default() + "\n";
+    }
+    let mut text = String::new();
+    if options.auxiliary {
+        let _ = writeln!(text, "{:<16} {:<10} AUXILIARY STATE", "NAME", "STATUS");
+    } else if options.verbose {
+        let _ = writeln!(
+            text,
+            "{:>4} {:<16} {:<10} {:<30} {:<8} {:<6}",
+            "ID", "NAME", "STATUS", "PATH", "BRAND", "IP"
+        );
+    }
+    for row in rows {
+        let line = if options.parseable {
+            parseable(row)
+        } else if options.auxiliary {
+            format!("{:<16} {:<10} -", row.name, row.state)
+        } else if options.verbose {
+            format!(
+                "{:>4} {:<16} {:<10} {:<30} {:<8} {:<6}",
+                id(row),
+                row.name,
+                row.state,
+                row.zonepath.display(),
+                row.brand,
+                ip(row)
+            )
+        } else {
+            row.name.clone()
+        };
+        text.push_str(&line);
+        text.push('\n');
+    }
+    text
+}
+
+fn id(row: &Row) -> String {
+    row.id.map_or_else(|| "-".to_owned(), |id| id.to_string())
+}
+
+fn ip(row: &Row) -> &'static str {
+    match row.ip_type {
+        IpType::Shared => "shared",
+        IpType::Exclusive => "excl",
+    }
+}
+
+/// `zoneid:zonename:state:zonepath:uuid:brand:ip-type`, colons in the path escaped.
+fn parseable(row: &Row) -> String {
+    let path = row.zonepath.display().to_string().replace(':', "\\:");
+    let uuid = row.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
+    format!(
+        "{}:{}:{}:{path}:{uuid}:{}:{}",
+        id(row),
+        row.name,
+        row.state,
+        row.brand,
+        ip(row)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::State;
+
+    fn row() -> Row {
+        Row {
+            id: None,
+            name: "web1".into(),
+            state: State::Installed,
+            zonepath: "/zones/a:b".into(),
+            uuid: Some("0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff".parse().unwrap()),
+            brand: "native".into(),
+            ip_type: IpType::Exclusive,
+        }
+    }
+
+    #[test]
+    fn columns_and_fields_are_those_of_illumos() {
+        let with = |options: Options| render(&[row()], &options);
+        assert_eq!(with(Options::default()), "web1\n");
+        assert_eq!(
+            with(Options {
+                parseable: true,
+                ..Options::default()
+            }),
+            "-:web1:installed:/zones/a\\:b:0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff:native:excl\n"
+        );
+        assert_eq!(
+            with(Options {
+                verbose: true,
+                ..Options::default()
+            }),
+            "  ID NAME             STATUS     PATH                           BRAND    IP    \n   - web1             installed  /zones/a:b                     native   excl  \n"
+        );
+        assert!(
+            with(Options {
+                json: true,
+                ..Options::default()
+            })
+            .contains("\"ip_type\": \"exclusive\"")
+        );
+    }
+}

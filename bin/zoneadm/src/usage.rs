@@ -1,0 +1,191 @@
+//! Help: what there is, how each is called, with examples.
+
+/// A subcommand as help shows it.
+pub struct Subcommand {
+    pub name: &'static str,
+    /// How it is called, behind `zoneadm -z zone`.
+    pub form: &'static str,
+    pub help: &'static str,
+    pub examples: &'static [&'static str],
+}
+
+/// Every subcommand, in the order of help.
+pub const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand {
+        name: "help",
+        form: "help [subcommand]",
+        help: "Prints usage, or what is known of one subcommand.",
+        examples: &["zoneadm help clone"],
+    },
+    Subcommand {
+        name: "list",
+        form: "list [-cins] [-p | -v | -j]",
+        help: "Lists zones: running ones, or\n\
+               \t-i  installed ones too\n\
+               \t-c  configured ones too, so all\n\
+               \t-n  not the global zone\n\
+               \t-s  with auxiliary states\n\
+               \t-v  in columns\n\
+               \t-p  for programs: zoneid:zonename:state:zonepath:uuid:brand:ip-type\n\
+               \t-j  as JSON\n\
+               With -z or -u: those zones, whatever their state.",
+        examples: &["zoneadm list -cv", "zoneadm -z web1 list -p"],
+    },
+    Subcommand {
+        name: "verify",
+        form: "verify",
+        help: "Checks whether the zone could run on this host; changes nothing.",
+        examples: &["zoneadm -z web1 verify"],
+    },
+    Subcommand {
+        name: "install",
+        form: "install [-n] [brand options]",
+        help: "Populates the root of a configured zone. Brand native takes no options.\n\
+               Brand lx: -a archive.tar[.gz|.xz|.zst] or -d directory.",
+        examples: &[
+            "zoneadm -z master install",
+            "zoneadm -z alpine install -a /tmp/alpine.tar.gz",
+        ],
+    },
+    Subcommand {
+        name: "clone",
+        form: "clone [-n] [--create] [-m copy] source",
+        help: "Installs a configured zone as a copy of an installed, halted one. Nothing is\n\
+               copied: both share the source's files until they write.\n\
+               \t--create  configures zones that do not exist like the source",
+        examples: &[
+            "zoneadm -z web1 clone master",
+            "zoneadm -z 'web[1-50]' clone --create master",
+        ],
+    },
+    Subcommand {
+        name: "uninstall",
+        form: "uninstall [-F] [-n]",
+        help: "Removes the zone's files. Asks first, unless -F is given.",
+        examples: &["zoneadm -z web1 uninstall -F"],
+    },
+    Subcommand {
+        name: "ready",
+        form: "ready [-n]",
+        help: "Makes the zone's virtual platform and starts no process in it.",
+        examples: &["zoneadm -z web1 ready"],
+    },
+    Subcommand {
+        name: "boot",
+        form: "boot [-n] [-- boot_options]",
+        help: "Boots the zone. Boot options go to its init:\n\
+               \t-i path  another init, a path in the zone\n\
+               \t-s       single-user\n\
+               \t-m text  passed on to init",
+        examples: &[
+            "zoneadm -z web1 boot",
+            "zoneadm -z 'web*' boot",
+            "zoneadm -z web1 boot -- -i /bin/sh",
+        ],
+    },
+    Subcommand {
+        name: "reboot",
+        form: "reboot [-n] [-- boot_options]",
+        help: "Halts the zone and boots it again, with its configuration read anew.",
+        examples: &["zoneadm -z web1 reboot"],
+    },
+    Subcommand {
+        name: "shutdown",
+        form: "shutdown [-n] [-r [-- boot_options]]",
+        help: "Lets the zone's init stop everything in order, and waits for it.\n\
+               \t-r  boots the zone again",
+        examples: &["zoneadm -z web1 shutdown", "zoneadm -z web1 shutdown -r"],
+    },
+    Subcommand {
+        name: "halt",
+        form: "halt [-n]",
+        help: "Ends every process of the zone at once and takes its platform down.",
+        examples: &["zoneadm -z web1 halt"],
+    },
+    Subcommand {
+        name: "mount",
+        form: "mount [-n]",
+        help: "Shows the whole root of a halted zone at <zonepath>/lu.",
+        examples: &["zoneadm -z web1 mount"],
+    },
+    Subcommand {
+        name: "unmount",
+        form: "unmount [-n]",
+        help: "Takes away what mount shows.",
+        examples: &["zoneadm -z web1 unmount"],
+    },
+    Subcommand {
+        name: "mark",
+        form: "mark [-n] incomplete",
+        help: "Says by hand that the zone is incomplete: only uninstall then helps.",
+        examples: &["zoneadm -z web1 mark incomplete"],
+    },
+];
+
+/// Finds a subcommand; abbreviations are none.
+pub fn find(name: &str) -> Option<&'static Subcommand> {
+    SUBCOMMANDS.iter().find(|one| one.name == name)
+}
+
+/// `zoneadm help [topic]`: on standard output.
+pub fn print(topic: Option<&str>) -> u8 {
+    match topic {
+        None => {
+            print!("{}", usage());
+            cli::status::OK
+        }
+        Some(name) => match find(name) {
+            Some(one) => {
+                println!("usage:\tzoneadm -z zonename {}\n{}", one.form, one.help);
+                println!("\nexamples:");
+                one.examples
+                    .iter()
+                    .for_each(|example| println!("\t{example}"));
+                cli::status::OK
+            }
+            None => complain(&format!("{name}: unknown subcommand"), None),
+        },
+    }
+}
+
+/// A wrong command line: what is wrong, and how it would be right.
+pub fn complain(text: &str, verb: Option<&str>) -> u8 {
+    eprintln!("zoneadm: {text}");
+    match verb.and_then(find) {
+        Some(one) => eprintln!("usage:\tzoneadm -z zonename {}", one.form),
+        None => eprint!("{}", usage()),
+    }
+    cli::status::USAGE
+}
+
+fn usage() -> String {
+    let mut text = String::from(
+        "usage:\tzoneadm help\n\
+         \tzoneadm [-R root] [-z zonename] [-u uuid] list\n\
+         \tzoneadm {-z zonename | -u uuid} <subcommand>\n\
+         \n\
+         \t-z may be repeated, be a glob ('web*') or have a range ('web[1-50]'):\n\
+         \tthe zones are then worked on in parallel. -n shows what would be done.\n\
+         \n\
+         subcommands:\n",
+    );
+    for one in SUBCOMMANDS {
+        text.push_str(&format!("\t{}\n", one.form));
+    }
+    text.push_str("\nexamples:\n\tzoneadm list -cv\n\tzoneadm -z web1 boot\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_begins_with_its_name() {
+        for one in SUBCOMMANDS {
+            assert!(one.form.starts_with(one.name), "{}", one.name);
+            assert!(!one.examples.is_empty(), "{}", one.name);
+        }
+        assert!(find("bo").is_none());
+    }
+}

@@ -1,0 +1,195 @@
+//! Which zones a command acts on: names, globs and ranges.
+//!
+//! `web1` is a zone; `web*` and `web?` are every zone of the index that matches;
+//! `web[1-3,7]` is web1, web2, web3 and web7, whether they exist or not. The
+//! characters used for this cannot be part of a zone name.
+
+use model::ZoneName;
+
+/// Most zones that one range may name.
+const MAX_RANGE: usize = 100_000;
+
+/// Why a selection is no selection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A name that no zone can have.
+    #[error(transparent)]
+    Name(#[from] model::name::BadName),
+    /// A range that is none.
+    #[error("{0}: expected numbers and ranges like [1-50] or [1-3,7]")]
+    Range(String),
+    /// A glob that matches no zone.
+    #[error("{0}: No such zone configured")]
+    NoMatch(String),
+}
+
+/// Tells whether the text may stand for other than one zone.
+#[must_use]
+pub fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '['])
+}
+
+/// Resolves words to zones, in the order given, each zone once. Globs choose among
+/// `known`.
+///
+/// # Errors
+/// [`Error`] for the first word that does not resolve.
+pub fn resolve<'a>(
+    words: impl IntoIterator<Item = &'a str>,
+    known: &[ZoneName],
+) -> Result<Vec<ZoneName>, Error> {
+    let mut chosen = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for word in words {
+        for text in ranges(word)? {
+            let matching: Vec<ZoneName> = if text.contains(['*', '?']) {
+                let hits: Vec<_> = known
+                    .iter()
+                    .filter(|zone| matches(&text, zone.as_str()))
+                    .cloned()
+                    .collect();
+                if hits.is_empty() {
+                    return Err(Error::NoMatch(word.to_owned()));
+                }
+                hits
+            } else {
+                vec![text.parse()?]
+            };
+            chosen.extend(
+                matching
+                    .into_iter()
+                    .filter(|zone| seen.insert(zone.clone())),
+            );
+        }
+    }
+    Ok(chosen)
+}
+
+/// Writes out the first range of `word`, and so on for what follows it.
+fn ranges(word: &str) -> Result<Vec<String>, Error> {
+    let bad = || Error::Range(word.to_owned());
+    let Some((before, rest)) = word.split_once('[') else {
+        return if word.contains(']') {
+            Err(bad())
+        } else {
+            Ok(vec![word.to_owned()])
+        };
+    };
+    let (list, after) = rest.split_once(']').ok_or_else(bad)?;
+    let tails = ranges(after)?;
+    let mut words = Vec::new();
+    for part in list.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let number = |text: &str| {
+            let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+            digits
+                .then(|| text.parse::<usize>().ok())
+                .flatten()
+                .ok_or_else(bad)
+        };
+        let (low, high) = (number(first)?, number(last)?);
+        if low > high || (high - low).saturating_mul(tails.len()) > MAX_RANGE {
+            return Err(bad());
+        }
+        // [01-10] keeps its zeros.
+        let width = if first.starts_with('0') {
+            first.len()
+        } else {
+            0
+        };
+        for number in low..=high {
+            words.extend(
+                tails
+                    .iter()
+                    .map(|tail| format!("{before}{number:0width$}{tail}")),
+            );
+        }
+    }
+    Ok(words)
+}
+
+/// `*` stands for any text, `?` for one character.
+fn matches(glob: &str, text: &str) -> bool {
+    let (glob, text) = (glob.as_bytes(), text.as_bytes());
+    let (mut g, mut t) = (0, 0);
+    // Where to go back to: behind the last star, with one more character eaten by it.
+    let mut back: Option<(usize, usize)> = None;
+    while t < text.len() {
+        if g < glob.len() && glob[g] == b'*' {
+            back = Some((g + 1, t));
+            g += 1;
+        } else if g < glob.len() && (glob[g] == b'?' || glob[g] == text[t]) {
+            g += 1;
+            t += 1;
+        } else if let Some((after_star, eaten)) = back {
+            back = Some((after_star, eaten + 1));
+            g = after_star;
+            t = eaten + 1;
+        } else {
+            return false;
+        }
+    }
+    glob[g..].iter().all(|&b| b == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(words: &[&str]) -> Result<Vec<String>, Error> {
+        let known: Vec<ZoneName> = ["web1", "web2", "web10", "db"]
+            .iter()
+            .map(|n| n.parse().unwrap())
+            .collect();
+        let zones = resolve(words.iter().copied(), &known)?;
+        Ok(zones.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn names_globs_and_ranges() {
+        assert_eq!(chosen(&["new"]).unwrap(), ["new"]);
+        assert_eq!(chosen(&["web*"]).unwrap(), ["web1", "web2", "web10"]);
+        assert_eq!(chosen(&["web?", "*b"]).unwrap(), ["web1", "web2", "db"]);
+        assert_eq!(chosen(&["web[1-2,10]"]).unwrap(), ["web1", "web2", "web10"]);
+        assert_eq!(chosen(&["n[09-11]x"]).unwrap(), ["n09x", "n10x", "n11x"]);
+        assert_eq!(
+            chosen(&["a[1-2]b[1-2]"]).unwrap(),
+            ["a1b1", "a1b2", "a2b1", "a2b2"]
+        );
+        assert_eq!(
+            chosen(&["db", "*"]).unwrap(),
+            ["db", "web1", "web2", "web10"]
+        );
+    }
+
+    #[test]
+    fn what_does_not_resolve_is_named() {
+        assert_eq!(chosen(&["mail*"]), Err(Error::NoMatch("mail*".to_owned())));
+        for bad in [
+            "web[",
+            "web]",
+            "web[]",
+            "web[a-b]",
+            "web[3-1]",
+            "web[1-999999]",
+            "web[-1]",
+        ] {
+            assert_eq!(chosen(&[bad]), Err(Error::Range(bad.to_owned())), "{bad}");
+        }
+        assert!(matches!(chosen(&["a/b"]), Err(Error::Name(_))));
+    }
+
+    #[test]
+    fn stars_find_their_way_back() {
+        for (glob, text, expected) in [
+            ("*", "", true),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b*c", "axxbyy", false),
+            ("*ab", "aab", true),
+            ("?", "", false),
+            ("a**", "a", true),
+        ] {
+            assert_eq!(matches(glob, text), expected, "{glob} {text}");
+        }
+    }
+}

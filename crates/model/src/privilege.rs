@@ -1,0 +1,329 @@
+//! Solaris privileges (`limitpriv`) and the Linux capabilities that stand for them.
+//!
+//! A capability of a zone counts only over what belongs to the zone's own user
+//! namespace. A privilege without a capability is one that every Linux process
+//! has (`proc_fork`) or that has no counterpart (`contract_event`).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A set of Linux capabilities, a bit per number (capabilities(7)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities(pub u64);
+
+/// What is wrong with a `limitpriv` list; the texts are those of zoneadm verify.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No privilege has this name.
+    #[error("privilege \"{0}\" is unknown")]
+    Unknown(String),
+    /// No zone may have it.
+    #[error("privilege \"{0}\" is not permitted within the zone's privilege set")]
+    Prohibited(String),
+    /// No zone works without it.
+    #[error("required privilege \"{0}\" is missing from the zone's privilege set")]
+    Missing(&'static str),
+}
+
+/// How a privilege may be used in a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Default,
+    Optional,
+    Required,
+    Prohibited,
+    /// Default and required where the zone has its own network, else prohibited.
+    ExclusiveIp,
+}
+
+struct Privilege {
+    name: &'static str,
+    capabilities: &'static [&'static str],
+    allowed: Use,
+}
+
+const fn row(name: &'static str, allowed: Use, capabilities: &'static [&'static str]) -> Privilege {
+    Privilege {
+        name,
+        capabilities,
+        allowed,
+    }
+}
+
+/// Names of capabilities by number.
+const NAMES: [&str; 41] = [
+    "chown",
+    "dac_override",
+    "dac_read_search",
+    "fowner",
+    "fsetid",
+    "kill",
+    "setgid",
+    "setuid",
+    "setpcap",
+    "linux_immutable",
+    "net_bind_service",
+    "net_broadcast",
+    "net_admin",
+    "net_raw",
+    "ipc_lock",
+    "ipc_owner",
+    "sys_module",
+    "sys_rawio",
+    "sys_chroot",
+    "sys_ptrace",
+    "sys_pacct",
+    "sys_admin",
+    "sys_boot",
+    "sys_nice",
+    "sys_resource",
+    "sys_time",
+    "sys_tty_config",
+    "mknod",
+    "lease",
+    "audit_write",
+    "audit_control",
+    "setfcap",
+    "mac_override",
+    "mac_admin",
+    "syslog",
+    "wake_alarm",
+    "block_suspend",
+    "audit_read",
+    "perfmon",
+    "bpf",
+    "checkpoint_restore",
+];
+
+/// Capabilities that every zone's root has: without them it is no root at all,
+/// and no privilege of Solaris names them.
+const ALWAYS: &[&str] = &[
+    "setpcap",
+    "setfcap",
+    "mknod",
+    "lease",
+    "sys_boot",
+    "sys_tty_config",
+    "linux_immutable",
+];
+
+#[rustfmt::skip]
+const TABLE: &[Privilege] = &[
+    row("contract_event", Use::Default, &[]),
+    row("contract_identity", Use::Default, &[]),
+    row("contract_observer", Use::Default, &[]),
+    row("cpc_cpu", Use::Optional, &["perfmon"]),
+    row("dtrace_kernel", Use::Prohibited, &[]),
+    row("dtrace_proc", Use::Optional, &[]),
+    row("dtrace_user", Use::Optional, &[]),
+    row("file_chown", Use::Default, &["chown"]),
+    row("file_chown_self", Use::Default, &["chown"]),
+    row("file_dac_execute", Use::Default, &["dac_override"]),
+    row("file_dac_read", Use::Default, &["dac_read_search"]),
+    row("file_dac_search", Use::Default, &["dac_read_search"]),
+    row("file_dac_write", Use::Default, &["dac_override"]),
+    row("file_downgrade_sl", Use::Optional, &[]),
+    row("file_link_any", Use::Default, &[]),
+    row("file_owner", Use::Default, &["fowner"]),
+    row("file_read", Use::Default, &[]),
+    row("file_setid", Use::Default, &["fsetid"]),
+    row("file_upgrade_sl", Use::Optional, &[]),
+    row("file_write", Use::Default, &[]),
+    row("graphics_access", Use::Optional, &[]),
+    row("graphics_map", Use::Optional, &[]),
+    row("ipc_dac_read", Use::Default, &["ipc_owner"]),
+    row("ipc_dac_write", Use::Default, &["ipc_owner"]),
+    row("ipc_owner", Use::Default, &["ipc_owner"]),
+    row("net_access", Use::Default, &[]),
+    row("net_bindmlp", Use::Default, &[]),
+    row("net_icmpaccess", Use::Default, &[]),
+    row("net_mac_aware", Use::Default, &[]),
+    row("net_observability", Use::Default, &[]),
+    row("net_privaddr", Use::Default, &["net_bind_service"]),
+    row("net_rawaccess", Use::ExclusiveIp, &["net_raw"]),
+    row("proc_audit", Use::Default, &["audit_write"]),
+    row("proc_chroot", Use::Default, &["sys_chroot"]),
+    row("proc_clock_highres", Use::Optional, &["wake_alarm"]),
+    row("proc_exec", Use::Required, &[]),
+    row("proc_fork", Use::Required, &[]),
+    row("proc_info", Use::Default, &[]),
+    row("proc_lock_memory", Use::Default, &["ipc_lock"]),
+    row("proc_owner", Use::Default, &["kill", "sys_ptrace"]),
+    row("proc_priocntl", Use::Optional, &["sys_nice"]),
+    row("proc_session", Use::Default, &[]),
+    row("proc_setid", Use::Default, &["setuid", "setgid"]),
+    row("proc_taskid", Use::Default, &[]),
+    row("proc_zone", Use::Prohibited, &[]),
+    row("sys_acct", Use::Default, &[]),
+    row("sys_admin", Use::Default, &["sys_admin"]),
+    row("sys_audit", Use::Default, &["audit_control"]),
+    row("sys_config", Use::Prohibited, &[]),
+    row("sys_devices", Use::Prohibited, &[]),
+    row("sys_ip_config", Use::ExclusiveIp, &["net_admin"]),
+    row("sys_iptun_config", Use::ExclusiveIp, &["net_admin"]),
+    row("sys_linkdir", Use::Prohibited, &[]),
+    row("sys_mount", Use::Required, &["sys_admin"]),
+    row("sys_net_config", Use::Prohibited, &[]),
+    row("sys_nfs", Use::Default, &[]),
+    row("sys_ppp_config", Use::ExclusiveIp, &["net_admin"]),
+    row("sys_res_config", Use::Prohibited, &[]),
+    row("sys_resource", Use::Default, &["sys_resource", "sys_nice"]),
+    row("sys_suser_compat", Use::Prohibited, &[]),
+    row("sys_time", Use::Optional, &["sys_time"]),
+    row("virt_manage", Use::Prohibited, &[]),
+    row("xvm_control", Use::Prohibited, &[]),
+];
+
+/// Turns a `limitpriv` list into capabilities. Empty means `default`; a name may
+/// begin with `priv_` in any case; `!name` and `-name` take one out.
+///
+/// # Errors
+/// The first privilege that is unknown, not permitted, or missing.
+pub fn capabilities(limitpriv: &str, ip: crate::config::IpType) -> Result<Capabilities, Error> {
+    let exclusive = ip == crate::config::IpType::Exclusive;
+    let standard = |one: &Privilege| match one.allowed {
+        Use::Default | Use::Required => true,
+        Use::ExclusiveIp => exclusive,
+        Use::Optional | Use::Prohibited => false,
+    };
+    let mut chosen = vec![limitpriv.trim().is_empty(); TABLE.len()];
+    if limitpriv.trim().is_empty() {
+        chosen = TABLE.iter().map(standard).collect();
+    }
+    for word in limitpriv
+        .split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
+    {
+        let bare = word.strip_prefix(['!', '-']);
+        let name = bare.unwrap_or(word).to_ascii_lowercase();
+        let name = name.strip_prefix("priv_").unwrap_or(&name);
+        if name == "default" || name == "basic" || name == "zone" {
+            for (mark, one) in chosen.iter_mut().zip(TABLE) {
+                *mark = if standard(one) { bare.is_none() } else { *mark };
+            }
+            continue;
+        }
+        let at = TABLE.iter().position(|one| one.name == name);
+        let at = at.ok_or_else(|| Error::Unknown(word.to_owned()))?;
+        chosen[at] = bare.is_none();
+    }
+    let mut set = Capabilities::default();
+    for name in ALWAYS {
+        set.insert(name);
+    }
+    for (one, chosen) in TABLE.iter().zip(chosen) {
+        let needed = match one.allowed {
+            Use::Required => true,
+            Use::ExclusiveIp => exclusive && one.name == "sys_ip_config",
+            _ => false,
+        };
+        let prohibited = match one.allowed {
+            Use::Prohibited => true,
+            Use::ExclusiveIp => !exclusive,
+            _ => false,
+        };
+        match (chosen, needed, prohibited) {
+            (true, _, true) => return Err(Error::Prohibited(one.name.to_owned())),
+            (false, true, _) => return Err(Error::Missing(one.name)),
+            (true, _, _) => one.capabilities.iter().for_each(|name| set.insert(name)),
+            (false, ..) => {}
+        }
+    }
+    Ok(set)
+}
+
+impl Capabilities {
+    /// True where the capability of that number is in the set.
+    #[must_use]
+    pub const fn has(self, number: u32) -> bool {
+        self.0 >> number & 1 == 1
+    }
+
+    /// Adds a capability by its name in lower case; an unknown one changes nothing.
+    fn insert(&mut self, name: &str) {
+        if let Some(number) = NAMES.iter().position(|known| *known == name) {
+            self.0 |= 1 << number;
+        }
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = NAMES
+            .iter()
+            .zip(0u32..)
+            .filter(|(_, n)| self.has(*n))
+            .map(|(name, _)| *name)
+            .collect();
+        f.write_str(&names.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::IpType::{Exclusive, Shared};
+
+    fn names(limitpriv: &str) -> String {
+        capabilities(limitpriv, Shared).unwrap().to_string()
+    }
+
+    #[test]
+    fn the_default_set_has_nothing_over_the_machine() {
+        let default = names("");
+        assert_eq!(default, names("default"));
+        for dangerous in [
+            "sys_module",
+            "sys_rawio",
+            "sys_time",
+            "syslog",
+            "mac_admin",
+            "bpf",
+        ] {
+            assert!(
+                !default.split(',').any(|name| name == dangerous),
+                "{dangerous}"
+            );
+        }
+        assert!(default.contains("sys_admin") && default.contains("setuid"));
+        assert!(!default.contains("net_admin") && !default.contains("net_raw"));
+        let own_network = capabilities("", Exclusive).unwrap().to_string();
+        assert!(own_network.contains("net_admin") && own_network.contains("net_raw"));
+    }
+
+    #[test]
+    fn every_capability_of_the_tables_is_known() {
+        let used = TABLE.iter().flat_map(|one| one.capabilities).chain(ALWAYS);
+        for name in used {
+            assert!(NAMES.contains(name), "{name}");
+        }
+        assert!(TABLE.is_sorted_by_key(|one| one.name));
+    }
+
+    #[test]
+    fn words_add_and_take_away() {
+        assert!(names("default,PRIV_SYS_TIME").contains("sys_time"));
+        assert!(!names("default,!proc_chroot").contains("sys_chroot"));
+        assert!(!names("default,-file_chown,-file_chown_self").contains("chown,"));
+        assert!(names("proc_exec,proc_fork,sys_mount").contains("sys_admin"));
+    }
+
+    #[test]
+    fn refusals_name_the_privilege() {
+        let text = |list| capabilities(list, Shared).unwrap_err().to_string();
+        assert_eq!(text("default,fly"), "privilege \"fly\" is unknown");
+        assert_eq!(
+            text("default,sys_config"),
+            "privilege \"sys_config\" is not permitted within the zone's privilege set"
+        );
+        assert_eq!(
+            text("default,!sys_mount"),
+            "required privilege \"sys_mount\" is missing from the zone's privilege set"
+        );
+        assert!(text("default,sys_ip_config").contains("not permitted"));
+        let missing = capabilities("default,!sys_ip_config", Exclusive).unwrap_err();
+        assert!(missing.to_string().contains("missing"));
+    }
+}

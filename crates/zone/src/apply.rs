@@ -1,0 +1,235 @@
+//! Carrying out a [`ZonePlan`], with an undo for each step.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+
+use brand::{Identity, InstallRequest};
+use model::plan::{Step, ZonePlan};
+use model::{Config, State, Uuid};
+use storage::Dataset;
+use store::index::{self, Entry};
+
+use crate::platform::{Fault, UndoStack, flatten};
+use crate::{Error, Host, mount};
+
+/// What a verb came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// It was so already.
+    Already(&'static str),
+    /// Only shown, not done (`-n`): the plan as text.
+    Planned(String),
+}
+
+/// Takes the zone's entry when it is time to store it.
+pub(crate) type Recorder<'a> = &'a mut dyn FnMut(Entry) -> Result<(), store::Error>;
+
+/// Everything the steps of one zone work with.
+pub(crate) struct Work<'a> {
+    pub host: &'a Host,
+    pub config: &'a Config,
+    /// The entry as it is now, changed by the steps.
+    pub entry: Entry,
+    /// Stores the entry: at once, or with those of other zones.
+    pub record: Recorder<'a>,
+    /// Takes lines for the user.
+    pub progress: &'a mut dyn FnMut(&str),
+}
+
+/// Stores an entry at once, with an id range if it has none and needs one.
+pub(crate) fn record_now(host: &Host, entry: Entry) -> Result<(), store::Error> {
+    record_all(host, vec![entry])
+}
+
+/// Stores many entries in one write of the index.
+pub(crate) fn record_all(host: &Host, entries: Vec<Entry>) -> Result<(), store::Error> {
+    index::update(&host.root, |index| {
+        let needs_ids = |entry: &Entry| entry.state == State::Installed && entry.slot.is_none();
+        let wanted = entries.iter().filter(|entry| needs_ids(entry)).count();
+        let mut slots = index.free_slots(wanted)?.into_iter();
+        for mut entry in entries {
+            if needs_ids(&entry) {
+                entry.slot = slots.next();
+            }
+            index.put(entry);
+        }
+        Ok(())
+    })
+}
+
+/// A fresh random uuid.
+pub(crate) fn new_uuid() -> Result<Uuid, Error> {
+    let mut bytes = [0; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
+        .map_err(|errno| Error::Io("get random bytes".to_owned(), errno.into()))?;
+    Ok(Uuid::from_random(bytes))
+}
+
+/// Carries out the plan. When a step fails, those before it are undone.
+pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Result<(), Error> {
+    let mut undo = UndoStack::default();
+    let verb = plan.verb.as_str();
+    for step in &plan.steps {
+        let done = if fault.strikes(verb) {
+            Err(Fault::error())
+        } else {
+            work.carry_out(step, &mut undo)
+        };
+        if let Err(error) = done {
+            let (why, usage) = explain(error);
+            let left = undo.run();
+            let left = (!left.is_empty()).then(|| {
+                format!(
+                    "{}; the zone may be incomplete: uninstall it and try again",
+                    left.join("; ")
+                )
+            });
+            return Err(match usage {
+                true => Error::Usage(why),
+                false => Error::Step {
+                    step: step.to_string(),
+                    why,
+                    left,
+                },
+            });
+        }
+    }
+    undo.disarm();
+    // One more moment at which a crash must do no harm: all done, nothing said.
+    let _ = fault.strikes(verb);
+    Ok(())
+}
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The text of an error, and whether the command line is to blame.
+fn explain(error: AnyError) -> (String, bool) {
+    let usage = error
+        .downcast_ref::<brand::Error>()
+        .is_some_and(brand::Error::is_usage);
+    (flatten(error.as_ref()), usage)
+}
+
+impl Work<'_> {
+    fn carry_out(&mut self, step: &Step, undo: &mut UndoStack) -> Result<(), AnyError> {
+        match step {
+            Step::Begin { uuid } => {
+                let before = self.entry.clone();
+                let host = self.host.clone();
+                self.entry.state = State::Incomplete;
+                self.entry.uuid = Some(*uuid);
+                record_now(self.host, self.entry.clone())?;
+                undo.push(step.to_string(), move || {
+                    record_now(&host, before).map_err(|error| flatten(&error))
+                });
+                Ok(())
+            }
+            Step::MakeZonepath { path } => make_zonepath(path, undo),
+            Step::MakeDataset { path } => {
+                undo_dataset(path, undo);
+                Ok(Dataset::create(path).map(drop)?)
+            }
+            Step::Populate { root, options, .. } => {
+                let brand = brand::by_name(self.config.brand()).ok_or("the brand is unknown")?;
+                let mut request = InstallRequest {
+                    config: self.config,
+                    root,
+                    host_root: Path::new("/"),
+                    options,
+                    progress: &mut *self.progress,
+                };
+                brand.install(&mut request)?;
+                Ok(())
+            }
+            Step::CloneDataset { from, to, .. } => {
+                undo_dataset(to, undo);
+                let origin = Dataset::open(from)?;
+                let clone = origin.clone_to(to)?;
+                let index = self.host.root.index();
+                Ok(clone.settle(&index)?)
+            }
+            Step::Identify { path, uuid } => {
+                let identity = Identity {
+                    name: self.entry.name.clone(),
+                    machine_id: uuid.simple(),
+                };
+                let stack = Dataset::open(path)?.stack()?;
+                Ok(brand::identity::apply(
+                    &stack.top,
+                    &stack.lowers,
+                    &identity,
+                )?)
+            }
+            Step::Sync { path } => {
+                let folder = fs::File::open(path)?;
+                Ok(rustix::fs::syncfs(&folder)?)
+            }
+            Step::DestroyDataset { path } => Ok(Dataset::destroy(path)?),
+            Step::RemoveZonepath { path } => {
+                remove_zonepath(path, self.progress);
+                Ok(())
+            }
+            Step::Record { state, uuid } => {
+                self.entry.state = *state;
+                self.entry.uuid = *uuid;
+                if uuid.is_none() {
+                    self.entry.slot = None;
+                }
+                Ok((self.record)(self.entry.clone())?)
+            }
+            Step::ShowRoot { path, at } => Ok(mount::show(path, at)?),
+            Step::HideRoot { at } => Ok(mount::hide(at)?),
+        }
+    }
+}
+
+fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    match fs::create_dir(parent) {
+        Err(error) if error.kind() == ErrorKind::NotFound => fs::create_dir_all(parent)?,
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error.into()),
+        _ => {}
+    }
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => {
+            let made = path.to_owned();
+            undo.push(format!("make {}", path.display()), move || {
+                fs::remove_dir(&made).map_err(|error| error.to_string())
+            });
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            // Verified before: a folder of root's. Only the mode may be too open.
+            Ok(fs::set_permissions(
+                path,
+                fs::Permissions::from_mode(0o700),
+            )?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn undo_dataset(path: &Path, undo: &mut UndoStack) {
+    let made = path.to_owned();
+    undo.push(format!("make a root at {}", path.display()), move || {
+        Dataset::destroy(&made).map_err(|error| flatten(&error))
+    });
+}
+
+/// Removes the zonepath if it is empty; anything of the user's stays and is named.
+fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
+    match fs::remove_dir(path) {
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
+            progress(&format!(
+                "WARNING: unable to completely remove {} because it contains additional user data.",
+                path.display()
+            ));
+        }
+        // Not there, or a mount point of the user's: nothing of ours is left in it.
+        _ => {}
+    }
+}

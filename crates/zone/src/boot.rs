@@ -1,0 +1,244 @@
+//! `zoneadm boot` and `zoneadm ready`: the virtual platform, with or without init.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use brand::{BootRequest, BootSpec};
+use limits::Base;
+use model::plan::BootPlan;
+use model::{Config, State, Verb, ZoneName};
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
+use storage::{Dataset, Stack};
+use store::runtime;
+
+use crate::apply::Outcome;
+use crate::daemon::client;
+use crate::daemon::protocol::Request;
+use crate::plan::boot::{BootInputs, plan};
+use crate::subject::{Start, Subject};
+use crate::{Error, Host, spawn, verify};
+
+/// How a zone is started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BootOptions {
+    /// Another init (`-i`), a path in the zone.
+    pub init: Option<String>,
+    /// Words for init.
+    pub arguments: Vec<String>,
+    /// True when the command line had boot options: `bootargs` then does not count.
+    pub given: bool,
+}
+
+impl BootOptions {
+    /// Reads boot options as they stand behind `--` or in the property bootargs:
+    /// `-i PATH`, `-s`, `-m OPTIONS`; other words that begin with `-` are unknown
+    /// and returned to be warned of.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for an option without its value.
+    pub fn parse(words: &[String]) -> Result<(Self, Vec<String>), Error> {
+        let mut options = Self {
+            given: !words.is_empty(),
+            ..Self::default()
+        };
+        let mut unknown = Vec::new();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "-i" => {
+                    let path = words.next().ok_or_else(|| {
+                        Error::Usage("boot option -i needs the path of an init".to_owned())
+                    })?;
+                    options.init = Some(path.clone());
+                }
+                "-m" => {
+                    let value = words
+                        .next()
+                        .ok_or_else(|| Error::Usage("boot option -m needs a value".to_owned()))?;
+                    options.arguments.extend(["-m".to_owned(), value.clone()]);
+                }
+                // What every Linux init calls single-user.
+                "-s" => options.arguments.push("single".to_owned()),
+                other if other.starts_with('-') => unknown.push(other.to_owned()),
+                other => options.arguments.push(other.to_owned()),
+            }
+        }
+        Ok((options, unknown))
+    }
+}
+
+/// Boots a zone, or starts init in one that is ready.
+///
+/// # Errors
+/// [`Error::Verify`], [`Error::Daemon`]; the zone is then installed as before.
+pub fn boot(
+    host: &Host,
+    zone: &ZoneName,
+    options: &BootOptions,
+    dry_run: bool,
+) -> Result<Outcome, Error> {
+    start(host, zone, Verb::Boot, options, dry_run)
+}
+
+/// Makes a zone's virtual platform and starts nothing in it.
+///
+/// # Errors
+/// See [`boot`].
+pub fn ready(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
+    start(host, zone, Verb::Ready, &BootOptions::default(), dry_run)
+}
+
+fn start(
+    host: &Host,
+    zone: &ZoneName,
+    verb: Verb,
+    options: &BootOptions,
+    dry_run: bool,
+) -> Result<Outcome, Error> {
+    match Subject::admit(host, zone, verb)? {
+        Start::Go(subject) => start_locked(host, &subject, verb, options, dry_run),
+        Start::Already(notice) => {
+            // Not quite nothing: the zone may be without its zoneadmd.
+            client::connect_or_adopt(host, zone)?;
+            Ok(Outcome::Already(notice))
+        }
+    }
+}
+
+/// Boots a zone whose lock is held already.
+pub(crate) fn start_locked(
+    host: &Host,
+    subject: &Subject,
+    verb: Verb,
+    options: &BootOptions,
+    dry_run: bool,
+) -> Result<Outcome, Error> {
+    let zone = &subject.entry.name;
+    let config = subject.config(host)?;
+    let options = match options.given {
+        true => options.clone(),
+        false => {
+            let words: Vec<String> = config
+                .bootargs()
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect();
+            BootOptions {
+                given: false,
+                ..BootOptions::parse(&words)?.0
+            }
+        }
+    };
+    verify::before(host, subject, &config, verb)?;
+    let mut plan = make_plan(host, subject, &config, verb, &options)?;
+    if dry_run {
+        return Ok(Outcome::Planned(plan.to_string()));
+    }
+    if subject.state == State::Ready {
+        let socket = client::connect_or_adopt(host, zone)?;
+        client::ask(&socket, &Request::Boot(plan.init))?
+            .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
+        return Ok(Outcome::Done);
+    }
+    subject.clear_remains(host)?;
+    plan.id = runtime::next_id(&host.root)?;
+    let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
+    let plan = as_file(&plan).map_err(Error::io("hand the plan to zoneadmd"))?;
+    spawn::zoneadmd(host, zone, &[], &[plan.as_fd(), theirs.as_fd()])?;
+    drop(theirs);
+    client::listen_to(report)?;
+    Ok(Outcome::Done)
+}
+
+fn make_plan(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    verb: Verb,
+    options: &BootOptions,
+) -> Result<BootPlan, Error> {
+    let brand = verify::brand_of(config)?;
+    let stack = Dataset::open(&subject.zonepath)?.stack()?;
+    let layout = brand::sparse::of(config, Path::new("/"))
+        .map_err(Error::io("look at the host's directories"))?;
+    let spec = spec(host, brand, config, &stack, options)?;
+    let scratch = host.root.run().join("mnt");
+    std::fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
+    let first_id = subject.entry.first_id().ok_or_else(|| {
+        Error::Refused("has no range of user ids; uninstall and install it again.".to_owned())
+    })?;
+    plan(&BootInputs {
+        config,
+        id: 0,
+        first_id,
+        stack: &stack,
+        layout: layout.as_ref(),
+        platform: brand.platform(),
+        spec: &spec,
+        base: &Base::find(&host.cgroup)?,
+        scratch: &scratch,
+        ready_only: verb == Verb::Ready,
+    })
+}
+
+/// Asks the brand what runs as init. It looks into the zone's root as the zone
+/// will see it; sparse zones run ours, and nothing needs to be looked at.
+fn spec(
+    host: &Host,
+    brand: &'static dyn brand::Brand,
+    config: &Config,
+    stack: &Stack,
+    options: &BootOptions,
+) -> Result<BootSpec, Error> {
+    let ask = |root: OwnedFd| {
+        brand.boot(&BootRequest {
+            config,
+            root: root.as_fd(),
+            init: options.init.as_deref(),
+            arguments: &options.arguments,
+        })
+    };
+    let plain = stack.lowers.is_empty();
+    let own =
+        options.init.is_none() && config.attr("init").is_none() && brand::sparse::is_sparse(config);
+    if plain || own {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, &stack.top, flags, Mode::empty())
+            .map_err(|errno| Error::Io(format!("open {}", stack.top.display()), errno.into()))?;
+        return Ok(ask(root)?);
+    }
+    Ok(ask(crate::mount::view(stack, &host.root.run())?)?)
+}
+
+fn as_file(plan: &BootPlan) -> std::io::Result<OwnedFd> {
+    use std::io::Seek;
+    let memory = rustix::fs::memfd_create("plan", MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(memory);
+    file.write_all(&serde_json::to_vec(plan)?)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (BootOptions, Vec<String>) {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        BootOptions::parse(&words).unwrap()
+    }
+
+    #[test]
+    fn reads_the_options_of_solaris_and_names_others() {
+        let (options, unknown) = parse("-s -i /bin/sh -m verbose extra -Z -L");
+        assert_eq!(options.init.as_deref(), Some("/bin/sh"));
+        assert_eq!(options.arguments, ["single", "-m", "verbose", "extra"]);
+        assert_eq!(unknown, ["-Z", "-L"]);
+        assert!(options.given);
+        assert!(!parse("").0.given);
+        assert!(BootOptions::parse(&["-i".to_owned()]).is_err());
+    }
+}

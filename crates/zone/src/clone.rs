@@ -1,0 +1,250 @@
+//! `zoneadm clone`: installs a configured zone as a copy of an installed one.
+//!
+//! The origin's top is sealed into a layer, once; each clone is a new, empty top
+//! on it. Nothing is copied, whatever the origin holds.
+
+use std::path::{Path, PathBuf};
+
+use model::plan::{Step, ZonePlan};
+use model::{Config, State, Uuid, Verb, ZoneName};
+use store::index::{self, Entry, Index};
+use store::lock::{self, Wait, ZoneLock};
+use store::xml;
+
+use crate::apply::{self, Outcome, Work};
+use crate::subject::{self, Start, Subject};
+use crate::{Error, Host, verify};
+
+/// The zone that is copied.
+#[derive(Debug)]
+pub struct Origin {
+    entry: Entry,
+    path: PathBuf,
+    config: Config,
+    _lock: ZoneLock,
+}
+
+impl Origin {
+    /// Takes the origin's lock, waiting for others that clone it, and checks that
+    /// it is halted.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] unless it is installed.
+    pub fn open(host: &Host, zone: &ZoneName) -> Result<Self, Error> {
+        Index::load(&host.root)?.get(zone)?;
+        let lock = lock::zone(&host.root, zone, Wait::Yes)?;
+        let entry = Index::load(&host.root)?.get(zone)?.clone();
+        let (state, _) = subject::state(host, &entry)?;
+        if state != State::Installed {
+            return Err(Error::Refused(format!(
+                "zone {zone} is {state}; installed is required."
+            )));
+        }
+        let path = host.root.path(&entry.zonepath);
+        let config = xml::load(&host.root, zone)?;
+        Ok(Self {
+            entry,
+            path,
+            config,
+            _lock: lock,
+        })
+    }
+}
+
+/// A clone that is whole but not stored yet.
+#[derive(Debug)]
+pub struct Cloned {
+    entry: Entry,
+    _subject: Box<Subject>,
+}
+
+/// What one clone came to.
+#[derive(Debug)]
+pub enum Prepared {
+    /// To be stored by [`store_all`].
+    Cloned(Box<Cloned>),
+    /// Only shown.
+    Planned(String),
+}
+
+/// Makes one clone, up to storing its state: see [`store_all`].
+///
+/// # Errors
+/// [`Error::Verify`], [`Error::Refused`]; [`Error::Step`] when a step failed:
+/// the zone is then configured as before.
+pub fn prepare(
+    host: &Host,
+    origin: &Origin,
+    zone: &ZoneName,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Prepared, Error> {
+    if *zone == origin.entry.name {
+        return Err(Error::Refused(
+            "source and target of a clone must be different zones.".to_owned(),
+        ));
+    }
+    let Start::Go(subject) = Subject::admit(host, zone, Verb::Clone)? else {
+        return Err(Error::Refused("is already installed.".to_owned()));
+    };
+    let config = subject.config(host)?;
+    if config.family() != origin.config.family() {
+        return Err(Error::Refused(format!(
+            "zone {} is of brand {}; a clone must be of the same.",
+            origin.entry.name,
+            origin.config.brand()
+        )));
+    }
+    verify::before(host, &subject, &config, Verb::Clone)?;
+    let uuid = apply::new_uuid()?;
+    let plan = plan(&subject, origin, uuid);
+    if dry_run {
+        return Ok(Prepared::Planned(plan.to_string()));
+    }
+    let mut whole = None;
+    let mut work = Work {
+        host,
+        config: &config,
+        entry: subject.entry.clone(),
+        record: &mut |entry| {
+            whole = Some(entry);
+            Ok(())
+        },
+        progress,
+    };
+    apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    let entry = whole.ok_or_else(|| Error::Refused("the plan stored nothing".to_owned()))?;
+    Ok(Prepared::Cloned(Box::new(Cloned {
+        entry,
+        _subject: subject,
+    })))
+}
+
+/// Stores clones as installed, all in one write.
+///
+/// # Errors
+/// [`Error::Store`]; the zones then show as incomplete.
+pub fn store_all(host: &Host, clones: Vec<Box<Cloned>>) -> Result<(), Error> {
+    let entries = clones.iter().map(|clone| clone.entry.clone()).collect();
+    apply::record_all(host, entries)?;
+    // The locks of the zones are held until here.
+    drop(clones);
+    Ok(())
+}
+
+/// Clones one zone.
+///
+/// # Errors
+/// See [`prepare`].
+pub fn clone(
+    host: &Host,
+    zone: &ZoneName,
+    origin: &ZoneName,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let origin = Origin::open(host, origin)?;
+    match prepare(host, &origin, zone, dry_run, progress)? {
+        Prepared::Planned(plan) => Ok(Outcome::Planned(plan)),
+        Prepared::Cloned(clone) => store_all(host, vec![clone]).map(|()| Outcome::Done),
+    }
+}
+
+/// Configures zones as the origin is configured, but for name and zonepath.
+/// Zones that exist already are left as they are.
+///
+/// # Errors
+/// [`Error::Refused`] when the origin's zonepath does not follow its name.
+pub fn configure(host: &Host, origin: &Origin, zones: &[ZoneName]) -> Result<(), Error> {
+    let index = Index::load(&host.root)?;
+    let mut entries = Vec::new();
+    for zone in zones.iter().filter(|zone| index.find(zone).is_none()) {
+        let config = configuration_for(&origin.config, zone)?;
+        entries.push(Entry::configured(zone.clone(), config.zonepath()));
+        xml::save(&host.root, &config)?;
+    }
+    // Configurations first: an entry without one would be a broken zone, one
+    // without an entry is overwritten by whoever uses the name next.
+    index::update(&host.root, |index| {
+        for entry in entries {
+            if index.find(&entry.name).is_none() {
+                index.put(entry);
+            }
+        }
+        Ok::<_, store::Error>(())
+    })?;
+    Ok(())
+}
+
+fn configuration_for(origin: &Config, zone: &ZoneName) -> Result<Config, Error> {
+    let mut config = origin.clone();
+    config.rename(zone.clone());
+    if config.zonepath() != origin.zonepath() {
+        return Ok(config);
+    }
+    // The zonepath was written out: its last part must be the origin's name.
+    let path = origin.zonepath();
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    if path.file_name() != Some(origin.name().as_str().as_ref()) {
+        return Err(Error::Refused(format!(
+            "cannot configure zone {zone} like zone {}: its zonepath {} does not end with its name; use zonecfg.",
+            origin.name(),
+            path.display()
+        )));
+    }
+    let path = parent.join(zone.as_str());
+    config
+        .set_zonepath(&path.to_string_lossy())
+        .map_err(|error| Error::Refused(error.to_string()))?;
+    Ok(config)
+}
+
+fn plan(subject: &Subject, origin: &Origin, uuid: Uuid) -> ZonePlan {
+    let path = subject.zonepath.clone();
+    ZonePlan {
+        zone: subject.entry.name.clone(),
+        verb: Verb::Clone,
+        steps: vec![
+            Step::MakeZonepath { path: path.clone() },
+            Step::CloneDataset {
+                origin: origin.entry.name.clone(),
+                from: origin.path.clone(),
+                to: path.clone(),
+            },
+            Step::Identify { path, uuid },
+            Step::Record {
+                state: State::Installed,
+                uuid: Some(uuid),
+            },
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(name: &str, zonepath: &str) -> Config {
+        let mut config = Config::new(name.parse().unwrap());
+        config.set_zonepath(zonepath).unwrap();
+        config
+    }
+
+    #[test]
+    fn a_clone_gets_a_zonepath_of_its_own() {
+        let zone: ZoneName = "web7".parse().unwrap();
+        let path =
+            |from: &str| configuration_for(&config("web", from), &zone).map(|c| c.zonepath());
+        assert_eq!(
+            path("/zones/%{zonename}").unwrap(),
+            Path::new("/zones/web7")
+        );
+        assert_eq!(path("/zones/web").unwrap(), Path::new("/zones/web7"));
+        assert!(
+            path("/zones/elsewhere")
+                .unwrap_err()
+                .to_string()
+                .contains("use zonecfg")
+        );
+    }
+}

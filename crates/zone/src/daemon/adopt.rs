@@ -1,0 +1,100 @@
+//! A new zoneadmd for a zone whose old one died.
+//!
+//! The zone's processes, mounts and groups never depended on zoneadmd. What died
+//! with it is the console: the zone gets a new one in its place.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use limits::ZoneCgroups;
+use model::ZoneName;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::pty::{OpenptFlags, openpt, unlockpt};
+use store::runtime;
+use sys::mount::Extent;
+use sys::process::{Child, ns};
+
+use super::console::Console;
+use super::server::{Server, listen};
+use super::{log, myself};
+use crate::Host;
+use crate::platform::{Platform, flatten};
+
+pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, String> {
+    let known = runtime::load(&host.root, zone).map_err(|error| flatten(&error))?;
+    let mut known = known.ok_or("the zone is not active")?;
+    let pid = Pid::from_raw(known.init.pid).ok_or("the zone has no first process")?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string())?;
+    // The number may have been given away between reading and opening.
+    if !known.init.is_alive() {
+        return Err("the zone's first process has just ended".to_owned());
+    }
+    let cgroups =
+        ZoneCgroups::from_paths(&known.cgroups).ok_or("the zone has no control groups")?;
+    let listener = listen(&host.root, zone)?;
+    let console = Console::open(&host.root, zone)?;
+    let (controller, terminal) = new_terminal(known.first_id)
+        .map_err(|error| format!("could not make a console: {error}"))?;
+    let init = Child {
+        pid: known.init.pid,
+        pidfd,
+    };
+    if let Err(error) = replace_console(&init, &terminal) {
+        // The zone is whole without it; say so and go on.
+        log::message(
+            &host.root,
+            zone,
+            &format!("has no console until it boots again: {error}"),
+        );
+    }
+    known.daemon = myself()?;
+    runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
+    log::message(&host.root, zone, "adopted by a new zoneadmd");
+    let platform = Platform::adopted(init, cgroups, controller, terminal);
+    Ok(Server::new(host, zone, listener, console, platform, known))
+}
+
+fn new_terminal(first_id: u32) -> std::io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let controller = openpt(flags)?;
+    unlockpt(&controller)?;
+    let terminal = rustix::pty::ioctl_tiocgptpeer(&controller, flags)?;
+    let (user, group) = (
+        rustix::fs::Uid::from_raw(first_id),
+        rustix::fs::Gid::from_raw(first_id),
+    );
+    rustix::fs::fchown(&terminal, Some(user), Some(group))?;
+    rustix::fs::fchmod(&terminal, Mode::from_raw_mode(0o600))?;
+    Ok((controller, terminal))
+}
+
+/// Puts the new terminal where the zone's /dev/console is. A child does it: it
+/// enters the zone's mounts, and nobody comes back from there.
+fn replace_console(init: &Child, terminal: &OwnedFd) -> Result<(), String> {
+    let mount = sys::mount::open_tree(terminal, Path::new(""), Extent::One)
+        .map_err(|error| flatten(&error))?;
+    let enter = || -> Result<(), String> {
+        sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT).map_err(|error| error.to_string())?;
+        // The zone is hostile: no link of its making leads this anywhere else.
+        let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let place = openat2(CWD, "/dev/console", flags, Mode::empty(), resolve)
+            .map_err(|errno| errno.to_string())?;
+        sys::mount::attach(&mount, &place, Path::new("")).map_err(|error| flatten(&error))
+    };
+    let child = sys::process::fork(0, None, || u8::from(enter().is_err()))
+        .map_err(|error| error.to_string())?;
+    let status = rustix::process::waitid(
+        rustix::process::WaitId::PidFd(child.pidfd.as_fd()),
+        rustix::process::WaitIdOptions::EXITED,
+    );
+    match status
+        .ok()
+        .flatten()
+        .and_then(|status| status.exit_status())
+    {
+        Some(0) => Ok(()),
+        _ => Err("its /dev/console could not be replaced".to_owned()),
+    }
+}

@@ -1,0 +1,143 @@
+//! Talking to a zone's zoneadmd, and bringing one back when it died.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use model::ZoneName;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
+use store::{Root, lock};
+
+use super::protocol::{MAX_PACKET, Reply, Request};
+use crate::{Error, Host, spawn};
+
+/// The address of a zone's socket. A socket address holds 108 bytes and an
+/// alternate root may be deep: the folder goes by descriptor.
+pub(crate) fn address(root: &Root, zone: &ZoneName) -> std::io::Result<(SocketAddrUnix, OwnedFd)> {
+    use std::os::fd::AsRawFd;
+    let path = root.socket(zone);
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(CWD, folder, flags, Mode::empty())?;
+    let name = path.file_name().unwrap_or_default();
+    let short = Path::new("/proc/self/fd")
+        .join(folder.as_raw_fd().to_string())
+        .join(name);
+    Ok((SocketAddrUnix::new(short)?, folder))
+}
+
+/// Connects to the zone's zoneadmd; `None` when there is none.
+///
+/// # Errors
+/// Anything but its absence.
+pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error> {
+    let attempt = || -> std::io::Result<OwnedFd> {
+        let (address, _folder) = address(root, zone)?;
+        let socket = socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        connect(&socket, &address)?;
+        Ok(socket)
+    };
+    match attempt() {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(Error::Io("reach zoneadmd".to_owned(), error)),
+    }
+}
+
+/// Sends a request and waits for the answer. `Ok(None)` when zoneadmd went away
+/// without one.
+///
+/// # Errors
+/// [`Error::Daemon`] with what zoneadmd said.
+pub fn ask(socket: &OwnedFd, request: &Request) -> Result<Option<()>, Error> {
+    let packet = serde_json::to_vec(request).map_err(|error| Error::Daemon(error.to_string()))?;
+    if packet.len() > MAX_PACKET {
+        return Err(Error::Refused("boot arguments are too long".to_owned()));
+    }
+    match send(socket, &packet, SendFlags::NOSIGNAL) {
+        Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => return Ok(None),
+        other => other.map_err(|errno| Error::Io("ask zoneadmd".to_owned(), errno.into()))?,
+    };
+    let mut answer = vec![0; MAX_PACKET];
+    let received =
+        rustix::io::retry_on_intr(|| recv(socket, answer.as_mut_slice(), RecvFlags::empty()));
+    let length = match received {
+        Err(rustix::io::Errno::CONNRESET) | Ok((0, _)) => return Ok(None),
+        Err(errno) => return Err(Error::Io("hear zoneadmd".to_owned(), errno.into())),
+        Ok((length, _)) => length,
+    };
+    match serde_json::from_slice(&answer[..length]) {
+        Ok(Reply::Done) => Ok(Some(())),
+        Ok(Reply::Error(text)) => Err(Error::Daemon(text)),
+        Err(error) => Err(Error::Daemon(format!(
+            "zoneadmd said something odd: {error}"
+        ))),
+    }
+}
+
+/// Connects to the zoneadmd of an active zone; starts one that adopts the zone
+/// when the old one died.
+///
+/// # Errors
+/// [`Error::Daemon`] when the new one cannot take over.
+pub fn connect_or_adopt(host: &Host, zone: &ZoneName) -> Result<OwnedFd, Error> {
+    if let Some(socket) = connect_to(&host.root, zone)? {
+        return Ok(socket);
+    }
+    adopt(host, zone)?;
+    connect_to(&host.root, zone)?
+        .ok_or_else(|| Error::Daemon("the new zoneadmd ended at once".to_owned()))
+}
+
+/// Starts a zoneadmd that adopts the zone, unless one is there by now.
+///
+/// # Errors
+/// [`Error::Daemon`] when it cannot take over.
+pub fn adopt(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    // Two commands may notice at the same time.
+    let guard = host.root.run().join(format!("{zone}.adopt"));
+    let _one = lock::exclusive(&guard)?;
+    if connect_to(&host.root, zone)?.is_some() {
+        return Ok(());
+    }
+    let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
+    let nothing = File::open("/dev/null").map_err(Error::io("open /dev/null"))?;
+    spawn::zoneadmd(host, zone, &["--adopt"], &[nothing.as_fd(), theirs.as_fd()])?;
+    drop(theirs);
+    listen_to(report)
+}
+
+/// Waits for the word of a zoneadmd that was just started.
+///
+/// # Errors
+/// [`Error::Daemon`] with what it said, or that it said nothing.
+pub(crate) fn listen_to(report: OwnedFd) -> Result<(), Error> {
+    let mut text = String::new();
+    File::from(report)
+        .take(MAX_PACKET as u64)
+        .read_to_string(&mut text)
+        .map_err(Error::io("hear zoneadmd"))?;
+    match text.as_str() {
+        "ok" => Ok(()),
+        "" => Err(Error::Daemon("zoneadmd ended without a word".to_owned())),
+        error => Err(Error::Daemon(error.to_owned())),
+    }
+}

@@ -1,0 +1,154 @@
+//! The zone's console: its history file and the one client that may look on.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use model::ZoneName;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::termios::{Winsize, tcsetwinsize};
+use store::Root;
+
+use super::protocol::ConsolePacket;
+
+/// History is kept in two files of at most this many bytes.
+const MAX_HISTORY: u64 = 1 << 20;
+
+/// Longest piece moved at a time.
+const PIECE: usize = 4096;
+
+/// History and client of a console.
+#[derive(Debug)]
+pub(super) struct Console {
+    path: PathBuf,
+    history: File,
+    size: u64,
+    client: Option<Client>,
+}
+
+#[derive(Debug)]
+struct Client {
+    socket: OwnedFd,
+    pid: i32,
+}
+
+impl Console {
+    pub(super) fn open(root: &Root, zone: &ZoneName) -> Result<Self, String> {
+        let path = root.console(zone);
+        let fail = |error: std::io::Error| format!("could not write {}: {error}", path.display());
+        let open = || {
+            OpenOptions::new()
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .open(&path)
+        };
+        let history = match open() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(root.log()).map_err(fail)?;
+                open()
+            }
+            other => other,
+        }
+        .map_err(fail)?;
+        let size = history.metadata().map_err(fail)?.len();
+        Ok(Self {
+            path,
+            history,
+            size,
+            client: None,
+        })
+    }
+
+    /// The socket to watch for what the client types.
+    pub(super) fn client(&self) -> Option<BorrowedFd<'_>> {
+        self.client.as_ref().map(|client| client.socket.as_fd())
+    }
+
+    /// Admits a client; at most one at a time.
+    pub(super) fn admit(&mut self, socket: OwnedFd, pid: i32) -> Result<(), (OwnedFd, i32)> {
+        match &self.client {
+            Some(there) => Err((socket, there.pid)),
+            None => {
+                self.client = Some(Client { socket, pid });
+                Ok(())
+            }
+        }
+    }
+
+    /// Moves what the zone wrote to the history and the client.
+    pub(super) fn from_zone(&mut self, controller: &OwnedFd) {
+        let mut piece = [0; PIECE];
+        let Ok(length) = rustix::io::read(controller, &mut piece) else {
+            return;
+        };
+        self.show(&piece[..length]);
+    }
+
+    /// Writes a notice of ours, as on a Solaris console.
+    pub(super) fn notice(&mut self, text: &str) {
+        self.show(format!("\r\n[NOTICE: {text}]\r\n").as_bytes());
+    }
+
+    fn show(&mut self, piece: &[u8]) {
+        if self.size > MAX_HISTORY {
+            self.turn_over();
+        }
+        // A full disk must not stop the zone: history is then lost, nothing else.
+        if self.history.write_all(piece).is_ok() {
+            self.size += piece.len() as u64;
+        }
+        if let Some(client) = &self.client {
+            // A client that does not read loses output; the zone never waits for it.
+            let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+            match send(&client.socket, piece, flags) {
+                Ok(_) | Err(rustix::io::Errno::AGAIN) => {}
+                Err(_) => self.client = None,
+            }
+        }
+    }
+
+    fn turn_over(&mut self) {
+        let mut old = self.path.clone().into_os_string();
+        old.push(".0");
+        let _ = std::fs::rename(&self.path, old);
+        let fresh = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&self.path);
+        if let Ok(fresh) = fresh {
+            self.history = fresh;
+            self.size = 0;
+        }
+    }
+
+    /// Moves what the client typed to the zone.
+    pub(super) fn from_client(&mut self, controller: &OwnedFd) {
+        let Some(client) = &self.client else { return };
+        let mut packet = [0; PIECE];
+        let received = recv(&client.socket, packet.as_mut_slice(), RecvFlags::DONTWAIT);
+        let length = match received {
+            Ok((length, _)) if length > 0 => length,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return,
+            _ => {
+                self.client = None;
+                return;
+            }
+        };
+        let (tag, body) = (packet[0], &packet[1..length]);
+        if tag == ConsolePacket::Input.tag() {
+            let _ = rustix::io::write(controller, body);
+        } else if let (true, [r0, r1, c0, c1]) = (tag == ConsolePacket::Size.tag(), body) {
+            let size = Winsize {
+                ws_row: u16::from_le_bytes([*r0, *r1]),
+                ws_col: u16::from_le_bytes([*c0, *c1]),
+                ws_xpixel: 0,
+                ws_ypixel: 0,
+            };
+            let _ = tcsetwinsize(controller, size);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! `/var/log/zones/<zone>.messages`: what zoneadmd has to say, a line each.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use model::ZoneName;
+use store::Root;
+
+/// Adds a line with the time in UTC. A log that cannot be written stops nothing.
+pub(super) fn message(root: &Root, zone: &ZoneName, text: &str) {
+    let path = root.messages(zone);
+    let line = format!("{} zone '{zone}': {text}\n", timestamp(seconds()));
+    let _ = std::fs::create_dir_all(root.log());
+    let file = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .mode(0o640)
+        .open(path);
+    let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+}
+
+fn seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Seconds since 1970 as ISO 8601 in UTC.
+pub(crate) fn timestamp(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Years that begin in March: the leap day is then the last day of a year.
+    // 400 years have 146,097 days; day 0 of the count is 0000-03-01.
+    let shifted = days + 719_468;
+    let (era, day) = (shifted / 146_097, shifted % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+    let (year, month) = match month {
+        0..=9 => (era * 400 + year, month + 3),
+        _ => (era * 400 + year + 1, month - 9),
+    };
+    format!(
+        "{year:04}-{month:02}-{day_of_month:02}T{:02}:{:02}:{:02}Z",
+        rest / 3_600,
+        rest / 60 % 60,
+        rest % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::timestamp;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(timestamp(seconds), expected);
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! zoneadmd: one small process per active zone.
+//!
+//! It builds the virtual platform, is the parent of the zone's init, holds the
+//! console, answers on a socket, and takes the platform down. The zone does not
+//! need it to go on: a new one adopts the zone (see [`adopt`]).
+
+mod adopt;
+pub mod client;
+mod console;
+mod log;
+pub mod protocol;
+mod server;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+
+use model::plan::{BootPlan, InsideStep};
+use model::{State, ZoneName};
+use store::runtime::{Process, Runtime};
+
+use crate::Host;
+use crate::platform::{Fault, Platform, flatten};
+
+/// Descriptor on which zoneadmd finds its plan.
+pub const PLAN_FD: i32 = 3;
+/// Descriptor on which zoneadmd says how building went: "ok" or an error.
+pub const REPORT_FD: i32 = 4;
+/// Largest plan that is read, in bytes.
+const MAX_PLAN: u64 = 4 << 20;
+
+/// Builds the zone's platform by the plan in `plan`, reports, and serves it to its end.
+///
+/// # Errors
+/// A text for the log; whoever waits on `report` got it too.
+pub fn boot(host: &Host, zone: &ZoneName, plan: OwnedFd, report: OwnedFd) -> Result<(), String> {
+    let mut report = File::from(report);
+    match build(host, zone, plan) {
+        Ok(mut server) => {
+            // Whoever asked may have gone meanwhile: the zone runs all the same.
+            let _ = report.write_all(b"ok");
+            drop(report);
+            server.settle();
+            server.serve()
+        }
+        Err(error) => {
+            let _ = report.write_all(error.as_bytes());
+            Err(error)
+        }
+    }
+}
+
+/// Takes over a running zone whose zoneadmd died, and serves it to its end.
+///
+/// # Errors
+/// See [`boot`].
+pub fn adopt(host: &Host, zone: &ZoneName, report: OwnedFd) -> Result<(), String> {
+    let mut report = File::from(report);
+    match adopt::take_over(host, zone) {
+        Ok(server) => {
+            let _ = report.write_all(b"ok");
+            drop(report);
+            server.serve()
+        }
+        Err(error) => {
+            let _ = report.write_all(error.as_bytes());
+            Err(error)
+        }
+    }
+}
+
+fn build<'a>(
+    host: &'a Host,
+    zone: &'a ZoneName,
+    plan: OwnedFd,
+) -> Result<server::Server<'a>, String> {
+    let mut text = Vec::new();
+    let read = File::from(plan).take(MAX_PLAN).read_to_end(&mut text);
+    read.map_err(|error| format!("could not read the boot plan: {error}"))?;
+    let plan: BootPlan = serde_json::from_slice(&text)
+        .map_err(|error| format!("could not understand the boot plan: {error}"))?;
+    drop(text);
+    let zinit = host
+        .program("zinit")
+        .ok_or("could not find the program zinit")?;
+    let listener = server::listen(&host.root, zone)?;
+    let console = console::Console::open(&host.root, zone)?;
+    let mut fault: Fault = host.fault.clone();
+    let built = start(host, zone, &plan, &zinit, &mut fault);
+    let (platform, runtime) = match built {
+        Ok(built) => built,
+        Err(error) => {
+            let _ = store::runtime::forget(&host.root, zone);
+            return Err(error);
+        }
+    };
+    Ok(server::Server::new(
+        host, zone, listener, console, platform, runtime,
+    ))
+}
+
+fn start(
+    host: &Host,
+    zone: &ZoneName,
+    plan: &BootPlan,
+    zinit: &std::path::Path,
+    fault: &mut Fault,
+) -> Result<(Platform, Runtime), String> {
+    let mut platform = Platform::build(plan, zinit, fault).map_err(|error| flatten(&error))?;
+    let started = runtime(plan, &platform).and_then(|mut runtime| {
+        if !plan.ready_only {
+            platform
+                .start(&plan.init)
+                .map_err(|error| flatten(&error))?;
+            runtime.state = State::Running;
+        }
+        if fault.strikes("boot") {
+            return Err("a fault was asked for".to_owned());
+        }
+        store::runtime::save(&host.root, zone, &runtime).map_err(|error| flatten(&error))?;
+        Ok(runtime)
+    });
+    match started {
+        Ok(runtime) => Ok((platform, runtime)),
+        Err(error) => Err(match platform.take_down() {
+            Ok(()) => error,
+            Err(also) => format!("{error}; {}", flatten(&also)),
+        }),
+    }
+}
+
+/// What others need to know of the zone, in state ready.
+fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, String> {
+    let mut runtime = Runtime {
+        id: plan.id,
+        state: State::Ready,
+        init: Process::find(platform.init.pid).ok_or("the zone's first process ended")?,
+        daemon: myself()?,
+        cgroups: platform.cgroups.paths(),
+        first_id: plan.first_id,
+        shutdown_signal: plan.shutdown_signal,
+        capabilities: 0,
+        seccomp: Vec::new(),
+        environment: plan.init.environment.clone(),
+    };
+    for step in &plan.inside {
+        match step {
+            InsideStep::Privileges { keep } => runtime.capabilities = keep.0,
+            InsideStep::Syscalls { program } => runtime.seccomp.clone_from(program),
+            _ => {}
+        }
+    }
+    Ok(runtime)
+}
+
+fn myself() -> Result<Process, String> {
+    let pid = rustix::process::getpid().as_raw_nonzero().get();
+    Process::find(pid).ok_or_else(|| "/proc does not show zoneadmd".to_owned())
+}

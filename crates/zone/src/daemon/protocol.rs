@@ -1,0 +1,56 @@
+//! What is said on the socket of a zoneadmd: one JSON packet each way.
+//!
+//! After a granted [`Request::Console`] the connection carries [`ConsolePacket`]s
+//! from the client and plain bytes of the console to it.
+
+use model::plan::Init;
+use serde::{Deserialize, Serialize};
+
+/// Longest packet in bytes.
+pub const MAX_PACKET: usize = 128 * 1024;
+
+/// What zoneadmd is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Only says that it is there.
+    Ping,
+    /// Starts init in a zone that is ready.
+    Boot(Init),
+    /// Ends every process and takes the platform down; answered when that is done.
+    Halt,
+    /// Asks init to end the zone in order; answered when the platform is down.
+    Shutdown,
+    /// Joins the zone's console.
+    Console,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// Done.
+    Done,
+    /// Not done, and why.
+    Error(String),
+}
+
+/// First byte of a packet that a console client sends: what the rest is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConsolePacket {
+    /// Typed bytes.
+    Input,
+    /// Rows and columns, two little-endian 16-bit numbers.
+    Size,
+}
+
+impl ConsolePacket {
+    /// The byte.
+    #[must_use]
+    pub const fn tag(self) -> u8 {
+        match self {
+            Self::Input => b'i',
+            Self::Size => b's',
+        }
+    }
+}

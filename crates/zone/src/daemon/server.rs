@@ -1,0 +1,352 @@
+//! Serving an active zone to its end.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use model::{State, ZoneName};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind,
+    listen as listen_on, recv, send, socket_with,
+};
+use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
+use rustix::time::Timespec;
+use store::Root;
+use store::lock::{self, Wait};
+use store::runtime::Runtime;
+
+use super::console::Console;
+use super::log;
+use super::protocol::{MAX_PACKET, Reply, Request};
+use crate::platform::{Platform, flatten};
+use crate::{Host, spawn};
+
+/// How often an ended zone is tried to be taken down while a command holds its lock.
+const RETRY: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+
+/// How long a new connection may take to say what it wants.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// A zoneadmd at work.
+#[derive(Debug)]
+pub(super) struct Server<'a> {
+    host: &'a Host,
+    zone: &'a ZoneName,
+    listener: OwnedFd,
+    console: Console,
+    platform: Platform,
+    runtime: Runtime,
+    /// Connections that are answered when the zone has ended.
+    waiting: Vec<OwnedFd>,
+}
+
+/// What the zone's end leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Halted,
+    Reboot,
+}
+
+/// Makes the socket of a zone's zoneadmd; one that a dead zoneadmd left is replaced.
+pub(super) fn listen(root: &Root, zone: &ZoneName) -> Result<OwnedFd, String> {
+    let fail = |error: std::io::Error| {
+        format!(
+            "could not listen on {}: {error}",
+            root.socket(zone).display()
+        )
+    };
+    std::fs::create_dir_all(root.run()).map_err(fail)?;
+    let _ = std::fs::remove_file(root.socket(zone));
+    let make = || -> std::io::Result<OwnedFd> {
+        let (address, _folder) = super::client::address(root, zone)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        // The host's root only: the socket gets these permissions when it is bound.
+        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+        let bound = bind(&socket, &address);
+        rustix::process::umask(before);
+        bound?;
+        listen_on(&socket, 8)?;
+        Ok(socket)
+    };
+    make().map_err(fail)
+}
+
+impl<'a> Server<'a> {
+    pub(super) fn new(
+        host: &'a Host,
+        zone: &'a ZoneName,
+        listener: OwnedFd,
+        console: Console,
+        platform: Platform,
+        runtime: Runtime,
+    ) -> Self {
+        // What a client types must never make zoneadmd wait for the zone.
+        if let Ok(flags) = fcntl_getfl(&platform.console) {
+            let _ = fcntl_setfl(&platform.console, flags | OFlags::NONBLOCK);
+        }
+        Self {
+            host,
+            zone,
+            listener,
+            console,
+            platform,
+            runtime,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// What can wait until the command that booted the zone has its answer.
+    pub(super) fn settle(&mut self) {
+        if let Err(error) = self.platform.release_mounts() {
+            self.log(&format!("could not leave the mounts of the boot: {error}"));
+        }
+        let what = if self.runtime.state == State::Running {
+            "booted"
+        } else {
+            "ready"
+        };
+        self.console.notice(&format!("Zone {what}"));
+        self.log(&format!("{what}, id {}", self.runtime.id));
+    }
+
+    /// Serves until the zone is down.
+    pub(super) fn serve(mut self) -> Result<(), String> {
+        let mut ended = None;
+        loop {
+            let [from_zone, from_client, asked, gone] = self.wait(ended.is_some())?;
+            if from_zone {
+                self.console.from_zone(&self.platform.console);
+            }
+            if from_client {
+                self.console.from_client(&self.platform.console);
+            }
+            if asked && self.answer_one() {
+                return Ok(());
+            }
+            if gone && ended.is_none() {
+                ended = Some(self.how_it_ended());
+            }
+            if let Some(end) = ended {
+                // A command that holds the lock will ask us itself if it cares.
+                if let Ok(_held) = lock::zone(&self.host.root, self.zone, Wait::No) {
+                    return self.finish(end);
+                }
+                if !self.waiting.is_empty() {
+                    return self.finish(end);
+                }
+            }
+        }
+    }
+
+    /// Waits for something to happen; says what did.
+    fn wait(&self, ended: bool) -> Result<[bool; 4], String> {
+        let client = self.console.client();
+        // Descriptors that do not matter now are replaced by one that never speaks.
+        let idle = self.platform.console.as_fd();
+        let mut watched = [
+            PollFd::from_borrowed_fd(self.platform.console.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(
+                client.unwrap_or(idle),
+                if client.is_some() {
+                    PollFlags::IN
+                } else {
+                    PollFlags::empty()
+                },
+            ),
+            PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::from_borrowed_fd(
+                if ended {
+                    idle
+                } else {
+                    self.platform.init.pidfd.as_fd()
+                },
+                if ended {
+                    PollFlags::empty()
+                } else {
+                    PollFlags::IN
+                },
+            ),
+        ];
+        match poll(&mut watched, ended.then_some(&RETRY)) {
+            Ok(_) => {}
+            Err(rustix::io::Errno::INTR) => return Ok([false; 4]),
+            Err(errno) => return Err(format!("could not wait: {errno}")),
+        }
+        let spoke = |i: usize, really: bool| really && !watched[i].revents().is_empty();
+        Ok([
+            spoke(0, true),
+            spoke(1, client.is_some()),
+            spoke(2, true),
+            spoke(3, !ended),
+        ])
+    }
+
+    /// Answers one connection; true when the zone is down and we are done.
+    fn answer_one(&mut self) -> bool {
+        let Ok(client) = accept_with(&self.listener, SocketFlags::CLOEXEC) else {
+            return false;
+        };
+        let _ = rustix::net::sockopt::set_socket_timeout(
+            &client,
+            rustix::net::sockopt::Timeout::Recv,
+            Some(PATIENCE),
+        );
+        let mut packet = vec![0; MAX_PACKET];
+        let Ok((length, _)) = recv(&client, packet.as_mut_slice(), RecvFlags::empty()) else {
+            return false;
+        };
+        let request = match serde_json::from_slice(&packet[..length]) {
+            Ok(request) => request,
+            Err(error) => {
+                reply(&client, &Reply::Error(format!("not a request: {error}")));
+                return false;
+            }
+        };
+        drop(packet);
+        match request {
+            Request::Ping => reply(&client, &Reply::Done),
+            Request::Boot(init) => {
+                let booted = self.boot(&init);
+                let failed = booted.is_err();
+                reply(&client, &booted.map_or_else(Reply::Error, |()| Reply::Done));
+                return failed;
+            }
+            Request::Halt => {
+                let down = self.take_down();
+                reply(
+                    &client,
+                    &down.clone().map_or_else(Reply::Error, |()| Reply::Done),
+                );
+                for waiting in self.waiting.drain(..) {
+                    reply(&waiting, &Reply::Done);
+                }
+                return down.is_ok();
+            }
+            Request::Shutdown => {
+                let init = self.platform.init.pidfd.as_fd();
+                match sys::process::send_signal(init, self.runtime.shutdown_signal) {
+                    Ok(()) => self.waiting.push(client),
+                    Err(error) => {
+                        let text = format!("could not signal init: {error}");
+                        reply(&client, &Reply::Error(text));
+                    }
+                }
+            }
+            Request::Console => {
+                let pid = rustix::net::sockopt::socket_peercred(&client)
+                    .map_or(0, |peer| peer.pid.as_raw_nonzero().get());
+                match self.console.admit(client, pid) {
+                    Ok(()) => {
+                        if let Some(client) = self.console.client() {
+                            reply(&client, &Reply::Done);
+                        }
+                    }
+                    Err((client, pid)) => reply(
+                        &client,
+                        &Reply::Error(format!("Console is already in use by process ID {pid}.")),
+                    ),
+                }
+            }
+        }
+        false
+    }
+
+    fn boot(&mut self, init: &model::plan::Init) -> Result<(), String> {
+        if self.runtime.state != State::Ready {
+            return Err("zone is already booted".to_owned());
+        }
+        self.console.notice("Zone booting up");
+        if let Err(error) = self.platform.start(init) {
+            let error = flatten(&error);
+            self.console.notice("Zone boot failed");
+            return Err(match self.take_down() {
+                Ok(()) => error,
+                Err(also) => format!("{error}; {also}"),
+            });
+        }
+        self.runtime.state = State::Running;
+        self.runtime.environment.clone_from(&init.environment);
+        self.save()?;
+        self.log("booted");
+        Ok(())
+    }
+
+    /// The zone's init has ended: by itself, or by what it asked the kernel for.
+    fn how_it_ended(&mut self) -> End {
+        let status = waitid(
+            WaitId::PidFd(self.platform.init.pidfd.as_fd()),
+            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+        );
+        // reboot(2) in a pid namespace ends its init with SIGHUP for a restart and
+        // with SIGINT for a power-off. Only a parent is told: an adopted zone halts.
+        match status
+            .ok()
+            .flatten()
+            .and_then(|status| status.terminating_signal())
+        {
+            Some(signal) if signal == Signal::HUP.as_raw() => End::Reboot,
+            _ => End::Halted,
+        }
+    }
+
+    /// The zone ended by itself: cleans up, answers who waits, boots again if wanted.
+    fn finish(mut self, end: End) -> Result<(), String> {
+        let down = self.take_down();
+        if end == End::Reboot && self.waiting.is_empty() && down.is_ok() {
+            self.console.notice("Zone rebooting");
+            self.log("reboots");
+            if let Err(error) = spawn::zoneadm_boot(self.host, self.zone) {
+                self.log(&format!("could not boot again: {}", flatten(&error)));
+            }
+        }
+        for waiting in self.waiting.drain(..) {
+            reply(
+                &waiting,
+                &down.clone().map_or_else(Reply::Error, |()| Reply::Done),
+            );
+        }
+        down
+    }
+
+    fn take_down(&mut self) -> Result<(), String> {
+        self.runtime.state = State::ShuttingDown;
+        let saved = self.save();
+        let fault = self.host.fault.clone().strikes("halt");
+        let down = if fault {
+            Err("a fault was asked for".to_owned())
+        } else {
+            self.platform.take_down().map_err(|error| flatten(&error))
+        };
+        let result = saved.and(down).and_then(|()| {
+            store::runtime::forget(&self.host.root, self.zone).map_err(|error| flatten(&error))
+        });
+        match &result {
+            Ok(()) => {
+                self.console.notice("Zone halted");
+                self.log("halted");
+            }
+            Err(error) => self.log(&format!("could not halt: {error}")),
+        }
+        result
+    }
+
+    fn save(&self) -> Result<(), String> {
+        store::runtime::save(&self.host.root, self.zone, &self.runtime)
+            .map_err(|error| flatten(&error))
+    }
+
+    fn log(&self, text: &str) {
+        log::message(&self.host.root, self.zone, text);
+    }
+}
+
+fn reply(client: &impl AsFd, reply: &Reply) {
+    // A reply is plain data: it always has a JSON form.
+    let packet = serde_json::to_vec(reply).unwrap_or_default();
+    // Whoever asked may be gone.
+    let _ = send(client, &packet, SendFlags::NOSIGNAL);
+}

@@ -1,0 +1,121 @@
+//! Starting a process in a running zone (zlogin).
+//!
+//! The process gets what the zone's own have: its namespaces, control groups,
+//! privileges and filter, and none of the caller's descriptors but the three
+//! streams. Nothing of the zone is executed before all of that holds.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use limits::ZoneCgroups;
+use model::privilege::Capabilities;
+use model::{State, ZoneName};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use store::index::Index;
+use store::runtime::Runtime;
+use sys::process::{Child, ns};
+
+use crate::platform::{flatten, limit_privileges};
+use crate::subject::state;
+use crate::{Error, Host};
+
+/// A running zone that can be entered.
+#[derive(Debug)]
+pub struct Door {
+    runtime: Runtime,
+    init: OwnedFd,
+}
+
+/// Why a zone cannot be entered.
+#[derive(Debug, thiserror::Error)]
+pub enum NoDoor {
+    /// There is no such zone.
+    #[error("zone '{0}' unknown")]
+    Unknown(ZoneName),
+    /// It does not run.
+    #[error("login allowed only to running zones ({0} is '{1}').")]
+    NotRunning(ZoneName, State),
+    /// Something else.
+    #[error(transparent)]
+    Other(#[from] Error),
+}
+
+impl Door {
+    /// Finds the way into a running zone.
+    ///
+    /// # Errors
+    /// [`NoDoor`].
+    pub fn open(host: &Host, zone: &ZoneName) -> Result<Self, NoDoor> {
+        let index = Index::load(&host.root).map_err(Error::from)?;
+        let entry = index
+            .find(zone)
+            .ok_or_else(|| NoDoor::Unknown(zone.clone()))?;
+        let (state, runtime) = state(host, entry)?;
+        let runtime = match (state, runtime) {
+            (State::Running, Some(runtime)) => runtime,
+            _ => return Err(NoDoor::NotRunning(zone.clone(), state)),
+        };
+        let pid = Pid::from_raw(runtime.init.pid)
+            .ok_or_else(|| NoDoor::NotRunning(zone.clone(), State::Installed))?;
+        let gone = || NoDoor::NotRunning(zone.clone(), State::Installed);
+        let init = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
+        // The number may have been given away between reading and opening.
+        if !runtime.init.is_alive() {
+            return Err(gone());
+        }
+        if !runtime.daemon.is_alive() {
+            crate::daemon::client::adopt(host, zone)?;
+        }
+        Ok(Self { runtime, init })
+    }
+
+    /// The environment that the zone's processes start with, `NAME=value`.
+    #[must_use]
+    pub fn environment(&self) -> &[String] {
+        &self.runtime.environment
+    }
+
+    /// Runs `body` in a new process inside the zone, as its root. The calling
+    /// process must have one thread; its further children would be in the zone, too.
+    ///
+    /// # Errors
+    /// When the process cannot be made. If it cannot enter, it says so on its
+    /// standard error and exits with status 1.
+    pub fn enter(&self, body: impl FnOnce() -> u8) -> Result<Child, Error> {
+        let cgroups = ZoneCgroups::from_paths(&self.runtime.cgroups)
+            .ok_or_else(|| Error::Daemon("the zone has no control groups".to_owned()))?;
+        let login = cgroups.open_login()?;
+        let doors = cgroups.open_v1_doors()?;
+        // Process and time namespaces take effect for children.
+        sys::namespace::join(self.init.as_fd(), ns::PID | ns::TIME)
+            .map_err(Error::io("join the zone's processes"))?;
+        let child = sys::process::fork(0, Some(login.as_fd()), || {
+            match self.become_inmate(&doors) {
+                Ok(()) => body(),
+                Err(error) => {
+                    let text = format!("zlogin: could not enter the zone: {error}\n");
+                    let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+                    1
+                }
+            }
+        });
+        child.map_err(Error::io("start a process in the zone"))
+    }
+
+    fn become_inmate(&self, doors: &[OwnedFd]) -> Result<(), String> {
+        for door in doors {
+            rustix::io::write(door, b"0").map_err(|errno| errno.to_string())?;
+        }
+        let rest = ns::USER | ns::MOUNT | ns::UTS | ns::IPC | ns::NET | ns::CGROUP;
+        sys::namespace::join(self.init.as_fd(), rest).map_err(|error| error.to_string())?;
+        let (user, group) = (rustix::fs::Uid::ROOT, rustix::fs::Gid::ROOT);
+        set_thread_groups(&[])
+            .and_then(|()| set_thread_res_gid(group, group, group))
+            .and_then(|()| set_thread_res_uid(user, user, user))
+            .map_err(|errno| errno.to_string())?;
+        rustix::process::chdir("/").map_err(|errno| errno.to_string())?;
+        limit_privileges(Capabilities(self.runtime.capabilities))
+            .map_err(|error| flatten(error.as_ref()))?;
+        sys::seccomp::install(&self.runtime.seccomp).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,62 @@
+//! `zoneadm halt`: ends every process and takes the virtual platform down.
+
+use model::{Verb, ZoneName};
+
+use crate::apply::Outcome;
+use crate::daemon::client;
+use crate::daemon::protocol::Request;
+use crate::subject::{Start, Subject};
+use crate::{Error, Host};
+
+/// Halts a zone.
+///
+/// # Errors
+/// [`Error::Daemon`]: the zone may be stuck in shutting_down; halt it again.
+pub fn halt(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
+    match Subject::admit(host, zone, Verb::Halt)? {
+        Start::Already(notice) => Ok(Outcome::Already(notice)),
+        Start::Go(subject) if dry_run => Ok(Outcome::Planned(plan(&subject))),
+        Start::Go(subject) => halt_locked(host, &subject).map(|()| Outcome::Done),
+    }
+}
+
+fn plan(subject: &Subject) -> String {
+    let mut text = format!(
+        "halt zone {}:\n  kill every process of it\n",
+        subject.entry.name
+    );
+    for path in subject.runtime.iter().flat_map(|runtime| &runtime.cgroups) {
+        text.push_str(&format!("  remove control group {}\n", path.display()));
+    }
+    text.push_str("  end its zoneadmd\n");
+    text
+}
+
+/// Halts a zone whose lock is held already.
+pub(crate) fn halt_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
+    let zone = &subject.entry.name;
+    let socket = match client::connect_or_adopt(host, zone) {
+        Ok(socket) => socket,
+        // Nobody can take it over: then the groups are enough to end it.
+        Err(_) => return subject.clear_remains(host),
+    };
+    match client::ask(&socket, &Request::Halt)? {
+        Some(()) => Ok(()),
+        // It died on the way: what it left is cleared as after any death.
+        None => {
+            kill_remains(host, zone)?;
+            subject.clear_remains(host)
+        }
+    }
+}
+
+/// Kills what is left of a zone whose zoneadmd died while halting.
+fn kill_remains(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    let Some(runtime) = store::runtime::load_any(&host.root, zone)? else {
+        return Ok(());
+    };
+    if let Some(cgroups) = limits::ZoneCgroups::from_paths(&runtime.cgroups) {
+        cgroups.kill()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! The host as the verbs see it: where state is kept, where programs are.
+
+use std::path::{Path, PathBuf};
+
+use brand::HostFacts;
+use store::Root;
+
+use crate::platform::Fault;
+
+/// What every verb needs to know of the host and of the way it was called.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The alternate root.
+    pub root: Root,
+    /// The control group that all groups of zones lie below, see [`limits::Base::find`].
+    pub cgroup: PathBuf,
+    /// Folders in which our programs look for each other, in this order.
+    pub programs: Vec<PathBuf>,
+    /// A fault to inject, for tests.
+    pub fault: Fault,
+}
+
+/// Where packages put the programs that users do not call.
+const INSTALLED: [&str; 3] = ["/usr/lib/zones", "/usr/sbin", "/usr/bin"];
+
+impl Host {
+    /// A host whose programs lie in `beside` or where packages put them.
+    #[must_use]
+    pub fn new(root: Root, cgroup: PathBuf, beside: Option<&Path>) -> Self {
+        let programs = beside.into_iter().chain(INSTALLED.iter().map(Path::new));
+        Self {
+            root,
+            cgroup,
+            programs: programs.map(Path::to_owned).collect(),
+            fault: Fault::default(),
+        }
+    }
+
+    /// Finds one of our programs.
+    #[must_use]
+    pub fn program(&self, name: &str) -> Option<PathBuf> {
+        self.programs
+            .iter()
+            .map(|dir| dir.join(name))
+            .find(|path| path.is_file())
+    }
+
+    /// What brands may know of the host.
+    #[must_use]
+    pub fn facts(&self) -> HostFacts {
+        HostFacts::default()
+    }
+}

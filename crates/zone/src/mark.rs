@@ -1,0 +1,27 @@
+//! `zoneadm mark incomplete`: says by hand that a zone must be uninstalled.
+
+use model::{State, Verb, ZoneName};
+
+use crate::apply::{self, Outcome};
+use crate::subject::{Start, Subject};
+use crate::{Error, Host};
+
+/// Marks a zone incomplete; only uninstall undoes that.
+///
+/// # Errors
+/// [`Error::Refused`] for an active zone.
+pub fn incomplete(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
+    let subject = match Subject::admit(host, zone, Verb::Mark)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+    };
+    if dry_run {
+        return Ok(Outcome::Planned(format!(
+            "mark zone {zone}:\n  store state incomplete\n"
+        )));
+    }
+    let mut entry = subject.entry.clone();
+    entry.state = State::Incomplete;
+    apply::record_now(host, entry)?;
+    Ok(Outcome::Done)
+}

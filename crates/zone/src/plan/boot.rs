@@ -1,0 +1,242 @@
+//! The plan of a boot: what a zone's virtual platform consists of.
+
+use std::path::{Path, PathBuf};
+
+use brand::sparse::Layout;
+use brand::{BootSpec, InitProgram, Platform};
+use limits::{Base, ZoneCgroups, devices};
+use model::Config;
+use model::config::{FileSystem, IpType};
+use model::plan::{BootPlan, Init, InsideStep, PlatformStep};
+use model::privilege::{self, Capabilities};
+use storage::Stack;
+
+use super::syscalls;
+use crate::Error;
+
+/// All that decides about a boot.
+#[derive(Debug)]
+pub struct BootInputs<'a> {
+    /// The zone's configuration.
+    pub config: &'a Config,
+    /// The zone's numeric id, 0 when the plan is only shown.
+    pub id: u32,
+    /// First host id of the zone's range.
+    pub first_id: u32,
+    /// The parts of the zone's root.
+    pub stack: &'a Stack,
+    /// Inherited directories, for sparse zones.
+    pub layout: Option<&'a Layout>,
+    /// The brand's constant part.
+    pub platform: &'a Platform,
+    /// What runs as init.
+    pub spec: &'a BootSpec,
+    /// Where control groups begin.
+    pub base: &'a Base,
+    /// A folder of the host to mount a scratch file system on.
+    pub scratch: &'a Path,
+    /// True to stop in state ready.
+    pub ready_only: bool,
+}
+
+/// Kernel files that tell about the machine or change it. Most are refused by
+/// their owner already: the machine's root has no id in the zone.
+const MASKED: &[&str] = &[
+    "/proc/acpi",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/sysrq-trigger",
+    "/proc/timer_list",
+    "/sys/firmware",
+    "/sys/kernel/debug",
+    "/sys/kernel/security",
+];
+
+/// File system types that need no device and belong to the zone alone.
+const WITHOUT_DEVICE: &[&str] = &["tmpfs", "proc", "mqueue"];
+
+/// Makes the plan.
+///
+/// # Errors
+/// [`Error::Privilege`] for a privilege list that no zone can have.
+pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
+    let config = inputs.config;
+    let capabilities = privilege::capabilities(config.limitpriv(), config.ip_type())?;
+    let init = init(inputs.spec);
+    Ok(BootPlan {
+        zone: config.name().clone(),
+        id: inputs.id,
+        first_id: inputs.first_id,
+        platform: platform_steps(inputs),
+        inside: inside_steps(inputs, &init, capabilities),
+        init,
+        shutdown_signal: inputs.spec.shutdown.poweroff,
+        ready_only: inputs.ready_only,
+    })
+}
+
+fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
+    let config = inputs.config;
+    let stack = inputs.stack;
+    let ip_type = config.ip_type();
+    let mut allowed: Vec<(u32, Option<u32>)> = devices::STANDARD
+        .iter()
+        .map(|device| (device.major, device.minor))
+        .collect();
+    if ip_type == IpType::Exclusive {
+        allowed.push((devices::TUN.major, devices::TUN.minor));
+    }
+    let mut steps = vec![
+        PlatformStep::Cgroups {
+            paths: ZoneCgroups::of(inputs.base, config.name()).paths(),
+            shared: inputs.base.v1_shared.clone(),
+        },
+        PlatformStep::Devices { allowed },
+        PlatformStep::PrivateMounts {
+            scratch: inputs.scratch.to_owned(),
+        },
+        PlatformStep::Clocks,
+        PlatformStep::Network { ip_type },
+        PlatformStep::Console,
+        PlatformStep::FirstProcess,
+        PlatformStep::Root {
+            zonepath: stack.zonepath.clone(),
+            top: stack.top.clone(),
+            work: stack.work.clone(),
+            lowers: stack.lowers.clone(),
+        },
+    ];
+    let inherited = inputs
+        .layout
+        .map(|layout| layout.dirs.as_slice())
+        .unwrap_or_default();
+    steps.extend(inherited.iter().map(|dir| PlatformStep::Bind {
+        source: dir.clone(),
+        target: dir.clone(),
+        read_only: true,
+        set_id: true,
+    }));
+    steps.extend(
+        config
+            .filesystems()
+            .filter(|fs| !is_inside(fs))
+            .map(|fs| file_system(fs)),
+    );
+    if ip_type == IpType::Shared {
+        steps.push(PlatformStep::Sysfs);
+    }
+    steps
+}
+
+fn is_inside(fs: &FileSystem) -> bool {
+    WITHOUT_DEVICE.contains(&fs.fstype.as_str())
+}
+
+fn file_system(fs: FileSystem) -> PlatformStep {
+    if fs.fstype != "lofs" {
+        return PlatformStep::Mount {
+            fstype: fs.fstype,
+            source: fs.special,
+            target: fs.dir,
+            options: fs.options,
+        };
+    }
+    let has = |name: &str| fs.options.iter().any(|option| option == name);
+    let read_only = has("ro");
+    PlatformStep::Bind {
+        source: PathBuf::from(fs.special),
+        target: fs.dir,
+        read_only,
+        // A set-id program that the zone writes must not work for users of the host.
+        set_id: read_only && !has("nosuid"),
+    }
+}
+
+fn inside_steps(inputs: &BootInputs<'_>, init: &Init, keep: Capabilities) -> Vec<InsideStep> {
+    let config = inputs.config;
+    let mount =
+        |fstype: &str, target: &str, options: &[&str], noexec, read_only| InsideStep::Mount {
+            fstype: fstype.to_owned(),
+            target: PathBuf::from(target),
+            options: options.iter().map(|&option| option.to_owned()).collect(),
+            noexec,
+            read_only,
+        };
+    let mut steps = vec![
+        InsideStep::OwnViews,
+        mount("proc", "/proc", &[], true, false),
+    ];
+    if config.ip_type() == IpType::Exclusive {
+        steps.push(InsideStep::Loopback);
+        steps.push(mount("sysfs", "/sys", &[], true, true));
+    }
+    if init.path.is_some() {
+        // Inits of whole systems divide their control group.
+        steps.push(mount("cgroup2", "/sys/fs/cgroup", &[], true, false));
+    }
+    steps.push(mount(
+        "tmpfs",
+        "/dev",
+        &["mode=0755", "size=4m"],
+        true,
+        false,
+    ));
+    let names = inputs
+        .platform
+        .devices
+        .iter()
+        .map(|device| device.name.to_owned())
+        .collect();
+    steps.push(InsideStep::Devices { names });
+    for one in inputs.spec.mounts {
+        let mode = format!("mode={:04o}", one.mode);
+        steps.push(mount(one.fstype, one.target, &[&mode], one.noexec, false));
+    }
+    steps.extend(config.filesystems().filter(is_inside).map(|fs| {
+        let flags = ["ro", "rw", "noexec", "nosuid", "nodevices", "nodev"];
+        let has = |name: &str| fs.options.iter().any(|option| option == name);
+        InsideStep::Mount {
+            noexec: has("noexec"),
+            read_only: has("ro"),
+            options: fs
+                .options
+                .iter()
+                .filter(|o| !flags.contains(&o.as_str()))
+                .cloned()
+                .collect(),
+            fstype: fs.fstype.clone(),
+            target: fs.dir,
+        }
+    }));
+    steps.push(InsideStep::Enter);
+    steps.push(InsideStep::Mask {
+        paths: MASKED.iter().map(PathBuf::from).collect(),
+    });
+    steps.push(InsideStep::Hostname {
+        name: config.name().to_string(),
+    });
+    steps.push(InsideStep::Privileges { keep });
+    steps.push(InsideStep::Syscalls {
+        program: syscalls::program(keep),
+    });
+    steps
+}
+
+fn init(spec: &BootSpec) -> Init {
+    let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+    Init {
+        path: match &spec.init {
+            InitProgram::Zinit => None,
+            InitProgram::Root(path) => Some(path.clone()),
+        },
+        arguments: spec.argv.iter().map(|one| text(one)).collect(),
+        environment: spec
+            .environment
+            .iter()
+            .map(|(name, value)| format!("{}={}", text(name), text(value)))
+            .collect(),
+    }
+}

@@ -1,0 +1,4 @@
+//! From configuration and host facts to what will be done; nothing here has effects.
+
+pub mod boot;
+pub mod syscalls;

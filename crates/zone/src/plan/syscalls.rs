@@ -1,0 +1,254 @@
+//! The filter that every process of a zone runs under.
+//!
+//! It refuses (EPERM) what acts on the machine as a whole and what Solaris
+//! refuses in a zone: kernel modules, another kernel, swap, accounting, the
+//! clock, raw ports, handles that lead around path checks. The user namespace
+//! already refuses most of these; the filter is the second wall.
+//!
+//! The kernel works out once per system call whether the program always admits
+//! it, so an admitted call costs nothing at run time.
+
+use model::privilege::Capabilities;
+
+/// A system call by its numbers in the 64-bit and in the 32-bit table.
+struct Call {
+    native: u32,
+    compat: Option<u32>,
+}
+
+const fn call(native: u32, compat: u32) -> Call {
+    Call {
+        native,
+        compat: Some(compat),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod arch {
+    use super::{Call, call};
+
+    /// AUDIT_ARCH_X86_64 and AUDIT_ARCH_I386.
+    pub const NATIVE: u32 = 0xc000_003e;
+    pub const COMPAT: u32 = 0x4000_0003;
+    /// Calls of the x32 ABI have this bit; no distribution uses it.
+    pub const FOREIGN_BIT: Option<u32> = Some(0x4000_0000);
+
+    #[rustfmt::skip]
+    pub const REFUSED: &[Call] = &[
+        call(175, 128), // init_module
+        call(313, 350), // finit_module
+        call(176, 129), // delete_module
+        call(246, 283), // kexec_load
+        Call { native: 320, compat: None }, // kexec_file_load
+        call(167, 87),  // swapon
+        call(168, 115), // swapoff
+        call(163, 51),  // acct
+        call(172, 110), // iopl
+        call(173, 101), // ioperm
+        call(179, 131), // quotactl
+        call(443, 443), // quotactl_fd
+        call(304, 342), // open_by_handle_at
+        call(321, 357), // bpf
+        call(212, 253), // lookup_dcookie
+        call(180, 169), // nfsservctl
+        call(134, 86),  // uselib
+    ];
+
+    #[rustfmt::skip]
+    pub const CLOCK: &[Call] = &[
+        call(164, 79),  // settimeofday
+        call(227, 264), // clock_settime
+        Call { native: 227, compat: Some(404) }, // clock_settime64
+        Call { native: 164, compat: Some(25) },  // stime
+    ];
+
+    #[rustfmt::skip]
+    pub const COUNTERS: &[Call] = &[
+        call(298, 336), // perf_event_open
+    ];
+}
+
+#[cfg(target_arch = "aarch64")]
+mod arch {
+    use super::{Call, call};
+
+    /// AUDIT_ARCH_AARCH64 and AUDIT_ARCH_ARM.
+    pub const NATIVE: u32 = 0xc000_00b7;
+    pub const COMPAT: u32 = 0x4000_0028;
+    pub const FOREIGN_BIT: Option<u32> = None;
+
+    #[rustfmt::skip]
+    pub const REFUSED: &[Call] = &[
+        call(105, 128), // init_module
+        call(273, 379), // finit_module
+        call(106, 129), // delete_module
+        call(104, 347), // kexec_load
+        call(294, 401), // kexec_file_load
+        call(224, 87),  // swapon
+        call(225, 115), // swapoff
+        call(89, 51),   // acct
+        call(60, 131),  // quotactl
+        call(443, 443), // quotactl_fd
+        call(265, 371), // open_by_handle_at
+        call(280, 386), // bpf
+        call(18, 249),  // lookup_dcookie
+        call(42, 169),  // nfsservctl
+    ];
+
+    #[rustfmt::skip]
+    pub const CLOCK: &[Call] = &[
+        call(170, 79),  // settimeofday
+        call(112, 262), // clock_settime
+        Call { native: 112, compat: Some(404) }, // clock_settime64
+    ];
+
+    #[rustfmt::skip]
+    pub const COUNTERS: &[Call] = &[
+        call(241, 364), // perf_event_open
+    ];
+}
+
+/// Numbers in capabilities(7).
+const CAP_SYS_TIME: u32 = 25;
+const CAP_PERFMON: u32 = 38;
+
+// Classic BPF: opcodes used and the fields of struct seccomp_data.
+const LOAD: u16 = 0x20;
+const JUMP_EQUAL: u16 = 0x15;
+const JUMP_SET: u16 = 0x45;
+const RETURN: u16 = 0x06;
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const ADMIT: u32 = 0x7fff_0000;
+const REFUSE: u32 = 0x0005_0000 | 1;
+
+/// One instruction as `struct sock_filter` has it in memory (little endian).
+const fn instruction(code: u16, when_true: u8, when_false: u8, value: u32) -> u64 {
+    code as u64 | (when_true as u64) << 16 | (when_false as u64) << 24 | (value as u64) << 32
+}
+
+/// Makes the filter for a zone with these capabilities.
+#[must_use]
+pub fn program(capabilities: Capabilities) -> Vec<u64> {
+    let mut refused: Vec<&Call> = arch::REFUSED.iter().collect();
+    if !capabilities.has(CAP_SYS_TIME) {
+        refused.extend(arch::CLOCK);
+    }
+    if !capabilities.has(CAP_PERFMON) {
+        refused.extend(arch::COUNTERS);
+    }
+    let native: Vec<u32> = refused.iter().map(|call| call.native).collect();
+    let compat: Vec<u32> = refused.iter().filter_map(|call| call.compat).collect();
+    let native = table(&native, arch::FOREIGN_BIT);
+    let compat = table(&compat, None);
+    // A table is shorter than 255 instructions: both lists are constants.
+    let skip = u8::try_from(native.len()).unwrap_or(u8::MAX);
+    let mut code = vec![
+        instruction(LOAD, 0, 0, ARCHITECTURE),
+        instruction(JUMP_EQUAL, 0, skip, arch::NATIVE),
+    ];
+    code.extend(native);
+    code.push(instruction(JUMP_EQUAL, 1, 0, arch::COMPAT));
+    code.push(instruction(RETURN, 0, 0, REFUSE));
+    code.extend(compat);
+    code
+}
+
+/// Refuses the numbers of one table (and any with `foreign_bit`), admits the rest.
+fn table(numbers: &[u32], foreign_bit: Option<u32>) -> Vec<u64> {
+    let mut code = vec![instruction(LOAD, 0, 0, NUMBER)];
+    let checks = foreign_bit
+        .map(|bit| (JUMP_SET, bit))
+        .into_iter()
+        .chain(numbers.iter().map(|number| (JUMP_EQUAL, *number)));
+    let checks: Vec<_> = checks.collect();
+    for (i, (opcode, value)) in checks.iter().enumerate() {
+        // To the refusal behind the admission that ends the list.
+        let distance = u8::try_from(checks.len() - i).unwrap_or(u8::MAX);
+        code.push(instruction(*opcode, distance, 0, *value));
+    }
+    code.push(instruction(RETURN, 0, 0, ADMIT));
+    code.push(instruction(RETURN, 0, 0, REFUSE));
+    code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::config::IpType;
+
+    /// Runs the program as the kernel would.
+    fn admits(code: &[u64], architecture: u32, number: u32) -> bool {
+        let (mut at, mut register) = (0usize, 0u32);
+        loop {
+            let word = code[at];
+            let value = (word >> 32) as u32;
+            let jump = |condition: bool| {
+                if condition {
+                    word >> 16 & 0xff
+                } else {
+                    word >> 24 & 0xff
+                }
+            };
+            at += 1;
+            match (word & 0xffff) as u16 {
+                LOAD => {
+                    register = if value == NUMBER {
+                        number
+                    } else {
+                        architecture
+                    }
+                }
+                JUMP_EQUAL => at += jump(register == value) as usize,
+                JUMP_SET => at += jump(register & value != 0) as usize,
+                RETURN => return value == ADMIT,
+                other => panic!("opcode {other:#x}"),
+            }
+        }
+    }
+
+    fn standard() -> Vec<u64> {
+        program(model::privilege::capabilities("", IpType::Shared).unwrap())
+    }
+
+    #[test]
+    fn refuses_every_listed_call_and_no_other() {
+        let code = standard();
+        let listed: Vec<&Call> = arch::REFUSED
+            .iter()
+            .chain(arch::CLOCK)
+            .chain(arch::COUNTERS)
+            .collect();
+        for number in 0..600 {
+            let native = listed.iter().any(|call| call.native == number);
+            assert_eq!(admits(&code, arch::NATIVE, number), !native, "{number}");
+            let compat = listed.iter().any(|call| call.compat == Some(number));
+            assert_eq!(
+                admits(&code, arch::COMPAT, number),
+                !compat,
+                "compat {number}"
+            );
+        }
+    }
+
+    #[test]
+    fn refuses_tables_nobody_checks() {
+        let code = standard();
+        assert!(!admits(&code, 0x1234, 0));
+        if let Some(bit) = arch::FOREIGN_BIT {
+            assert!(!admits(&code, arch::NATIVE, bit));
+            assert!(!admits(&code, arch::NATIVE, bit | 175));
+        }
+    }
+
+    #[test]
+    fn a_privilege_opens_its_calls() {
+        let capabilities =
+            model::privilege::capabilities("default,sys_time,cpc_cpu", IpType::Shared).unwrap();
+        let code = program(capabilities);
+        for call in arch::CLOCK.iter().chain(arch::COUNTERS) {
+            assert!(admits(&code, arch::NATIVE, call.native));
+        }
+        assert!(!admits(&code, arch::NATIVE, arch::REFUSED[0].native));
+    }
+}

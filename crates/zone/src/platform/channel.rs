@@ -1,0 +1,113 @@
+//! The conversation between zoneadmd and the zone's first process.
+//!
+//! One packet a message: `g` go on, `r` ready, `e<text>` an error, `b<json>`
+//! start this init. When init runs, the first process's end closes by itself.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use model::plan::Init;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+
+use super::Error;
+
+/// Longest message: an init with the longest arguments the kernel takes in one go.
+const MAX_MESSAGE: usize = 128 * 1024;
+
+/// One end of the conversation.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+impl Channel {
+    /// Makes both ends: zoneadmd's and the first process's.
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok((Self(ours), Self(theirs)))
+    }
+
+    fn send(&self, kind: u8, body: &[u8]) -> io::Result<()> {
+        let mut message = Vec::with_capacity(1 + body.len());
+        message.push(kind);
+        message.extend_from_slice(body);
+        if message.len() > MAX_MESSAGE {
+            return Err(io::Error::other("boot arguments are too long"));
+        }
+        // No signal when the other end is gone: the error says it.
+        send(&self.0, &message, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// The next message; `None` when the other end is closed.
+    fn receive(&self) -> io::Result<Option<(u8, Vec<u8>)>> {
+        let mut message = vec![0; MAX_MESSAGE];
+        let (length, _) = rustix::io::retry_on_intr(|| {
+            recv(&self.0, message.as_mut_slice(), RecvFlags::empty())
+        })?;
+        message.truncate(length);
+        if message.is_empty() {
+            return Ok(None);
+        }
+        let body = message.split_off(1);
+        Ok(Some((message[0], body)))
+    }
+
+    /// zoneadmd: everything outside is prepared.
+    pub(crate) fn send_go(&self) -> io::Result<()> {
+        self.send(b'g', &[])
+    }
+
+    /// First process: waits for [`Channel::send_go`].
+    pub(crate) fn wait_for_go(&self) -> io::Result<()> {
+        match self.receive()? {
+            Some((b'g', _)) => Ok(()),
+            _ => Err(io::Error::other("zoneadmd gave up")),
+        }
+    }
+
+    /// First process: everything inside is prepared.
+    pub(crate) fn send_ready(&self) -> io::Result<()> {
+        self.send(b'r', &[])
+    }
+
+    /// zoneadmd: waits until the first process is ready.
+    pub(crate) fn wait_for_ready(&self) -> Result<(), Error> {
+        match self.receive().map_err(Error::Channel)? {
+            Some((b'r', _)) => Ok(()),
+            Some((_, text)) => Err(Error::Inside(String::from_utf8_lossy(&text).into_owned())),
+            None => Err(Error::Ended),
+        }
+    }
+
+    /// First process: says why it ends.
+    pub(crate) fn send_error(&self, text: &str) {
+        // If nobody listens there is nobody to tell.
+        let _ = self.send(b'e', text.as_bytes());
+    }
+
+    pub(crate) fn send_boot(&self, init: &Init) -> io::Result<()> {
+        self.send(b'b', &serde_json::to_vec(init)?)
+    }
+
+    /// First process: waits for the init to become; `None` when zoneadmd is gone.
+    pub(crate) fn wait_for_boot(&self) -> io::Result<Option<Init>> {
+        match self.receive()? {
+            Some((b'b', body)) => Ok(Some(serde_json::from_slice(&body)?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// zoneadmd: returns when init's program runs.
+    pub(crate) fn wait_for_exec(self) -> Result<(), Error> {
+        match self.receive().map_err(Error::Channel)? {
+            None => Ok(()),
+            Some((_, text)) => Err(Error::Inside(String::from_utf8_lossy(&text).into_owned())),
+        }
+    }
+}

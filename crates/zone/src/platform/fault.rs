@@ -1,0 +1,121 @@
+//! Faults on request, to test that every step can fail and that every moment
+//! can be the last.
+
+use std::str::FromStr;
+
+/// What happens at the chosen step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The step reports an error instead of being done.
+    Fail,
+    /// The process is killed before the step.
+    Kill,
+}
+
+/// A fault at one step of one verb; the default is none.
+///
+/// Written `verb:step:fail` or `verb:step:kill`, steps counted from 1.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fault {
+    at: Option<(String, usize, Kind)>,
+    step: usize,
+}
+
+/// The text is not a fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}: expected verb:step:fail or verb:step:kill")]
+pub struct BadFault(String);
+
+impl FromStr for Fault {
+    type Err = BadFault;
+
+    fn from_str(text: &str) -> Result<Self, BadFault> {
+        let bad = || BadFault(text.to_owned());
+        let mut parts = text.split(':');
+        let (Some(verb), Some(step), Some(kind), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(bad());
+        };
+        let kind = match kind {
+            "fail" => Kind::Fail,
+            "kill" => Kind::Kill,
+            _ => return Err(bad()),
+        };
+        let step = step.parse().map_err(|_| bad())?;
+        Ok(Self {
+            at: Some((verb.to_owned(), step, kind)),
+            step: 0,
+        })
+    }
+}
+
+impl Fault {
+    /// The text that [`Fault::from_str`] reads, when there is a fault to come.
+    #[must_use]
+    pub fn text(&self) -> Option<String> {
+        self.at.as_ref().map(|(verb, step, kind)| {
+            let kind = match kind {
+                Kind::Fail => "fail",
+                Kind::Kill => "kill",
+            };
+            format!("{verb}:{step}:{kind}")
+        })
+    }
+
+    /// Counts a step of `verb`; says whether it must fail. A kill does not return.
+    #[must_use]
+    pub fn strikes(&mut self, verb: &str) -> bool {
+        let Some((chosen, step, kind)) = &self.at else {
+            return false;
+        };
+        if chosen != verb {
+            return false;
+        }
+        self.step += 1;
+        if self.step != *step {
+            return false;
+        }
+        match kind {
+            Kind::Fail => true,
+            Kind::Kill => {
+                let me = rustix::process::getpid();
+                let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
+                // The signal is on its way; nothing may happen after it.
+                loop {
+                    std::thread::park();
+                }
+            }
+        }
+    }
+
+    /// The error of a step that was told to fail.
+    #[must_use]
+    pub fn error() -> Box<dyn std::error::Error + Send + Sync> {
+        "a fault was asked for".into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strikes_once_at_its_step() {
+        let mut fault: Fault = "boot:2:fail".parse().unwrap();
+        assert!(!fault.strikes("boot"));
+        assert!(!fault.strikes("halt"));
+        assert!(fault.strikes("boot"));
+        assert!(!fault.strikes("boot"));
+        assert!(!Fault::default().strikes("boot"));
+        for bad in [
+            "",
+            "boot",
+            "boot:x:fail",
+            "boot:1:explode",
+            "boot:1:fail:more",
+        ] {
+            assert!(bad.parse::<Fault>().is_err(), "{bad}");
+        }
+    }
+}

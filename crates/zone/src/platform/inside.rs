@@ -1,0 +1,306 @@
+//! The zone's first process: what it does before it becomes init.
+//!
+//! It starts as a copy of zoneadmd in the zone's user, pid, uts and ipc
+//! namespaces, with all capabilities over those and none over the host.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use model::plan::{BootPlan, Init, InsideStep};
+use model::privilege::Capabilities;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use sys::mount::{Attr, Extent, Param};
+use sys::process::{Program, ns};
+
+use super::channel::Channel;
+use super::steps::Console;
+use super::{ROOT, flatten, relative};
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the first process takes along.
+pub(super) struct Seat<'a> {
+    pub plan: &'a BootPlan,
+    /// Our own init, open because no path in the zone leads to it.
+    pub zinit: BorrowedFd<'a>,
+    pub channel: &'a Channel,
+    /// Files to write "0" to, to enter v1 control groups.
+    pub doors: &'a [OwnedFd],
+    pub console: &'a Console,
+}
+
+/// Runs in the first process; what it returns is the exit status.
+pub(super) fn run(seat: &Seat<'_>) -> u8 {
+    if let Err(error) = prepare(seat) {
+        seat.channel.send_error(&error);
+        return 1;
+    }
+    match seat.channel.wait_for_boot() {
+        Ok(Some(init)) => {
+            let error = become_init(seat, &init);
+            seat.channel.send_error(&error);
+            1
+        }
+        // zoneadmd took the zone down, or is gone itself.
+        Ok(None) | Err(_) => 0,
+    }
+}
+
+fn prepare(seat: &Seat<'_>) -> Result<(), String> {
+    // Until init runs, a zone without its zoneadmd is nothing.
+    let step = |what: &str, result: io::Result<()>| {
+        result.map_err(|error| format!("could not {what}: {error}"))
+    };
+    let die_with_parent =
+        || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
+    step("follow zoneadmd", die_with_parent())?;
+    step("wait for zoneadmd", seat.channel.wait_for_go())?;
+    step("become the zone's root", become_root())?;
+    // Changing ids has cleared it.
+    step("follow zoneadmd", die_with_parent())?;
+    for inside in &seat.plan.inside {
+        carry_out(seat, inside)
+            .map_err(|error| format!("could not {inside}: {}", flatten(error.as_ref())))?;
+    }
+    step("tell zoneadmd", seat.channel.send_ready())
+}
+
+/// User and group 0 of the zone, in no further group.
+fn become_root() -> io::Result<()> {
+    let (user, group) = (rustix::fs::Uid::ROOT, rustix::fs::Gid::ROOT);
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    Ok(())
+}
+
+fn carry_out(seat: &Seat<'_>, step: &InsideStep) -> Result<(), AnyError> {
+    match step {
+        InsideStep::OwnViews => own_views(seat),
+        InsideStep::Loopback => Ok(sys::link::loopback_up()?),
+        InsideStep::Mount {
+            fstype,
+            target,
+            options,
+            noexec,
+            read_only,
+        } => mount(fstype, target, options, *noexec, *read_only),
+        InsideStep::Devices { names } => populate_dev(names, seat.console),
+        InsideStep::Mask { paths } => paths.iter().try_for_each(|path| mask(path)),
+        InsideStep::Enter => Ok(sys::mount::pivot_into_cwd()?),
+        InsideStep::Hostname { name } => set_name(name),
+        InsideStep::Privileges { keep } => limit_privileges(*keep),
+        InsideStep::Syscalls { program } => Ok(sys::seccomp::install(program)?),
+    }
+}
+
+fn own_views(seat: &Seat<'_>) -> Result<(), AnyError> {
+    // First into the groups, then the view: it shows what we are in at that moment.
+    for door in seat.doors {
+        rustix::io::write(door, b"0")?;
+    }
+    sys::namespace::unshare(ns::MOUNT | ns::CGROUP)?;
+    sys::mount::make_private_recursive()?;
+    // What came from the host is locked and cannot become the root; a copy on
+    // top of it can.
+    let root = sys::mount::open_tree(CWD, Path::new(ROOT), Extent::Tree)?;
+    sys::mount::attach(&root, CWD, Path::new(ROOT))?;
+    Ok(rustix::process::chdir(ROOT)?)
+}
+
+fn mount(
+    fstype: &str,
+    target: &Path,
+    options: &[String],
+    noexec: bool,
+    read_only: bool,
+) -> Result<(), AnyError> {
+    let mut flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    if noexec {
+        flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    }
+    if read_only {
+        flags |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+    }
+    let params: Vec<Param<'_>> = options
+        .iter()
+        .map(|option| match option.split_once('=') {
+            Some((key, value)) => Param::text(key, value),
+            None => Param::Flag(option),
+        })
+        .collect();
+    let mounted = sys::mount::new_fs(fstype, &params, flags)?;
+    attach(&mounted, target)
+}
+
+/// Attaches a mount below the working directory, which is the zone's root.
+fn attach(mount: &OwnedFd, target: &Path) -> Result<(), AnyError> {
+    let target = relative(target);
+    let open = || {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        openat2(CWD, &target, flags, Mode::empty(), ResolveFlags::IN_ROOT)
+    };
+    let place = match open() {
+        // A root from an image may lack a mount point at its top.
+        Err(Errno::NOENT) if target.components().count() == 1 => {
+            rustix::fs::mkdirat(CWD, &target, Mode::from_raw_mode(0o755))?;
+            open()
+        }
+        other => other,
+    };
+    let place = place.map_err(|errno| format!("/{}: {errno}", target.display()))?;
+    Ok(sys::mount::attach(mount, &place, Path::new(""))?)
+}
+
+/// Shows the admitted devices of the host, the zone's own terminals and console.
+fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
+    let dev = openat(CWD, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let make_file = |name: &str| {
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        openat(&dev, name, flags, Mode::from_raw_mode(0o666)).map(drop)
+    };
+    for name in names {
+        make_file(name)?;
+        let node = sys::mount::open_tree(CWD, &Path::new("/dev").join(name), Extent::One)?;
+        sys::mount::attach(&node, &dev, Path::new(name))?;
+    }
+    make_file("console")?;
+    sys::mount::attach(&console.mount, &dev, Path::new("console"))?;
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ] {
+        rustix::fs::symlinkat(target, &dev, name)?;
+    }
+    for (name, mode) in [("pts", 0o755), ("shm", 0o1777), ("mqueue", 0o1777)] {
+        rustix::fs::mkdirat(&dev, name, Mode::from_raw_mode(mode))?;
+        // mkdir is subject to the umask.
+        rustix::fs::chmodat(
+            &dev,
+            name,
+            Mode::from_raw_mode(mode),
+            rustix::fs::AtFlags::empty(),
+        )?;
+    }
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let params = [
+        Param::Flag("newinstance"),
+        Param::text("ptmxmode", "0666"),
+        Param::text("mode", "0620"),
+        // The group tty of every distribution.
+        Param::text("gid", "5"),
+    ];
+    let terminals = sys::mount::new_fs("devpts", &params, flags)?;
+    sys::mount::attach(&terminals, &dev, Path::new("pts"))?;
+    let queues = sys::mount::new_fs("mqueue", &[], flags)?;
+    Ok(sys::mount::attach(&queues, &dev, Path::new("mqueue"))?)
+}
+
+/// Tells the zone its name: as host name, and for zonename(1).
+fn set_name(name: &str) -> Result<(), AnyError> {
+    rustix::system::sethostname(name.as_bytes())?;
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    match openat(CWD, super::NAME_FILE, flags, Mode::from_raw_mode(0o444)) {
+        Ok(file) => rustix::io::write(&file, format!("{name}\n").as_bytes()).map(drop)?,
+        // A brand without a fresh /run: then only the host name tells.
+        Err(Errno::NOENT | Errno::EXIST | Errno::NOTDIR) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    Ok(())
+}
+
+/// Covers a file with /dev/null or a folder with an empty one.
+fn mask(path: &Path) -> Result<(), AnyError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let place = match openat(CWD, relative(path), flags, Mode::empty()) {
+        // This kernel does not have it.
+        Err(Errno::NOENT) => return Ok(()),
+        other => other?,
+    };
+    let stat = rustix::fs::fstat(&place)?;
+    let is_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+    let nothing = if is_folder {
+        let flags = MountAttrFlags::MOUNT_ATTR_RDONLY
+            | MountAttrFlags::MOUNT_ATTR_NOSUID
+            | MountAttrFlags::MOUNT_ATTR_NODEV
+            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+        sys::mount::new_fs("tmpfs", &[Param::text("size", "4k")], flags)?
+    } else {
+        let null = sys::mount::open_tree(CWD, Path::new("dev/null"), Extent::One)?;
+        let attr = Attr {
+            set: MountAttrFlags::MOUNT_ATTR_RDONLY,
+            ..Attr::default()
+        };
+        sys::mount::set_attr(&null, &attr, Extent::One, path)?;
+        null
+    };
+    Ok(sys::mount::attach(&nothing, &place, Path::new(""))?)
+}
+
+/// Leaves `keep` as the most that any process of the zone can have.
+pub(crate) fn limit_privileges(keep: Capabilities) -> Result<(), AnyError> {
+    use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
+    // Higher numbers do not exist on any kernel yet; unknown ones are refused.
+    for number in (0..64).filter(|number| !keep.has(*number)) {
+        let Some(one) = CapabilitySet::from_bits(1 << number) else {
+            break;
+        };
+        match remove_capability_from_bounding_set(one) {
+            Ok(()) | Err(Errno::INVAL) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Becomes init; returns only when that failed.
+fn become_init(seat: &Seat<'_>, init: &Init) -> String {
+    match prepare_init(seat, init) {
+        Ok(program) => {
+            let error = program.exec();
+            format!("could not run {}: {error}", shown(init))
+        }
+        Err(error) => format!("could not run {}: {}", shown(init), flatten(error.as_ref())),
+    }
+}
+
+fn shown(init: &Init) -> String {
+    init.path
+        .as_ref()
+        .map_or_else(|| "zinit".to_owned(), |path| path.display().to_string())
+}
+
+fn prepare_init(seat: &Seat<'_>, init: &Init) -> Result<Program, AnyError> {
+    let executable = match &init.path {
+        Some(path) => openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?,
+        None => seat.zinit.try_clone_to_owned()?,
+    };
+    rustix::process::setsid()?;
+    let terminal = &seat.console.terminal;
+    rustix::process::ioctl_tiocsctty(terminal)?;
+    rustix::stdio::dup2_stdin(terminal)?;
+    rustix::stdio::dup2_stdout(terminal)?;
+    rustix::stdio::dup2_stderr(terminal)?;
+    // From here on the zone lives without zoneadmd.
+    set_parent_process_death_signal(None)?;
+    let strings = |list: &[String]| -> Result<Vec<CString>, AnyError> {
+        list.iter()
+            .map(|text| Ok(CString::new(text.as_str())?))
+            .collect()
+    };
+    Ok(Program {
+        executable,
+        arguments: strings(&init.arguments)?,
+        environment: strings(&init.environment)?,
+    })
+}

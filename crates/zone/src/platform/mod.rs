@@ -1,0 +1,203 @@
+//! The virtual platform of a running zone: zoneadmd's side of a [`BootPlan`].
+//!
+//! ```text
+//! zoneadmd                                first process of the zone
+//!   control groups, mount namespace
+//!   clone ------------------------------> waits
+//!   id maps, root, binds, console
+//!   "go" -------------------------------> inside.rs: own mounts, /proc, /dev, pivot,
+//!                                          privileges, filter
+//!   <------------------------------ "ready"
+//!   "boot" -----------------------------> exec init (the channel closes: it runs)
+//! ```
+//!
+//! Everything that the zone must not undo (read-only binds, /sys of a shared-IP
+//! zone) is mounted by zoneadmd before the first process takes its own copy of
+//! the mounts: the kernel locks what comes from a more privileged namespace.
+
+mod channel;
+mod fault;
+mod inside;
+mod steps;
+mod undo;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use limits::ZoneCgroups;
+use model::plan::{BootPlan, Init};
+
+pub use channel::Channel;
+pub use fault::Fault;
+pub(crate) use inside::limit_privileges;
+pub use undo::UndoStack;
+
+/// What failed while the platform was built or taken down.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A step of the plan.
+    #[error("could not {step}")]
+    Step {
+        /// The step, as the plan prints it.
+        step: String,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The first process said why it could not go on.
+    #[error("{0}")]
+    Inside(String),
+    /// The first process ended without a word.
+    #[error("the zone's first process ended unexpectedly")]
+    Ended,
+    /// Talking to the first process.
+    #[error("lost contact with the zone's first process")]
+    Channel(#[source] io::Error),
+    /// The plan does not hang together.
+    #[error("the boot plan lacks {0}")]
+    Plan(&'static str),
+    /// Taking down left something behind; all of it is listed.
+    #[error("{}", .0.join("; "))]
+    Teardown(Vec<String>),
+}
+
+/// A zone whose platform stands.
+#[derive(Debug)]
+pub struct Platform {
+    /// The first process.
+    pub init: sys::process::Child,
+    /// The zone's control groups.
+    pub cgroups: ZoneCgroups,
+    /// Our side of the zone's console.
+    pub console: OwnedFd,
+    /// The zone's side, kept open: without any user of it reading would fail.
+    _terminal: OwnedFd,
+    channel: Option<Channel>,
+    /// Where to go back to; none where we never left.
+    host_mounts: Option<OwnedFd>,
+}
+
+impl Platform {
+    /// Carries out a plan up to and including state ready.
+    ///
+    /// # Errors
+    /// The step that failed; everything before it is undone.
+    pub fn build(plan: &BootPlan, zinit: &Path, fault: &mut Fault) -> Result<Self, Error> {
+        let mut undo = UndoStack::default();
+        match steps::build(plan, zinit, fault, &mut undo) {
+            Ok(platform) => {
+                undo.disarm();
+                Ok(platform)
+            }
+            Err(error) => {
+                let also = undo.run();
+                if also.is_empty() {
+                    return Err(error);
+                }
+                Err(Error::Teardown(
+                    [flatten(&error)].into_iter().chain(also).collect(),
+                ))
+            }
+        }
+    }
+
+    /// Starts init. Its program replaces the first process.
+    ///
+    /// # Errors
+    /// [`Error::Inside`] when the program cannot be executed; the zone is then ended.
+    pub fn start(&mut self, init: &Init) -> Result<(), Error> {
+        let channel = self
+            .channel
+            .take()
+            .ok_or(Error::Plan("a first process that waits"))?;
+        channel.send_boot(init).map_err(Error::Channel)?;
+        channel.wait_for_exec()
+    }
+
+    /// Leaves the mounts that were only needed to build the platform: none of the
+    /// host's file systems stays busy because of a running zone.
+    ///
+    /// # Errors
+    /// What setns(2) says.
+    pub fn release_mounts(&self) -> io::Result<()> {
+        use std::os::fd::AsFd;
+        match &self.host_mounts {
+            Some(mounts) => sys::namespace::join(mounts.as_fd(), sys::process::ns::MOUNT),
+            None => Ok(()),
+        }
+    }
+
+    /// The platform of a zone that another zoneadmd built.
+    #[must_use]
+    pub fn adopted(
+        init: sys::process::Child,
+        cgroups: ZoneCgroups,
+        console: OwnedFd,
+        terminal: OwnedFd,
+    ) -> Self {
+        Self {
+            init,
+            cgroups,
+            console,
+            _terminal: terminal,
+            channel: None,
+            host_mounts: None,
+        }
+    }
+
+    /// Ends every process of the zone and takes the platform down, going on past errors.
+    ///
+    /// # Errors
+    /// [`Error::Teardown`] with all that went wrong.
+    pub fn take_down(&self) -> Result<(), Error> {
+        take_down(&self.cgroups, Some(&self.init))
+    }
+}
+
+/// Ends every process in a zone's control groups and removes the groups.
+///
+/// # Errors
+/// [`Error::Teardown`] with all that went wrong.
+pub fn take_down(cgroups: &ZoneCgroups, init: Option<&sys::process::Child>) -> Result<(), Error> {
+    let mut failed = Vec::new();
+    if let Err(error) = cgroups.kill() {
+        failed.push(flatten(&error));
+    }
+    if let Some(init) = init {
+        undo::reap(init);
+    }
+    if let Err(error) = cgroups.remove() {
+        failed.push(flatten(&error));
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Teardown(failed))
+    }
+}
+
+/// An error and its causes on one line.
+#[must_use]
+pub fn flatten(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// Where a process of a zone finds the zone's name.
+pub const NAME_FILE: &str = "/run/zonename";
+
+/// Folder of the assembled root on the scratch file system.
+pub(crate) const ROOT: &str = "root";
+
+/// Path inside the assembled root of an absolute path of the zone, relative to it.
+pub(crate) fn relative(path: &Path) -> PathBuf {
+    path.components()
+        .filter(|part| matches!(part, std::path::Component::Normal(_)))
+        .collect()
+}

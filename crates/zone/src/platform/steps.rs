@@ -1,0 +1,427 @@
+//! Carrying out the steps of zoneadmd.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use limits::ZoneCgroups;
+use limits::devices::{self, Device};
+use model::config::IpType;
+use model::plan::{BootPlan, PlatformStep};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use storage::Stack;
+use store::index::IDS_PER_ZONE;
+use sys::mount::{Attr, Extent, Param};
+use sys::process::{Child, ns};
+
+use super::{Channel, Error, Fault, Platform, ROOT, UndoStack, inside, relative};
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What the steps before have made.
+struct Building<'a> {
+    plan: &'a BootPlan,
+    zinit: OwnedFd,
+    cgroups: Option<ZoneCgroups>,
+    shared_doors: Vec<OwnedFd>,
+    /// The host's mounts, to go back to.
+    host_mounts: OwnedFd,
+    scratch: PathBuf,
+    own_network: bool,
+    /// The first process, its user namespace, and our end of the channel.
+    first: Option<(Rc<Child>, OwnedFd, Channel)>,
+    console: Option<Console>,
+}
+
+/// The zone's console: a terminal of the host's, shown in the zone as /dev/console.
+#[derive(Debug)]
+pub(super) struct Console {
+    /// zoneadmd's side.
+    pub controller: OwnedFd,
+    /// The zone's side.
+    pub terminal: OwnedFd,
+    /// The zone's side as a mount that is not attached yet.
+    pub mount: OwnedFd,
+}
+
+pub(super) fn build(
+    plan: &BootPlan,
+    zinit: &Path,
+    fault: &mut Fault,
+    undo: &mut UndoStack,
+) -> Result<Platform, Error> {
+    let open = |path: &Path| {
+        openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(|errno| {
+            Error::Step {
+                step: format!("open {}", path.display()),
+                source: Box::new(errno),
+            }
+        })
+    };
+    let mut building = Building {
+        plan,
+        zinit: open(zinit)?,
+        cgroups: None,
+        shared_doors: Vec::new(),
+        host_mounts: open(Path::new("/proc/self/ns/mnt"))?,
+        scratch: PathBuf::new(),
+        own_network: false,
+        first: None,
+        console: None,
+    };
+    for step in &plan.platform {
+        let done = if fault.strikes("boot") {
+            Err(Fault::error())
+        } else {
+            building.carry_out(step, undo)
+        };
+        done.map_err(|source| Error::Step {
+            step: step.to_string(),
+            source,
+        })?;
+    }
+    building.finish(fault)
+}
+
+impl Building<'_> {
+    fn carry_out(&mut self, step: &PlatformStep, undo: &mut UndoStack) -> Result<(), AnyError> {
+        match step {
+            PlatformStep::Cgroups { paths, shared } => self.make_cgroups(paths, shared, undo),
+            PlatformStep::Devices { allowed } => {
+                let allowed: Vec<Device> = allowed
+                    .iter()
+                    .map(|&(major, minor)| Device { major, minor })
+                    .collect();
+                let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
+                Ok(cgroups.allow_devices(&devices::program(&allowed))?)
+            }
+            PlatformStep::PrivateMounts { scratch } => self.leave_host_mounts(scratch),
+            PlatformStep::Clocks => start_clocks(),
+            PlatformStep::Network {
+                ip_type: IpType::Shared,
+            } => {
+                // Ours, so the host's: the zone may use it and not administer it.
+                sys::namespace::unshare(ns::NET)?;
+                Ok(sys::link::loopback_up()?)
+            }
+            PlatformStep::Network {
+                ip_type: IpType::Exclusive,
+            } => {
+                self.own_network = true;
+                Ok(())
+            }
+            PlatformStep::FirstProcess => self.start_first_process(undo),
+            PlatformStep::Root {
+                zonepath,
+                top,
+                work,
+                lowers,
+            } => self.assemble_root(&Stack {
+                zonepath: zonepath.clone(),
+                top: top.clone(),
+                work: work.clone(),
+                lowers: lowers.clone(),
+            }),
+            PlatformStep::Bind {
+                source,
+                target,
+                read_only,
+                set_id,
+            } => self.bind(source, target, *read_only, *set_id),
+            PlatformStep::Mount {
+                fstype,
+                source,
+                target,
+                options,
+            } => self.mount(fstype, source, target, options),
+            PlatformStep::Sysfs => {
+                let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+                    | MountAttrFlags::MOUNT_ATTR_NODEV
+                    | MountAttrFlags::MOUNT_ATTR_NOEXEC
+                    | MountAttrFlags::MOUNT_ATTR_RDONLY;
+                let sysfs = sys::mount::new_fs("sysfs", &[], flags)?;
+                self.attach_in_root(&sysfs, Path::new("/sys"))
+            }
+            PlatformStep::Console => self.make_console(),
+        }
+    }
+
+    fn make_cgroups(
+        &mut self,
+        paths: &[PathBuf],
+        shared: &[PathBuf],
+        undo: &mut UndoStack,
+    ) -> Result<(), AnyError> {
+        let cgroups = ZoneCgroups::from_paths(paths).ok_or("no control group is named")?;
+        let made = cgroups.clone();
+        undo.push("make control groups", move || {
+            made.kill()
+                .and_then(|()| made.remove())
+                .map_err(|error| super::flatten(&error))
+        });
+        cgroups.create(self.plan.first_id)?;
+        for path in shared {
+            self.shared_doors
+                .push(limits::zone::open_shared_door(path)?);
+        }
+        // zoneadmd itself leaves the session of whoever typed the command.
+        for door in &self.shared_doors {
+            rustix::io::write(door, b"0")?;
+        }
+        self.cgroups = Some(cgroups);
+        Ok(())
+    }
+
+    fn leave_host_mounts(&mut self, scratch: &Path) -> Result<(), AnyError> {
+        sys::namespace::unshare(ns::MOUNT)?;
+        sys::mount::make_private_recursive()?;
+        let tmpfs = sys::mount::new_fs(
+            "tmpfs",
+            &[Param::text("mode", "0700"), Param::text("size", "64k")],
+            MountAttrFlags::MOUNT_ATTR_NODEV,
+        )?;
+        sys::mount::attach(&tmpfs, CWD, scratch)?;
+        self.scratch = scratch.to_owned();
+        rustix::process::chdir(scratch)?;
+        fs::create_dir(scratch.join(ROOT))?;
+        Ok(())
+    }
+
+    fn start_first_process(&mut self, undo: &mut UndoStack) -> Result<(), AnyError> {
+        let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
+        let payload = cgroups.open_payload()?;
+        let mut doors = cgroups.open_v1_doors()?;
+        doors.append(&mut self.shared_doors);
+        let (ours, theirs) = Channel::pair()?;
+        let network = if self.own_network { ns::NET } else { 0 };
+        let flags = ns::USER | ns::PID | ns::UTS | ns::IPC | network;
+        // Everything the child needs is open already; it gets copies.
+        let seat = inside::Seat {
+            plan: self.plan,
+            zinit: self.zinit.as_fd(),
+            channel: &theirs,
+            doors: &doors,
+            console: self.console.as_ref().ok_or("no console")?,
+        };
+        let child = sys::process::fork(flags, Some(payload.as_fd()), || inside::run(&seat))?;
+        let child = Rc::new(child);
+        let ended = Rc::clone(&child);
+        undo.push("start the first process", move || {
+            let _ = rustix::process::pidfd_send_signal(&ended.pidfd, rustix::process::Signal::KILL);
+            super::undo::reap(&ended);
+            Ok(())
+        });
+        let proc_dir = PathBuf::from(format!("/proc/{}", child.pid));
+        let map = format!("0 {} {IDS_PER_ZONE}", self.plan.first_id);
+        fs::write(proc_dir.join("uid_map"), &map)?;
+        fs::write(proc_dir.join("gid_map"), &map)?;
+        let users = openat(
+            CWD,
+            proc_dir.join("ns/user"),
+            OFlags::RDONLY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        self.first = Some((child, users, ours));
+        Ok(())
+    }
+
+    fn users(&self) -> Result<BorrowedFd<'_>, AnyError> {
+        Ok(self.first.as_ref().ok_or("no first process")?.1.as_fd())
+    }
+
+    fn assemble_root(&mut self, stack: &Stack) -> Result<(), AnyError> {
+        let (users, first_id) = (self.users()?, self.plan.first_id);
+        let root = storage::assemble(stack, Some(users), first_id, &self.scratch)?;
+        Ok(sys::mount::attach(&root, CWD, &self.scratch.join(ROOT))?)
+    }
+
+    /// Opens a folder of the zone's root, made when it is missing; nothing in the
+    /// zone can lead out of it.
+    fn open_in_root(&self, path: &Path) -> Result<OwnedFd, AnyError> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let root = openat(
+            CWD,
+            self.scratch.join(ROOT),
+            flags | OFlags::DIRECTORY,
+            Mode::empty(),
+        )?;
+        let path = relative(path);
+        let open = |part: &Path| openat2(&root, part, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+        match open(&path) {
+            Err(Errno::NOENT) => {}
+            other => return other.map_err(|errno| in_zone(&path, errno)),
+        }
+        for part in path.ancestors().collect::<Vec<_>>().iter().rev().skip(1) {
+            if !matches!(open(part), Err(Errno::NOENT)) {
+                continue;
+            }
+            let (parent, name) = (part.parent().unwrap_or(part), part.file_name());
+            let parent = if parent.as_os_str().is_empty() {
+                Path::new(".")
+            } else {
+                parent
+            };
+            let parent = open(parent).map_err(|errno| in_zone(&path, errno))?;
+            // Made by the zone's own root: the host's has no id there.
+            sys::idmap::with_fs_ids(self.plan.first_id, || {
+                let mode = Mode::from_raw_mode(0o755);
+                rustix::fs::mkdirat(&parent, name.unwrap_or_default(), mode)
+            })?
+            .map_err(|errno| in_zone(&path, errno))?;
+        }
+        open(&path).map_err(|errno| in_zone(&path, errno))
+    }
+
+    fn attach_in_root(&self, mount: &OwnedFd, target: &Path) -> Result<(), AnyError> {
+        let target = self.open_in_root(target)?;
+        Ok(sys::mount::attach(mount, &target, Path::new(""))?)
+    }
+
+    fn bind(
+        &self,
+        source: &Path,
+        target: &Path,
+        read_only: bool,
+        set_id: bool,
+    ) -> Result<(), AnyError> {
+        let mount = sys::mount::open_tree(CWD, source, Extent::One)?;
+        let mut set = MountAttrFlags::MOUNT_ATTR_NODEV;
+        if read_only {
+            set |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+        }
+        if !set_id {
+            set |= MountAttrFlags::MOUNT_ATTR_NOSUID;
+        }
+        let attr = Attr {
+            set,
+            idmap: Some(self.users()?),
+            private: true,
+            ..Attr::default()
+        };
+        match sys::mount::set_attr(&mount, &attr, Extent::One, source) {
+            // This file system cannot map ids (tmpfs before 6.3, overlay, NFS): its
+            // files then belong to nobody, which for shared software is enough to
+            // read and run it.
+            Err(error) if read_only && error.errno() == rustix::io::Errno::INVAL.raw_os_error() => {
+                let plain = Attr {
+                    idmap: None,
+                    ..attr
+                };
+                sys::mount::set_attr(&mount, &plain, Extent::One, source)?;
+            }
+            other => other?,
+        }
+        self.attach_in_root(&mount, target)
+    }
+
+    fn mount(
+        &self,
+        fstype: &str,
+        source: &str,
+        target: &Path,
+        options: &[String],
+    ) -> Result<(), AnyError> {
+        let mut flags = MountAttrFlags::MOUNT_ATTR_NODEV;
+        let mut params = Vec::new();
+        if !source.is_empty() && fstype != "tmpfs" {
+            params.push(Param::text("source", source));
+        }
+        for option in options {
+            match option.as_str() {
+                "ro" => flags |= MountAttrFlags::MOUNT_ATTR_RDONLY,
+                "nosuid" => flags |= MountAttrFlags::MOUNT_ATTR_NOSUID,
+                "noexec" => flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC,
+                "rw" | "nodevices" | "nodev" => {}
+                other => params.push(match other.split_once('=') {
+                    Some((key, value)) => Param::text(key, value),
+                    None => Param::Flag(other),
+                }),
+            }
+        }
+        let mount = sys::mount::new_fs(fstype, &params, flags)?;
+        let attr = Attr {
+            idmap: Some(self.users()?),
+            private: true,
+            ..Attr::default()
+        };
+        sys::mount::set_attr(&mount, &attr, Extent::One, target)?;
+        self.attach_in_root(&mount, target)
+    }
+
+    fn make_console(&mut self) -> Result<(), AnyError> {
+        use rustix::pty::{OpenptFlags, openpt, unlockpt};
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        unlockpt(&controller)?;
+        let terminal = rustix::pty::ioctl_tiocgptpeer(
+            &controller,
+            OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
+        )?;
+        let owner = rustix::fs::Uid::from_raw(self.plan.first_id);
+        let group = rustix::fs::Gid::from_raw(self.plan.first_id);
+        rustix::fs::fchown(&terminal, Some(owner), Some(group))?;
+        rustix::fs::fchmod(&terminal, Mode::from_raw_mode(0o600))?;
+        let mount = sys::mount::open_tree(&terminal, Path::new(""), Extent::One)?;
+        self.console = Some(Console {
+            controller,
+            terminal,
+            mount,
+        });
+        Ok(())
+    }
+
+    /// Sends the first process on its way and waits until it is ready.
+    fn finish(mut self, fault: &mut Fault) -> Result<Platform, Error> {
+        let (child, _users, channel) = self.first.take().ok_or(Error::Plan("a first process"))?;
+        let console = self.console.take().ok_or(Error::Plan("a console"))?;
+        let cgroups = self.cgroups.take().ok_or(Error::Plan("control groups"))?;
+        if fault.strikes("boot") {
+            return Err(Error::Step {
+                step: "go on".to_owned(),
+                source: Fault::error(),
+            });
+        }
+        channel.send_go().map_err(Error::Channel)?;
+        channel.wait_for_ready()?;
+        let pidfd = child.pidfd.try_clone().map_err(Error::Channel)?;
+        Ok(Platform {
+            init: Child {
+                pid: child.pid,
+                pidfd,
+            },
+            cgroups,
+            console: console.controller,
+            _terminal: console.terminal,
+            channel: Some(channel),
+            host_mounts: Some(self.host_mounts),
+        })
+    }
+}
+
+fn in_zone(path: &Path, errno: Errno) -> AnyError {
+    format!("/{} in the zone: {errno}", path.display()).into()
+}
+
+/// Uptime and the monotonic clock start at zero in the zone.
+fn start_clocks() -> Result<(), AnyError> {
+    sys::namespace::unshare(ns::TIME)?;
+    let mut offsets = String::new();
+    for (name, clock) in [
+        ("monotonic", rustix::time::ClockId::Monotonic),
+        ("boottime", rustix::time::ClockId::Boottime),
+    ] {
+        let now = rustix::time::clock_gettime(clock);
+        // The kernel wants the part below a second counted forward.
+        let (seconds, nanoseconds) = match now.tv_nsec {
+            0 => (-now.tv_sec, 0),
+            part => (-now.tv_sec - 1, 1_000_000_000 - part),
+        };
+        offsets.push_str(&format!("{name} {seconds} {nanoseconds}\n"));
+    }
+    let path = "/proc/self/timens_offsets";
+    let written: io::Result<()> = fs::write(path, offsets);
+    Ok(written.map_err(|error| format!("write {path}: {error}"))?)
+}

@@ -1,0 +1,92 @@
+//! What has been done and how to take it back.
+
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use std::os::fd::AsFd;
+
+type Undo = Box<dyn FnOnce() -> Result<(), String>>;
+
+/// Steps to take back, the last one first.
+#[derive(Default)]
+pub struct UndoStack(Vec<(String, Undo)>);
+
+impl std::fmt::Debug for UndoStack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.0.iter().map(|(what, _)| what))
+            .finish()
+    }
+}
+
+impl UndoStack {
+    /// Remembers how to take the last step back; `what` names it in errors.
+    pub fn push(
+        &mut self,
+        what: impl Into<String>,
+        undo: impl FnOnce() -> Result<(), String> + 'static,
+    ) {
+        self.0.push((what.into(), Box::new(undo)));
+    }
+
+    /// Takes everything back, going on past errors, and returns those.
+    pub fn run(mut self) -> Vec<String> {
+        let mut failed = Vec::new();
+        while let Some((what, undo)) = self.0.pop() {
+            if let Err(error) = undo() {
+                failed.push(format!("could not undo: {what}: {error}"));
+            }
+        }
+        failed
+    }
+
+    /// Forgets the steps: what was done stays.
+    pub fn disarm(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Waits for a killed child. A process that is not our child is only waited out.
+pub(crate) fn reap(child: &sys::process::Child) {
+    let pidfd = child.pidfd.as_fd();
+    if waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED).is_err() {
+        let mut watched = [rustix::event::PollFd::new(
+            &child.pidfd,
+            rustix::event::PollFlags::IN,
+        )];
+        // Whoever its parent is, the descriptor tells when it has ended.
+        let _ = rustix::event::poll(&mut watched, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    #[test]
+    fn undoes_backwards_past_errors() {
+        let done = Rc::new(RefCell::new(Vec::new()));
+        let mut stack = UndoStack::default();
+        for step in 1..=3 {
+            let done = Rc::clone(&done);
+            stack.push(format!("step {step}"), move || {
+                done.borrow_mut().push(step);
+                if step == 2 {
+                    Err("stuck".to_owned())
+                } else {
+                    Ok(())
+                }
+            });
+        }
+        assert_eq!(stack.run(), ["could not undo: step 2: stuck"]);
+        assert_eq!(*done.borrow(), [3, 2, 1]);
+    }
+
+    #[test]
+    fn a_disarmed_stack_undoes_nothing() {
+        let mut stack = UndoStack::default();
+        stack.push("x", || Err("must not run".to_owned()));
+        stack.disarm();
+        assert!(stack.run().is_empty());
+    }
+}

@@ -1,0 +1,72 @@
+//! Starting our own programs in the background.
+
+use std::ffi::CString;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use limits::Base;
+use model::ZoneName;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use std::os::fd::AsFd;
+use sys::process::{Child, Program};
+
+use crate::{Error, Host};
+
+/// Starts the zoneadmd of a zone, in the control group of all zoneadmds.
+/// `pass` become its descriptors 3, 4, ...
+pub(crate) fn zoneadmd(
+    host: &Host,
+    zone: &ZoneName,
+    options: &[&str],
+    pass: &[BorrowedFd<'_>],
+) -> Result<Child, Error> {
+    let base = Base::find(&host.cgroup)?;
+    let group = limits::zone::open_daemons(&base)?;
+    let arguments = [&["-z", zone.as_str()], options].concat();
+    start(host, "zoneadmd", &arguments, Some(group.as_fd()), pass)
+}
+
+/// Starts `zoneadm -z zone boot`, for a zone that rebooted itself.
+pub(crate) fn zoneadm_boot(host: &Host, zone: &ZoneName) -> Result<Child, Error> {
+    start(host, "zoneadm", &["-z", zone.as_str(), "boot"], None, &[])
+}
+
+fn start(
+    host: &Host,
+    name: &str,
+    arguments: &[&str],
+    cgroup: Option<BorrowedFd<'_>>,
+    pass: &[BorrowedFd<'_>],
+) -> Result<Child, Error> {
+    let path = host.program(name).ok_or_else(|| {
+        Error::Refused(format!(
+            "could not find the program {name} beside zoneadm or in /usr/lib/zones"
+        ))
+    })?;
+    let fail = |error: std::io::Error| Error::Io(format!("start {}", path.display()), error);
+    let executable = openat(CWD, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        .map_err(|errno| fail(errno.into()))?;
+    let text = |text: &[u8]| CString::new(text).map_err(|error| fail(error.into()));
+    let variable = |name: &str, value: &Path| {
+        text(&[name.as_bytes(), b"=", value.as_os_str().as_bytes()].concat())
+    };
+    let mut environment = vec![
+        variable("ZONES_ROOT", host.root.dir())?,
+        variable("ZONES_CGROUP", &host.cgroup)?,
+        text(b"PATH=/usr/sbin:/usr/bin:/sbin:/bin")?,
+    ];
+    if let Some(fault) = host.fault.text() {
+        environment.push(text(format!("ZONES_FAULT={fault}").as_bytes())?);
+    }
+    let program = Program {
+        executable,
+        // The whole path: programs find each other beside themselves.
+        arguments: [text(path.as_os_str().as_bytes())]
+            .into_iter()
+            .chain(arguments.iter().map(|one| text(one.as_bytes())))
+            .collect::<Result<_, _>>()?,
+        environment,
+    };
+    program.spawn_daemon(cgroup, pass).map_err(fail)
+}

@@ -1,0 +1,137 @@
+//! The zone that a verb acts on: its place in the index, its state, its lock.
+
+use std::path::PathBuf;
+
+use limits::ZoneCgroups;
+use model::verb::Admission;
+use model::{Config, State, Verb, ZoneName};
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use store::index::{Entry, Index};
+use store::lock::{self, Wait, ZoneLock};
+use store::runtime::{self, Runtime};
+use store::xml;
+
+use crate::{Error, Host, daemon, platform};
+
+/// Folder of the zonepath where `mount` shows the root.
+pub const SHOWN: &str = "lu";
+
+/// Left in the zonepath of a detached zone.
+const DETACHED: &str = "SUNWdetached.xml";
+
+/// A zone, locked against other commands.
+#[derive(Debug)]
+pub struct Subject {
+    /// What the index has of it.
+    pub entry: Entry,
+    /// Its state now.
+    pub state: State,
+    /// What the kernel holds of it, when it is active.
+    pub runtime: Option<Runtime>,
+    /// Where the zonepath really lies.
+    pub zonepath: PathBuf,
+    _lock: ZoneLock,
+}
+
+/// How a verb may begin.
+#[derive(Debug)]
+pub enum Start {
+    /// With this zone.
+    Go(Box<Subject>),
+    /// Not at all: this notice is all there is to say.
+    Already(&'static str),
+}
+
+impl Subject {
+    /// Takes the zone's lock and asks its state whether `verb` may act.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the text of the transition table; no such zone;
+    /// the lock is held.
+    pub fn admit(host: &Host, zone: &ZoneName, verb: Verb) -> Result<Start, Error> {
+        // An unknown zone must not get a lock file.
+        Index::load(&host.root)?.get(zone)?;
+        let lock = lock::zone(&host.root, zone, Wait::No)?;
+        let entry = Index::load(&host.root)?.get(zone)?.clone();
+        let (state, runtime) = state(host, &entry)?;
+        match verb.admission(state) {
+            Admission::Already(notice) => Ok(Start::Already(notice)),
+            Admission::Refuse(text) => Err(Error::Refused(text)),
+            Admission::Go => {
+                let zonepath = host.root.path(&entry.zonepath);
+                Ok(Start::Go(Box::new(Self {
+                    entry,
+                    state,
+                    runtime,
+                    zonepath,
+                    _lock: lock,
+                })))
+            }
+        }
+    }
+
+    /// The zone's configuration.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn config(&self, host: &Host) -> Result<Config, Error> {
+        Ok(xml::load(&host.root, &self.entry.name)?)
+    }
+
+    /// Clears away what an active zone left that died without its zoneadmd.
+    ///
+    /// # Errors
+    /// When something of it cannot be removed.
+    pub fn clear_remains(&self, host: &Host) -> Result<(), Error> {
+        let zone = &self.entry.name;
+        let Some(remains) = runtime::load_any(&host.root, zone)? else {
+            return Ok(());
+        };
+        // Its zoneadmd may be alive and waiting for our lock.
+        if let Some(socket) = daemon::client::connect_to(&host.root, zone)? {
+            if daemon::client::ask(&socket, &daemon::protocol::Request::Halt)?.is_some() {
+                return Ok(());
+            }
+        }
+        if let Some(cgroups) = ZoneCgroups::from_paths(&remains.cgroups) {
+            platform::take_down(&cgroups, None)
+                .map_err(|error| Error::Daemon(platform::flatten(&error)))?;
+        }
+        Ok(runtime::forget(&host.root, zone)?)
+    }
+}
+
+/// The state of a zone of the index, and what the kernel holds of it.
+///
+/// # Errors
+/// When its state file is damaged.
+pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Error> {
+    if let Some(runtime) = runtime::load(&host.root, &entry.name)? {
+        return Ok((runtime.state, Some(runtime)));
+    }
+    let zonepath = host.root.path(&entry.zonepath);
+    let state = match entry.state {
+        State::Installed if is_mount(&zonepath.join(SHOWN)) => State::Mounted,
+        // Clone stores a zone only when it is whole: what lies here without being
+        // stored is half a zone.
+        State::Configured
+            if zonepath.join(storage::ROOT).exists() && !zonepath.join(DETACHED).exists() =>
+        {
+            State::Incomplete
+        }
+        stored => stored,
+    };
+    Ok((state, None))
+}
+
+fn is_mount(path: &std::path::Path) -> bool {
+    // STATX_ATTR_MOUNT_ROOT of statx(2).
+    const MOUNT_ROOT: u64 = 0x2000;
+    statx(
+        CWD,
+        path,
+        AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT,
+        StatxFlags::empty(),
+    )
+    .is_ok_and(|stat| stat.stx_attributes.bits() & MOUNT_ROOT != 0)
+}

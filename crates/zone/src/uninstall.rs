@@ -1,0 +1,59 @@
+//! `zoneadm uninstall`: removes what install or clone made.
+
+use model::plan::{Step, ZonePlan};
+use model::{State, Verb, ZoneName};
+
+use crate::apply::{self, Outcome, Work};
+use crate::subject::{Start, Subject};
+use crate::{Error, Host};
+
+/// Uninstalls a zone.
+///
+/// # Errors
+/// [`Error::Step`]: the zone is then incomplete and can be uninstalled again.
+pub fn uninstall(
+    host: &Host,
+    zone: &ZoneName,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let subject = match Subject::admit(host, zone, Verb::Uninstall)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+    };
+    let config = subject.config(host)?;
+    let plan = plan(&subject);
+    if dry_run {
+        return Ok(Outcome::Planned(plan.to_string()));
+    }
+    subject.clear_remains(host)?;
+    let mut work = Work {
+        host,
+        config: &config,
+        entry: subject.entry.clone(),
+        record: &mut |entry| apply::record_now(host, entry),
+        progress,
+    };
+    apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    Ok(Outcome::Done)
+}
+
+fn plan(subject: &Subject) -> ZonePlan {
+    let path = subject.zonepath.clone();
+    ZonePlan {
+        zone: subject.entry.name.clone(),
+        verb: Verb::Uninstall,
+        steps: vec![
+            Step::Record {
+                state: State::Incomplete,
+                uuid: subject.entry.uuid,
+            },
+            Step::DestroyDataset { path: path.clone() },
+            Step::RemoveZonepath { path },
+            Step::Record {
+                state: State::Configured,
+                uuid: None,
+            },
+        ],
+    }
+}

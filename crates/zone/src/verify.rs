@@ -1,0 +1,144 @@
+//! `zoneadm verify`: whether a zone could run here, before anything is done.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use brand::Brand;
+use model::{Config, State, Verb, ZoneName, privilege};
+use store::index::Index;
+
+use crate::apply::Outcome;
+use crate::subject::{self, Start, Subject};
+use crate::{Error, Host};
+
+/// Verifies a zone as it is configured now.
+///
+/// # Errors
+/// [`Error::Verify`] with every problem.
+pub fn verify(host: &Host, zone: &ZoneName) -> Result<Outcome, Error> {
+    let subject = match Subject::admit(host, zone, Verb::Verify)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+    };
+    let config = subject.config(host)?;
+    before(host, &subject, &config, Verb::Verify)?;
+    Ok(Outcome::Done)
+}
+
+/// The brand of a configuration.
+pub(crate) fn brand_of(config: &Config) -> Result<&'static dyn Brand, Error> {
+    brand::by_name(config.brand())
+        .ok_or_else(|| Error::Refused(format!("unknown brand {}.", config.brand())))
+}
+
+/// Checks what must hold before `verb`; all problems are collected.
+pub(crate) fn before(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    verb: Verb,
+) -> Result<(), Error> {
+    let mut problems: Vec<String> = model::verify::config(config)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    problems.extend(brand_of(config)?.verify(config, &host.facts()));
+    if let Err(error) = privilege::capabilities(config.limitpriv(), config.ip_type()) {
+        problems.push(error.to_string());
+    }
+    check_zonepath(subject, &mut problems);
+    if matches!(verb, Verb::Install | Verb::Clone | Verb::Verify) {
+        check_overlap(host, subject, &mut problems)?;
+    }
+    check_file_systems(config, &mut problems);
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::Verify(problems))
+    }
+}
+
+/// The zonepath must be nobody's but root's: what lies in it is other systems'
+/// passwords and set-id programs.
+fn check_zonepath(subject: &Subject, problems: &mut Vec<String>) {
+    let path = subject.zonepath.as_path();
+    let shown = subject.entry.zonepath.display();
+    let stat = match fs::symlink_metadata(path) {
+        Ok(stat) => stat,
+        // Install makes it.
+        Err(_) if subject.state == State::Configured => return,
+        Err(error) => {
+            problems.push(format!("could not verify zonepath {shown}: {error}"));
+            return;
+        }
+    };
+    if !stat.is_dir() {
+        problems.push(format!("{shown} is not a directory."));
+        return;
+    }
+    if stat.uid() != 0 {
+        problems.push(format!("{shown} must be owned by root."));
+    }
+    let mode = stat.mode();
+    for (bit, who, what) in [
+        (0o040, "group", "readable"),
+        (0o020, "group", "writable"),
+        (0o010, "group", "executable"),
+        (0o004, "world", "readable"),
+        (0o002, "world", "writable"),
+        (0o001, "world", "executable"),
+    ] {
+        // Install and clone close it; a zone that is installed must have it closed.
+        if subject.state != State::Configured && mode & bit != 0 {
+            problems.push(format!("{shown} must not be {who} {what}."));
+        }
+    }
+    let parent = path.parent().unwrap_or(Path::new("/"));
+    if let Ok(stat) = fs::metadata(parent) {
+        if stat.uid() != 0 {
+            problems.push(format!("the parent of {shown} must be owned by root."));
+        }
+        if stat.mode() & 0o022 != 0 && stat.mode() & 0o1000 == 0 {
+            problems.push(format!(
+                "the parent of {shown} must not be group or world writable."
+            ));
+        }
+    }
+}
+
+/// No zonepath lies in another.
+fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> Result<(), Error> {
+    let ours = &subject.entry.zonepath;
+    for other in Index::load(&host.root)?.entries() {
+        if other.name == subject.entry.name {
+            continue;
+        }
+        let theirs = &other.zonepath;
+        let overlap = ours.starts_with(theirs) || theirs.starts_with(ours);
+        // Looking at the state costs file accesses: only where it matters.
+        if overlap && subject::state(host, other)?.0 > State::Configured {
+            problems.push(format!(
+                "{} zonepath ({}) and {} zonepath ({}) overlap.",
+                other.name,
+                theirs.display(),
+                subject.entry.name,
+                ours.display()
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
+    for fs in config.filesystems().filter(|fs| fs.fstype == "lofs") {
+        let special = Path::new(&fs.special);
+        if !special.is_absolute() || !special.exists() {
+            problems.push(format!(
+                "could not verify fs {}: could not access {}: no such directory on the host",
+                fs.dir.display(),
+                fs.special
+            ));
+        }
+    }
+}
