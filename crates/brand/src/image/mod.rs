@@ -10,9 +10,11 @@ mod decompress;
 mod directory;
 
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FileType, XattrFlags};
+use rustix::io::Errno;
 
 use crate::install::{Error, InstallRequest, Installed, check_empty};
 use crate::tree::{Tree, is};
@@ -96,14 +98,23 @@ impl Options {
 
 /// Populates the root from a source.
 pub fn install(request: &mut InstallRequest<'_>, source: &Source) -> Result<Installed, Error> {
-    let root = Tree::open(request.root)?;
+    install_within(request.root, source, LIMITS, request.progress)
+}
+
+fn install_within(
+    root: &Path,
+    source: &Source,
+    limits: Limits,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Installed, Error> {
+    let root = Tree::open(root)?;
     check_empty(&root)?;
     let mut unpack = Unpack {
         root,
         origin: match source {
             Source::Archive(path) | Source::Directory(path) => path.clone(),
         },
-        limits: LIMITS,
+        limits,
         done: Installed::default(),
         members: 0,
         skipped: Skipped::default(),
@@ -111,15 +122,15 @@ pub fn install(request: &mut InstallRequest<'_>, source: &Source) -> Result<Inst
     let shown = unpack.origin.display().to_string();
     match source {
         Source::Archive(path) => {
-            (request.progress)(&format!("Unpacking {shown}."));
+            progress(&format!("Unpacking {shown}."));
             archive::unpack(&mut unpack, path)?;
         }
         Source::Directory(path) => {
-            (request.progress)(&format!("Copying {shown}."));
+            progress(&format!("Copying {shown}."));
             directory::copy(&mut unpack, path)?;
         }
     }
-    unpack.finish(request.progress)
+    unpack.finish(progress)
 }
 
 /// What was not made, by reason.
@@ -186,11 +197,9 @@ impl Unpack {
     }
 
     fn bad(&self, member: &Path, problem: impl Into<String>) -> Error {
-        use std::os::unix::ffi::OsStrExt;
-        let name = member.as_os_str().as_bytes();
         Error::Member {
             origin: self.origin.clone(),
-            member: name[..name.len().min(200)].escape_ascii().to_string(),
+            member: shown(member),
             problem: problem.into(),
         }
     }
@@ -200,12 +209,15 @@ impl Unpack {
         let origin = self.origin.clone();
         move |error| match error {
             Error::Io { action, source, .. } => {
-                use std::os::unix::ffi::OsStrExt;
-                let name = member.as_os_str().as_bytes();
+                let looped = source.raw_os_error() == Some(Errno::LOOP.raw_os_error());
                 Error::Member {
                     origin: origin.clone(),
-                    member: name[..name.len().min(200)].escape_ascii().to_string(),
-                    problem: format!("cannot {action} it: {source}"),
+                    member: shown(member),
+                    problem: if looped {
+                        "its name goes through a symbolic link".to_owned()
+                    } else {
+                        format!("cannot {action} it: {source}")
+                    },
                 }
             }
             other => other,
@@ -262,6 +274,12 @@ impl Unpack {
     }
 }
 
+/// The name of a member for messages: short, and without terminal tricks.
+fn shown(member: &Path) -> String {
+    let name = member.as_os_str().as_bytes();
+    name[..name.len().min(200)].escape_ascii().to_string()
+}
+
 /// True for attributes that mean the same in a zone. Those of overlay would
 /// change what the layers show; `security.*` but capabilities is the host's
 /// business; ACLs and the rest are not carried.
@@ -275,62 +293,10 @@ fn is_allowed_attribute(name: &str) -> bool {
 /// Sets an attribute; a file system without them is no reason to fail.
 fn set_attribute(file: &File, name: &str, value: &[u8]) -> rustix::io::Result<()> {
     match rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
-        Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+        Err(Errno::OPNOTSUPP) => Ok(()),
         other => other,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(words: &[&str]) -> Result<Options, Error> {
-        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        Options::parse(&words)
-    }
-
-    #[test]
-    fn options_name_one_source() {
-        assert_eq!(parse(&[]).unwrap().source, None);
-        let archive = Some(Source::Archive("/x.tar".into()));
-        assert_eq!(parse(&["-a", "/x.tar", "-u"]).unwrap().source, archive);
-        assert_eq!(parse(&["-v", "-a/x.tar"]).unwrap().source, archive);
-        assert_eq!(
-            parse(&["-d", "/x"]).unwrap().source,
-            Some(Source::Directory("/x".into()))
-        );
-    }
-
-    #[test]
-    fn wrong_options_are_usage_errors() {
-        for words in [
-            &["-a"][..],
-            &["-a", "x.tar"],
-            &["-a", "/x", "-d", "/y"],
-            &["-a", "/x", "-a", "/y"],
-            &["-q"],
-            &["--archive"],
-            &["x"],
-            &["-"],
-            &["-p", "-a", "/x"],
-        ] {
-            assert!(parse(words).unwrap_err().is_usage(), "{words:?}");
-        }
-    }
-
-    #[test]
-    fn attributes_of_overlay_and_of_the_host_do_not_pass() {
-        assert!(is_allowed_attribute("security.capability"));
-        assert!(is_allowed_attribute("user.mime_type"));
-        for name in [
-            "trusted.overlay.opaque",
-            "user.overlay.redirect",
-            "user.overlay",
-            "security.selinux",
-            "security.ima",
-            "system.posix_acl_access",
-        ] {
-            assert!(!is_allowed_attribute(name), "{name}");
-        }
-    }
-}
+mod tests;
