@@ -51,12 +51,11 @@ impl Terminal {
         }
     }
 
-    /// ` on line 3 of web.cfg`; empty where commands do not come from a file.
-    fn place(&self) -> String {
-        match self.file.as_deref() {
-            None => String::new(),
-            Some("-") => format!(" on line {}", self.line),
-            Some(file) => format!(" on line {} of {file}", self.line),
+    /// `line 3 of web.cfg`; `None` where commands do not come from a file.
+    fn place(&self) -> Option<String> {
+        match self.file.as_deref()? {
+            "-" => Some(format!("line {}", self.line)),
+            file => Some(format!("line {} of {file}", self.line)),
         }
     }
 }
@@ -74,16 +73,16 @@ impl Console for Terminal {
     }
 
     fn error(&mut self, text: &str) {
-        match self.place() {
-            place if place.is_empty() => eprintln!("{text}"),
-            place => eprintln!("O{}:\n{text}", place.trim_start_matches(" o")),
+        if let Some(place) = self.place() {
+            eprintln!("On {place}:");
         }
+        eprintln!("{text}");
     }
 
     fn syntax_error(&mut self, error: &SyntaxError) {
-        let text = error.to_string();
-        let (what, where_in_line) = text.split_once(" at ").unwrap_or((&text, ""));
-        eprintln!("{what}{} at {where_in_line}", self.place());
+        let place = self.place().map(|place| format!(" on {place}"));
+        let place = place.unwrap_or_default();
+        eprintln!("syntax error{place} at {}", error.at());
         match error.verb() {
             Some(verb) => eprint!("{}", help::usage(verb)),
             None => eprintln!("Type \"zonecfg help commands\" for the commands."),

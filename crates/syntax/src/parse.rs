@@ -9,10 +9,10 @@ use crate::lex::{self, Token};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxError {
     /// The first word is no command.
-    #[error("syntax error at '{0}'")]
+    #[error("syntax error at {}", self.at())]
     Unknown(String),
     /// A token does not belong where it stands.
-    #[error("syntax error at '{token}'")]
+    #[error("syntax error at {}", self.at())]
     Unexpected {
         /// The command.
         verb: Verb,
@@ -20,7 +20,7 @@ pub enum SyntaxError {
         token: String,
     },
     /// The command ends too early.
-    #[error("syntax error at the end of '{verb}'")]
+    #[error("syntax error at {}", self.at())]
     Short {
         /// The command.
         verb: Verb,
@@ -28,6 +28,15 @@ pub enum SyntaxError {
 }
 
 impl SyntaxError {
+    /// Where in its command the error is.
+    #[must_use]
+    pub fn at(&self) -> String {
+        match self {
+            Self::Unknown(token) | Self::Unexpected { token, .. } => format!("'{token}'"),
+            Self::Short { verb } => format!("the end of '{verb}'"),
+        }
+    }
+
     /// The command in which the error is, where one was recognised.
     #[must_use]
     pub const fn verb(&self) -> Option<Verb> {
