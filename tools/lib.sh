@@ -60,6 +60,23 @@ rust_found() { as_user rustc --version 2>/dev/null | sed -n 's/^rustc \([0-9.]*\
 # version_ge A B: A is B or newer.
 version_ge() { printf '%s\n%s\n' "$2" "$1" | sort -CV; }
 
+# The toolchain's own target, with musl as the C library.
+musl_target() { rustc -vV | sed -n 's/^host: \(.*-linux\)-.*/\1-musl/p'; }
+
+# Prints why programs cannot be built for that target, or nothing. A toolchain
+# that lacks it and can add it gets it.
+why_not_musl() {
+    local target libs
+    target=$(musl_target)
+    libs=$(rustc --print target-libdir --target "$target" 2>/dev/null) || libs=
+    if compgen -G "$libs/libstd-*.rlib" >/dev/null; then return; fi
+    if ! have rustup; then
+        say "this Rust has no $target target and there is no rustup to add it"
+    elif ! rustup target add "$target" >/dev/null 2>&1; then
+        say "rustup could not add the $target target"
+    fi
+}
+
 # Installs Debian packages. Only called with packages that are missing.
 install_packages() {
     have apt-get || die "missing: $*; this script can install packages on Debian and its relatives only: install them by hand and run it again"

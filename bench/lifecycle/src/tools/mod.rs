@@ -1,0 +1,91 @@
+//! The tools that are measured, behind one trait.
+
+mod crun;
+mod floor;
+mod lxc;
+mod zones;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::lane::{Call, Setup};
+use crate::options::Options;
+use crate::root::Roots;
+
+/// One step of a zone's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    Clone,
+    Boot,
+    Halt,
+    Remove,
+}
+
+impl Step {
+    pub const ALL: [Self; 4] = [Self::Clone, Self::Boot, Self::Halt, Self::Remove];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Clone => "clone",
+            Self::Boot => "boot",
+            Self::Halt => "halt",
+            Self::Remove => "remove",
+        }
+    }
+}
+
+pub trait Tool {
+    /// The name in the table, with the version where there is one.
+    fn title(&self) -> String;
+
+    /// What the tool's thread does first.
+    fn setup(&self) -> Option<Setup> {
+        None
+    }
+
+    /// What must be there before zones can be made; not measured.
+    fn prepare(&self) -> Result<()>;
+
+    /// What must be there before this zone can be made; not measured.
+    fn prepare_zone(&self, _zone: &str) -> Result<()> {
+        Ok(())
+    }
+
+    /// The commands of a step; empty when the tool has no such step.
+    fn calls(&self, step: Step, zone: &str) -> Vec<Call>;
+
+    /// The program that stays with each running zone, to weigh it: its file, and
+    /// a text that must stand in its command line (empty: any).
+    fn keeper(&self) -> Option<(&Path, String)> {
+        None
+    }
+}
+
+pub fn make(options: &Options, roots: &Roots) -> Result<Vec<Box<dyn Tool>>> {
+    let mut tools: Vec<Box<dyn Tool>> = Vec::new();
+    for name in &options.tools {
+        tools.push(match name.as_str() {
+            "zones" => Box::new(zones::Zones::new(options)),
+            "lxc" => Box::new(lxc::Lxc::new(options, roots)),
+            "crun" => Box::new(crun::Crun::new(options, roots)),
+            "floor" => Box::new(floor::Floor::new(options, roots)?),
+            other => bail!("no such tool: {other}"),
+        });
+    }
+    Ok(tools)
+}
+
+/// What a program answers to `--version`: its first line's last word.
+fn version(program: &str) -> String {
+    let output = std::process::Command::new(program)
+        .arg("--version")
+        .output();
+    let text = output.map(|o| o.stdout).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let word = text
+        .lines()
+        .next()
+        .and_then(|line| line.split(' ').next_back());
+    word.unwrap_or("?").to_owned()
+}

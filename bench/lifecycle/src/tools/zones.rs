@@ -1,0 +1,63 @@
+//! Our own commands.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use super::{Step, Tool};
+use crate::lane::Call;
+use crate::options::Options;
+use crate::root;
+
+pub struct Zones {
+    programs: PathBuf,
+    root: PathBuf,
+    daemon: PathBuf,
+}
+
+impl Zones {
+    pub fn new(options: &Options) -> Self {
+        let programs = options.scratch.join("bin");
+        Self {
+            root: root::zones_root(options),
+            daemon: programs.join("zoneadmd"),
+            programs,
+        }
+    }
+
+    fn call(&self, program: &str, zone: &str) -> Call {
+        root::zones_call(&self.programs, &self.root, program).args(["-z", zone])
+    }
+}
+
+impl Tool for Zones {
+    fn title(&self) -> String {
+        "zones".to_owned()
+    }
+
+    fn prepare(&self) -> Result<()> {
+        // The master is there: the others' roots are copies of it.
+        Ok(())
+    }
+
+    fn calls(&self, step: Step, zone: &str) -> Vec<Call> {
+        let adm = |words: &[&str]| self.call("zoneadm", zone).args(words);
+        match step {
+            // A peer's copy command makes configuration and root in one.
+            Step::Clone => vec![
+                self.call("zonecfg", zone).args(["create"]),
+                adm(&["clone", root::MASTER]),
+            ],
+            Step::Boot => vec![adm(&["boot"])],
+            Step::Halt => vec![adm(&["halt"])],
+            Step::Remove => vec![
+                adm(&["uninstall", "-F"]),
+                self.call("zonecfg", zone).args(["delete", "-F"]),
+            ],
+        }
+    }
+
+    fn keeper(&self) -> Option<(&Path, String)> {
+        Some((&self.daemon, String::new()))
+    }
+}
