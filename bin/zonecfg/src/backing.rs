@@ -33,6 +33,9 @@ pub enum Error {
     /// The zone was installed since this session began.
     #[error("Zone {0} already installed; its zonepath, brand and inherit-pkg-dir cannot change.")]
     Installed(ZoneName),
+    /// The zone was booted since this session began, and cannot be renamed.
+    #[error("Zone {0} already running; set zonename not allowed.")]
+    Running(ZoneName),
     /// The zone is in a state in which it cannot be deleted.
     #[error("Zone {zone} is {state}; delete not allowed.")]
     State {
@@ -160,13 +163,18 @@ impl Backing for Stored {
             return Err(Error::Changed(old.clone()));
         }
         let zonepath = config.zonepath();
+        // zoneadm holds the same lock while it boots a zone.
+        let active = old != new && self.state(old)?.is_some_and(is_in_use);
+        if active {
+            return Err(Error::Running(old.clone()));
+        }
         let index = self.index()?;
         if old != new && index.find(new).is_some() {
             return Err(Error::NameInUse(new.clone()));
         }
         let entry = index.find(old).cloned();
         let installed = entry.as_ref().is_some_and(|e| e.state > State::Configured);
-        if installed && change.base.is_some_and(|base| differs(base, config)) {
+        if installed && differs(change) {
             return Err(Error::Installed(old.clone()));
         }
         xml::save(&self.root, config)?;
@@ -203,7 +211,7 @@ impl Backing for Stored {
         let state = self.state(zone)?;
         let allowed = match state {
             None | Some(State::Configured) => true,
-            Some(state) => force && !state.is_active() && state != State::Mounted,
+            Some(state) => force && !is_in_use(state),
         };
         if let (false, Some(state)) = (allowed, state) {
             let zone = zone.clone();
@@ -230,9 +238,18 @@ impl Backing for Stored {
     }
 }
 
+/// True where processes or mounts depend on the zone's name and place.
+const fn is_in_use(state: State) -> bool {
+    state.is_active() || matches!(state, State::Mounted)
+}
+
 /// True where an installed zone's files would no longer be what is configured.
-fn differs(a: &Config, b: &Config) -> bool {
-    a.zonepath() != b.zonepath()
-        || a.brand() != b.brand()
-        || a.inherited_dirs() != b.inherited_dirs()
+fn differs(change: &Change) -> bool {
+    let Some(base) = change.base else {
+        return false;
+    };
+    let config = change.config;
+    (base.zonepath() != config.zonepath() && !change.zonepath_forced)
+        || base.brand() != config.brand()
+        || base.inherited_dirs() != config.inherited_dirs()
 }

@@ -57,6 +57,40 @@ fn a_change_made_meanwhile_is_not_overwritten() {
 }
 
 #[test]
+fn a_zone_installed_meanwhile_keeps_its_zonepath() {
+    let host = Host::with_web1();
+    let mut session = host
+        .command(&["-z", "web1"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = session.stdin.take().unwrap();
+    let mut output = BufReader::new(session.stdout.take().unwrap());
+    writeln!(input, "set zonepath=/elsewhere; info zonepath").unwrap();
+    let mut line = String::new();
+    output.read_line(&mut line).unwrap();
+    assert_eq!(line, "zonepath: /elsewhere\n");
+    host.set_state("web1", model::State::Installed);
+    drop(input);
+    let mut errors = String::new();
+    let mut stderr = session.stderr.take().unwrap();
+    stderr.read_to_string(&mut errors).unwrap();
+    assert_eq!(session.wait().unwrap().code(), Some(1));
+    assert!(
+        errors.starts_with("Zone web1 already installed; its zonepath"),
+        "{errors}"
+    );
+    let after = host.run(&["-z", "web1", "info zonepath"]);
+    assert!(after.contains("zonepath: /zones/web1\n"), "{after}");
+    // In an alternate root the administrator may know better.
+    assert_eq!(host.status(&["-z", "web1", "set zonepath=/elsewhere"]), 1);
+    assert_eq!(
+        host.status(&["-z", "web1", "set -F zonepath=/elsewhere"]),
+        0
+    );
+}
+
+#[test]
 fn many_zones_are_created_at_once() {
     let host = Host::new();
     let names: Vec<String> = (0..24).map(|i| format!("web{i}")).collect();

@@ -73,6 +73,8 @@ pub struct Change<'a> {
     pub base: Option<&'a Config>,
     /// What to store, perhaps under a new name.
     pub config: &'a Config,
+    /// True when the zonepath of an installed zone was changed by force.
+    pub zonepath_forced: bool,
 }
 
 /// The user's side of a session.
@@ -145,6 +147,7 @@ pub struct Session<B, C> {
     base: Option<Config>,
     scope: Option<Open>,
     changed: bool,
+    zonepath_forced: bool,
     failed: bool,
     force_exit: bool,
 }
@@ -177,6 +180,7 @@ impl<B: Backing, C: Console> Session<B, C> {
             base: None,
             scope: None,
             changed: false,
+            zonepath_forced: false,
             failed: false,
             force_exit: false,
         }

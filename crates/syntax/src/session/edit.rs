@@ -52,12 +52,16 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
         let fixed = model::table::global(property).is_some_and(|spec| spec.fixed);
         // What is already so is no change: scripts set it again.
-        if fixed && !force && self.config()?.get(property) != text {
-            self.check_not_installed(&format!("set {property}"))?;
+        if fixed && self.config()?.get(property) != text {
+            let active = self.state()?.is_some_and(State::is_active);
+            if active || !force {
+                self.check_not_installed(&format!("set {property}"))?;
+            }
         }
         let result = self.config()?.set(property, &text);
         self.report(result)?;
         self.changed = true;
+        self.zonepath_forced |= force;
         Ok(())
     }
 

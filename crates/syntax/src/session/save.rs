@@ -159,6 +159,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         self.base = None;
         self.scope = None;
         self.changed = false;
+        self.zonepath_forced = false;
     }
 
     pub(super) fn verify(&mut self) -> Done {
@@ -182,6 +183,7 @@ impl<B: Backing, C: Console> Session<B, C> {
             zone: &self.stored_as,
             base: self.base.as_ref(),
             config,
+            zonepath_forced: self.zonepath_forced,
         };
         if let Err(error) = self.backing.commit(&change) {
             return self.refuse(&chain(&error));
@@ -189,6 +191,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         self.base = Some(config.clone());
         self.stored_as = self.zone.clone();
         self.changed = false;
+        self.zonepath_forced = false;
         Ok(())
     }
 
