@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use storage::{Dataset, Stack, Way};
+use storage::{Dataset, Stack};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -88,24 +88,22 @@ fn measure(dir: &Path, count: usize) -> Outcome<()> {
     report("clone of an unchanged origin", &clone[1.min(count - 1)..]);
     report("settle, index on the same file system", &settle);
 
-    // Mounts at 1 layer, kept alive as running zones keep them.
+    // Kept, as running zones keep them.
+    let (mut mount, mut tidy, mut unmount) = (Vec::new(), Vec::new(), Vec::new());
     let mut alive = Vec::new();
-    for way in [Way::Detached, Way::Attached] {
-        let mut times = Vec::new();
-        for made in &clones {
-            let stack = made.stack()?;
-            let root = time(&mut times, || {
-                storage::assemble_by(way, &stack, Some(userns.as_fd()), BASE, &scratch)
-            });
-            alive.push(root?);
-        }
-        report(&format!("stack + mount, 1 layer, {way:?}"), &times);
-        let mut times = Vec::new();
-        for root in alive.drain(..) {
-            time(&mut times, || drop(root));
-        }
-        report(&format!("unmount, {way:?}"), &times);
+    for made in &clones {
+        let (root, layers) = time(&mut mount, || {
+            storage::assemble_keeping(&made.stack()?, Some(userns.as_fd()), BASE, &scratch)
+        })?;
+        time(&mut tidy, || drop(layers));
+        alive.push(root);
     }
+    for root in alive {
+        time(&mut unmount, || drop(root));
+    }
+    report("stack and mount, 1 layer", &mount);
+    report("tidy up its scratch folder", &tidy);
+    report("unmount", &unmount);
 
     let plain = Stack {
         lowers: Vec::new(),
@@ -131,16 +129,18 @@ fn measure(dir: &Path, count: usize) -> Outcome<()> {
         fs::write(deep.stack()?.top.join("own"), "text")?;
         deep.seal()?;
     }
-    for way in [Way::Detached, Way::Attached] {
-        let mut times = Vec::new();
-        for _ in 0..100 {
-            let stack = deep.stack()?;
-            drop(time(&mut times, || {
-                storage::assemble_by(way, &stack, Some(userns.as_fd()), BASE, &scratch)
-            })?);
-        }
-        report(&format!("mount, 8 layers, {way:?}"), &times);
+    let (mut mount, mut tidy, mut unmount) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..100 {
+        let stack = deep.stack()?;
+        let (root, layers) = time(&mut mount, || {
+            storage::assemble_keeping(&stack, Some(userns.as_fd()), BASE, &scratch)
+        })?;
+        time(&mut tidy, || drop(layers));
+        time(&mut unmount, || drop(root));
     }
+    report("mount, 8 layers", &mount);
+    report("tidy up its scratch folder", &tidy);
+    report("unmount", &unmount);
 
     let mut destroy = Vec::new();
     for made in &clones {

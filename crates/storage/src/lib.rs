@@ -92,7 +92,7 @@ mod remove;
 mod stack;
 mod usage;
 
-pub use assemble::{Way, assemble, assemble_by, check_idmap};
+pub use assemble::{Scratch, assemble, assemble_keeping, check_idmap};
 pub use collect::{Collected, Lost, collect};
 pub use dataset::{Dataset, LINK, ROOT, WORK};
 pub use driver::{Driver, Layered};

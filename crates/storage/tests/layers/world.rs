@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use storage::{Dataset, Way};
+use storage::Dataset;
 
 use crate::ops::{Op, Tree};
 use crate::worker::Worker;
@@ -170,17 +170,10 @@ impl World {
     fn work(&mut self, n: usize, ops: &[Op]) -> Outcome<()> {
         let zone = &self.zones[n];
         self.mounts += 1;
-        // Another range each time: what is on disk may not depend on it. And
-        // both ways of mounting.
+        // Another range each time: what is on disk may not depend on it.
         let range = self.mounts % BASES.len();
-        let way = if self.mounts % 3 == 0 {
-            Way::Attached
-        } else {
-            Way::Detached
-        };
         let stack = zone.dataset.stack().map_err(text)?;
-        let root = storage::assemble_by(
-            way,
+        let root = storage::assemble(
             &stack,
             Some(self.userns[range].as_fd()),
             BASES[range],
@@ -196,8 +189,7 @@ impl World {
             work: PathBuf::new(),
             lowers: Vec::new(),
         };
-        let plain = storage::assemble_by(
-            way,
+        let plain = storage::assemble(
             &plain,
             Some(self.userns[range].as_fd()),
             BASES[range],
