@@ -1,18 +1,31 @@
 //! What the rest of the system asks a configuration, in proper types.
 
+use std::fmt;
 use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 use super::{Config, Error, Value};
 use crate::brands::{self, Brand, Family};
 use crate::table;
 
 /// Whose network stack the zone uses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum IpType {
     /// The host's, within the addresses it is given.
     Shared,
     /// Its own.
     Exclusive,
+}
+
+impl fmt::Display for IpType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Shared => "shared",
+            Self::Exclusive => "exclusive",
+        })
+    }
 }
 
 /// A file system to mount in the zone.
