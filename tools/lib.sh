@@ -77,23 +77,30 @@ why_not_musl() {
     fi
 }
 
+# Fetches Debian's package lists, once in a run. Fails when there is no network.
+package_lists() {
+    [ -z "${lists_fetched-}" ] || return 0
+    apt_get update || return 1
+    lists_fetched=1
+}
+
+# Runs apt-get without a question; says the end of its output when it fails.
+apt_get() {
+    local log status=0
+    log=$(mktemp)
+    DEBIAN_FRONTEND=noninteractive apt-get "$@" </dev/null >"$log" 2>&1 || status=$?
+    [ "$status" -eq 0 ] || tail -n 20 "$log" >&2
+    rm -f "$log"
+    return "$status"
+}
+
 # Installs Debian packages. Only called with packages that are missing.
 install_packages() {
     have apt-get || die "missing: $*; this script can install packages on Debian and its relatives only: install them by hand and run it again"
     say "installing Debian packages: $*"
-    local log
-    log=$(mktemp)
-    export DEBIAN_FRONTEND=noninteractive
+    package_lists || die "the package lists cannot be fetched"
     # --no-remove: never take a package of yours away to make room.
-    if ! {
-        apt-get update &&
-            apt-get install -y --no-install-recommends --no-remove "$@"
-    } </dev/null >"$log" 2>&1; then
-        tail -n 20 "$log" >&2
-        rm -f "$log"
-        die "apt-get could not install: $*"
-    fi
-    rm -f "$log"
+    apt_get install -y --no-install-recommends --no-remove "$@" || die "apt-get could not install: $*"
 }
 
 # Prints the first of the given pairs "rustc-package cargo-package" that is new enough.
@@ -120,8 +127,8 @@ need_build_tools() {
     found=$(rust_found)
     if [ -z "$found" ] || ! as_user cargo --version >/dev/null 2>&1; then
         have apt-get || die "missing: Rust $wanted or newer with cargo"
-        # The names and versions come from the package lists: fetch them first.
-        apt-get update </dev/null >/dev/null 2>&1 || die "apt-get update failed"
+        # Which of the names there is a new enough one of, the lists tell.
+        package_lists || die "the package lists cannot be fetched"
         pair=$(rust_packages "rustc cargo" "rustc-web cargo-web")
         [ -n "$pair" ] || die "this release of Debian has no Rust $wanted or newer: install one and run this again"
         read -ra pair <<<"$pair"
