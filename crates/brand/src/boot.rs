@@ -10,7 +10,7 @@ use model::Config;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::platform::{MOUNTS, Mount};
+use crate::platform::{Mount, Platform};
 use crate::sparse;
 
 /// One boot, as the verb asks for it.
@@ -132,7 +132,7 @@ const BUSYBOX: ShutdownSignals = ShutdownSignals {
 
 /// Decides by the rule that holds for every brand: `boot -i`, else the attribute
 /// `init`, else ours for sparse zones and the root's own for the others.
-pub(crate) fn spec(request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
+pub(crate) fn spec(platform: &Platform, request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
     let named = request.init.or_else(|| request.config.attr("init"));
     let (init, shutdown) = match named {
         Some(NAME_OF_OURS) => (InitProgram::Zinit, CLASSIC),
@@ -156,7 +156,7 @@ pub(crate) fn spec(request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
         argv,
         environment,
         shutdown,
-        mounts: MOUNTS,
+        mounts: platform.mounts,
     })
 }
 
@@ -297,7 +297,7 @@ mod tests {
 
     fn boot(root: &Path, config: &Config, init: Option<&str>) -> Result<BootSpec, BootError> {
         let root = fs::File::open(root).unwrap();
-        spec(&BootRequest {
+        crate::by_name("native").unwrap().boot(&BootRequest {
             config,
             root: root.as_fd(),
             init,

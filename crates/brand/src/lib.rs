@@ -64,7 +64,7 @@ pub trait Brand: fmt::Debug + Sync {
     /// # Errors
     /// Fails when the chosen init is not in the root.
     fn boot(&self, request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
-        boot::spec(request)
+        boot::spec(self.platform(), request)
     }
 }
 
