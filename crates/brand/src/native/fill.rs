@@ -16,6 +16,8 @@ pub struct Fill<'a> {
     pub layout: Layout,
     pub accounts: Accounts,
     pub done: Installed,
+    /// The directory of the last name, known to be there; most come in runs.
+    pub last_parent: PathBuf,
     pub progress: &'a mut dyn FnMut(&str),
 }
 
@@ -60,7 +62,11 @@ impl Fill<'_> {
         let Some(parent) = name.parent().filter(|name| !name.as_os_str().is_empty()) else {
             return Ok(());
         };
+        if parent == self.last_parent {
+            return Ok(());
+        }
         if self.root.stat(parent)?.is_some() {
+            self.last_parent = parent.to_owned();
             return Ok(());
         }
         let meta = match self.host.stat(parent)? {

@@ -26,7 +26,7 @@ mod pam;
 mod skeleton;
 pub mod sparse;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model::Config;
 use packages::Database;
@@ -101,6 +101,7 @@ fn install_sparse(
         layout,
         accounts,
         done: Installed::default(),
+        last_parent: PathBuf::new(),
         progress: &mut *request.progress,
     };
     let dpkg = Dpkg::open(request.host_root)?;
