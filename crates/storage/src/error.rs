@@ -68,6 +68,9 @@ pub enum Error {
     /// The overlay came out read-only.
     #[error("{}: the kernel mounted the zone's root read-only (see its log)", .0.display())]
     ReadOnly(PathBuf),
+    /// A tree has more folders in folders than are followed.
+    #[error("{}: too deep to merge", .0.display())]
+    TooDeep(PathBuf),
     /// A tree changes while it is removed.
     #[error("{}: cannot be emptied, something writes into it", .0.display())]
     NotEmptied(PathBuf),

@@ -25,6 +25,7 @@ use crate::crash;
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Lock};
 use crate::id::Id;
+use crate::merge::{Below, merge};
 
 /// Name of the folder of sealed layers.
 pub(crate) const LAYERS: &str = ".layers";
@@ -310,6 +311,50 @@ impl Layers {
                 Err(e) => return Err(from.fail("rename", name, e)),
             }
         }
+    }
+
+    /// Merges adjacent layers, topmost first, into a new tree among the graves:
+    /// garbage until it is taken up. Returns it, and what is garbage for good.
+    pub(crate) fn merge(
+        &self,
+        layers: &[LayerPath],
+        more: bool,
+    ) -> Result<(PathBuf, Vec<PathBuf>)> {
+        let mut garbage = Vec::new();
+        let mut merged: Option<PathBuf> = None;
+        for (n, lower) in layers.iter().enumerate() {
+            let lower = lower.tree();
+            let Some(upper) = merged.take() else {
+                merged = Some(lower);
+                continue;
+            };
+            let below = if more || n + 1 < layers.len() {
+                Below::More
+            } else {
+                Below::Nothing
+            };
+            self.folder.make(DEAD)?;
+            let dead = self.folder.open_child(DEAD)?;
+            let name = Id::random()?.to_string();
+            dead.make(&name)?;
+            let out = dead.path().join(name);
+            crash::point();
+            merge(&upper, &lower, below, &out)?;
+            if n > 1 {
+                garbage.push(upper);
+            }
+            merged = Some(out);
+        }
+        let merged = merged.ok_or_else(|| Error::BadPath(self.folder.path().to_owned()))?;
+        Ok((merged, garbage))
+    }
+
+    /// Makes a merged tree the tree of a layer.
+    pub(crate) fn take_up(&self, tree: &Path, layer: &LayerPath) -> Result<()> {
+        let name = tree.file_name().unwrap_or_default();
+        self.folder
+            .open_child(DEAD)?
+            .rename(name, &layer.open()?, TREE)
     }
 
     /// Removes this folder when nothing is in it and nobody is about to use it.

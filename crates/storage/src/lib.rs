@@ -88,6 +88,7 @@ mod error;
 mod folder;
 mod id;
 mod layers;
+mod merge;
 mod remove;
 mod stack;
 mod usage;

@@ -501,6 +501,67 @@ fn clones_in_parallel_share_one_layer() {
 }
 
 #[test]
+fn a_crash_in_shorten_loses_nothing() {
+    let names = ["a", "b", "c", "d"];
+    let points = crash_everywhere(
+        |zones| {
+            let origin = zones.origin();
+            for name in &names[1..] {
+                origin.seal().unwrap();
+                write(&origin, name, name);
+            }
+            origin.clone_to(&zones.zone("web")).unwrap();
+        },
+        |zones| {
+            let origin = Dataset::open(&zones.zone("origin")).unwrap();
+            assert_eq!(origin.shorten(2).unwrap(), 2);
+        },
+        |zones| {
+            collect(&zones.layers(), Lost::Keep).unwrap();
+        },
+        |zones, at| {
+            for zone in ["origin", "web"] {
+                let dataset = Dataset::open(&zones.zone(zone)).unwrap();
+                assert_eq!(read(&dataset, "a").as_deref(), Some("one"), "{at:?}");
+                for name in &names[1..] {
+                    assert_eq!(read(&dataset, name).as_deref(), Some(*name), "{at:?}");
+                }
+            }
+            let web = Dataset::open(&zones.zone("web")).unwrap();
+            assert_eq!(depth(&web), 4);
+            let origin = Dataset::open(&zones.zone("origin")).unwrap();
+            assert_eq!(
+                depth(&origin),
+                if at.is_none() { 2 } else { depth(&origin) }
+            );
+            // The layers of both, and none besides: two are shared.
+            let layers = if depth(&origin) == 4 { 4 } else { 5 };
+            assert_eq!(zones.layer_count(), layers, "{at:?}");
+            leaves_nothing(zones, &["origin", "web"], at);
+        },
+    );
+    assert!(points >= 6, "{points}");
+}
+
+#[test]
+fn merged_files_are_the_same_files() {
+    let zones = Zones::new();
+    let origin = zones.origin();
+    let top = origin.stack().unwrap().top.join("a");
+    let before = top.metadata().unwrap().ino();
+    origin.seal().unwrap();
+    write(&origin, "b", "two");
+    origin.seal().unwrap();
+    assert_eq!(origin.shorten(8).unwrap(), 2);
+    assert_eq!(origin.shorten(0).unwrap(), 1);
+    let stack = origin.stack().unwrap();
+    assert_eq!(stack.lowers[0].join("a").metadata().unwrap().ino(), before);
+    // Its old layers are gone, and with them the other names.
+    assert_eq!(stack.lowers[0].join("a").metadata().unwrap().nlink(), 1);
+    assert_eq!(zones.layer_count(), 1);
+}
+
+#[test]
 fn usage_counts_own_and_shared_bytes() {
     let zones = Zones::new();
     let origin = Dataset::create(&zones.zone("origin")).unwrap();

@@ -54,11 +54,14 @@ fn op() -> impl Strategy<Value = Op> {
 
 /// A random case. It begins with some folders and files.
 pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+    // Mostly one zone, so that its chain grows long.
+    let zone = || prop_oneof![3 => Just(0), 1 => 1..4_usize];
     let step = prop_oneof![
-        6 => (0..8_usize, vec(op(), 1..12)).prop_map(|(n, ops)| Step::Work(n, ops)),
-        3 => (0..8_usize).prop_map(Step::Seal),
-        2 => (0..8_usize).prop_map(Step::Clone),
-        1 => (0..8_usize).prop_map(Step::Destroy),
+        8 => (zone(), vec(op(), 1..12)).prop_map(|(n, ops)| Step::Work(n, ops)),
+        6 => zone().prop_map(Step::Seal),
+        4 => (zone(), 1..3_usize).prop_map(|(n, most)| Step::Shorten(n, most)),
+        1 => zone().prop_map(Step::Clone),
+        1 => zone().prop_map(Step::Destroy),
     ];
     // Folders first, from the top down, then files where there is none.
     let folders = prop::collection::btree_set(path(), 3..20);
@@ -67,7 +70,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         let files = files.into_iter().map(|(p, c)| Op::Write(p, c));
         folders.chain(files).collect()
     });
-    (first, vec(step, 1..14)).prop_map(|(first, mut steps)| {
+    (first, vec(step, 1..24)).prop_map(|(first, mut steps)| {
         steps.insert(0, Step::Work(0, first));
         steps
     })
@@ -161,6 +164,35 @@ pub fn known() -> Vec<(&'static str, Vec<Step>)> {
                     Op::Link(s("b"), s("c")),
                     Op::Append(s("c"), s("both")),
                 ]),
+            ],
+        ),
+        (
+            "layers merge above others with all their marks",
+            vec![
+                tree(),
+                Step::Seal(0),
+                work(vec![
+                    Op::Rename(s("a"), s("b")),
+                    Op::Mkdir(s("a")),
+                    Op::Mkdir(s("a/b")),
+                    Op::Unlink(s("b/f")),
+                ]),
+                Step::Seal(0),
+                work(vec![
+                    Op::Rename(s("b/b"), s("a/c")),
+                    Op::RemoveTree(s("b")),
+                    Op::Write(s("a/b/new"), s("new")),
+                ]),
+                Step::Seal(0),
+                Step::Clone(0),
+                Step::Shorten(0, 2),
+                work(vec![Op::Append(s("a/c/c/g"), s("more"))]),
+                Step::Shorten(0, 1),
+                work(vec![Op::Rename(s("a/c"), s("b")), Op::Mkdir(s("a/c"))]),
+                Step::Seal(0),
+                Step::Shorten(0, 1),
+                work(vec![]),
+                Step::Shorten(1, 1),
             ],
         ),
         (

@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::CWD;
+use rustix::mount::MountAttrFlags;
 use storage::Dataset;
 
 use crate::ops::{Op, Tree};
@@ -18,6 +20,8 @@ pub enum Step {
     Work(usize, Vec<Op>),
     /// Seals the zone's top.
     Seal(usize),
+    /// Merges the zone's topmost layers until so many are left.
+    Shorten(usize, usize),
     /// Clones a zone.
     Clone(usize),
     /// Destroys a zone, unless it is the last.
@@ -35,6 +39,15 @@ struct Zone {
     model: PathBuf,
 }
 
+/// What a world is stored on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The folder it is in.
+    Disk,
+    /// A tmpfs: no unmount waits for a disk.
+    Memory,
+}
+
 /// The workers, the scratch folder and what was counted.
 pub struct World {
     dir: tempfile::TempDir,
@@ -46,6 +59,7 @@ pub struct World {
     pub calls: usize,
     pub succeeded: usize,
     pub mounts: usize,
+    pub merges: usize,
 }
 
 type Outcome<T> = Result<T, String>;
@@ -61,12 +75,14 @@ fn text(e: impl std::error::Error) -> String {
 }
 
 impl World {
-    pub fn new() -> Outcome<Self> {
-        sys::namespace::unshare(sys::process::ns::MOUNT).map_err(text)?;
-        sys::mount::make_private_recursive().map_err(text)?;
-        let parent = std::env::var_os("ZONES_TEST_DIR")
-            .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+    /// A world in a new folder of `parent`, in this mount namespace.
+    pub fn new(parent: &Path, place: Place) -> Outcome<Self> {
         let dir = tempfile::tempdir_in(parent).map_err(text)?;
+        if place == Place::Memory {
+            sys::mount::new_fs("tmpfs", &[], MountAttrFlags::empty())
+                .and_then(|mount| sys::mount::attach(mount, CWD, dir.path()))
+                .map_err(text)?;
+        }
         let mut userns = Vec::new();
         let mut guests = Vec::new();
         for base in BASES {
@@ -84,6 +100,7 @@ impl World {
             calls: 0,
             succeeded: 0,
             mounts: 0,
+            merges: 0,
         })
     }
 
@@ -136,6 +153,18 @@ impl World {
                 let zone = &self.zones[pick(n)];
                 zone.dataset.seal().map_err(text)?;
                 split_links(&zone.model)
+            }
+            Step::Shorten(n, most) => {
+                let dataset = &self.zones[pick(n)].dataset;
+                let before = dataset.stack().map_err(text)?.lowers.len();
+                let after = dataset.shorten(*most).map_err(text)?;
+                if before > after {
+                    self.merges += 1;
+                }
+                if after != before.min(*most) {
+                    return Err(format!("{after} of {before} layers are left"));
+                }
+                Ok(())
             }
             Step::Clone(n) => {
                 let origin = pick(n);
@@ -233,6 +262,13 @@ impl World {
             return Err("layers are left after all zones were destroyed".to_owned());
         }
         Ok(())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Otherwise the folder cannot be removed; fails where none is mounted.
+        let _ = sys::mount::detach(self.dir.path());
     }
 }
 

@@ -1,0 +1,270 @@
+//! Merges two adjacent layers into one that means the same.
+//!
+//! Overlay finds a folder's lower halves by name, and three marks change that:
+//! a whiteout (character device 0/0) ends the search for a name, an opaque
+//! folder ends it for all names in it, and a redirect makes it go on under
+//! another path. So a merged folder is known by three things: its half in the
+//! upper layer, its half in the lower one, and the path under which layers
+//! further below are searched, if they are. The last must come out the same as
+//! before, by a new mark if need be:
+//!
+//! | path below | mark on the merged folder |
+//! |---|---|
+//! | none, though its parent has one | opaque |
+//! | its parent's and its own name | none |
+//! | another | redirect to that path |
+//!
+//! Files are hard links to those of the layers, which never change: no data is
+//! copied, and a zone on the merged layer shares the page cache with zones on
+//! the old ones.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, XattrFlags};
+use rustix::io::Errno;
+
+use crate::attributes::{Attributes, xattrs};
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+
+const OPAQUE: &str = "trusted.overlay.opaque";
+const REDIRECT: &str = "trusted.overlay.redirect";
+
+/// Folders in folders that are merged; three descriptors are open for each.
+const DEPTH: usize = 256;
+
+/// Whether other layers are below the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Below {
+    /// The lower one is the lowest: nothing is left to hide or to find.
+    Nothing,
+    /// There are more.
+    More,
+}
+
+/// Fills the empty folder `out` with what `upper` on `lower` amounts to. All
+/// three are on one file system.
+pub(crate) fn merge(upper: &Path, lower: &Path, below: Below, out: &Path) -> Result<()> {
+    let merger = Merger {
+        lower: Folder::open(lower)?,
+        below,
+    };
+    let halves = Halves {
+        upper: Some(Folder::open(upper)?),
+        lower: Some(Folder::open(lower)?),
+        below: (below == Below::More).then(|| PathBuf::from("/")),
+    };
+    merger.folder(&halves, &Folder::open(out)?, 0)
+}
+
+/// A folder of the merged tree.
+#[derive(Debug)]
+struct Halves {
+    upper: Option<Folder>,
+    lower: Option<Folder>,
+    /// Where layers below are searched for what is in it.
+    below: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Upper,
+    Lower,
+}
+
+/// Marks of a folder in one layer.
+enum Mark {
+    None,
+    Opaque,
+    Redirect(PathBuf),
+}
+
+#[derive(Debug)]
+struct Merger {
+    /// The root of the lower layer, where absolute redirects start.
+    lower: Folder,
+    below: Below,
+}
+
+impl Merger {
+    fn folder(&self, halves: &Halves, out: &Folder, depth: usize) -> Result<()> {
+        if depth > DEPTH {
+            return Err(Error::TooDeep(out.path().to_owned()));
+        }
+        // The upper half wins.
+        let mut names: BTreeMap<OsString, (Side, &Folder)> = BTreeMap::new();
+        for (side, half) in [(Side::Lower, &halves.lower), (Side::Upper, &halves.upper)] {
+            if let Some(half) = half {
+                for (name, _) in half.entries()? {
+                    names.insert(name, (side, half));
+                }
+            }
+        }
+        for (name, (side, from)) in names {
+            match kind(from, &name)? {
+                Kind::Whiteout if halves.below.is_none() => {}
+                Kind::Whiteout | Kind::Other => link(from, out, &name)?,
+                Kind::Folder => {
+                    let child = match side {
+                        Side::Upper => self.upper_child(halves, from, &name)?,
+                        Side::Lower => {
+                            let (lower, below) =
+                                self.lower_child(Some(from), halves.below.as_deref(), &name)?;
+                            Halves {
+                                upper: None,
+                                lower,
+                                below,
+                            }
+                        }
+                    };
+                    let natural = halves.below.as_ref().map(|path| path.join(&name));
+                    out.make(&name)?;
+                    let made = out.open_child(&name)?;
+                    mark(&made, child.below.as_deref(), natural.as_deref())?;
+                    self.folder(&child, &made, depth + 1)?;
+                }
+            }
+        }
+        // Last, for the times.
+        let seen = halves.upper.as_ref().or(halves.lower.as_ref());
+        match seen {
+            Some(seen) => Attributes::of(seen)?.apply(out),
+            None => Ok(()),
+        }
+    }
+
+    /// A folder of the upper layer and what it covers.
+    fn upper_child(&self, halves: &Halves, from: &Folder, name: &OsStr) -> Result<Halves> {
+        let upper = from.open_child(name)?;
+        let (lower, below) = match read_mark(&upper)? {
+            Mark::Opaque => (None, None),
+            Mark::Redirect(path) if path.is_absolute() => self.walk(&path)?,
+            Mark::Redirect(path) => self.lower_child(
+                halves.lower.as_ref(),
+                halves.below.as_deref(),
+                path.as_os_str(),
+            )?,
+            Mark::None => self.lower_child(halves.lower.as_ref(), halves.below.as_deref(), name)?,
+        };
+        Ok(Halves {
+            upper: Some(upper),
+            lower,
+            below,
+        })
+    }
+
+    /// The lower layer's half of a folder called `name` in `parent`, and where
+    /// layers below that are searched.
+    fn lower_child(
+        &self,
+        parent: Option<&Folder>,
+        below: Option<&Path>,
+        name: &OsStr,
+    ) -> Result<(Option<Folder>, Option<PathBuf>)> {
+        let natural = below.map(|path| path.join(name));
+        let Some(parent) = parent else {
+            return Ok((None, natural));
+        };
+        if parent.kind(name)?.is_none() {
+            return Ok((None, natural));
+        }
+        match kind(parent, name)? {
+            // Neither is merged with a folder above, nor is what it hides.
+            Kind::Whiteout | Kind::Other => Ok((None, None)),
+            Kind::Folder => {
+                let folder = parent.open_child(name)?;
+                let below = match read_mark(&folder)? {
+                    Mark::Opaque => None,
+                    // Also inside an opaque folder: it moved there.
+                    Mark::Redirect(path) if path.is_absolute() => self.beyond(path),
+                    Mark::Redirect(path) => below.map(|below| below.join(path)),
+                    Mark::None => natural,
+                };
+                Ok((Some(folder), below))
+            }
+        }
+    }
+
+    /// Follows an absolute redirect of the upper layer.
+    fn walk(&self, path: &Path) -> Result<(Option<Folder>, Option<PathBuf>)> {
+        let mut at = Some(Folder::open(self.lower.path())?);
+        let mut below = self.beyond(PathBuf::from("/"));
+        for part in path.components() {
+            if let Component::Normal(name) = part {
+                (at, below) = self.lower_child(at.as_ref(), below.as_deref(), name)?;
+            }
+        }
+        Ok((at, below))
+    }
+
+    fn beyond(&self, path: PathBuf) -> Option<PathBuf> {
+        (self.below == Below::More).then_some(path)
+    }
+}
+
+enum Kind {
+    Folder,
+    Whiteout,
+    Other,
+}
+
+fn kind(at: &Folder, name: &OsStr) -> Result<Kind> {
+    let stat = rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|e| at.fail("stat", name, e))?;
+    Ok(match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Kind::Folder,
+        FileType::CharacterDevice if stat.st_rdev == 0 => Kind::Whiteout,
+        _ => Kind::Other,
+    })
+}
+
+fn read_mark(folder: &Folder) -> Result<Mark> {
+    let mut all = xattrs(folder).map_err(|e| folder.fail("getxattr", "", e))?;
+    if all.get(OPAQUE.as_bytes()).map(Vec::as_slice) == Some(b"y") {
+        return Ok(Mark::Opaque);
+    }
+    let Some(value) = all.remove(REDIRECT.as_bytes()) else {
+        return Ok(Mark::None);
+    };
+    let path = PathBuf::from(OsString::from_vec(value));
+    // The kernel writes an absolute path without dots, or one name.
+    let names = path
+        .components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .count();
+    let absolute = path.is_absolute();
+    let all_names = names + usize::from(absolute) == path.components().count();
+    if all_names && names > 0 && (absolute || names == 1) {
+        return Ok(Mark::Redirect(path));
+    }
+    Err(Error::BadLink {
+        path: folder.path().to_owned(),
+        text: path.to_string_lossy().into_owned(),
+    })
+}
+
+fn mark(folder: &Folder, below: Option<&Path>, natural: Option<&Path>) -> Result<()> {
+    let (name, value) = match below {
+        _ if below == natural => return Ok(()),
+        None => (OPAQUE, b"y".as_slice()),
+        Some(path) => (REDIRECT, path.as_os_str().as_bytes()),
+    };
+    rustix::fs::fsetxattr(folder, name, value, XattrFlags::empty())
+        .map_err(|e| folder.fail("setxattr", "", e))
+}
+
+/// Gives a file or whiteout another name in `out`.
+fn link(from: &Folder, out: &Folder, name: &OsStr) -> Result<()> {
+    match rustix::fs::linkat(from, name, out, name, AtFlags::empty()) {
+        Ok(()) => Ok(()),
+        // The kernel's whiteouts are names of one file, up to the limit.
+        Err(Errno::MLINK) if matches!(kind(from, name)?, Kind::Whiteout) => {
+            rustix::fs::mknodat(out, name, FileType::CharacterDevice, Mode::empty(), 0)
+                .map_err(|e| out.fail("mknod", name, e))
+        }
+        Err(e) => Err(from.fail("link", name, e)),
+    }
+}
