@@ -1,2 +1,78 @@
-//! Being written.
-fn main() {}
+//! zlogin(1): enters a zone.
+
+mod call;
+mod console;
+mod escape;
+mod inside;
+mod terminal;
+
+use std::process::ExitCode;
+
+use call::{Call, Mode, Problem};
+
+const USAGE: &str = "\
+usage: zlogin [-nQ] [-E | -e c] [-l user] [-S] zonename [command [argument ...]]
+       zlogin [-i] [-E | -e c] [-l user] [-S] zonename command [argument ...]
+       zlogin -C [-d] [-E | -e c] zonename
+
+Enters a running zone: with a terminal and no command for a session there, with
+a command to run it and return its exit status.
+  -C       the zone's console, from state installed on
+  -d       with -C: leave when the zone halts
+  -E       no escape character
+  -e c     escape character c; ~ by default. At the begin of a line, ~. leaves
+  -i       a terminal for the command, too
+  -l user  as this user; root by default
+  -n       standard input is empty
+  -Q       without messages of zlogin's own
+  -S       a plain shell, without login: when the zone is broken
+
+examples: zlogin web1
+          zlogin web1 'uptime; exit 3'
+          tar c site | zlogin -l www web1 tar x -C /srv
+          zlogin -C web1
+";
+
+fn main() -> ExitCode {
+    ExitCode::from(match call::parse(std::env::args_os().skip(1)) {
+        Ok(call) => run(&call),
+        Err(Problem::Help) => {
+            print!("{USAGE}");
+            cli::status::OK
+        }
+        Err(Problem::Usage(text)) => {
+            eprintln!("zlogin: {text}");
+            eprint!("{USAGE}");
+            cli::status::USAGE
+        }
+    })
+}
+
+fn run(call: &Call) -> u8 {
+    let entered = prepare(call).and_then(|host| match &call.mode {
+        Mode::Console { leave_on_halt } => console::attach(&host, call, *leave_on_halt),
+        _ => inside::run(&host, call),
+    });
+    entered.unwrap_or_else(|text| {
+        eprintln!("zlogin: {text}");
+        cli::status::ERROR
+    })
+}
+
+fn prepare(call: &Call) -> Result<zone::Host, String> {
+    if let Some(zone) = cli::current_zone() {
+        return Err(format!(
+            "must be in the global zone to log in to a zone (this is '{zone}')."
+        ));
+    }
+    if call.zone == cli::GLOBAL {
+        return Err("zone 'global' is where you are; log in to another one.".to_owned());
+    }
+    if !cli::is_root() {
+        return Err(format!(
+            "only a privileged user may log in to zone '{}'.",
+            call.zone
+        ));
+    }
+    cli::host(None)
+}

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use store::Root;
 use zone::{Fault, Host};
 
+pub use model::name::GLOBAL;
+
 /// The alternate root when `-R` is not given.
 pub const ROOT_VARIABLE: &str = "ZONES_ROOT";
 /// The control group that all of ours lie below; see `limits::Base::find`.

@@ -9,6 +9,7 @@ pub mod inherited;
 pub mod link;
 pub mod mount;
 pub mod namespace;
+pub mod passing;
 pub mod process;
 pub mod seccomp;
 

@@ -181,7 +181,7 @@ impl Building<'_> {
         sys::mount::make_private_recursive()?;
         let tmpfs = sys::mount::new_fs(
             "tmpfs",
-            &[Param::text("mode", "0700"), Param::text("size", "64k")],
+            &[Param::text("mode", "0711"), Param::text("size", "64k")],
             MountAttrFlags::MOUNT_ATTR_NODEV,
         )?;
         sys::mount::attach(&tmpfs, CWD, scratch)?;

@@ -1,0 +1,200 @@
+//! The command line.
+
+use std::ffi::OsString;
+
+use lexopt::prelude::*;
+
+/// How zlogin was called.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Call {
+    pub zone: String,
+    pub user: String,
+    pub mode: Mode,
+    /// `-S`: no login, no su.
+    pub failsafe: bool,
+    /// `-n`.
+    pub no_input: bool,
+    /// `-Q`.
+    pub quiet: bool,
+    /// The escape character, none with `-E`.
+    pub escape: Option<u8>,
+}
+
+/// What is wanted of the zone.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// A session, or commands from standard input if that is no terminal.
+    Session,
+    /// One command; with a terminal of its own for `-i`.
+    Command { words: Vec<String>, terminal: bool },
+    /// The console.
+    Console { leave_on_halt: bool },
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Problem {
+    Help,
+    Usage(String),
+}
+
+impl From<lexopt::Error> for Problem {
+    fn from(error: lexopt::Error) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+#[derive(Default)]
+struct Flags {
+    console: bool,
+    leave_on_halt: bool,
+    terminal: bool,
+    failsafe: bool,
+    no_input: bool,
+    quiet: bool,
+    no_escape: bool,
+    escape: Option<u8>,
+    user: Option<String>,
+}
+
+/// Reads the words behind the program's name.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Call, Problem> {
+    let mut flags = Flags::default();
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next()? {
+        match word {
+            Short('C') => flags.console = true,
+            Short('d') => flags.leave_on_halt = true,
+            Short('E') => flags.no_escape = true,
+            Short('e') => flags.escape = Some(character(&words.value()?.string()?)?),
+            Short('i') => flags.terminal = true,
+            Short('l') => flags.user = Some(words.value()?.string()?),
+            Short('n') => flags.no_input = true,
+            Short('Q') => flags.quiet = true,
+            Short('S') => flags.failsafe = true,
+            Short('?' | 'h') | Long("help") => return Err(Problem::Help),
+            Value(zone) => {
+                let zone = zone.string()?;
+                // Options behind the zone's name are the command's.
+                let rest = words
+                    .raw_args()?
+                    .map(|word| word.string())
+                    .collect::<Result<_, _>>()?;
+                return flags.with(zone, rest);
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    Err(Problem::Usage("no zone is named".to_owned()))
+}
+
+impl Flags {
+    fn with(self, zone: String, rest: Vec<String>) -> Result<Call, Problem> {
+        let usage = |text: &str| Err(Problem::Usage(text.to_owned()));
+        if self.console {
+            if !rest.is_empty() || self.user.is_some() || self.failsafe || self.terminal {
+                return usage("-C goes without -i, -l, -S and commands");
+            }
+        } else if self.leave_on_halt {
+            return usage("-d goes with -C");
+        }
+        if self.failsafe && self.user.is_some() {
+            return usage("-S and -l do not go together");
+        }
+        if self.terminal && rest.is_empty() {
+            return usage("-i needs a command");
+        }
+        let user = self.user.unwrap_or_else(|| "root".to_owned());
+        if user.is_empty() || user.starts_with('-') || user.contains(['\0', ':', '\n']) {
+            return usage("-l: not a user name");
+        }
+        let mode = match (self.console, rest.is_empty()) {
+            (true, _) => Mode::Console {
+                leave_on_halt: self.leave_on_halt,
+            },
+            (false, true) => Mode::Session,
+            (false, false) => Mode::Command {
+                words: rest,
+                terminal: self.terminal,
+            },
+        };
+        Ok(Call {
+            zone,
+            user,
+            mode,
+            failsafe: self.failsafe,
+            no_input: self.no_input,
+            quiet: self.quiet,
+            escape: (!self.no_escape).then_some(self.escape.unwrap_or(b'~')),
+        })
+    }
+}
+
+/// One character, or a backslash and its number in octal.
+fn character(text: &str) -> Result<u8, Problem> {
+    let bad = || {
+        Problem::Usage(format!(
+            "-e {text}: expected one character or \\ooo in octal"
+        ))
+    };
+    if let [byte] = text.as_bytes() {
+        return Ok(*byte);
+    }
+    let digits = text.strip_prefix('\\').ok_or_else(bad)?;
+    u8::from_str_radix(digits, 8).map_err(|_| bad())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(line: &str) -> Result<Call, Problem> {
+        parse(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn the_three_uses() {
+        let session = call("-l joe web1").unwrap();
+        assert_eq!(
+            (session.mode, session.user.as_str()),
+            (Mode::Session, "joe")
+        );
+        assert_eq!(session.escape, Some(b'~'));
+        let command = call("-e @ web1 ls -l /tmp").unwrap();
+        let words = ["ls", "-l", "/tmp"].map(str::to_owned).to_vec();
+        assert_eq!(
+            command.mode,
+            Mode::Command {
+                words,
+                terminal: false
+            }
+        );
+        assert_eq!(command.escape, Some(b'@'));
+        assert_eq!(
+            call("-C -E web1").unwrap().mode,
+            Mode::Console {
+                leave_on_halt: false
+            }
+        );
+        assert_eq!(call("-e \\001 web1").unwrap().escape, Some(1));
+    }
+
+    #[test]
+    fn what_does_not_go_together() {
+        for line in [
+            "",
+            "-C web1 ls",
+            "-C -l joe web1",
+            "-C -S web1",
+            "-S -l joe web1",
+            "-d web1",
+            "-i web1",
+            "-e ab web1",
+            "-l -f web1",
+            "-x web1",
+        ] {
+            assert!(matches!(call(line), Err(Problem::Usage(_))), "{line}");
+        }
+        assert_eq!(call("-?"), Err(Problem::Help));
+    }
+}

@@ -1,0 +1,106 @@
+//! The escape character: `~.` at the begin of a line leaves, `~~` sends one.
+
+/// Watches what is typed.
+#[derive(Debug)]
+pub struct Escape {
+    character: Option<u8>,
+    state: State,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// At the begin of a line.
+    Begin,
+    /// Behind an escape character at the begin of a line.
+    Seen,
+    /// Anywhere else.
+    Inside,
+}
+
+/// What becomes of a piece of input.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Typed {
+    /// What goes to the zone.
+    pub send: Vec<u8>,
+    /// Leave after sending.
+    pub leave: bool,
+}
+
+impl Escape {
+    /// With this character, or none.
+    pub const fn new(character: Option<u8>) -> Self {
+        Self {
+            character,
+            state: State::Begin,
+        }
+    }
+
+    /// Takes a piece of input.
+    pub fn typed(&mut self, input: &[u8]) -> Typed {
+        let mut send = Vec::with_capacity(input.len());
+        let Some(escape) = self.character else {
+            return Typed {
+                send: input.to_vec(),
+                leave: false,
+            };
+        };
+        for &byte in input {
+            match self.state {
+                State::Begin if byte == escape => {
+                    self.state = State::Seen;
+                    continue;
+                }
+                State::Seen if byte == b'.' => return Typed { send, leave: true },
+                // Not for us after all: the character that was held back goes first.
+                State::Seen if byte != escape => send.push(escape),
+                _ => {}
+            }
+            send.push(byte);
+            self.state = if matches!(byte, b'\r' | b'\n') {
+                State::Begin
+            } else {
+                State::Inside
+            };
+        }
+        Typed { send, leave: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(pieces: &[&str]) -> (String, bool) {
+        let mut escape = Escape::new(Some(b'~'));
+        let mut all = Vec::new();
+        for piece in pieces {
+            let typed = escape.typed(piece.as_bytes());
+            all.extend(typed.send);
+            if typed.leave {
+                return (String::from_utf8(all).unwrap(), true);
+            }
+        }
+        (String::from_utf8(all).unwrap(), false)
+    }
+
+    #[test]
+    fn only_at_the_begin_of_a_line() {
+        assert_eq!(typed(&["~."]), (String::new(), true));
+        assert_eq!(typed(&["ls\r", "~", "."]), ("ls\r".into(), true));
+        assert_eq!(typed(&["a~."]), ("a~.".into(), false));
+        assert_eq!(typed(&["~~.\r"]), ("~.\r".into(), false));
+        assert_eq!(typed(&["~/x\r~."]), ("~/x\r".into(), true));
+    }
+
+    #[test]
+    fn without_a_character_everything_passes() {
+        let typed = Escape::new(None).typed(b"~.");
+        assert_eq!(
+            typed,
+            Typed {
+                send: b"~.".to_vec(),
+                leave: false
+            }
+        );
+    }
+}
