@@ -116,19 +116,9 @@ impl Source {
     }
 
     /// Changes whenever dpkg replaces the status file.
-    fn version(&self) -> Result<Option<(u64, i64, u64)>, Error> {
+    fn version(&self) -> Result<Option<impl PartialEq + use<>>, Error> {
         let stat = self.tree.stat(Path::new("status"))?;
-        Ok(stat.map(|stat| {
-            #[expect(
-                clippy::unnecessary_cast,
-                reason = "the widths of these fields differ between architectures"
-            )]
-            (
-                stat.st_ino as u64,
-                stat.st_mtime as i64,
-                stat.st_mtime_nsec as u64,
-            )
-        }))
+        Ok(stat.map(|stat| (stat.st_ino, stat.st_mtime, stat.st_mtime_nsec)))
     }
 
     fn busy(&self) -> Error {

@@ -121,6 +121,7 @@ pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     for file in FILTERED {
         make_filtered(fill, file)?;
     }
+    make_locale_link(fill)?;
     make_localtime(fill)?;
     pam::make(fill)?;
     loader::make(fill)?;
@@ -216,6 +217,19 @@ fn has_zone(fill: &Fill<'_>, name: &str) -> bool {
 fn is_plain(text: &str, others: &[u8]) -> bool {
     text.bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
+}
+
+/// Newer releases keep the locale in locale.conf, and the old name as a link.
+fn make_locale_link(fill: &mut Fill<'_>) -> Result<(), Error> {
+    let (name, target) = (Path::new("etc/default/locale"), Path::new("../locale.conf"));
+    let linked = fill
+        .host
+        .read_link(name)?
+        .is_some_and(|link| link == target);
+    if linked && fill.has(Path::new("etc/locale.conf"))? && !fill.has(name)? {
+        fill.link(name, target)?;
+    }
+    Ok(())
 }
 
 /// The host's time zone, or UTC.
