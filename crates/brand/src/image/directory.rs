@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat};
@@ -128,17 +129,19 @@ impl Copy<'_> {
 
     /// Copies a file, sharing its blocks where the file system can. False when it is gone.
     fn file(&mut self, name: &Path) -> Result<bool, Error> {
-        let Some((mut from, stat)) = self.source.open_regular(name)? else {
+        let Some((from, stat)) = self.source.open_regular(name)? else {
             return Ok(false);
         };
+        // Counted first, and no more than that is copied, however it grows.
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        self.unpack.count_bytes(size)?;
         let root = &self.unpack.root;
         let mut to = root.create(name, Meta::root(0o600))?;
-        let copied = std::io::copy(&mut from, &mut to)
+        std::io::copy(&mut (&from).take(size), &mut to)
             .map_err(|error| Error::io("copy to", root.show(name), error))?;
         root.finish(name, &to, Meta::of(&stat))?;
         copy_attributes(&from, &to)
             .map_err(|errno| Error::io("copy the attributes of", self.source.show(name), errno))?;
-        self.unpack.count_bytes(copied)?;
         self.unpack.done.files += 1;
         Ok(true)
     }

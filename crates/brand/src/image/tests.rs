@@ -421,6 +421,29 @@ fn a_directory_is_copied_as_it_is() {
 }
 
 #[test]
+fn a_huge_file_is_refused_before_it_is_copied() {
+    let mut trial = Trial::new();
+    let source = trial.dir.path().join("source");
+    fs::create_dir_all(source.join("usr")).unwrap();
+    let huge = fs::File::create(source.join("usr/huge")).unwrap();
+    huge.set_len(1 << 40).unwrap();
+    let limits = Limits {
+        bytes: 1 << 20,
+        ..LIMITS
+    };
+    let error = trial
+        .install(&Source::Directory(source), limits)
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("more than 1048576 bytes in files"),
+        "{error}"
+    );
+    assert!(!trial.path("usr/huge").exists());
+}
+
+#[test]
 fn a_directory_around_the_zone_is_refused() {
     let mut trial = Trial::new();
     let around = trial.dir.path().to_owned();
