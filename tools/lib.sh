@@ -185,3 +185,14 @@ first_that_holds_zones() {
 mounts_below() {
     awk -v dir="$1" '$5 == dir || index($5, dir "/") == 1 { print $5 }' /proc/self/mountinfo
 }
+
+# Prints the cgroups at and below /NAME in every hierarchy, the deepest first.
+cgroups_below() {
+    find /sys/fs/cgroup -depth -type d \( -path "*/${1#/}" -o -path "*/${1#/}/*" \) 2>/dev/null || true
+}
+
+# Removes those of them that nothing is in.
+remove_cgroups() {
+    local group
+    while read -r group; do rmdir "$group" 2>/dev/null || true; done < <(cgroups_below "$1")
+}
