@@ -36,6 +36,10 @@ enum Parsed {
     Help,
 }
 
+/// Clones that are stored in one write of the index. Their locks are held until
+/// then, and each is a descriptor: well below the usual limit of 1024.
+const CLONES_AT_ONCE: usize = 250;
+
 /// How often a run of many zones says how far it is.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
@@ -291,19 +295,20 @@ fn clone_all(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
         }
     };
     let mut status = cli::status::OK;
-    let mut whole = Vec::new();
-    for zone in zones {
-        match prepare(host, &origin, zone, options.dry_run, &mut |line| {
-            println!("{line}")
-        }) {
-            Ok(Prepared::Cloned(clone)) => whole.push(clone),
-            Ok(Prepared::Planned(plan)) => print!("{plan}"),
-            Err(error) => status = status.max(report::error(zone.as_str(), &error)),
+    for batch in zones.chunks(CLONES_AT_ONCE) {
+        let mut whole = Vec::new();
+        for zone in batch {
+            let progress = &mut |line: &str| println!("{line}");
+            match prepare(host, &origin, zone, options.dry_run, progress) {
+                Ok(Prepared::Cloned(clone)) => whole.push(clone),
+                Ok(Prepared::Planned(plan)) => print!("{plan}"),
+                Err(error) => status = status.max(report::error(zone.as_str(), &error)),
+            }
         }
-    }
-    if let Err(error) = store_all(host, whole) {
-        let zone = zones.first().map_or(source, |zone| zone.as_str());
-        status = status.max(report::error(zone, &error));
+        if let Err(error) = store_all(host, whole) {
+            let zone = batch.first().map_or(source, |zone| zone.as_str());
+            status = status.max(report::error(zone, &error));
+        }
     }
     status
 }

@@ -80,7 +80,7 @@ pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Re
             work.carry_out(step, &mut undo)
         };
         if let Err(error) = done {
-            let (why, usage) = explain(error);
+            let (why, usage) = explain(&error);
             let left = undo.run();
             let left = (!left.is_empty()).then(|| {
                 format!(
@@ -107,7 +107,7 @@ pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Re
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The text of an error, and whether the command line is to blame.
-fn explain(error: AnyError) -> (String, bool) {
+fn explain(error: &AnyError) -> (String, bool) {
     let usage = error
         .downcast_ref::<brand::Error>()
         .is_some_and(brand::Error::is_usage);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid, Verb, ZoneName};
 use store::index::{self, Entry, Index};
-use store::lock::{self, Wait, ZoneLock};
+use store::lock::{Wait, ZoneLock};
 use store::xml;
 
 use crate::apply::{self, Outcome, Work};
@@ -31,9 +31,7 @@ impl Origin {
     /// # Errors
     /// [`Error::Refused`] unless it is installed.
     pub fn open(host: &Host, zone: &ZoneName) -> Result<Self, Error> {
-        Index::load(&host.root)?.get(zone)?;
-        let lock = lock::zone(&host.root, zone, Wait::Yes)?;
-        let entry = Index::load(&host.root)?.get(zone)?.clone();
+        let (lock, entry) = subject::lock_known(host, zone, Wait::Yes)?;
         let (state, _) = subject::state(host, &entry)?;
         if state != State::Installed {
             return Err(Error::Refused(format!(

@@ -77,9 +77,9 @@ pub fn list(host: &Host, selection: &Selection, global: bool) -> Result<Vec<Row>
             continue;
         };
         if row.id.is_some() {
-            active.push(row)
+            active.push(row);
         } else {
-            rest.push(row)
+            rest.push(row);
         }
     }
     active.sort_by_key(|row| row.id);

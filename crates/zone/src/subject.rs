@@ -49,10 +49,7 @@ impl Subject {
     /// [`Error::Refused`] with the text of the transition table; no such zone;
     /// the lock is held.
     pub fn admit(host: &Host, zone: &ZoneName, verb: Verb) -> Result<Start, Error> {
-        // An unknown zone must not get a lock file.
-        Index::load(&host.root)?.get(zone)?;
-        let lock = lock::zone(&host.root, zone, Wait::No)?;
-        let entry = Index::load(&host.root)?.get(zone)?.clone();
+        let (lock, entry) = lock_known(host, zone, Wait::No)?;
         let (state, runtime) = state(host, &entry)?;
         match verb.admission(state) {
             Admission::Already(notice) => Ok(Start::Already(notice)),
@@ -98,6 +95,25 @@ impl Subject {
                 .map_err(|error| Error::Daemon(platform::flatten(&error)))?;
         }
         Ok(runtime::forget(&host.root, zone)?)
+    }
+}
+
+/// Takes the lock of a zone and reads its entry under it.
+///
+/// # Errors
+/// No such zone (which leaves no lock file), or the lock is held.
+pub(crate) fn lock_known(
+    host: &Host,
+    zone: &ZoneName,
+    wait: Wait,
+) -> Result<(ZoneLock, Entry), Error> {
+    let held = lock::zone(&host.root, zone, wait)?;
+    match Index::load(&host.root)?.get(zone) {
+        Ok(entry) => Ok((held, entry.clone())),
+        Err(error) => {
+            lock::forget(&host.root, zone, &held)?;
+            Err(error.into())
+        }
     }
 }
 

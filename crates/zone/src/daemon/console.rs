@@ -79,7 +79,7 @@ impl Console {
     }
 
     /// Moves what the zone wrote to the history and the client.
-    pub(super) fn from_zone(&mut self, controller: &OwnedFd) {
+    pub(super) fn show_zone_output(&mut self, controller: &OwnedFd) {
         let mut piece = [0; PIECE];
         let Ok(length) = rustix::io::read(controller, &mut piece) else {
             return;
@@ -126,7 +126,7 @@ impl Console {
     }
 
     /// Moves what the client typed to the zone.
-    pub(super) fn from_client(&mut self, controller: &OwnedFd) {
+    pub(super) fn take_client_input(&mut self, controller: &OwnedFd) {
         let Some(client) = &self.client else { return };
         let mut packet = [0; PIECE];
         let received = recv(&client.socket, packet.as_mut_slice(), RecvFlags::DONTWAIT);

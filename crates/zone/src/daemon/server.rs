@@ -119,10 +119,10 @@ impl<'a> Server<'a> {
         loop {
             let [from_zone, from_client, asked, gone] = self.wait(ended.is_some())?;
             if from_zone {
-                self.console.from_zone(&self.platform.console);
+                self.console.show_zone_output(&self.platform.console);
             }
             if from_client {
-                self.console.from_client(&self.platform.console);
+                self.console.take_client_input(&self.platform.console);
             }
             if asked && self.answer_one() {
                 return Ok(());

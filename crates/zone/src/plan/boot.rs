@@ -123,7 +123,7 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
         config
             .filesystems()
             .filter(|fs| !is_inside(fs))
-            .map(|fs| file_system(fs)),
+            .map(file_system),
     );
     if ip_type == IpType::Shared {
         steps.push(PlatformStep::Sysfs);

@@ -183,13 +183,8 @@ mod tests {
         loop {
             let word = code[at];
             let value = (word >> 32) as u32;
-            let jump = |condition: bool| {
-                if condition {
-                    word >> 16 & 0xff
-                } else {
-                    word >> 24 & 0xff
-                }
-            };
+            let [_, _, when_true, when_false, ..] = word.to_le_bytes();
+            let jump = |condition| usize::from(if condition { when_true } else { when_false });
             at += 1;
             match (word & 0xffff) as u16 {
                 LOAD => {
@@ -199,8 +194,8 @@ mod tests {
                         architecture
                     }
                 }
-                JUMP_EQUAL => at += jump(register == value) as usize,
-                JUMP_SET => at += jump(register & value != 0) as usize,
+                JUMP_EQUAL => at += jump(register == value),
+                JUMP_SET => at += jump(register & value != 0),
                 RETURN => return value == ADMIT,
                 other => panic!("opcode {other:#x}"),
             }
