@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::options::Options;
 use crate::run::{Results, Times};
-use crate::tools::Step;
+use crate::tools::{FLOOR, Step};
 
 /// Least and middle of some times, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -81,14 +81,22 @@ pub fn markdown(options: &Options, results: &Results) -> String {
 fn times_table(out: &mut String, title: &str, results: &Results, times: &Times) {
     let _ = writeln!(out, "### {title}\n\nmin / median, ms\n");
     let titles = &results.titles;
-    let ratios: Vec<usize> = if titles.first().is_some_and(|t| t == "zones") {
-        (1..titles.len()).collect()
+    // How much faster than a peer, and how much slower than the floor.
+    let ratios: Vec<(usize, usize)> = if titles.first().is_some_and(|t| t == "zones") {
+        let pair = |tool| {
+            if titles[tool] == FLOOR {
+                (0, tool)
+            } else {
+                (tool, 0)
+            }
+        };
+        (1..titles.len()).map(pair).collect()
     } else {
         Vec::new()
     };
     let _ = write!(out, "| | {} |", titles.join(" | "));
-    for other in &ratios {
-        let _ = write!(out, " {} : zones |", titles[*other]);
+    for (above, below) in &ratios {
+        let _ = write!(out, " {} : {} |", titles[*above], titles[*below]);
     }
     let _ = writeln!(out, "\n|---|{}", "--:|".repeat(titles.len() + ratios.len()));
     for step in Step::ALL {
@@ -98,8 +106,8 @@ fn times_table(out: &mut String, title: &str, results: &Results, times: &Times) 
             let cell = summary(tool).map_or_else(|| "-".to_owned(), Summary::cell);
             let _ = write!(out, " {cell} |");
         }
-        for other in &ratios {
-            let cell = match (summary(*other), summary(0)) {
+        for (above, below) in &ratios {
+            let cell = match (summary(*above), summary(*below)) {
                 (Some(a), Some(b)) => {
                     format!("{:.2} / {:.2}", a.min / b.min, a.median / b.median)
                 }

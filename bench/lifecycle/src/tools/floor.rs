@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::{Step, Tool};
+use super::{FLOOR, Step, Tool};
 use crate::lane::Call;
 use crate::options::Options;
 use crate::root::{BASE_ID, Roots};
@@ -42,7 +42,7 @@ fn cgroup2_mount() -> Result<PathBuf> {
 
 impl Tool for Floor {
     fn title(&self) -> String {
-        "kernel floor".to_owned()
+        FLOOR.to_owned()
     }
 
     fn prepare(&self) -> Result<()> {

@@ -13,6 +13,9 @@ use crate::lane::{Call, Setup};
 use crate::options::Options;
 use crate::root::Roots;
 
+/// The title of the program that makes the kernel calls alone.
+pub const FLOOR: &str = "kernel floor";
+
 /// One step of a zone's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
