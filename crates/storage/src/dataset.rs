@@ -158,13 +158,17 @@ impl Dataset {
         let bond = self.seal_locked()?;
         let (folder, made) = Folder::open_or_make(zonepath)?;
         let clone = Self { zonepath: folder };
+        // Before the lock, too: a dataset cannot be cloned onto itself.
+        clone.refuse_existing()?;
         let _clone_lock = clone.lock()?;
         clone.refuse_existing()?;
         crash::point();
         let done = clone.stand_on(&bond.layer);
         if done.is_err() {
-            // The error that counts is the first one.
-            let _ = clone.destroy_locked();
+            // The error that counts is the first one; `collect` finds the rest.
+            for grave in clone.destroy_locked().unwrap_or_default() {
+                let _ = remove::bury(&grave);
+            }
             if made {
                 let _ = std::fs::remove_dir(zonepath);
             }
@@ -193,13 +197,50 @@ impl Dataset {
         };
         // All that counts is done: the rest only frees space, and may be left
         // to `collect`.
+        let mut emptied = vec![Layers::home(&dataset.zonepath)?];
         for grave in graves {
             remove::bury(&grave)?;
+            // <layers>/.dead/<grave>; a moved dataset's are in several folders.
+            emptied.extend(grave.ancestors().nth(2).map(Path::to_owned));
         }
-        Layers::leave(&Layers::home(&dataset.zonepath)?)
+        emptied.sort();
+        emptied.dedup();
+        emptied.iter().try_for_each(|layers| Layers::leave(layers))
     }
 
-    /// Makes sure that the dataset is on disk before a later write to `index`
+    /// Moves the dataset with its zonepath, and all else in that, to another
+    /// path of the same file system (EXDEV otherwise). Layers stay where they are.
+    pub fn move_to(self, zonepath: &Path) -> Result<Self> {
+        check_path(zonepath)?;
+        if rustix::fs::lstat(zonepath).is_ok() {
+            return Err(Error::Exists(zonepath.to_owned()));
+        }
+        remove::refuse_mounts(self.zonepath.path(), &[ROOT, NEXT_ROOT, WORK])?;
+        {
+            let _lock = self.lock()?;
+            if let Some(bond) = self.bond()? {
+                // Right at both places, wherever a crash leaves it.
+                let target = bond.layer.refs().join(dataset_ref(bond.id));
+                self.zonepath.relink(LINK, target)?;
+            }
+            crash::point();
+            let from = self.zonepath.path();
+            rustix::fs::rename(from, zonepath).map_err(|e| Error::io("rename", from, e))?;
+        }
+        crash::point();
+        // Opening sees that it was moved, and tells the layer.
+        let moved = Self::open(zonepath)?;
+        {
+            let _lock = moved.lock()?;
+            if let Some(bond) = moved.bond()? {
+                moved.write_bond(&bond)?;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Makes sure that the dataset's own changes (not what was written into the
+    /// top, see [`Dataset::sync`]) are on disk before a later write to `index`
     /// (a path that exists) can be.
     ///
     /// Free where the file system's journal keeps the order anyway and `index`
@@ -214,9 +255,12 @@ impl Dataset {
             EXT4 | XFS => index.st_dev == self.zonepath.device()?,
             _ => false,
         };
-        if ordered {
-            return Ok(());
-        }
+        if ordered { Ok(()) } else { self.sync() }
+    }
+
+    /// Writes everything on the dataset's file system to disk. For whoever has
+    /// filled the top from the host: file contents follow no order.
+    pub fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(&self.zonepath).map_err(|e| self.zonepath.fail("syncfs", "", e))
     }
 

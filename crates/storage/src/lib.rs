@@ -51,6 +51,12 @@
 //! | | make `work` and `root.new` in the new zonepath | no dataset |
 //! | | **link `dataset`** | rules 2 and 3: opening makes it whole |
 //! | | add the reference, rename `root.new` to `root` | the same |
+//! | shorten | merge the layers to a tree in `.dead` | garbage, removed by `collect` |
+//! | | make a layer with its reference, rename the tree into it | a stale reference: `collect` removes the layer |
+//! | | **point `dataset` at it** | a stale reference on the former layer, removed by `collect` |
+//! | | drop the reference on the former layer | - |
+//! | move | link `dataset` absolutely | right at both places |
+//! | | **rename the zonepath** | a reference to the former path: opening corrects it |
 //! | destroy | **rename `root` to `.dead`** | no dataset; destroying again goes on |
 //! | | drop the reference, ending layers that nobody uses | the same |
 //! | | remove `dataset`, rename `work` to `.dead` | the same |
@@ -68,9 +74,11 @@
 //! another file system orders nothing. There `settle` is one syncfs. tmpfs
 //! keeps nothing.
 //!
-//! Only what the zone's processes wrote is theirs to sync; unmounting the
-//! overlay when the zone halts does it. Whoever fills a top on the host calls
-//! [`Dataset::settle`] before calling the zone installed.
+//! What is in the files is another matter. What a zone's processes wrote is
+//! theirs to sync, and unmounting the overlay when the zone halts does it, too.
+//! Whoever fills a top on the host calls [`Dataset::sync`] before calling the
+//! zone installed. (ext4 without a journal, and ext2, keep no order: after a
+//! power cut they need fsck anyway.)
 //!
 //! # Concurrency
 //!

@@ -271,6 +271,65 @@ fn links_of_another_form_are_refused() {
 }
 
 #[test]
+fn a_dataset_moves_to_another_folder() {
+    let points = crash_everywhere(
+        |zones| {
+            let web = zones.origin().clone_to(&zones.zone("web")).unwrap();
+            write(&web, "b", "two");
+            Dataset::destroy(&zones.zone("origin")).unwrap();
+            fs::create_dir(zones.zone("other")).unwrap();
+        },
+        |zones| {
+            let web = Dataset::open(&zones.zone("web")).unwrap();
+            let moved = web.move_to(&zones.zone("other/web")).unwrap();
+            assert_eq!(moved.zonepath(), zones.zone("other/web"));
+        },
+        |zones| {
+            collect(&zones.layers(), Lost::Keep).unwrap();
+        },
+        |zones, at| {
+            let places = [zones.zone("web"), zones.zone("other/web")];
+            let place = places.iter().find(|place| place.exists()).unwrap();
+            assert!(at.is_some() || *place == places[1]);
+            let web = Dataset::open(place).unwrap();
+            assert_eq!(read(&web, "a").as_deref(), Some("one"));
+            assert_eq!(read(&web, "b").as_deref(), Some("two"));
+            assert_eq!(zones.layer_count(), 1);
+            Dataset::destroy(place).unwrap();
+            collect(&zones.layers(), Lost::Keep).unwrap();
+            collect(&zones.zone("other/.layers"), Lost::Keep).unwrap();
+            assert!(!zones.layers().exists());
+        },
+    );
+    assert!(points >= 2, "{points}");
+}
+
+#[test]
+fn a_moved_dataset_can_be_sealed_and_cloned() {
+    let zones = Zones::new();
+    let web = zones.origin().clone_to(&zones.zone("web")).unwrap();
+    fs::create_dir(zones.zone("other")).unwrap();
+    let web = web.move_to(&zones.zone("other/web")).unwrap();
+    write(&web, "b", "two");
+    let clone = web.clone_to(&zones.zone("clone")).unwrap();
+    assert_eq!(depth(&clone), 2);
+    assert!(matches!(
+        clone.clone_to(clone.zonepath()),
+        Err(Error::Exists(_))
+    ));
+    Dataset::destroy(web.zonepath()).unwrap();
+    Dataset::destroy(&zones.zone("origin")).unwrap();
+    assert_eq!(read(&clone, "a").as_deref(), Some("one"));
+    assert_eq!(read(&clone, "b").as_deref(), Some("two"));
+    Dataset::destroy(clone.zonepath()).unwrap();
+    assert_eq!(zones.layer_count(), 0);
+    assert_eq!(
+        fs::read_dir(zones.zone("other/.layers")).map_or(0, Iterator::count),
+        0
+    );
+}
+
+#[test]
 fn a_zonepath_moved_by_hand_keeps_its_layers() {
     let zones = Zones::new();
     let origin = zones.origin();
