@@ -55,7 +55,7 @@ as_user() {
 rust_wanted() { sed -n 's/^rust-version = "\(.*\)"/\1/p' "$top/Cargo.toml"; }
 
 # Prints the version of the rustc that would build, or nothing.
-rust_found() { as_user rustc --version 2>/dev/null | sed -n 's/^rustc \([0-9.]*\).*/\1/p'; }
+rust_found() { { as_user rustc --version 2>/dev/null || true; } | sed -n 's/^rustc \([0-9.]*\).*/\1/p'; }
 
 # version_ge A B: A is B or newer.
 version_ge() { printf '%s\n%s\n' "$2" "$1" | sort -CV; }
