@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::FlockOperation;
-use rustix::io::Errno;
 
 use crate::attributes::Attributes;
 use crate::collect::{Collected, Lost};
@@ -14,7 +13,7 @@ use crate::folder::Folder;
 use crate::id::Id;
 use crate::layers::{
     LayerPath, Layers, MAX_LAYERS, REFS, TREE, User, bad_link, dataset_ref, parse_layer, relative,
-    resolve, same_path,
+    resolve,
 };
 use crate::remove;
 use crate::stack::Stack;
@@ -27,19 +26,19 @@ pub const WORK: &str = "work";
 /// Name of the link that names the topmost sealed layer.
 pub const LINK: &str = "dataset";
 /// The next top, while a seal is under way.
-const NEXT_ROOT: &str = "root.new";
+pub(crate) const NEXT_ROOT: &str = "root.new";
 
 /// The dataset at a zonepath.
 #[derive(Debug)]
 pub struct Dataset {
-    zonepath: Folder,
+    pub(crate) zonepath: Folder,
 }
 
 /// What the link of a dataset says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Bond {
-    layer: LayerPath,
-    id: Id,
+pub(crate) struct Bond {
+    pub(crate) layer: LayerPath,
+    pub(crate) id: Id,
 }
 
 impl Dataset {
@@ -299,7 +298,7 @@ impl Dataset {
         Ok(())
     }
 
-    fn bond(&self) -> Result<Option<Bond>> {
+    pub(crate) fn bond(&self) -> Result<Option<Bond>> {
         let Some(text) = self.zonepath.read_link(LINK)? else {
             return Ok(None);
         };
@@ -308,13 +307,13 @@ impl Dataset {
             .ok_or_else(|| bad_link(self.zonepath.path().join(LINK), &text))
     }
 
-    fn write_bond(&self, bond: &Bond) -> Result<()> {
+    pub(crate) fn write_bond(&self, bond: &Bond) -> Result<()> {
         let target = bond.layer.refs().join(dataset_ref(bond.id));
         let text = relative(self.zonepath.path(), &target, &common(&bond.layer));
         self.zonepath.relink(LINK, text)
     }
 
-    fn ref_place(&self, layer: &LayerPath) -> PathBuf {
+    pub(crate) fn ref_place(&self, layer: &LayerPath) -> PathBuf {
         relative(&layer.refs(), self.zonepath.path(), &common(layer))
     }
 
@@ -391,99 +390,6 @@ impl Dataset {
         Ok(bond)
     }
 
-    /// Tells whether nothing is left of an interrupted seal or a move.
-    fn is_sound(&self) -> Result<bool> {
-        if !self.zonepath.is_folder(ROOT)? || self.zonepath.kind(NEXT_ROOT)?.is_some() {
-            return Ok(false);
-        }
-        match self.bond()? {
-            None => Ok(true),
-            Some(bond) => Ok(self.holds_ref(&bond)? && has_tree(&bond.layer)?),
-        }
-    }
-
-    fn holds_ref(&self, bond: &Bond) -> Result<bool> {
-        let place = ref_target(&bond.layer, dataset_ref(bond.id).as_ref())?;
-        Ok(place.is_some_and(|place| same_path(&place, self.zonepath.path())))
-    }
-
-    fn repair(&self) -> Result<()> {
-        let path = || self.zonepath.path().to_owned();
-        let bond = self.bond()?;
-        // Without a link, a next root is a clone's that has not got far.
-        let next = self.zonepath.is_folder(NEXT_ROOT)? && bond.is_some();
-        if !next && !self.zonepath.is_folder(ROOT)? {
-            return Err(Error::NoDataset(path()));
-        }
-        if let Some(bond) = bond {
-            if has_tree(&bond.layer)? {
-                self.adopt(&bond)?;
-            } else if bond.layer.path().exists() {
-                self.unseal(&bond)?;
-            } else {
-                return Err(Error::LayerMissing {
-                    user: path(),
-                    layer: bond.layer.path(),
-                });
-            }
-        }
-        crash::point();
-        if self.zonepath.is_folder(ROOT)? {
-            match self.zonepath.rmdir(NEXT_ROOT) {
-                Ok(()) | Err(Errno::NOENT) => Ok(()),
-                Err(e) => Err(self.zonepath.fail("rmdir", NEXT_ROOT, e)),
-            }
-        } else {
-            // The seal counted, or its layer would have no tree.
-            self.zonepath.rename(NEXT_ROOT, &self.zonepath, ROOT)
-        }
-    }
-
-    /// Takes back a seal that did not come as far as the rename of the top.
-    fn unseal(&self, bond: &Bond) -> Result<()> {
-        match bond.layer.parent()? {
-            Some(parent) => self.write_bond(&Bond {
-                layer: parent,
-                id: bond.id,
-            })?,
-            None => {
-                self.zonepath.unlink(LINK)?;
-            }
-        }
-        crash::point();
-        for grave in bond.layer.drop_ref(&dataset_ref(bond.id))? {
-            remove::bury(&grave)?;
-        }
-        // The parent never lost this dataset's reference.
-        Ok(())
-    }
-
-    /// Sees to it that the layer knows this zonepath.
-    fn adopt(&self, bond: &Bond) -> Result<()> {
-        let name = dataset_ref(bond.id);
-        let former = ref_target(&bond.layer, name.as_ref())?;
-        let other = match &former {
-            Some(place) if same_path(place, self.zonepath.path()) => return Ok(()),
-            Some(place) => match Folder::open(place) {
-                Ok(folder) => Self::at(folder).bond()?.is_some_and(|b| b.id == bond.id),
-                Err(_) => false,
-            },
-            None => false,
-        };
-        if !other {
-            return bond.layer.add_ref(&name, &self.ref_place(&bond.layer));
-        }
-        // A copy by hand: its original is still where the reference says.
-        let own = Bond {
-            layer: bond.layer.clone(),
-            id: Id::random()?,
-        };
-        own.layer
-            .add_ref(&dataset_ref(own.id), &self.ref_place(&own.layer))?;
-        crash::point();
-        self.write_bond(&own)
-    }
-
     /// Drops the reference on the layer below that an interrupted seal left.
     fn drop_former_ref(&self, bond: &Bond) -> Result<()> {
         if !bond.layer.path().exists() {
@@ -556,7 +462,7 @@ fn parse_bond(zonepath: &Path, text: &Path) -> Option<Bond> {
     Some(Bond { layer, id })
 }
 
-fn has_tree(layer: &LayerPath) -> Result<bool> {
+pub(crate) fn has_tree(layer: &LayerPath) -> Result<bool> {
     match layer.open() {
         Ok(folder) => folder.is_folder(TREE),
         Err(e) if e.is_missing() => Ok(false),

@@ -98,6 +98,7 @@ mod id;
 mod layers;
 mod merge;
 mod remove;
+mod repair;
 mod stack;
 mod usage;
 

@@ -49,6 +49,10 @@ fn main() {
         }
         println!("layers: {name} ... ok");
     }
+    if let Err(e) = world.keeps_what_is_mounted() {
+        panic!("{e}");
+    }
+    println!("layers: a zone with a mount in its root is not destroyed ... ok");
     // Unmounting waits for the disk: many cases go faster in memory, where the
     // kernel can id-map tmpfs (6.3) and it has user attributes (6.6).
     if given.is_none() {

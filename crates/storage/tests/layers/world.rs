@@ -243,6 +243,31 @@ impl World {
         compare(&tree, &on_disk).map_err(|e| format!("zone {} against the disk: {e}", zone.name))
     }
 
+    /// A zone with something mounted in its root is not destroyed: a bind of a
+    /// folder of the same file system, as the host's /usr may be.
+    pub fn keeps_what_is_mounted(&self) -> Outcome<()> {
+        let (precious, zone) = (self.path("precious"), self.path("bound"));
+        fs::create_dir(&precious).map_err(text)?;
+        fs::write(precious.join("file"), "text").map_err(text)?;
+        let stack = Dataset::create(&zone)
+            .and_then(|d| d.stack())
+            .map_err(text)?;
+        let at = stack.top.join("usr");
+        fs::create_dir(&at).map_err(text)?;
+        let bind = sys::mount::open_tree(CWD, &precious, sys::mount::Extent::One).map_err(text)?;
+        sys::mount::attach(&bind, CWD, &at).map_err(text)?;
+        match Dataset::destroy(&zone) {
+            Err(storage::Error::Busy { mounted, .. }) if mounted == at => {}
+            other => return Err(format!("destroy with a mount in the root: {other:?}")),
+        }
+        sys::mount::detach(&at).map_err(text)?;
+        Dataset::destroy(&zone).map_err(text)?;
+        if precious.join("file").exists() && !stack.top.exists() {
+            return fs::remove_dir_all(&precious).map_err(text);
+        }
+        Err("what was mounted is gone, or the zone is not".to_owned())
+    }
+
     fn clear(&mut self) -> Outcome<()> {
         for zone in self.zones.drain(..) {
             Dataset::destroy(zone.dataset.zonepath()).map_err(text)?;

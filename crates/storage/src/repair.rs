@@ -1,0 +1,107 @@
+//! Mends a dataset that a crash left between two steps, or that was moved or
+//! copied by hand.
+
+use rustix::io::Errno;
+
+use crate::crash;
+use crate::dataset::{Bond, Dataset, LINK, NEXT_ROOT, ROOT, has_tree, ref_target};
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::id::Id;
+use crate::layers::{dataset_ref, same_path};
+use crate::remove;
+
+impl Dataset {
+    /// Tells whether nothing is left of an interrupted seal or a move.
+    pub(crate) fn is_sound(&self) -> Result<bool> {
+        if !self.zonepath.is_folder(ROOT)? || self.zonepath.kind(NEXT_ROOT)?.is_some() {
+            return Ok(false);
+        }
+        match self.bond()? {
+            None => Ok(true),
+            Some(bond) => Ok(self.holds_ref(&bond)? && has_tree(&bond.layer)?),
+        }
+    }
+
+    pub(crate) fn holds_ref(&self, bond: &Bond) -> Result<bool> {
+        let place = ref_target(&bond.layer, dataset_ref(bond.id).as_ref())?;
+        Ok(place.is_some_and(|place| same_path(&place, self.zonepath.path())))
+    }
+
+    pub(crate) fn repair(&self) -> Result<()> {
+        let path = || self.zonepath.path().to_owned();
+        let bond = self.bond()?;
+        // Without a link, a next root is a clone's that has not got far.
+        let next = self.zonepath.is_folder(NEXT_ROOT)? && bond.is_some();
+        if !next && !self.zonepath.is_folder(ROOT)? {
+            return Err(Error::NoDataset(path()));
+        }
+        if let Some(bond) = bond {
+            if has_tree(&bond.layer)? {
+                self.adopt(&bond)?;
+            } else if bond.layer.path().exists() {
+                self.unseal(&bond)?;
+            } else {
+                return Err(Error::LayerMissing {
+                    user: path(),
+                    layer: bond.layer.path(),
+                });
+            }
+        }
+        crash::point();
+        if self.zonepath.is_folder(ROOT)? {
+            match self.zonepath.rmdir(NEXT_ROOT) {
+                Ok(()) | Err(Errno::NOENT) => Ok(()),
+                Err(e) => Err(self.zonepath.fail("rmdir", NEXT_ROOT, e)),
+            }
+        } else {
+            // The seal counted, or its layer would have no tree.
+            self.zonepath.rename(NEXT_ROOT, &self.zonepath, ROOT)
+        }
+    }
+
+    /// Takes back a seal that did not come as far as the rename of the top.
+    fn unseal(&self, bond: &Bond) -> Result<()> {
+        match bond.layer.parent()? {
+            Some(parent) => self.write_bond(&Bond {
+                layer: parent,
+                id: bond.id,
+            })?,
+            None => {
+                self.zonepath.unlink(LINK)?;
+            }
+        }
+        crash::point();
+        for grave in bond.layer.drop_ref(&dataset_ref(bond.id))? {
+            remove::bury(&grave)?;
+        }
+        // The parent never lost this dataset's reference.
+        Ok(())
+    }
+
+    /// Sees to it that the layer knows this zonepath.
+    fn adopt(&self, bond: &Bond) -> Result<()> {
+        let name = dataset_ref(bond.id);
+        let former = ref_target(&bond.layer, name.as_ref())?;
+        let other = match &former {
+            Some(place) if same_path(place, self.zonepath.path()) => return Ok(()),
+            Some(place) => match Folder::open(place) {
+                Ok(folder) => Self::at(folder).bond()?.is_some_and(|b| b.id == bond.id),
+                Err(_) => false,
+            },
+            None => false,
+        };
+        if !other {
+            return bond.layer.add_ref(&name, &self.ref_place(&bond.layer));
+        }
+        // A copy by hand: its original is still where the reference says.
+        let own = Bond {
+            layer: bond.layer.clone(),
+            id: Id::random()?,
+        };
+        own.layer
+            .add_ref(&dataset_ref(own.id), &self.ref_place(&own.layer))?;
+        crash::point();
+        self.write_bond(&own)
+    }
+}

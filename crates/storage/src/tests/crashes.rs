@@ -1,0 +1,243 @@
+//! Operations that end at each of their crash points, and repairs that do.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::{Zones, depth, read, write};
+use crate::collect::{Lost, collect};
+use crate::crash;
+use crate::dataset::Dataset;
+use crate::error::Error;
+
+/// Ends `work` at its first, second, ... crash point until it gets through, and
+/// each repair by `mend` likewise; `check` then finds everything right.
+fn crash_everywhere(
+    prepare: impl Fn(&Zones),
+    work: impl Fn(&Zones),
+    mend: impl Fn(&Zones),
+    check: impl Fn(&Zones, Option<u32>),
+) -> u32 {
+    for k in 0.. {
+        for j in 0.. {
+            let zones = Zones::new();
+            prepare(&zones);
+            let through = crash::run(k, || work(&zones)).is_ok();
+            let mended = crash::run(j, || mend(&zones)).is_ok();
+            if !mended {
+                mend(&zones);
+            }
+            check(&zones, (!through).then_some(k));
+            if mended {
+                break;
+            }
+        }
+        let zones = Zones::new();
+        prepare(&zones);
+        if crash::run(k, || work(&zones)).is_ok() {
+            return k;
+        }
+    }
+    unreachable!("an operation has an end")
+}
+
+/// Removes all zones of the test and sees that nothing of layers is left.
+fn leaves_nothing(zones: &Zones, names: &[&str], at: Option<u32>) {
+    for name in names {
+        Dataset::destroy(&zones.zone(name)).unwrap();
+    }
+    collect(&zones.layers(), Lost::Keep).unwrap();
+    let left: Vec<_> = zones
+        .files()
+        .into_iter()
+        .filter(|path| !names.iter().any(|name| *path == zones.zone(name)))
+        .collect();
+    assert_eq!(left, [] as [PathBuf; 0], "after a crash at {at:?}");
+}
+
+#[test]
+fn a_crash_in_seal_loses_nothing() {
+    for sealed_before in [false, true] {
+        let points = crash_everywhere(
+            |zones| {
+                let origin = zones.origin();
+                if sealed_before {
+                    origin.seal().unwrap();
+                }
+                write(&origin, "b", "two");
+            },
+            |zones| {
+                Dataset::open(&zones.zone("origin"))
+                    .unwrap()
+                    .seal()
+                    .unwrap();
+            },
+            |zones| {
+                Dataset::open(&zones.zone("origin")).unwrap();
+                collect(&zones.layers(), Lost::Keep).unwrap();
+            },
+            |zones, at| {
+                let origin = Dataset::open(&zones.zone("origin")).unwrap();
+                assert_eq!(read(&origin, "a").as_deref(), Some("one"), "{at:?}");
+                assert_eq!(read(&origin, "b").as_deref(), Some("two"), "{at:?}");
+                assert_eq!(zones.layer_count(), depth(&origin), "{at:?}");
+                origin.seal().unwrap();
+                assert_eq!(depth(&origin), if sealed_before { 2 } else { 1 });
+                leaves_nothing(zones, &["origin"], at);
+            },
+        );
+        assert!(points >= 7, "{points}");
+    }
+}
+
+#[test]
+fn a_crash_in_clone_leaves_a_whole_zone_or_none() {
+    let points = crash_everywhere(
+        |zones| drop(zones.origin()),
+        |zones| {
+            let origin = Dataset::open(&zones.zone("origin")).unwrap();
+            origin.clone_to(&zones.zone("web")).unwrap();
+        },
+        |zones| {
+            collect(&zones.layers(), Lost::Keep).unwrap();
+        },
+        |zones, at| {
+            let origin = Dataset::open(&zones.zone("origin")).unwrap();
+            assert_eq!(read(&origin, "a").as_deref(), Some("one"), "{at:?}");
+            // What an origin's owner may do at any time must not hurt.
+            Dataset::destroy(origin.zonepath()).unwrap();
+            match Dataset::open(&zones.zone("web")) {
+                Ok(web) => assert_eq!(read(&web, "a").as_deref(), Some("one"), "{at:?}"),
+                Err(Error::NoDataset(_)) => assert!(at.is_some()),
+                Err(e) => panic!("crash at {at:?}: {e}"),
+            }
+            leaves_nothing(zones, &["origin", "web"], at);
+            let again = Dataset::create(&zones.zone("web")).unwrap();
+            assert_eq!(depth(&again), 0);
+            Dataset::destroy(again.zonepath()).unwrap();
+            leaves_nothing(zones, &["origin", "web"], at);
+        },
+    );
+    assert!(points >= 10, "{points}");
+}
+
+#[test]
+fn a_crash_in_destroy_is_finished_by_the_next() {
+    let points = crash_everywhere(
+        |zones| {
+            let origin = zones.origin();
+            let web = origin.clone_to(&zones.zone("web")).unwrap();
+            write(&web, "b", "two");
+            web.clone_to(&zones.zone("other")).unwrap();
+            Dataset::destroy(&zones.zone("other")).unwrap();
+            Dataset::destroy(&zones.zone("origin")).unwrap();
+        },
+        |zones| Dataset::destroy(&zones.zone("web")).unwrap(),
+        |zones| {
+            collect(&zones.layers(), Lost::Keep).unwrap();
+        },
+        |zones, at| {
+            match Dataset::open(&zones.zone("web")) {
+                // Only before anything of it was touched.
+                Ok(web) => {
+                    assert_eq!(read(&web, "a").as_deref(), Some("one"), "{at:?}");
+                    assert_eq!(read(&web, "b").as_deref(), Some("two"), "{at:?}");
+                }
+                Err(Error::NoDataset(_) | Error::LayerMissing { .. }) => {}
+                Err(e) => panic!("crash at {at:?}: {e}"),
+            }
+            leaves_nothing(zones, &["web", "origin", "other"], at);
+        },
+    );
+    assert!(points >= 8, "{points}");
+}
+
+#[test]
+fn a_crashed_seal_can_be_destroyed_unopened() {
+    for k in 0..12 {
+        let zones = Zones::new();
+        let origin = zones.origin();
+        let web = origin.clone_to(&zones.zone("web")).unwrap();
+        write(&web, "b", "two");
+        let _ = crash::run(k, || web.seal());
+        Dataset::destroy(&zones.zone("web")).unwrap();
+        assert_eq!(read(&origin, "a").as_deref(), Some("one"));
+        leaves_nothing(&zones, &["web", "origin"], Some(k));
+    }
+}
+
+#[test]
+fn a_crash_in_shorten_loses_nothing() {
+    let names = ["a", "b", "c", "d"];
+    let points = crash_everywhere(
+        |zones| {
+            let origin = zones.origin();
+            for name in &names[1..] {
+                origin.seal().unwrap();
+                write(&origin, name, name);
+            }
+            origin.clone_to(&zones.zone("web")).unwrap();
+        },
+        |zones| {
+            let origin = Dataset::open(&zones.zone("origin")).unwrap();
+            assert_eq!(origin.shorten(2).unwrap(), 2);
+        },
+        |zones| {
+            collect(&zones.layers(), Lost::Keep).unwrap();
+        },
+        |zones, at| {
+            for zone in ["origin", "web"] {
+                let dataset = Dataset::open(&zones.zone(zone)).unwrap();
+                assert_eq!(read(&dataset, "a").as_deref(), Some("one"), "{at:?}");
+                for name in &names[1..] {
+                    assert_eq!(read(&dataset, name).as_deref(), Some(*name), "{at:?}");
+                }
+            }
+            let web = Dataset::open(&zones.zone("web")).unwrap();
+            assert_eq!(depth(&web), 4);
+            let origin = Dataset::open(&zones.zone("origin")).unwrap();
+            assert_eq!(
+                depth(&origin),
+                if at.is_none() { 2 } else { depth(&origin) }
+            );
+            // The layers of both, and none besides: two are shared.
+            let layers = if depth(&origin) == 4 { 4 } else { 5 };
+            assert_eq!(zones.layer_count(), layers, "{at:?}");
+            leaves_nothing(zones, &["origin", "web"], at);
+        },
+    );
+    assert!(points >= 6, "{points}");
+}
+
+#[test]
+fn a_dataset_moves_to_another_folder() {
+    let points = crash_everywhere(
+        |zones| {
+            let web = zones.origin().clone_to(&zones.zone("web")).unwrap();
+            write(&web, "b", "two");
+            Dataset::destroy(&zones.zone("origin")).unwrap();
+            fs::create_dir(zones.zone("other")).unwrap();
+        },
+        |zones| {
+            let web = Dataset::open(&zones.zone("web")).unwrap();
+            let moved = web.move_to(&zones.zone("other/web")).unwrap();
+            assert_eq!(moved.zonepath(), zones.zone("other/web"));
+        },
+        |zones| {
+            collect(&zones.layers(), Lost::Keep).unwrap();
+        },
+        |zones, at| {
+            let places = [zones.zone("web"), zones.zone("other/web")];
+            let place = places.iter().find(|place| place.exists()).unwrap();
+            assert!(at.is_some() || *place == places[1]);
+            let web = Dataset::open(place).unwrap();
+            assert_eq!(read(&web, "a").as_deref(), Some("one"));
+            assert_eq!(read(&web, "b").as_deref(), Some("two"));
+            assert_eq!(zones.layer_count(), 1);
+            Dataset::destroy(place).unwrap();
+            collect(&zones.layers(), Lost::Keep).unwrap();
+            collect(&zones.zone("other/.layers"), Lost::Keep).unwrap();
+            assert!(!zones.layers().exists());
+        },
+    );
+    assert!(points >= 2, "{points}");
+}
