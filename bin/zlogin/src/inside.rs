@@ -10,7 +10,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::termios::tcsetwinsize;
 use rustix::time::Timespec;
-use sys::process::{Child, Program};
+use sys::process::{Child, Executable, Program};
 use zone::Host;
 use zone::enter::{Door, NoDoor};
 use zone::platform::flatten;
@@ -210,7 +210,7 @@ fn program(door: &Door, executable: OwnedFd, words: &[String]) -> Result<Program
     environment.push(format!("TERM={kind}"));
     environment.push("HOME=/root".to_owned());
     Ok(Program {
-        executable,
+        executable: Executable::Open(executable),
         arguments: strings(words.to_vec())?,
         environment: strings(environment)?,
     })

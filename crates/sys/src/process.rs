@@ -80,11 +80,31 @@ pub fn fork(
     }
 }
 
+/// Where the file of a program is.
+#[derive(Debug)]
+pub enum Executable {
+    /// Open already; no path is looked up. It cannot be a script: the interpreter
+    /// would have no name to open it by.
+    Open(OwnedFd),
+    /// Looked up when it is executed.
+    Path(CString),
+}
+
+impl Executable {
+    /// The folder or file to start from, the path from there, and how to take it.
+    fn parts(&self) -> (RawFd, *const libc::c_char, libc::c_int) {
+        match self {
+            Self::Open(file) => (file.as_raw_fd(), c"".as_ptr(), libc::AT_EMPTY_PATH),
+            Self::Path(path) => (libc::AT_FDCWD, path.as_ptr(), 0),
+        }
+    }
+}
+
 /// A program to start, with everything prepared before the process is made.
 #[derive(Debug)]
 pub struct Program {
-    /// The executable; its path is not looked up again.
-    pub executable: OwnedFd,
+    /// The executable.
+    pub executable: Executable,
     /// Arguments, the program's own name first.
     pub arguments: Vec<CString>,
     /// `NAME=value`.
@@ -92,18 +112,22 @@ pub struct Program {
 }
 
 impl Program {
-    /// Replaces the calling process. Returns only when that failed.
+    /// Replaces the calling process, which keeps its standard streams and no other
+    /// descriptor. Returns only when that failed.
     #[must_use]
     pub fn exec(&self) -> io::Error {
-        let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
-            strings
-                .iter()
-                .map(|s| s.as_ptr())
-                .chain([ptr::null()])
-                .collect()
-        };
+        // SAFETY: marks descriptors; those that this program still uses stay open
+        // until the new one begins.
+        unsafe {
+            libc::syscall(
+                libc::SYS_close_range,
+                3 as libc::c_uint,
+                libc::c_uint::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            );
+        }
         exec_raw(
-            self.executable.as_raw_fd(),
+            self.executable.parts(),
             &pointers(&self.arguments),
             &pointers(&self.environment),
         )
@@ -126,23 +150,14 @@ impl Program {
             .write(true)
             .open("/dev/null")?;
         let streams = [null.as_raw_fd(); 3];
-        let wanted: Vec<RawFd> = streams
+        let mut wanted: Vec<RawFd> = streams
             .into_iter()
             .chain(pass.iter().map(AsRawFd::as_raw_fd))
             .collect();
-        let arguments: Vec<_> = self
-            .arguments
-            .iter()
-            .map(|s| s.as_ptr())
-            .chain([ptr::null()])
-            .collect();
-        let environment: Vec<_> = self
-            .environment
-            .iter()
-            .map(|s| s.as_ptr())
-            .chain([ptr::null()])
-            .collect();
-        let executable = self.executable.as_raw_fd();
+        let count = RawFd::try_from(wanted.len()).unwrap_or(RawFd::MAX);
+        let arguments = pointers(&self.arguments);
+        let environment = pointers(&self.environment);
+        let (mut folder, path, flags) = self.executable.parts();
         // SAFETY: the child only makes system calls on what was prepared above: it
         // allocates nothing and takes no lock, so other threads do not matter.
         if let Some(child) = unsafe { clone3(0, cgroup)? } {
@@ -153,26 +168,49 @@ impl Program {
         unsafe {
             libc::setsid();
             // First out of the way of the numbers that will be taken, then into place.
-            let floor = 3 + wanted.len() as RawFd + executable;
-            let program = libc::fcntl(executable, libc::F_DUPFD_CLOEXEC, floor);
-            for (i, fd) in wanted.iter().enumerate() {
-                libc::fcntl(*fd, libc::F_DUPFD_CLOEXEC, floor + 1 + i as RawFd);
+            if folder >= 0 {
+                folder = moved_up(folder, count);
             }
-            for i in 0..wanted.len() as RawFd {
-                if libc::dup2(floor + 1 + i, i) < 0 {
+            for fd in &mut wanted {
+                *fd = moved_up(*fd, count);
+            }
+            for (fd, number) in wanted.iter().zip(0..) {
+                if libc::dup2(*fd, number) < 0 {
                     libc::_exit(126);
                 }
             }
             libc::syscall(
                 libc::SYS_close_range,
-                wanted.len() as libc::c_uint,
+                count as libc::c_uint,
                 libc::c_uint::MAX,
                 libc::CLOSE_RANGE_CLOEXEC,
             );
-            exec_raw(program, &arguments, &environment);
+            exec_raw((folder, path, flags), &arguments, &environment);
             libc::_exit(127)
         }
     }
+}
+
+/// A copy of a descriptor at some number from `floor` up; ends the process without it.
+///
+/// # Safety
+/// To be called in a child that is about to execute a program.
+unsafe fn moved_up(fd: RawFd, floor: RawFd) -> RawFd {
+    // SAFETY: copies a descriptor; the new number is free by the kernel's choice.
+    let copy = unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, floor) };
+    if copy < 0 {
+        exit_now(126);
+    }
+    copy
+}
+
+/// The array of pointers that exec takes, with the null at its end.
+fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
+    strings
+        .iter()
+        .map(|s| s.as_ptr())
+        .chain([ptr::null()])
+        .collect()
 }
 
 /// Lets a broken pipe end the program, as is the custom of commands.
@@ -210,7 +248,7 @@ pub fn exit_now(status: u8) -> ! {
 }
 
 fn exec_raw(
-    executable: RawFd,
+    (folder, path, flags): (RawFd, *const libc::c_char, libc::c_int),
     arguments: &[*const libc::c_char],
     environment: &[*const libc::c_char],
 ) -> io::Error {
@@ -225,11 +263,11 @@ fn exec_raw(
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         libc::syscall(
             libc::SYS_execveat,
-            executable,
-            c"".as_ptr(),
+            folder,
+            path,
             arguments.as_ptr(),
             environment.as_ptr(),
-            libc::AT_EMPTY_PATH,
+            flags,
         );
     }
     io::Error::last_os_error()
@@ -288,7 +326,7 @@ mod tests {
     fn a_daemon_gets_its_descriptors_and_no_others() {
         let (ours, theirs) = rustix::pipe::pipe().unwrap();
         let shell = Program {
-            executable: std::fs::File::open("/bin/sh").unwrap().into(),
+            executable: Executable::Open(std::fs::File::open("/bin/sh").unwrap().into()),
             arguments: [c"sh", c"-c", c"echo $X >&3; exec ls -x /proc/self/fd >&3"]
                 .map(CString::from)
                 .into(),
@@ -304,9 +342,32 @@ mod tests {
     }
 
     #[test]
+    fn descriptors_at_the_numbers_in_between_do_no_harm() {
+        let (ours, theirs) = rustix::pipe::pipe().unwrap();
+        let _crowd: Vec<_> = (0..100)
+            .map(|_| std::fs::File::open("/dev/null").unwrap())
+            .collect();
+        let shell = Program {
+            executable: Executable::Path(c"/bin/sh".into()),
+            arguments: [c"sh", c"-c", c"echo here >&4"].map(CString::from).into(),
+            environment: vec![],
+        };
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let child = shell
+            .spawn_daemon(None, &[null.as_fd(), theirs.as_fd()])
+            .unwrap();
+        drop(theirs);
+        assert_eq!(
+            std::io::read_to_string(std::fs::File::from(ours)).unwrap(),
+            "here\n"
+        );
+        assert_eq!(status(&child), Some(0));
+    }
+
+    #[test]
     fn a_program_that_cannot_run_is_127() {
         let nothing = Program {
-            executable: std::fs::File::open("/dev/null").unwrap().into(),
+            executable: Executable::Path(c"/dev/null".into()),
             arguments: vec![],
             environment: vec![],
         };

@@ -103,6 +103,9 @@ impl Door {
     }
 
     fn become_inmate(&self, doors: &[OwnedFd]) -> Result<(), String> {
+        // Nobody in the zone may look into this process while it still is ours.
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|errno| errno.to_string())?;
         for door in doors {
             rustix::io::write(door, b"0").map_err(|errno| errno.to_string())?;
         }

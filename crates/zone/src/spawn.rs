@@ -9,7 +9,7 @@ use limits::Base;
 use model::ZoneName;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::os::fd::AsFd;
-use sys::process::{Child, Program};
+use sys::process::{Child, Executable, Program};
 
 use crate::{Error, Host};
 
@@ -60,7 +60,7 @@ fn start(
         environment.push(text(format!("ZONES_FAULT={fault}").as_bytes())?);
     }
     let program = Program {
-        executable,
+        executable: Executable::Open(executable),
         // The whole path: programs find each other beside themselves.
         arguments: [text(path.as_os_str().as_bytes())]
             .into_iter()

@@ -1,1 +1,50 @@
-//! Being written.
+//! End-to-end tests: the built programs, on this machine, as root.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`Host`] | an alternate root with control groups of its own, cleaned up when dropped |
+//! | [`run`] | a program run to its end, in bounded time |
+//! | [`Terminal`] | a program on a pseudo-terminal |
+//! | [`cgroup`] | what lies in the control groups of a host |
+//! | [`inside`] | small programs to run in a zone |
+//!
+//! A test begins with `let Some(host) = Host::new() else { return };`. Where it
+//! cannot run, that has printed `skipped: NAME: reason`, which ./check counts.
+//! Programs are looked for in the folder that `ZONES_BIN` names, else in
+//! target/release.
+
+pub mod cgroup;
+mod clean;
+mod host;
+pub mod inside;
+pub mod run;
+mod terminal;
+
+use std::time::{Duration, Instant};
+
+pub use host::{Host, Row, skip};
+pub use run::Ran;
+pub use terminal::Terminal;
+
+/// How long anything may take that a test waits for; a generous limit on a busy
+/// machine, not a measure.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Looks until `seen` gives something; `what` is the complaint when it never does.
+///
+/// # Panics
+/// When [`PATIENCE`] is over.
+pub fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = seen() {
+            return found;
+        }
+        assert!(
+            Instant::now() < end,
+            "no {what} after {} s",
+            PATIENCE.as_secs()
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

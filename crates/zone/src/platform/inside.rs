@@ -6,6 +6,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use model::plan::{BootPlan, Init, InsideStep};
@@ -16,7 +17,7 @@ use rustix::mount::MountAttrFlags;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use sys::mount::{Attr, Extent, Param};
-use sys::process::{Program, ns};
+use sys::process::{Executable, Program, ns};
 
 use super::channel::Channel;
 use super::steps::Console;
@@ -250,13 +251,14 @@ fn mask(path: &Path) -> Result<(), AnyError> {
 /// Leaves `keep` as the most that any process of the zone can have.
 pub(crate) fn limit_privileges(keep: Capabilities) -> Result<(), AnyError> {
     use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
-    // Higher numbers do not exist on any kernel yet; unknown ones are refused.
     for number in (0..64).filter(|number| !keep.has(*number)) {
         let Some(one) = CapabilitySet::from_bits(1 << number) else {
             break;
         };
         match remove_capability_from_bounding_set(one) {
-            Ok(()) | Err(Errno::INVAL) => {}
+            Ok(()) => {}
+            // This kernel knows no capability of that number, nor a higher one.
+            Err(Errno::INVAL) => break,
             Err(errno) => return Err(errno.into()),
         }
     }
@@ -282,8 +284,9 @@ fn shown(init: &Init) -> String {
 
 fn prepare_init(seat: &Seat<'_>, init: &Init) -> Result<Program, AnyError> {
     let executable = match &init.path {
-        Some(path) => openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?,
-        None => seat.zinit.try_clone_to_owned()?,
+        // By name, so that it may be a script.
+        Some(path) => Executable::Path(CString::new(path.as_os_str().as_bytes())?),
+        None => Executable::Open(seat.zinit.try_clone_to_owned()?),
     };
     rustix::process::setsid()?;
     let terminal = &seat.console.terminal;
