@@ -24,6 +24,11 @@ pub const FAULT_VARIABLE: &str = "ZONES_FAULT";
 /// The control group base of a host that says nothing else.
 const DEFAULT_CGROUP: &str = "/zones";
 
+/// musl's allocator asks the kernel for memory again and again, which is most of
+/// what a command that lives for a millisecond does.
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 /// Exit statuses of zoneadm(8).
 pub mod status {
     /// Done.

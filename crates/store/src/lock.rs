@@ -44,13 +44,15 @@ pub fn zone(root: &Root, zone: &ZoneName, wait: Wait) -> Result<ZoneLock, Error>
 /// When the file cannot be removed.
 pub fn forget(root: &Root, zone: &ZoneName, held: &ZoneLock) -> Result<(), Error> {
     let _ = held;
-    let path = root.lock(zone);
-    match fs::remove_file(&path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(Error::file("remove", &path)(error))
+    for path in [root.root_lock(zone), root.lock(zone)] {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(Error::file("remove", &path)(error));
+            }
+            _ => {}
         }
-        _ => Ok(()),
     }
+    Ok(())
 }
 
 /// Locks any file of ours, waiting for it; the lock ends with the returned file.

@@ -80,6 +80,12 @@ impl Root {
         self.run().join(format!("{zone}.zoneadm.lock"))
     }
 
+    /// The lock that a zone's zoneadmd holds while the zone's root may be mounted.
+    #[must_use]
+    pub fn root_lock(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.root.lock"))
+    }
+
     /// What the kernel holds of an active zone, see [`crate::runtime`].
     #[must_use]
     pub fn runtime(&self, zone: &ZoneName) -> PathBuf {

@@ -38,6 +38,7 @@ impl Origin {
                 "zone {zone} is {state}; installed is required."
             )));
         }
+        subject::wait_until_closed(host, zone)?;
         let path = host.root.path(&entry.zonepath);
         let config = xml::load(&host.root, zone)?;
         Ok(Self {

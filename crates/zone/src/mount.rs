@@ -13,7 +13,7 @@ use storage::{Dataset, Stack};
 use sys::process::ns;
 
 use crate::apply::{self, Outcome, Work};
-use crate::subject::{SHOWN, Start, Subject};
+use crate::subject::{self, SHOWN, Start, Subject};
 use crate::{Error, Host};
 
 /// Shows the root of an installed zone at `<zonepath>/lu`.
@@ -58,6 +58,7 @@ fn act(
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
+    subject::wait_until_closed(host, zone)?;
     let config = subject.config(host)?;
     let mut work = Work {
         host,

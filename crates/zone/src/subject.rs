@@ -117,6 +117,20 @@ pub(crate) fn lock_known(
     }
 }
 
+/// Waits until the root of a halted zone is closed: its zoneadmd may still be
+/// writing it out.
+///
+/// # Errors
+/// When the lock cannot be looked at.
+pub(crate) fn wait_until_closed(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    let path = host.root.root_lock(zone);
+    // A zone that never ran has none.
+    if path.exists() {
+        lock::exclusive(&path)?;
+    }
+    Ok(())
+}
+
 /// The state of a zone of the index, and what the kernel holds of it.
 ///
 /// # Errors

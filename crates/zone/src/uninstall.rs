@@ -4,7 +4,7 @@ use model::plan::{Step, ZonePlan};
 use model::{State, Verb, ZoneName};
 
 use crate::apply::{self, Outcome, Work};
-use crate::subject::{Start, Subject};
+use crate::subject::{self, Start, Subject};
 use crate::{Error, Host};
 
 /// Uninstalls a zone.
@@ -27,6 +27,7 @@ pub fn uninstall(
         return Ok(Outcome::Planned(plan.to_string()));
     }
     subject.clear_remains(host)?;
+    subject::wait_until_closed(host, zone)?;
     let mut work = Work {
         host,
         config: &config,

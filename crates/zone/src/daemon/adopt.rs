@@ -11,7 +11,7 @@ use model::ZoneName;
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::pty::{OpenptFlags, openpt, unlockpt};
-use store::runtime;
+use store::{lock, runtime};
 use sys::mount::Extent;
 use sys::process::{Child, ns};
 
@@ -32,6 +32,7 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     }
     let cgroups =
         ZoneCgroups::from_paths(&known.cgroups).ok_or("the zone has no control groups")?;
+    let root_lock = lock::exclusive(&host.root.root_lock(zone)).map_err(|e| flatten(&e))?;
     let listener = listen(&host.root, zone)?;
     let console = Console::open(&host.root, zone)?;
     let (controller, terminal) = new_terminal(known.first_id)
@@ -52,7 +53,9 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
     log::message(&host.root, zone, "adopted by a new zoneadmd");
     let platform = Platform::adopted(init, cgroups, controller, terminal);
-    Ok(Server::new(host, zone, listener, console, platform, known))
+    Ok(Server::new(
+        host, zone, root_lock, listener, console, platform, known,
+    ))
 }
 
 fn new_terminal(first_id: u32) -> std::io::Result<(OwnedFd, OwnedFd)> {

@@ -17,6 +17,7 @@ use std::os::fd::OwnedFd;
 
 use model::plan::{BootPlan, InsideStep};
 use model::{State, ZoneName};
+use store::lock;
 use store::runtime::{Process, Runtime};
 
 use crate::Host;
@@ -83,6 +84,8 @@ fn build<'a>(
     let zinit = host
         .program("zinit")
         .ok_or("could not find the program zinit")?;
+    // The root may still be mounted by the zoneadmd of the last boot.
+    let root_lock = lock::exclusive(&host.root.root_lock(zone)).map_err(|e| flatten(&e))?;
     let listener = server::listen(&host.root, zone)?;
     let console = console::Console::open(&host.root, zone)?;
     let mut fault: Fault = host.fault.clone();
@@ -95,7 +98,7 @@ fn build<'a>(
         }
     };
     Ok(server::Server::new(
-        host, zone, listener, console, platform, runtime,
+        host, zone, root_lock, listener, console, platform, runtime,
     ))
 }
 

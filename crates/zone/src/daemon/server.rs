@@ -1,5 +1,6 @@
 //! Serving an active zone to its end.
 
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
 use model::{State, ZoneName};
@@ -39,6 +40,10 @@ pub(super) struct Server<'a> {
     console: Console,
     platform: Platform,
     runtime: Runtime,
+    /// Keeps the root open until everybody has been answered.
+    root: Option<OwnedFd>,
+    /// Tells others that the root may be mounted; released last.
+    _root_lock: File,
     /// Connections that are answered when the zone has ended.
     waiting: Vec<OwnedFd>,
 }
@@ -79,6 +84,7 @@ impl<'a> Server<'a> {
     pub(super) fn new(
         host: &'a Host,
         zone: &'a ZoneName,
+        root_lock: File,
         listener: OwnedFd,
         console: Console,
         platform: Platform,
@@ -95,6 +101,8 @@ impl<'a> Server<'a> {
             console,
             platform,
             runtime,
+            root: None,
+            _root_lock: root_lock,
             waiting: Vec::new(),
         }
     }
@@ -315,6 +323,7 @@ impl<'a> Server<'a> {
     fn take_down(&mut self) -> Result<(), String> {
         self.runtime.state = State::ShuttingDown;
         let saved = self.save();
+        self.root = self.platform.hold_root();
         let fault = self.host.fault.clone().strikes("halt");
         let down = if fault {
             Err("a fault was asked for".to_owned())

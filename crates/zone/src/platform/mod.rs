@@ -22,7 +22,7 @@ mod steps;
 mod undo;
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use limits::ZoneCgroups;
@@ -73,6 +73,7 @@ pub struct Platform {
     /// The zone's side, kept open: without any user of it reading would fail.
     _terminal: OwnedFd,
     channel: Option<Channel>,
+    layers: Option<storage::Scratch>,
     /// Where to go back to; none where we never left.
     host_mounts: Option<OwnedFd>,
 }
@@ -119,8 +120,9 @@ impl Platform {
     ///
     /// # Errors
     /// What setns(2) says.
-    pub fn release_mounts(&self) -> io::Result<()> {
-        use std::os::fd::AsFd;
+    pub fn release_mounts(&mut self) -> io::Result<()> {
+        // While its folder is still in view.
+        self.layers = None;
         match &self.host_mounts {
             Some(mounts) => sys::namespace::join(mounts.as_fd(), sys::process::ns::MOUNT),
             None => Ok(()),
@@ -141,8 +143,19 @@ impl Platform {
             console,
             _terminal: terminal,
             channel: None,
+            layers: None,
             host_mounts: None,
         }
+    }
+
+    /// Keeps the zone's root from being closed as long as the descriptor is open.
+    /// Closing an overlay writes its whole file system out, which nobody who halts
+    /// a zone needs to wait for.
+    #[must_use]
+    pub fn hold_root(&self) -> Option<OwnedFd> {
+        use rustix::fs::{CWD, Mode, OFlags, openat};
+        let path = format!("/proc/{}/root", self.init.pid);
+        openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
     }
 
     /// Ends every process of the zone and takes the platform down, going on past errors.
@@ -188,6 +201,9 @@ pub fn flatten(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+/// Folder of the scratch file system that the root is assembled in.
+pub(crate) const LAYERS: &str = "layers";
 
 /// Where a process of a zone finds the zone's name.
 pub const NAME_FILE: &str = "/run/zonename";

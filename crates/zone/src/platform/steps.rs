@@ -18,7 +18,7 @@ use store::index::IDS_PER_ZONE;
 use sys::mount::{Attr, Extent, Param};
 use sys::process::{Child, ns};
 
-use super::{Channel, Error, Fault, Platform, ROOT, UndoStack, inside, relative};
+use super::{Channel, Error, Fault, LAYERS, Platform, ROOT, UndoStack, inside, relative};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -32,6 +32,8 @@ struct Building<'a> {
     host_mounts: OwnedFd,
     scratch: PathBuf,
     own_network: bool,
+    /// What the root was assembled from; letting go of it can wait.
+    layers: Option<storage::Scratch>,
     /// The first process, its user namespace, and our end of the channel.
     first: Option<(Rc<Child>, OwnedFd, Channel)>,
     console: Option<Console>,
@@ -70,6 +72,7 @@ pub(super) fn build(
         host_mounts: open(Path::new("/proc/self/ns/mnt"))?,
         scratch: PathBuf::new(),
         own_network: false,
+        layers: None,
         first: None,
         console: None,
     };
@@ -188,7 +191,7 @@ impl Building<'_> {
         self.scratch = scratch.to_owned();
         rustix::process::chdir(scratch)?;
         fs::create_dir(scratch.join(ROOT))?;
-        Ok(())
+        Ok(fs::create_dir(scratch.join(LAYERS))?)
     }
 
     fn start_first_process(&mut self, undo: &mut UndoStack) -> Result<(), AnyError> {
@@ -235,7 +238,9 @@ impl Building<'_> {
 
     fn assemble_root(&mut self, stack: &Stack) -> Result<(), AnyError> {
         let (users, first_id) = (self.users()?, self.plan.first_id);
-        let root = storage::assemble(stack, Some(users), first_id, &self.scratch)?;
+        let (root, layers) =
+            storage::assemble_keeping(stack, Some(users), first_id, &self.scratch.join(LAYERS))?;
+        self.layers = layers;
         Ok(sys::mount::attach(&root, CWD, &self.scratch.join(ROOT))?)
     }
 
@@ -396,6 +401,7 @@ impl Building<'_> {
             console: console.controller,
             _terminal: console.terminal,
             channel: Some(channel),
+            layers: self.layers,
             host_mounts: Some(self.host_mounts),
         })
     }
