@@ -8,6 +8,9 @@ use crate::Error;
 /// Controllers of v1 hierarchies in which each zone gets a group of its own.
 const LIMITING: [&str; 3] = ["memory", "pids", "cpu"];
 
+/// The group of all zoneadmd processes, in the base. No zone's name begins with a dot.
+const DAEMONS: &str = ".zoneadmd";
+
 /// The groups below which all groups of zones lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
@@ -40,7 +43,7 @@ impl Base {
     /// Where the zoneadmd processes are.
     #[must_use]
     pub fn daemons(&self) -> PathBuf {
-        self.v2.join(".zoneadmd")
+        self.v2.join(DAEMONS)
     }
 }
 
@@ -120,9 +123,15 @@ fn place(mount: &Mounted<'_>, own: &str, name: &Path) -> Option<(PathBuf, bool)>
     let visible = group
         .strip_prefix(mount.root.trim_end_matches('/'))
         .unwrap_or("/");
+    let inside = Path::new(visible.trim_start_matches('/'));
     let below = match name.strip_prefix("/") {
         Ok(absolute) => absolute.to_owned(),
-        Err(_) => Path::new(visible.trim_start_matches('/')).join(name),
+        // A zoneadmd is in a group of the base itself.
+        Err(_) if inside.ends_with(name) => inside.to_owned(),
+        Err(_) if inside.ends_with(name.join(DAEMONS)) => {
+            inside.parent().unwrap_or(inside).to_owned()
+        }
+        Err(_) => inside.join(name),
     };
     Some((
         mount.point.join(below),
@@ -168,6 +177,16 @@ mod tests {
         let part = "35 30 0:35 /box /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
         let base = parse(part, "0::/box/a\n", Path::new("zones")).unwrap();
         assert_eq!(base.v2, Path::new("/sys/fs/cgroup/a/zones"));
+    }
+
+    #[test]
+    fn a_zoneadmd_finds_the_base_it_is_in() {
+        let mounts = "35 30 0:35 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let base = parse(mounts, "0::/a/test/.zoneadmd\n", Path::new("test")).unwrap();
+        assert_eq!(base.v2, Path::new("/sys/fs/cgroup/a/test"));
+        let own = "4:name=systemd:/u/test\n0::/a/test/.zoneadmd\n";
+        let base = parse(HYBRID, own, Path::new("test")).unwrap();
+        assert_eq!(base.v1_shared, [Path::new("/sys/fs/cgroup/systemd/u/test")]);
     }
 
     #[test]

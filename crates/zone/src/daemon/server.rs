@@ -109,8 +109,10 @@ impl<'a> Server<'a> {
 
     /// What can wait until the command that booted the zone has its answer.
     pub(super) fn settle(&mut self) {
-        if let Err(error) = self.platform.release_mounts() {
-            self.log(&format!("could not leave the mounts of the boot: {error}"));
+        if let Err(error) = self.platform.go_home() {
+            self.log(&format!(
+                "could not go back to the namespaces of the host: {error}"
+            ));
         }
         let what = if self.runtime.state == State::Running {
             "booted"

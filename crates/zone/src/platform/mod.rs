@@ -74,8 +74,8 @@ pub struct Platform {
     _terminal: OwnedFd,
     channel: Option<Channel>,
     layers: Option<storage::Scratch>,
-    /// Where to go back to; none where we never left.
-    host_mounts: Option<OwnedFd>,
+    /// The host's namespaces, to go back to; none where we never left.
+    home: Vec<(OwnedFd, u64)>,
 }
 
 impl Platform {
@@ -115,18 +115,18 @@ impl Platform {
         channel.wait_for_exec()
     }
 
-    /// Leaves the mounts that were only needed to build the platform: none of the
-    /// host's file systems stays busy because of a running zone.
+    /// Goes back from the namespaces that were only needed to build the platform:
+    /// none of the host's file systems stays busy because of a running zone, and
+    /// what zoneadmd starts is a process of the host.
     ///
     /// # Errors
     /// What setns(2) says.
-    pub fn release_mounts(&mut self) -> io::Result<()> {
+    pub fn go_home(&mut self) -> io::Result<()> {
         // While its folder is still in view.
         self.layers = None;
-        match &self.host_mounts {
-            Some(mounts) => sys::namespace::join(mounts.as_fd(), sys::process::ns::MOUNT),
-            None => Ok(()),
-        }
+        self.home
+            .drain(..)
+            .try_for_each(|(namespace, kind)| sys::namespace::join(namespace.as_fd(), kind))
     }
 
     /// The platform of a zone that another zoneadmd built.
@@ -144,7 +144,7 @@ impl Platform {
             _terminal: terminal,
             channel: None,
             layers: None,
-            host_mounts: None,
+            home: Vec::new(),
         }
     }
 

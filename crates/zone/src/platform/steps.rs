@@ -28,8 +28,8 @@ struct Building<'a> {
     zinit: OwnedFd,
     cgroups: Option<ZoneCgroups>,
     shared_doors: Vec<OwnedFd>,
-    /// The host's mounts, to go back to.
-    host_mounts: OwnedFd,
+    /// The host's namespaces, to go back to.
+    home: Vec<(OwnedFd, u64)>,
     scratch: PathBuf,
     own_network: bool,
     /// What the root was assembled from; letting go of it can wait.
@@ -69,13 +69,18 @@ pub(super) fn build(
         zinit: open(zinit)?,
         cgroups: None,
         shared_doors: Vec::new(),
-        host_mounts: open(Path::new("/proc/self/ns/mnt"))?,
+        home: Vec::new(),
         scratch: PathBuf::new(),
         own_network: false,
         layers: None,
         first: None,
         console: None,
     };
+    for (name, kind) in [("mnt", ns::MOUNT), ("net", ns::NET), ("time", ns::TIME)] {
+        building
+            .home
+            .push((open(&Path::new("/proc/self/ns").join(name))?, kind));
+    }
     for step in &plan.platform {
         let done = if fault.strikes("boot") {
             Err(Fault::error())
@@ -402,7 +407,7 @@ impl Building<'_> {
             _terminal: console.terminal,
             channel: Some(channel),
             layers: self.layers,
-            host_mounts: Some(self.host_mounts),
+            home: self.home,
         })
     }
 }
