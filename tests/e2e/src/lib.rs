@@ -28,7 +28,7 @@ pub use terminal::Terminal;
 
 /// How long anything may take that a test waits for; a generous limit on a busy
 /// machine, not a measure.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Looks until `seen` gives something; `what` is the complaint when it never does.
 ///

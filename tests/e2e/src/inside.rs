@@ -1,0 +1,26 @@
+//! Small programs to run in a zone, for what no shell command does.
+
+/// A command that makes one system call and prints "result" or the error, as in
+/// `-1 Operation not permitted`. Perl is there on every Debian.
+#[must_use]
+pub fn syscall(number: libc::c_long, arguments: &str) -> String {
+    let comma = if arguments.is_empty() { "" } else { ", " };
+    perl(&format!(
+        "my $r = syscall({number}{comma}{arguments}); print $r < 0 ? \"-1 $!\" : $r;"
+    ))
+}
+
+/// A command that runs a piece of Perl.
+///
+/// # Panics
+/// When the piece has a single quote.
+#[must_use]
+pub fn perl(code: &str) -> String {
+    assert!(!code.contains('\''), "no single quotes: {code}");
+    format!("perl -e '{code}'")
+}
+
+/// What [`syscall`] prints for EPERM.
+pub const EPERM: &str = "-1 Operation not permitted";
+/// What [`syscall`] prints for ENOENT.
+pub const ENOENT: &str = "-1 No such file or directory";

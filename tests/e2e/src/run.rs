@@ -1,0 +1,183 @@
+//! Running a program to its end, in bounded time.
+
+use std::fmt;
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::Timespec;
+
+use crate::PATIENCE;
+
+/// How long the streams of a program may stay open after its end.
+const STREAMS_CLOSE: Duration = Duration::from_secs(10);
+
+/// A program that has ended.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Ran {
+    /// How it was called.
+    pub line: String,
+    /// What it printed on standard output.
+    pub out: String,
+    /// What it printed on standard error.
+    pub err: String,
+    status: ExitStatus,
+}
+
+/// Runs a program with `input` at its standard input.
+///
+/// # Panics
+/// When it does not end, or leaves somebody behind that keeps its streams open.
+pub fn run(command: &mut Command, input: &[u8]) -> Ran {
+    let line = shown(command);
+    command
+        .stdin(if input.is_empty() {
+            Stdio::null()
+        } else {
+            Stdio::piped()
+        })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    if let Some(mut stdin) = child.stdin.take() {
+        let input = input.to_vec();
+        // Who does not read all of it closes the pipe.
+        std::thread::spawn(move || drop(stdin.write_all(&input)));
+    }
+    let out = collect(child.stdout.take());
+    let err = collect(child.stderr.take());
+    let pid = Pid::from_child(&child);
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("a child has a pidfd");
+    if !ends(&pidfd, PATIENCE) {
+        let _ = child.kill();
+        panic!("{line}: no end after {} s", PATIENCE.as_secs());
+    }
+    let status = child.wait().expect("an ended child has a status");
+    let text = |stream: Receiver<Vec<u8>>, name: &str| {
+        let bytes = stream
+            .recv_timeout(STREAMS_CLOSE)
+            .unwrap_or_else(|_| panic!("{line}: somebody still holds its {name} after its end"));
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    Ran {
+        out: text(out, "standard output"),
+        err: text(err, "standard error"),
+        line,
+        status,
+    }
+}
+
+/// Tells whether the process ends in time.
+pub(crate) fn ends(pidfd: &impl std::os::fd::AsFd, limit: Duration) -> bool {
+    let limit = Timespec::try_from(limit).expect("a short time");
+    loop {
+        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&limit)) {
+            Ok(ready) => return ready > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => panic!("poll: {errno}"),
+        }
+    }
+}
+
+fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+pub(crate) fn shown(command: &Command) -> String {
+    let program = command.get_program().to_string_lossy();
+    let mut line = program.rsplit('/').next().unwrap_or_default().to_owned();
+    for argument in command.get_args() {
+        line.push(' ');
+        line.push_str(&argument.to_string_lossy());
+    }
+    line
+}
+
+impl Ran {
+    /// The exit status; `None` when a signal ended it.
+    #[must_use]
+    pub fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    /// True when SIGKILL ended it.
+    #[must_use]
+    pub fn was_killed(&self) -> bool {
+        self.status.signal() == Some(libc::SIGKILL)
+    }
+
+    /// Expects success.
+    ///
+    /// # Panics
+    /// At any other status.
+    #[track_caller]
+    #[must_use]
+    pub fn ok(self) -> Self {
+        assert_eq!(self.code(), Some(0), "{self:?}");
+        self
+    }
+
+    /// Expects success without a word on standard error.
+    ///
+    /// # Panics
+    /// Otherwise.
+    #[track_caller]
+    pub fn quiet(self) {
+        assert_eq!((self.code(), self.err.as_str()), (Some(0), ""), "{self:?}");
+    }
+
+    /// Expects an exit status, and exactly `err` on standard error.
+    ///
+    /// # Panics
+    /// Otherwise.
+    #[track_caller]
+    pub fn says(self, status: i32, err: &str) {
+        assert_eq!(
+            (self.code(), self.err.trim_end()),
+            (Some(status), err),
+            "{self:?}"
+        );
+    }
+
+    /// Expects an exit status, and `part` somewhere on standard error.
+    ///
+    /// # Panics
+    /// Otherwise.
+    #[track_caller]
+    pub fn mentions(self, status: i32, part: &str) {
+        assert_eq!(self.code(), Some(status), "{self:?}");
+        assert!(self.err.contains(part), "expected {part:?} in {self:?}");
+    }
+
+    /// Standard output without the last line end.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.out.trim_end_matches('\n')
+    }
+}
+
+impl fmt::Debug for Ran {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "$ {} -> {}", self.line, self.status)?;
+        for (mark, text) in [("  ", &self.out), ("! ", &self.err)] {
+            for line in text.lines() {
+                write!(f, "\n{mark}{line}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! `zoneadm list` in every state and form.
+
+use std::collections::HashMap;
+
+use e2e::{Host, Row};
+
+/// A host with a zone in each state that lasts, named after it.
+fn zoo() -> Option<Host> {
+    let host = Host::with_master()?;
+    host.configure("configured", "");
+    for zone in ["incomplete", "mounted", "ready", "running"] {
+        host.clone_from("master", zone);
+    }
+    host.on("incomplete", &["mark", "incomplete"]).quiet();
+    host.on("mounted", &["mount"]).quiet();
+    host.boot("running");
+    host.on("ready", &["ready"]).quiet();
+    Some(host)
+}
+
+fn by_name(host: &Host) -> HashMap<String, Row> {
+    let rows = host.rows().into_iter();
+    rows.map(|row| (row.name.clone(), row)).collect()
+}
+
+#[test]
+fn which_zones_are_listed() {
+    let Some(host) = zoo() else { return };
+    let list = |words: &[&str]| {
+        let ran = host.zoneadm(&[&["list"], words].concat()).ok();
+        assert_eq!(ran.err, "");
+        ran.out.replace('\n', " ")
+    };
+    assert_eq!(list(&[]), "global running ready ");
+    assert_eq!(list(&["-n"]), "running ready ");
+    assert_eq!(list(&["-i"]), "global running ready master mounted ");
+    assert_eq!(
+        list(&["-c"]),
+        "global running ready master configured incomplete mounted "
+    );
+    assert_eq!(
+        list(&["-cn"]),
+        "running ready master configured incomplete mounted "
+    );
+    assert_eq!(list(&["-ci"]), list(&["-c"]));
+}
+
+#[test]
+fn the_forms_of_a_line() {
+    let Some(host) = zoo() else { return };
+    let rows = by_name(&host);
+    for (name, row) in &rows {
+        let state = if name == "master" { "installed" } else { name };
+        assert_eq!(row.state, state);
+        assert_eq!(row.id.is_some(), matches!(state, "ready" | "running"));
+        assert_eq!(row.uuid.is_empty(), state == "configured", "{row:?}");
+    }
+    let master = &rows["master"];
+    let verbose = host.zoneadm(&["list", "-v"]).ok().out;
+    assert_eq!(
+        verbose,
+        "  ID NAME             STATUS     PATH                           BRAND    IP    \n   \
+         0 global           running    /                              native   shared\n   \
+         1 running          running    /zones/running                 native   shared\n   \
+         2 ready            ready      /zones/ready                   native   shared\n"
+    );
+    assert_eq!(
+        host.on("master", &["list", "-v"]).ok().out.lines().nth(1),
+        Some("   - master           installed  /zones/master                  native   shared")
+    );
+    assert_eq!(
+        host.on("master", &["list", "-p"]).ok().out,
+        format!(
+            "-:master:installed:/zones/master:{}:native:shared\n",
+            master.uuid
+        )
+    );
+    assert_eq!(
+        host.zoneadm(&["list", "-p"]).ok().out.lines().next(),
+        Some("0:global:running:/::native:shared")
+    );
+    assert_eq!(
+        host.on("configured", &["list", "-p"]).ok().out,
+        "-:configured:configured:/zones/configured::native:shared\n"
+    );
+    assert_eq!(
+        host.on("master", &["list", "-s"]).ok().out,
+        "NAME             STATUS     AUXILIARY STATE\nmaster           installed  -\n"
+    );
+}
+
+#[test]
+fn json_has_what_the_line_for_programs_has() {
+    let Some(host) = zoo() else { return };
+    let text = host.zoneadm(&["list", "-cj"]).ok().out;
+    let zones: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    let rows = by_name(&host);
+    assert_eq!(zones.len(), rows.len() + 1);
+    assert_eq!(zones[0]["name"], "global");
+    assert_eq!(zones[0]["id"], 0);
+    for zone in &zones[1..] {
+        let row = &rows[zone["name"].as_str().unwrap()];
+        assert_eq!(zone["state"], row.state.as_str());
+        assert_eq!(zone["zonepath"], row.zonepath.as_str());
+        assert_eq!(zone["brand"], "native");
+        assert_eq!(zone["ip_type"], "shared");
+        assert_eq!(zone["id"].as_u64(), row.id.map(u64::from));
+        assert_eq!(zone["uuid"].as_str().unwrap_or_default(), row.uuid);
+    }
+}
+
+#[test]
+fn zones_by_name_glob_range_and_uuid_in_any_state() {
+    let Some(host) = zoo() else { return };
+    let uuid = host.row("incomplete").uuid;
+    let list = |words: &[&str]| host.zoneadm(&[words, &["list"]].concat()).ok().out;
+    assert_eq!(list(&["-z", "incomplete"]), "incomplete\n");
+    assert_eq!(list(&["-u", &uuid]), "incomplete\n");
+    // The uuid wins when it is somebody's.
+    assert_eq!(list(&["-u", &uuid, "-z", "master"]), "incomplete\n");
+    let nobody = "00000000-0000-4000-8000-000000000000";
+    assert_eq!(list(&["-u", nobody, "-z", "master"]), "master\n");
+    assert_eq!(list(&["-z", "r*"]), "running\nready\n");
+    assert_eq!(
+        list(&["-z", "master", "-z", "running"]),
+        "running\nmaster\n"
+    );
+    assert_eq!(list(&["-z", "global"]), "global\n");
+
+    host.zoneadm(&["-u", nobody, "list"])
+        .mentions(1, "No such zone configured");
+    host.zoneadm(&["-u", "not-a-uuid", "list"])
+        .mentions(1, "not-a-uuid");
+    host.zoneadm(&["-z", "nobody", "list"])
+        .says(1, "zoneadm: nobody: No such zone configured");
+}
+
+#[test]
+fn options_that_do_not_go_together() {
+    let Some(host) = Host::new() else { return };
+    host.configure("web", "");
+    host.zoneadm(&["list", "-pv"])
+        .says(1, "zoneadm: list -p and -v are mutually exclusive.");
+    host.zoneadm(&["list", "-ps"])
+        .says(1, "zoneadm: list -p and -s are mutually exclusive.");
+    for option in ["-i", "-c", "-n"] {
+        host.on("web", &["list", option]).mentions(2, "usage");
+    }
+    host.zoneadm(&["list", "-x"]).mentions(2, "usage");
+}
+
+#[test]
+fn a_long_path_and_a_colon_in_it_stay_whole() {
+    let Some(host) = Host::new() else { return };
+    let path = "/zones/a-very-long-path-that-has-a:colon";
+    host.configure("web", &format!("set zonepath={path}"));
+    let line = host.on("web", &["list", "-p"]).ok().out;
+    assert_eq!(
+        line,
+        format!(
+            "-:web:configured:{}::native:shared\n",
+            path.replace(':', "\\:")
+        )
+    );
+    let verbose = host.on("web", &["list", "-v"]).ok().out;
+    assert!(verbose.contains(&format!(" {path} native ")), "{verbose}");
+}
+
+#[test]
+fn in_a_zone_only_the_zone_itself_is_listed() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    for program in ["zoneadm", "zonename", "zlogin"] {
+        let from = host.command(program, &[]).get_program().to_owned();
+        std::fs::copy(from, host.top("master").join("root").join(program)).unwrap();
+    }
+    host.boot("master");
+    assert_eq!(host.sh("master", "/root/zonename"), "master");
+    assert_eq!(host.sh("master", "/root/zoneadm list"), "master");
+    let line = host.sh("master", "/root/zoneadm list -p");
+    assert_eq!(line.split(':').nth(3), Some("/"), "{line}");
+    host.zlogin(&["master", "/root/zoneadm -z master halt"])
+        .mentions(1, "global zone");
+    host.zlogin(&["master", "/root/zlogin master id"])
+        .mentions(1, "global zone");
+    assert_eq!(host.state("master"), "running");
+    // And on the host:
+    let mut zonename = host.command("zonename", &[]);
+    assert_eq!(e2e::run::run(&mut zonename, b"").ok().text(), "global");
+}

@@ -1,0 +1,258 @@
+//! Command lines: wrong ones, many zones at once, and dry runs.
+
+use std::fs;
+use std::path::Path;
+
+use e2e::Host;
+
+#[test]
+fn wrong_command_lines_are_2_and_say_how_it_goes() {
+    let Some(host) = Host::new() else { return };
+    host.configure("web", "");
+    for line in [
+        "",
+        "-z web",
+        "bo",
+        "-z web bo",
+        "-z web instal",
+        "-z web frobnicate",
+        "-x list",
+        "-R relative list",
+        "-R / -z web boot",
+        "boot",
+        "install",
+        "-z web boot -x",
+        "-z web boot surplus",
+        "-z web halt -F",
+        "-z web clone",
+        "-z web clone -m snapshot other",
+        "-z web clone one two",
+        "-z web mark",
+        "-z web mark installed",
+        "-z web uninstall -x",
+        "-z web shutdown -- -s surplus -x -i",
+        "-z web ready now",
+        "help frobnicate",
+    ] {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let ran = host.zoneadm(&words);
+        assert_eq!(ran.code(), Some(2), "{ran:?}");
+        assert!(ran.err.contains("usage:"), "{ran:?}");
+        assert_eq!(ran.out, "", "{ran:?}");
+    }
+    assert_eq!(host.state("web"), "configured");
+}
+
+#[test]
+fn help_is_no_error() {
+    let Some(host) = Host::new() else { return };
+    for words in [
+        &["help"][..],
+        &["-?"],
+        &["--help"],
+        &["help", "boot"],
+        &["boot", "-?"],
+        &["list", "--help"],
+    ] {
+        let ran = host.zoneadm(words);
+        assert!(ran.out.contains("usage:") && ran.err.is_empty(), "{ran:?}");
+        assert!(matches!(ran.code(), Some(0 | 2)), "{ran:?}");
+    }
+    for verb in [
+        "list",
+        "verify",
+        "install",
+        "clone",
+        "uninstall",
+        "ready",
+        "boot",
+        "reboot",
+        "shutdown",
+        "halt",
+        "mount",
+        "unmount",
+        "mark",
+    ] {
+        let ran = host.zoneadm(&["help", verb]).ok();
+        assert!(ran.out.contains("example"), "{ran:?}");
+    }
+}
+
+#[test]
+fn several_zones_a_glob_and_a_range_act_on_each() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    host.clone_from("master", "web[1-4]");
+    host.zoneadm(&["-z", "web1", "-z", "web2", "boot"]).quiet();
+    let states = |host: &Host| {
+        let rows = host.rows();
+        let mut states: Vec<String> = rows
+            .iter()
+            .map(|row| format!("{} {}", row.name, row.state))
+            .collect();
+        states.sort();
+        states.join(", ")
+    };
+    assert_eq!(
+        states(&host),
+        "master installed, web1 running, web2 running, web3 installed, web4 installed"
+    );
+    // A notice for what is so already, work for the rest, and no error.
+    let ran = host.on("web*", &["boot"]).ok();
+    let mut lines: Vec<&str> = ran.err.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "zoneadm: zone 'web1': zone is already booted",
+            "zoneadm: zone 'web2': zone is already booted"
+        ]
+    );
+    assert_eq!(
+        states(&host),
+        "master installed, web1 running, web2 running, web3 running, web4 running"
+    );
+    host.on("web[1-2,4]", &["halt"]).quiet();
+    assert_eq!(
+        states(&host),
+        "master installed, web1 installed, web2 installed, web3 running, web4 installed"
+    );
+    // One that fails stops no other.
+    host.configure("web5", "");
+    host.on("web?", &["reboot"])
+        .mentions(1, "zoneadm: zone 'web5': not running");
+    let ran = host.on("web[3-6]", &["boot"]);
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+    for line in [
+        "zoneadm: zone 'web5': must be installed before boot.",
+        "zoneadm: web6: No such zone configured",
+    ] {
+        assert!(
+            ran.err.lines().any(|one| one == line),
+            "no {line:?} in {ran:?}"
+        );
+    }
+    assert_eq!(host.state("web4"), "running");
+    host.on("web*", &["halt"])
+        .mentions(1, "zone 'web5': must be installed before halt.");
+    host.on("mail*", &["boot"])
+        .says(1, "zoneadm: mail*: No such zone configured");
+    host.on("web[3-", &["boot"]).mentions(1, "web[3-");
+    host.on("web[1-4]", &["uninstall", "-F"]).quiet();
+    assert_eq!(
+        states(&host),
+        "master installed, web1 configured, web2 configured, web3 configured, web4 configured, web5 configured"
+    );
+}
+
+#[test]
+fn a_name_given_twice_is_one_zone() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    host.zoneadm(&["-z", "master", "-z", "mast*", "boot"])
+        .quiet();
+    assert_eq!(host.state("master"), "running");
+}
+
+/// Every file below a folder with its size and time of change, but for locks.
+fn everything(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let entry = entry.unwrap();
+            let path = entry.path();
+            let meta = entry.metadata().unwrap();
+            let name = path.to_string_lossy().into_owned();
+            if name.ends_with(".lock")
+                || name.ends_with("/run/zones")
+                || name.ends_with("/run/zones/mnt")
+            {
+                if meta.is_dir() {
+                    folders.push(path);
+                }
+                continue;
+            }
+            if meta.is_dir() {
+                folders.push(path);
+            }
+            found.push(format!(
+                "{name} {} {:?}",
+                meta.len(),
+                meta.modified().unwrap()
+            ));
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_dry_run_prints_a_plan_and_changes_nothing() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    host.configure("new", "");
+    host.clone_from("master", "run");
+    host.boot("run");
+    host.clone_from("master", "mnt");
+    host.on("mnt", &["mount"]).quiet();
+    let rows = host.rows();
+    let before = everything(host.root());
+    let groups = e2e::cgroup::below(host.cgroup());
+    for (zone, words, part) in [
+        ("new", &["install", "-n"][..], "install brand native"),
+        (
+            "new",
+            &["clone", "-n", "master"],
+            "sealed layers of zone master",
+        ),
+        ("master", &["uninstall", "-n"], "remove the root of"),
+        ("master", &["boot", "-n"], "make control groups"),
+        ("master", &["ready", "-n"], "make control groups"),
+        ("master", &["mount", "-n"], "/lu"),
+        ("master", &["mark", "-n", "incomplete"], "incomplete"),
+        ("run", &["halt", "-n"], "kill every process"),
+        ("run", &["reboot", "-n"], "make control groups"),
+        ("run", &["shutdown", "-n"], "init"),
+        ("mnt", &["unmount", "-n"], "unmount"),
+    ] {
+        let ran = host.on(zone, words).ok();
+        assert!(
+            ran.out.contains(part) && ran.err.is_empty(),
+            "no {part:?} in {ran:?}"
+        );
+    }
+    assert_eq!(host.rows(), rows);
+    assert_eq!(everything(host.root()), before);
+    assert_eq!(e2e::cgroup::below(host.cgroup()), groups);
+}
+
+#[test]
+fn a_dry_run_of_a_clone_configures_nothing() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    let _ = host.on("web[1-3]", &["clone", "-n", "--create", "master"]);
+    assert_eq!(host.rows().len(), 1);
+}
+
+#[test]
+fn output_into_a_closed_pipe_is_no_panic() {
+    let Some(host) = Host::new() else { return };
+    host.configure("web", "");
+    let mut shell = host.command("zoneadm", &[]);
+    let program = shell.get_program().to_string_lossy().into_owned();
+    shell = std::process::Command::new("sh");
+    shell
+        .args([
+            "-c",
+            &format!("for i in 1 2 3 4 5; do {program} list -cv | true; done"),
+        ])
+        .env("ZONES_ROOT", host.root())
+        .env("ZONES_CGROUP", host.cgroup());
+    let ran = e2e::run::run(&mut shell, b"").ok();
+    assert_eq!(ran.err, "");
+}
