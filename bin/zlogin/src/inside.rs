@@ -56,7 +56,8 @@ fn plainly(door: &Door, call: &Call, command: Option<&str>) -> Result<u8, String
         .then(|| std::fs::File::open("/dev/null"))
         .transpose();
     let null = null.map_err(|error| format!("could not open /dev/null: {error}"))?;
-    let child = door.enter(|| {
+    let keep: Vec<_> = null.iter().map(AsFd::as_fd).collect();
+    let child = door.enter(&keep, || {
         if let Some(null) = &null {
             if rustix::stdio::dup2_stdin(null).is_err() {
                 return NOT_RUN;
@@ -77,7 +78,7 @@ fn with_terminal(door: &Door, call: &Call, command: Option<&str>) -> Result<u8, 
     )
     .map_err(|errno| format!("could not make a socket: {errno}"))?;
     let size = terminal::size();
-    let child = door.enter(|| match take_terminal(&theirs, size) {
+    let child = door.enter(&[theirs.as_fd()], || match take_terminal(&theirs, size) {
         Ok(()) => become_command(door, call, command),
         Err(error) => {
             let text = format!("zlogin: could not make a terminal in the zone: {error}\n");

@@ -37,6 +37,10 @@ pub fn run(call: &Call) -> u8 {
     if named && (options.installed || options.all || options.no_global) {
         return usage::complain("-i, -c and -n do not go with -z or -u", Some("list"));
     }
+    if let Some(zone) = cli::current_zone() {
+        print!("{}", render(&[inside(zone)], &options));
+        return cli::status::OK;
+    }
     match rows(call, &options) {
         Ok(rows) => {
             print!("{}", render(&rows, &options));
@@ -46,6 +50,19 @@ pub fn run(call: &Call) -> u8 {
             eprintln!("zoneadm: {text}");
             cli::status::ERROR
         }
+    }
+}
+
+/// All that a zone can see: itself.
+fn inside(zone: String) -> Row {
+    Row {
+        id: None,
+        name: zone,
+        state: model::State::Running,
+        zonepath: "/".into(),
+        uuid: None,
+        brand: model::brands::DEFAULT.to_owned(),
+        ip_type: IpType::Shared,
     }
 }
 

@@ -67,7 +67,7 @@ pub enum BootError {
     #[error("init {0}: not an absolute path")]
     NotAbsolute(String),
     /// The init cannot be looked up.
-    #[error("init {path}: {source}")]
+    #[error("init {path}")]
     Lookup {
         /// The path in the zone.
         path: String,

@@ -56,7 +56,8 @@ struct CloneArgs {
 
 /// Starts a child in the namespaces `flags` (see [`ns`]) and, when given, in the
 /// cgroup whose folder is open as `cgroup`. The child runs `body` and exits with
-/// what it returns.
+/// what it returns. It has the standard streams and copies of `keep` under the
+/// same numbers, and no other descriptor: `body` must not use any.
 ///
 /// # Errors
 /// What clone3(2) says; `EBUSY` when the caller has more than one thread, because
@@ -64,6 +65,7 @@ struct CloneArgs {
 pub fn fork(
     flags: u64,
     cgroup: Option<BorrowedFd<'_>>,
+    keep: &[BorrowedFd<'_>],
     body: impl FnOnce() -> u8,
 ) -> io::Result<Child> {
     if crate::thread_count()? != 1 {
@@ -74,9 +76,29 @@ pub fn fork(
     match unsafe { clone3(flags, cgroup)? } {
         Some(child) => Ok(child),
         None => {
+            close_all_but(keep);
             let status = body();
             exit_now(status)
         }
+    }
+}
+
+/// Closes every descriptor from 3 up that is not in `keep`.
+fn close_all_but(keep: &[BorrowedFd<'_>]) {
+    let mut kept: Vec<u32> = keep
+        .iter()
+        .filter_map(|fd| u32::try_from(fd.as_raw_fd()).ok())
+        .collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for number in kept.into_iter().chain([u32::MAX]) {
+        if number > first {
+            // SAFETY: only called in a child that `fork` has just made. Values that
+            // own these descriptors exist there, too, but are never used or dropped:
+            // the child ends in exec or exit.
+            unsafe { libc::syscall(libc::SYS_close_range, first, number - 1, 0) };
+        }
+        first = first.max(number.saturating_add(1));
     }
 }
 
@@ -377,7 +399,7 @@ mod tests {
     #[test]
     fn fork_refuses_a_program_of_several_threads() {
         // The test harness itself has threads.
-        let error = fork(0, None, || 0).unwrap_err();
+        let error = fork(0, None, &[], || 0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBUSY));
     }
 }

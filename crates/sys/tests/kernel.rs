@@ -45,7 +45,7 @@ fn main() {
     };
     let mut failed = 0;
     for (name, fact) in FACTS {
-        let tried = fork(0, None, || match fact(&folder) {
+        let tried = fork(0, None, &[], || match fact(&folder) {
             Ok(()) => 0,
             Err(e) => {
                 println!("{name}: {e}");
@@ -126,7 +126,7 @@ fn must(condition: bool, what: &str) -> Outcome {
 fn starts_in_cgroup(folder: &Path) -> Outcome {
     let door = fs::File::open(folder)?;
     let name = folder.file_name().expect("it has one").to_string_lossy();
-    let child = fork(0, Some(door.as_fd()), || {
+    let child = fork(0, Some(door.as_fd()), &[], || {
         told(|| {
             let groups = fs::read_to_string("/proc/self/cgroup")?;
             let mine = groups.lines().find(|line| line.starts_with("0::"));
@@ -142,8 +142,8 @@ fn freezes_and_kills(folder: &Path) -> Outcome {
         std::thread::park();
     };
     let children = [
-        fork(0, Some(door.as_fd()), sleeper)?,
-        fork(0, Some(door.as_fd()), sleeper)?,
+        fork(0, Some(door.as_fd()), &[], sleeper)?,
+        fork(0, Some(door.as_fd()), &[], sleeper)?,
     ];
     let events = folder.join("cgroup.events");
     let file = fs::File::open(&events)?;
@@ -175,7 +175,7 @@ fn device_program_refuses(folder: &Path) -> Outcome {
         let door = fs::File::open(&inner)?;
         // r0 = 0 (refuse); exit
         sys::bpf::attach_device_filter(door.as_fd(), &[0xb7, 0x95])?;
-        let child = fork(0, Some(door.as_fd()), || {
+        let child = fork(0, Some(door.as_fd()), &[], || {
             told(|| {
                 let error = fs::File::open("/dev/zero").err().ok_or("it opened")?;
                 must(error.raw_os_error() == Some(1), &error.to_string())
@@ -213,8 +213,7 @@ fn filter_refuses(_: &Path) -> Outcome {
 /// A process in its own namespaces, ready to be joined; and its end.
 fn zone(flags: u64, body: impl FnOnce() -> u8) -> io::Result<Child> {
     let (ready, go) = rustix::pipe::pipe()?;
-    let child = fork(flags, None, || {
-        // Its copy of `go` would keep it waiting for a parent that is gone.
+    let child = fork(flags, None, &[ready.as_fd()], || {
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
         let mut byte = [0];
         match rustix::io::read(&ready, &mut byte) {
@@ -237,10 +236,10 @@ fn namespaces(_: &Path) -> Outcome {
         }
     })?;
     // Joining them all by the one descriptor, as zlogin does.
-    let visitor = fork(0, None, || {
+    let visitor = fork(0, None, &[init.pidfd.as_fd()], || {
         told(|| {
             sys::namespace::join(init.pidfd.as_fd(), flags)?;
-            let inside = fork(0, None, || {
+            let inside = fork(0, None, &[], || {
                 u8::from(rustix::process::getpid().as_raw_nonzero().get() != 2)
             })?;
             succeeds(&inside)

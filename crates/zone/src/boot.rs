@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use brand::{BootRequest, BootSpec};
 use limits::Base;
@@ -59,8 +59,8 @@ impl BootOptions {
                         .ok_or_else(|| Error::Usage("boot option -m needs a value".to_owned()))?;
                     options.arguments.extend(["-m".to_owned(), value.clone()]);
                 }
-                // What every Linux init calls single-user.
-                "-s" => options.arguments.push("single".to_owned()),
+                // Every Linux init knows it by this name.
+                "-s" => options.arguments.push("-s".to_owned()),
                 other if other.starts_with('-') => unknown.push(other.to_owned()),
                 other => options.arguments.push(other.to_owned()),
             }
@@ -164,9 +164,13 @@ fn make_plan(
     let stack = Dataset::open(&subject.zonepath)?.stack()?;
     let layout = brand::sparse::of(config, Path::new("/"))
         .map_err(Error::io("look at the host's directories"))?;
-    let spec = spec(host, brand, config, &stack, options)?;
     let scratch = host.root.run().join("mnt");
     std::fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
+    let inherited = layout
+        .as_ref()
+        .map(|layout| layout.dirs.as_slice())
+        .unwrap_or_default();
+    let spec = spec(brand, config, &stack, inherited, &scratch, options)?;
     let first_id = subject.entry.first_id().ok_or_else(|| {
         Error::Refused("has no range of user ids; uninstall and install it again.".to_owned())
     })?;
@@ -187,30 +191,30 @@ fn make_plan(
 /// Asks the brand what runs as init. It looks into the zone's root as the zone
 /// will see it; sparse zones run ours, and nothing needs to be looked at.
 fn spec(
-    host: &Host,
     brand: &'static dyn brand::Brand,
     config: &Config,
     stack: &Stack,
+    inherited: &[PathBuf],
+    scratch: &Path,
     options: &BootOptions,
 ) -> Result<BootSpec, Error> {
-    let ask = |root: OwnedFd| {
-        brand.boot(&BootRequest {
+    let ask = |root: OwnedFd| -> Result<BootSpec, Error> {
+        Ok(brand.boot(&BootRequest {
             config,
             root: root.as_fd(),
             init: options.init.as_deref(),
             arguments: &options.arguments,
-        })
+        })?)
     };
-    let plain = stack.lowers.is_empty();
-    let own =
-        options.init.is_none() && config.attr("init").is_none() && brand::sparse::is_sparse(config);
-    if plain || own {
+    let named = options.init.is_some() || config.attr("init").is_some();
+    let whole = stack.lowers.is_empty() && inherited.is_empty();
+    if whole || (!named && !inherited.is_empty()) {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, &stack.top, flags, Mode::empty())
             .map_err(|errno| Error::Io(format!("open {}", stack.top.display()), errno.into()))?;
-        return Ok(ask(root)?);
+        return ask(root);
     }
-    Ok(ask(crate::mount::view(stack, &host.root.run())?)?)
+    crate::mount::with_view(stack, inherited, scratch, ask)
 }
 
 fn as_file(plan: &BootPlan) -> std::io::Result<OwnedFd> {
@@ -235,7 +239,7 @@ mod tests {
     fn reads_the_options_of_solaris_and_names_others() {
         let (options, unknown) = parse("-s -i /bin/sh -m verbose extra -Z -L");
         assert_eq!(options.init.as_deref(), Some("/bin/sh"));
-        assert_eq!(options.arguments, ["single", "-m", "verbose", "extra"]);
+        assert_eq!(options.arguments, ["-s", "-m", "verbose", "extra"]);
         assert_eq!(unknown, ["-Z", "-L"]);
         assert!(options.given);
         assert!(!parse("").0.given);

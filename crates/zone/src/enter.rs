@@ -4,7 +4,7 @@
 //! privileges and filter, and none of the caller's descriptors but the three
 //! streams. Nothing of the zone is executed before all of that holds.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use limits::ZoneCgroups;
 use model::privilege::Capabilities;
@@ -80,8 +80,13 @@ impl Door {
     ///
     /// # Errors
     /// When the process cannot be made. If it cannot enter, it says so on its
-    /// standard error and exits with status 1.
-    pub fn enter(&self, body: impl FnOnce() -> u8) -> Result<Child, Error> {
+    /// standard error and exits with status 1. Of the caller's descriptors `body` has
+    /// the standard streams and `keep`.
+    pub fn enter(
+        &self,
+        keep: &[BorrowedFd<'_>],
+        body: impl FnOnce() -> u8,
+    ) -> Result<Child, Error> {
         let cgroups = ZoneCgroups::from_paths(&self.runtime.cgroups)
             .ok_or_else(|| Error::Daemon("the zone has no control groups".to_owned()))?;
         let login = cgroups.open_login()?;
@@ -89,7 +94,12 @@ impl Door {
         // Process and time namespaces take effect for children.
         sys::namespace::join(self.init.as_fd(), ns::PID | ns::TIME)
             .map_err(Error::io("join the zone's processes"))?;
-        let child = sys::process::fork(0, Some(login.as_fd()), || {
+        let kept: Vec<BorrowedFd<'_>> = [self.init.as_fd()]
+            .into_iter()
+            .chain(doors.iter().map(AsFd::as_fd))
+            .chain(keep.iter().copied())
+            .collect();
+        let child = sys::process::fork(0, Some(login.as_fd()), &kept, || {
             match self.become_inmate(&doors) {
                 Ok(()) => body(),
                 Err(error) => {

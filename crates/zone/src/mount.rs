@@ -2,17 +2,18 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 
 use model::plan::{Step, ZonePlan};
 use model::{Verb, ZoneName};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::mount::MountAttrFlags;
 use storage::{Dataset, Stack};
 use sys::process::ns;
 
 use crate::apply::{self, Outcome, Work};
+use crate::platform::{flatten, relative};
 use crate::subject::{self, SHOWN, Start, Subject};
 use crate::{Error, Host};
 
@@ -79,7 +80,7 @@ pub(crate) fn show(zonepath: &Path, at: &Path) -> Result<(), Error> {
         _ => {}
     }
     let stack = Dataset::open(zonepath)?.stack()?;
-    let root = assembled(&stack, zonepath)?;
+    let root = aside(|| Ok(storage::assemble(&stack, None, 0, at)?))?;
     let attr = sys::mount::Attr {
         set: MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID,
         private: true,
@@ -89,40 +90,55 @@ pub(crate) fn show(zonepath: &Path, at: &Path) -> Result<(), Error> {
         .and_then(|()| sys::mount::attach(&root, CWD, at));
     mounted.map_err(|error| {
         let _ = fs::remove_dir(at);
-        Error::Refused(crate::platform::flatten(&error))
+        Error::Refused(flatten(&error))
     })
 }
 
 pub(crate) fn hide(at: &Path) -> Result<(), Error> {
-    sys::mount::unmount(at).map_err(|error| Error::Refused(crate::platform::flatten(&error)))?;
+    sys::mount::unmount(at).map_err(|error| Error::Refused(flatten(&error)))?;
     fs::remove_dir(at).map_err(Error::io(format!("remove {}", at.display())))
 }
 
-/// The whole root of a halted zone as a mount that nobody else sees. `scratch`
-/// is any folder.
-pub(crate) fn view(stack: &Stack, scratch: &Path) -> Result<OwnedFd, Error> {
-    assembled(stack, scratch)
+/// Calls `look` with the whole root of a halted zone as the zone will see it,
+/// inherited folders of the host included. `scratch` is any folder.
+pub(crate) fn with_view<T: Send>(
+    stack: &Stack,
+    inherited: &[PathBuf],
+    scratch: &Path,
+    look: impl FnOnce(OwnedFd) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    aside(|| {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = storage::assemble(stack, None, 0, scratch)?;
+        sys::mount::attach(&root, CWD, scratch).map_err(refused)?;
+        for dir in inherited {
+            let shared =
+                sys::mount::open_tree(CWD, dir, sys::mount::Extent::One).map_err(refused)?;
+            let resolve = ResolveFlags::IN_ROOT;
+            let place = openat2(&root, relative(dir), flags, Mode::empty(), resolve)
+                .map_err(|errno| Error::Io(format!("open {}", dir.display()), errno.into()))?;
+            sys::mount::attach(&shared, &place, Path::new("")).map_err(refused)?;
+        }
+        let root = openat(CWD, scratch, flags, Mode::empty())
+            .map_err(|errno| Error::Io(format!("open {}", scratch.display()), errno.into()))?;
+        look(root)
+    })
 }
 
-/// Assembles a root in a mount namespace that ends with this call: the layers
-/// are mounted on their own for a moment, and the host must not see that.
-fn assembled(stack: &Stack, scratch: &Path) -> Result<OwnedFd, Error> {
-    let work = || -> Result<OwnedFd, Error> {
-        let sys_error = |error: sys::mount::Error| Error::Refused(crate::platform::flatten(&error));
+/// Works in a mount namespace that ends with this call: the layers of a root are
+/// mounted on their own for a moment, and the host must not see that.
+fn aside<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    let work = || -> Result<T, Error> {
         sys::namespace::unshare(ns::MOUNT).map_err(Error::io("leave the host's mounts"))?;
-        sys::mount::make_private_recursive().map_err(sys_error)?;
-        let tmpfs = sys::mount::new_fs("tmpfs", &[], MountAttrFlags::MOUNT_ATTR_NODEV)
-            .map_err(sys_error)?;
-        // Only for short names of mounts; the zonepath keeps its own descriptor.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let place = openat(CWD, scratch, flags, Mode::empty())
-            .map_err(|errno| Error::Io(format!("open {}", scratch.display()), errno.into()))?;
-        let _ = place.as_fd();
-        let mount_point = Path::new("/tmp");
-        sys::mount::attach(&tmpfs, CWD, mount_point).map_err(sys_error)?;
-        Ok(storage::assemble(stack, None, 0, mount_point)?)
+        sys::mount::make_private_recursive().map_err(refused)?;
+        work()
     };
     // Namespaces belong to threads: this one goes into its own and ends there.
     std::thread::scope(|scope| scope.spawn(work).join())
         .unwrap_or_else(|_| Err(Error::Refused("could not assemble the root".to_owned())))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
+fn refused(error: sys::mount::Error) -> Error {
+    Error::Refused(flatten(&error))
 }

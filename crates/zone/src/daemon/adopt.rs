@@ -86,8 +86,10 @@ fn replace_console(init: &Child, terminal: &OwnedFd) -> Result<(), String> {
             .map_err(|errno| errno.to_string())?;
         sys::mount::attach(&mount, &place, Path::new("")).map_err(|error| flatten(&error))
     };
-    let child = sys::process::fork(0, None, || u8::from(enter().is_err()))
-        .map_err(|error| error.to_string())?;
+    let child = sys::process::fork(0, None, &[init.pidfd.as_fd(), mount.as_fd()], || {
+        u8::from(enter().is_err())
+    })
+    .map_err(|error| error.to_string())?;
     let status = rustix::process::waitid(
         rustix::process::WaitId::PidFd(child.pidfd.as_fd()),
         rustix::process::WaitIdOptions::EXITED,

@@ -4,7 +4,7 @@
 //! start this init. When init runs, the first process's end closes by itself.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use model::plan::Init;
 use rustix::net::{
@@ -30,6 +30,10 @@ impl Channel {
             None,
         )?;
         Ok((Self(ours), Self(theirs)))
+    }
+
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     fn send(&self, kind: u8, body: &[u8]) -> io::Result<()> {

@@ -5,7 +5,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -34,6 +34,23 @@ pub(super) struct Seat<'a> {
     /// Files to write "0" to, to enter v1 control groups.
     pub doors: &'a [OwnedFd],
     pub console: &'a Console,
+}
+
+impl<'a> Seat<'a> {
+    /// The descriptors that the first process needs: a zone in state ready must not
+    /// hold zoneadmd's socket, nor the pipe on which a command waits.
+    pub(super) fn kept(&self) -> Vec<BorrowedFd<'a>> {
+        let console = self.console;
+        [
+            self.zinit,
+            self.channel.as_fd(),
+            console.terminal.as_fd(),
+            console.mount.as_fd(),
+        ]
+        .into_iter()
+        .chain(self.doors.iter().map(AsFd::as_fd))
+        .collect()
+    }
 }
 
 /// Runs in the first process; what it returns is the exit status.

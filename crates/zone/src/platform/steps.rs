@@ -215,7 +215,9 @@ impl Building<'_> {
             doors: &doors,
             console: self.console.as_ref().ok_or("no console")?,
         };
-        let child = sys::process::fork(flags, Some(payload.as_fd()), || inside::run(&seat))?;
+        let child = sys::process::fork(flags, Some(payload.as_fd()), &seat.kept(), || {
+            inside::run(&seat)
+        })?;
         let child = Rc::new(child);
         let ended = Rc::clone(&child);
         undo.push("start the first process", move || {
