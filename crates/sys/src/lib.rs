@@ -7,6 +7,7 @@ pub mod bpf;
 pub mod idmap;
 pub mod inherited;
 pub mod link;
+pub mod memory;
 pub mod mount;
 pub mod namespace;
 pub mod passing;

@@ -120,6 +120,20 @@ impl Host {
         self.path("zones").join(zone).join("root")
     }
 
+    /// Writes a file into the writable top of a halted zone, as automation on the
+    /// host does.
+    ///
+    /// # Panics
+    /// When that cannot be done.
+    pub fn put(&self, zone: &str, path: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.top(zone).join(path);
+        // A clone's top holds only what the clone wrote.
+        fs::create_dir_all(path.parent().expect("a file in the root"))
+            .expect("a folder in the root");
+        fs::write(&path, text).expect("a file in the root");
+        path
+    }
+
     /// One of our programs, told to use this host.
     #[must_use]
     pub fn command(&self, program: &str, words: &[&str]) -> Command {

@@ -7,7 +7,7 @@ use model::plan::Init;
 use serde::{Deserialize, Serialize};
 
 /// Longest packet in bytes.
-pub const MAX_PACKET: usize = 128 * 1024;
+pub const MAX_PACKET: usize = 16 * 1024;
 
 /// What zoneadmd is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -121,6 +121,8 @@ impl<'a> Server<'a> {
         };
         self.console.notice(&format!("Zone {what}"));
         self.log(&format!("{what}, id {}", self.runtime.id));
+        // From here on it mostly waits.
+        let _ = sys::memory::release_program_pages();
     }
 
     /// Serves until the zone is down.

@@ -13,8 +13,8 @@ use rustix::net::{
 
 use super::Error;
 
-/// Longest message: an init with the longest arguments the kernel takes in one go.
-const MAX_MESSAGE: usize = 128 * 1024;
+/// Longest message: room for the boot arguments and environment of any init.
+const MAX_MESSAGE: usize = 16 * 1024;
 
 /// One end of the conversation.
 #[derive(Debug)]
