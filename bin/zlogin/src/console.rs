@@ -36,9 +36,7 @@ pub fn attach(host: &Host, call: &Call, leave_on_halt: bool) -> Result<u8, Strin
     let zone: ZoneName = call.zone.parse().map_err(|_| unknown())?;
     let state = state_of(host, &zone)?.ok_or_else(unknown)?;
     if state < State::Installed {
-        return Err(format!(
-            "cannot connect to the console of a zone which is '{state}'."
-        ));
+        return Err(format!("cannot login to a zone which is '{state}'"));
     }
     let mut escape = Escape::new(call.escape);
     let mut connection = connect(host, &zone)?;

@@ -35,6 +35,9 @@ pub enum NoDoor {
     /// It does not run.
     #[error("login allowed only to running zones ({0} is '{1}').")]
     NotRunning(ZoneName, State),
+    /// There is nothing to log in to.
+    #[error("cannot login to a zone which is '{0}'")]
+    NotInstalled(State),
     /// Something else.
     #[error(transparent)]
     Other(#[from] Error),
@@ -53,6 +56,7 @@ impl Door {
         let (state, runtime) = state(host, entry)?;
         let runtime = match (state, runtime) {
             (State::Running, Some(runtime)) => runtime,
+            _ if state < State::Installed => return Err(NoDoor::NotInstalled(state)),
             _ => return Err(NoDoor::NotRunning(zone.clone(), state)),
         };
         let pid = Pid::from_raw(runtime.init.pid)
