@@ -1,1 +1,43 @@
-//! Being written.
+//! The network of a zone: whose namespace it is decides who administers it.
+//!
+//! | ip-type | the namespace belongs to | so the zone's root |
+//! |---|---|---|
+//! | shared | the host's user namespace | uses addresses, cannot plumb, route or sniff |
+//! | exclusive | the zone's user namespace | is the network administrator |
+//!
+//! Either way loopback, abstract sockets and the view of the links are the zone's
+//! own. So far a zone has the loopback link only.
+
+use std::io;
+
+use model::config::IpType;
+use sys::process::ns;
+
+/// Moves the calling thread into a new network namespace that belongs to the host,
+/// and brings its loopback up. For shared IP: what the thread starts afterwards
+/// lives in that namespace.
+///
+/// # Errors
+/// What unshare(2) or the kernel's link code says.
+pub fn enter_shared() -> io::Result<()> {
+    sys::namespace::unshare(ns::NET)?;
+    sys::link::loopback_up()
+}
+
+/// The namespaces to add when the zone's first process is made: an exclusive
+/// network must come into being together with the user namespace that owns it.
+#[must_use]
+pub const fn namespaces_of_first_process(ip_type: IpType) -> u64 {
+    match ip_type {
+        IpType::Shared => 0,
+        IpType::Exclusive => ns::NET,
+    }
+}
+
+/// Brings up the loopback of an exclusive network, from inside.
+///
+/// # Errors
+/// What the kernel's link code says.
+pub fn start_exclusive() -> io::Result<()> {
+    sys::link::loopback_up()
+}

@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Lets go of the pages of the program file that are mapped only because they
-/// were needed once. What is used again comes back from the page cache, with no
+/// Lets go of the pages of program code that are mapped only because they were
+/// needed once. What is used again comes back from the page cache, with no
 /// disk access as long as it is there.
 ///
 /// # Errors
@@ -12,20 +12,21 @@ pub fn release_program_pages() -> io::Result<()> {
     let maps = std::fs::read_to_string("/proc/self/maps")?;
     for (start, end) in maps.lines().filter_map(program_part) {
         // SAFETY: the range is a whole private mapping of a file, as the kernel just
-        // listed it, and not writable: dropping its pages loses nothing, they are
-        // read from the file again.
+        // listed it, executable and not writable: nothing ever wrote to its pages
+        // (relocations are for data, which is left alone), so dropping them loses
+        // nothing; they come back from the file.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
     }
     Ok(())
 }
 
-/// The range of a line of /proc/PID/maps that is an unwritable part of a file.
+/// The range of a line of /proc/PID/maps that is code of a file.
 fn program_part(line: &str) -> Option<(usize, usize)> {
     let mut fields = line.split_ascii_whitespace();
     let (range, mode) = (fields.next()?, fields.next()?);
     // Offset, device and inode stand before the path.
     let path = fields.nth(3)?;
-    if !matches!(mode, "r-xp" | "r--p") || !path.starts_with('/') {
+    if mode != "r-xp" || !path.starts_with('/') {
         return None;
     }
     let (start, end) = range.split_once('-')?;
@@ -43,6 +44,8 @@ mod tests {
         assert_eq!(program_part(text), Some((0x40_1000, 0x4a_2000)));
         for other in [
             "004cb000-004cd000 rw-p 000ca000 fe:00 1013 /usr/lib/zones/zoneadmd",
+            // Read-only only since the loader has written to it.
+            "004cb000-004cd000 r--p 000ca000 fe:00 1013 /usr/lib/zones/zoneadmd",
             "7f50e54fe000-7f50e553e000 rw-p 00000000 00:00 0",
             "7f50e5548000-7f50e554a000 r-xp 00000000 00:00 0 [vdso]",
             "00401000-004a2000 r-xs 00001000 fe:00 1013 /dev/shm/x",

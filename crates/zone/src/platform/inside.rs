@@ -102,7 +102,7 @@ fn become_root() -> io::Result<()> {
 fn carry_out(seat: &Seat<'_>, step: &InsideStep) -> Result<(), AnyError> {
     match step {
         InsideStep::OwnViews => own_views(seat),
-        InsideStep::Loopback => Ok(sys::link::loopback_up()?),
+        InsideStep::Loopback => Ok(net::start_exclusive()?),
         InsideStep::Mount {
             fstype,
             target,

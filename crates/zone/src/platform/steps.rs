@@ -31,7 +31,7 @@ struct Building<'a> {
     /// The host's namespaces, to go back to.
     home: Vec<(OwnedFd, u64)>,
     scratch: PathBuf,
-    own_network: bool,
+    ip_type: IpType,
     /// What the root was assembled from; letting go of it can wait.
     layers: Option<storage::Scratch>,
     /// The first process, its user namespace, and our end of the channel.
@@ -71,7 +71,7 @@ pub(super) fn build(
         shared_doors: Vec::new(),
         home: Vec::new(),
         scratch: PathBuf::new(),
-        own_network: false,
+        ip_type: IpType::Shared,
         layers: None,
         first: None,
         console: None,
@@ -109,18 +109,13 @@ impl Building<'_> {
             }
             PlatformStep::PrivateMounts { scratch } => self.leave_host_mounts(scratch),
             PlatformStep::Clocks => start_clocks(),
-            PlatformStep::Network {
-                ip_type: IpType::Shared,
-            } => {
-                // Ours, so the host's: the zone may use it and not administer it.
-                sys::namespace::unshare(ns::NET)?;
-                Ok(sys::link::loopback_up()?)
-            }
-            PlatformStep::Network {
-                ip_type: IpType::Exclusive,
-            } => {
-                self.own_network = true;
-                Ok(())
+            PlatformStep::Network { ip_type } => {
+                self.ip_type = *ip_type;
+                match ip_type {
+                    IpType::Shared => Ok(net::enter_shared()?),
+                    // It comes with the first process.
+                    IpType::Exclusive => Ok(()),
+                }
             }
             PlatformStep::FirstProcess => self.start_first_process(undo),
             PlatformStep::Root {
@@ -205,7 +200,7 @@ impl Building<'_> {
         let mut doors = cgroups.open_v1_doors()?;
         doors.append(&mut self.shared_doors);
         let (ours, theirs) = Channel::pair()?;
-        let network = if self.own_network { ns::NET } else { 0 };
+        let network = net::namespaces_of_first_process(self.ip_type);
         let flags = ns::USER | ns::PID | ns::UTS | ns::IPC | network;
         // Everything the child needs is open already; it gets copies.
         let seat = inside::Seat {
