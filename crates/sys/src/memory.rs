@@ -2,31 +2,49 @@
 
 use std::io;
 
-/// Lets go of the pages of program code that are mapped only because they were
-/// needed once. What is used again comes back from the page cache, with no
+/// Lets go of the pages of the program file that are mapped only because they
+/// were needed once. What is used again comes back from the page cache, with no
 /// disk access as long as it is there.
 ///
 /// # Errors
 /// When /proc cannot be read.
 pub fn release_program_pages() -> io::Result<()> {
-    let maps = std::fs::read_to_string("/proc/self/maps")?;
-    for (start, end) in maps.lines().filter_map(program_part) {
+    let maps = std::fs::read_to_string("/proc/self/smaps")?;
+    for (start, end) in untouched_parts(&maps) {
         // SAFETY: the range is a whole private mapping of a file, as the kernel just
-        // listed it, executable and not writable: nothing ever wrote to its pages
-        // (relocations are for data, which is left alone), so dropping them loses
-        // nothing; they come back from the file.
+        // listed it, that is not writable and has no page of its own: nothing ever
+        // wrote to it, so its pages come back from the file as they were.
         unsafe { libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
     }
     Ok(())
 }
 
-/// The range of a line of /proc/PID/maps that is code of a file.
-fn program_part(line: &str) -> Option<(usize, usize)> {
+/// The ranges of /proc/PID/smaps that are unwritable parts of files and hold
+/// nothing but what is in the file. The loader may have written to read-only data
+/// before it was made so: such a part has anonymous pages.
+fn untouched_parts(smaps: &str) -> Vec<(usize, usize)> {
+    let mut parts = Vec::new();
+    let mut current = None;
+    for line in smaps.lines() {
+        match line.split_once(':') {
+            Some(("Anonymous", size)) => {
+                parts.extend(current.take().filter(|_| size.trim() == "0 kB"));
+            }
+            // The other figures of the mapping.
+            Some((name, _)) if !name.contains(' ') => {}
+            _ => current = unwritable_file(line),
+        }
+    }
+    parts
+}
+
+/// The range of a line that begins a mapping, if that is an unwritable one of a file.
+fn unwritable_file(line: &str) -> Option<(usize, usize)> {
     let mut fields = line.split_ascii_whitespace();
     let (range, mode) = (fields.next()?, fields.next()?);
     // Offset, device and inode stand before the path.
     let path = fields.nth(3)?;
-    if mode != "r-xp" || !path.starts_with('/') {
+    if !matches!(mode, "r-xp" | "r--p") || !path.starts_with('/') {
         return None;
     }
     let (start, end) = range.split_once('-')?;
@@ -38,25 +56,53 @@ fn program_part(line: &str) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
+    fn mapping(line: &str, anonymous: &str) -> String {
+        format!("{line}\nSize: 4 kB\nAnonymous:      {anonymous}\nVmFlags: rd mr mw me\n")
+    }
+
     #[test]
-    fn only_parts_of_files_that_cannot_change() {
-        let text = "00401000-004a2000 r-xp 00001000 fe:00 1013 /usr/lib/zones/zoneadmd";
-        assert_eq!(program_part(text), Some((0x40_1000, 0x4a_2000)));
-        for other in [
-            "004cb000-004cd000 rw-p 000ca000 fe:00 1013 /usr/lib/zones/zoneadmd",
+    fn only_parts_of_files_that_nobody_wrote_to() {
+        let file = "/usr/lib/zones/zoneadmd";
+        let text = [
+            mapping(
+                &format!("00401000-004a2000 r-xp 00001000 fe:00 10 {file}"),
+                "0 kB",
+            ),
+            mapping(
+                &format!("004a2000-004cb000 r--p 000a2000 fe:00 10 {file}"),
+                "0 kB",
+            ),
             // Read-only only since the loader has written to it.
-            "004cb000-004cd000 r--p 000ca000 fe:00 1013 /usr/lib/zones/zoneadmd",
-            "7f50e54fe000-7f50e553e000 rw-p 00000000 00:00 0",
-            "7f50e5548000-7f50e554a000 r-xp 00000000 00:00 0 [vdso]",
-            "00401000-004a2000 r-xs 00001000 fe:00 1013 /dev/shm/x",
-        ] {
-            assert_eq!(program_part(other), None, "{other}");
-        }
+            mapping(
+                &format!("004cb000-004cd000 r--p 000ca000 fe:00 10 {file}"),
+                "8 kB",
+            ),
+            mapping(
+                &format!("004cd000-004cf000 rw-p 000cc000 fe:00 10 {file}"),
+                "0 kB",
+            ),
+            mapping("7f50e54fe000-7f50e553e000 rw-p 00000000 00:00 0", "0 kB"),
+            mapping(
+                "7f50e5548000-7f50e554a000 r-xp 00000000 00:00 0 [vdso]",
+                "0 kB",
+            ),
+            mapping(
+                "00401000-004a2000 r-xs 00001000 fe:00 10 /dev/shm/x",
+                "0 kB",
+            ),
+        ]
+        .concat();
+        assert_eq!(
+            untouched_parts(&text),
+            [(0x40_1000, 0x4a_2000), (0x4a_2000, 0x4c_b000)]
+        );
     }
 
     #[test]
     fn the_program_goes_on() {
+        let before = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        assert!(!untouched_parts(&before).is_empty());
         release_program_pages().unwrap();
-        assert_eq!(program_part(""), None);
+        assert_eq!(format!("{:?}", untouched_parts("")), "[]");
     }
 }

@@ -121,12 +121,12 @@ impl<'a> Server<'a> {
         };
         self.console.notice(&format!("Zone {what}"));
         self.log(&format!("{what}, id {}", self.runtime.id));
-        // From here on it mostly waits.
-        let _ = sys::memory::release_program_pages();
     }
 
     /// Serves until the zone is down.
     pub(super) fn serve(mut self) -> Result<(), String> {
+        // From here on it mostly waits; that it keeps more than it needs is no error.
+        let _ = sys::memory::release_program_pages();
         let mut ended = None;
         loop {
             let [from_zone, from_client, asked, gone] = self.wait(ended.is_some())?;
