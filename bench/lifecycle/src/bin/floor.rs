@@ -21,7 +21,7 @@ use rustix::mount::{MountAttrFlags, MoveMountFlags, move_mount};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid};
 use sys::mount::{Attr, Extent, Param, attach, new_fs, open_tree, set_attr};
-use sys::process::{Child, Program, fork, ns};
+use sys::process::{Child, Executable, Program, fork, ns};
 
 /// How many ids a zone has.
 const IDS: u32 = 65_536;
@@ -92,10 +92,14 @@ impl Zone {
         let folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let cgroup = open(&self.cgroup, folder, Mode::empty()).context("cgroup")?;
         let init = Program {
-            executable: open(&self.init, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-                .context("init")?,
+            executable: Executable::Open(
+                open(&self.init, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).context("init")?,
+            ),
             arguments: vec![CString::from(c"init")],
             environment: vec![],
+        };
+        let Executable::Open(init_file) = &init.executable else {
+            bail!("init is not open");
         };
         let name = self.dir.file_name().context("DIR has no name")?;
         let (go_read, go_write) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -107,7 +111,8 @@ impl Zone {
         sys::link::loopback_up().context("loopback")?;
 
         let own = ns::USER | ns::PID | ns::MOUNT | ns::UTS | ns::IPC | ns::CGROUP;
-        let child = fork(own, Some(cgroup.as_fd()), || {
+        let keep = [init_file.as_fd(), go_read.as_fd(), done_write.as_fd()];
+        let child = fork(own, Some(cgroup.as_fd()), &keep, || {
             let error = in_zone(
                 &init,
                 name.as_encoded_bytes(),
