@@ -80,7 +80,12 @@ pub fn run(call: &Call) -> u8 {
 
 fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
     let host = cli::host(call.root.as_deref())?;
-    let index = Index::load(&host.root).map_err(|error| zone::platform::flatten(&error))?;
+    let plain = call.uuid.is_none() && !call.zones.iter().any(|zone| cli::select::is_pattern(zone));
+    // Names stand for themselves: whether there is such a zone the verb will see.
+    let index = match plain {
+        true => Index::default(),
+        false => Index::load(&host.root).map_err(|error| zone::platform::flatten(&error))?,
+    };
     let zones = chosen(call, &index)?;
     Ok((host, zones))
 }
@@ -272,7 +277,7 @@ fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
 
 /// Clones share one origin and one write of the index.
 fn clone_all(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
-    use zone::clone::{Origin, Prepared, configure, prepare, store_all};
+    use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
     let source = options.operand.as_deref().unwrap_or_default();
     let origin = match source.parse::<ZoneName>() {
         Ok(name) => Origin::open(host, &name),
@@ -281,25 +286,24 @@ fn clone_all(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
             return cli::status::ERROR;
         }
     };
-    let configured = origin.and_then(|origin| {
-        if options.create && !options.dry_run {
-            configure(host, &origin, zones)?;
-        }
-        Ok(origin)
-    });
-    let origin = match configured {
+    let origin = match origin {
         Ok(origin) => origin,
         Err(error) => {
             let zone = zones.first().map_or(source, |zone| zone.as_str());
             return report::error(zone, &error);
         }
     };
+    let unknown = if options.create {
+        Unknown::Configure
+    } else {
+        Unknown::Refuse
+    };
     let mut status = cli::status::OK;
     for batch in zones.chunks(CLONES_AT_ONCE) {
         let mut whole = Vec::new();
         for zone in batch {
             let progress = &mut |line: &str| println!("{line}");
-            match prepare(host, &origin, zone, options.dry_run, progress) {
+            match prepare(host, &origin, zone, unknown, options.dry_run, progress) {
                 Ok(Prepared::Cloned(clone)) => whole.push(clone),
                 Ok(Prepared::Planned(plan)) => print!("{plan}"),
                 Err(error) => status = status.max(report::error(zone.as_str(), &error)),

@@ -27,38 +27,46 @@ impl Uuid {
     /// The 32 hexadecimal digits without hyphens, as machine-id(5) wants them.
     #[must_use]
     pub fn simple(&self) -> String {
-        self.0.iter().map(|b| format!("{b:02x}")).collect()
+        self.to_string().replace('-', "")
     }
 }
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let hex = self.simple();
-        f.pad(&format!(
-            "{}-{}-{}-{}-{}",
-            &hex[..8],
-            &hex[8..12],
-            &hex[12..16],
-            &hex[16..20],
-            &hex[20..]
-        ))
+        // An index of a thousand zones is printed at every change: no allocation.
+        let mut text = [b'-'; LENGTH];
+        let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+        let places = (0..LENGTH).filter(|place| !HYPHENS.contains(place));
+        for (place, digit) in places.zip(digits) {
+            text[place] = b"0123456789abcdef"[usize::from(digit)];
+        }
+        f.pad(std::str::from_utf8(&text).unwrap_or_default())
     }
 }
+
+/// Characters of a printed uuid, and where the hyphens are.
+const LENGTH: usize = 36;
+const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
 impl FromStr for Uuid {
     type Err = BadUuid;
 
     fn from_str(text: &str) -> Result<Self, BadUuid> {
         let bad = || BadUuid(text.to_owned());
-        let groups: Vec<&str> = text.split('-').collect();
-        let hex = groups.concat();
-        let lengths: Vec<usize> = groups.iter().map(|group| group.len()).collect();
-        if lengths != [8, 4, 4, 4, 12] || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        let text = text.as_bytes();
+        if text.len() != LENGTH || HYPHENS.iter().any(|&place| text[place] != b'-') {
             return Err(bad());
         }
+        let mut digits = (0..LENGTH)
+            .filter(|place| !HYPHENS.contains(place))
+            .map(|place| char::from(text[place]).to_digit(16));
         let mut bytes = [0; 16];
-        for (i, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).map_err(|_| bad())?;
+        for byte in &mut bytes {
+            let (high, low) = (digits.next().flatten(), digits.next().flatten());
+            let value = high.zip(low).map(|(high, low)| high << 4 | low);
+            *byte = value
+                .and_then(|value| u8::try_from(value).ok())
+                .ok_or_else(bad)?;
         }
         Ok(Self(bytes))
     }
@@ -95,6 +103,8 @@ mod tests {
     #[test]
     fn refuses_malformed_text() {
         for bad in [
+            "0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f-",
+            "0f1e2d3c+4b5a-4978-8695-a4b3c2d1e0ff",
             "",
             "0f1e2d3c4b5a49788695a4b3c2d1e0ff",
             "0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0f",

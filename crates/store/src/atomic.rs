@@ -14,6 +14,9 @@ use crate::Error;
 pub enum Durability {
     /// Survives a power cut.
     Stable,
+    /// The content is on stable storage; the name follows with the next stable write
+    /// in the same folder.
+    Content,
     /// Whole at any moment, but may be lost with the host (everything in /run).
     Volatile,
 }
@@ -90,7 +93,7 @@ fn write_aside(aside: &Path, bytes: &[u8], mode: u32, durability: Durability) ->
     }
     .map_err(Error::file("write", aside))?;
     file.write_all(bytes).map_err(Error::file("write", aside))?;
-    if durability == Durability::Stable {
+    if durability != Durability::Volatile {
         file.sync_all().map_err(Error::file("sync", aside))?;
     }
     Ok(())

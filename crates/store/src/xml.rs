@@ -15,7 +15,8 @@ use std::path::Path;
 
 use model::{Config, ZoneName};
 
-use crate::{Error, Root, atomic};
+use crate::atomic::{self, Durability};
+use crate::{Error, Root};
 
 pub use read::parse;
 pub use write::render;
@@ -40,13 +41,26 @@ pub fn load(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
 /// # Errors
 /// [`Error::File`]; the old file is then in place.
 pub fn save(root: &Root, config: &Config) -> Result<(), Error> {
+    save_as(root, config, Durability::Stable)
+}
+
+/// Stores the configuration of a new zone: it is durable once the zone's entry in
+/// the index is, which must be written next. Without that entry it does not count.
+///
+/// # Errors
+/// See [`save`].
+pub fn save_before_index(root: &Root, config: &Config) -> Result<(), Error> {
+    save_as(root, config, Durability::Content)
+}
+
+fn save_as(root: &Root, config: &Config, durability: Durability) -> Result<(), Error> {
     let path = root.xml(config.name());
     let text = render(config);
     if text.len() as u64 > MAX_SIZE {
         let why = format!("the configuration would be larger than {MAX_SIZE} bytes");
         return Err(Error::file("write", &path)(std::io::Error::other(why)));
     }
-    atomic::write(&path, text.as_bytes(), 0o644)
+    atomic::replace(&path, text.as_bytes(), 0o644, durability)
 }
 
 /// Removes the configuration of a zone that is in the index no more; that

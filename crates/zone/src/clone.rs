@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid, Verb, ZoneName};
-use store::index::{self, Entry, Index};
+use store::index::Entry;
 use store::lock::{Wait, ZoneLock};
 use store::xml;
 
-use crate::apply::{self, Outcome, Work};
+use crate::apply::{self, Work};
 use crate::subject::{self, Start, Subject};
 use crate::{Error, Host, verify};
 
@@ -31,7 +31,7 @@ impl Origin {
     /// # Errors
     /// [`Error::Refused`] unless it is installed.
     pub fn open(host: &Host, zone: &ZoneName) -> Result<Self, Error> {
-        let (lock, entry) = subject::lock_known(host, zone, Wait::Yes)?;
+        let (lock, entry, _) = subject::lock_known(host, zone, Wait::Yes)?;
         let (state, _) = subject::state(host, &entry)?;
         if state != State::Installed {
             return Err(Error::Refused(format!(
@@ -54,7 +54,7 @@ impl Origin {
 #[derive(Debug)]
 pub struct Cloned {
     entry: Entry,
-    _subject: Box<Subject>,
+    _lock: ZoneLock,
 }
 
 /// What one clone came to.
@@ -66,6 +66,15 @@ pub enum Prepared {
     Planned(String),
 }
 
+/// What to do with a zone that is not configured yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// Refuse it.
+    Refuse,
+    /// Configure it like the origin, but for name and zonepath.
+    Configure,
+}
+
 /// Makes one clone, up to storing its state: see [`store_all`].
 ///
 /// # Errors
@@ -75,6 +84,7 @@ pub fn prepare(
     host: &Host,
     origin: &Origin,
     zone: &ZoneName,
+    unknown: Unknown,
     dry_run: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Prepared, Error> {
@@ -83,10 +93,27 @@ pub fn prepare(
             "source and target of a clone must be different zones.".to_owned(),
         ));
     }
-    let Start::Go(subject) = Subject::admit(host, zone, Verb::Clone)? else {
+    let mut made = None;
+    let start = match unknown {
+        Unknown::Refuse => Subject::admit(host, zone, Verb::Clone)?,
+        Unknown::Configure => Subject::admit_new(host, zone, Verb::Clone, || {
+            let config = configuration_for(&origin.config, zone)?;
+            let entry = Entry::configured(zone.clone(), config.zonepath());
+            if !dry_run {
+                xml::save_before_index(&host.root, &config)?;
+            }
+            made = Some(config);
+            Ok(entry)
+        })?,
+    };
+    let Start::Go(subject) = start else {
         return Err(Error::Refused("is already installed.".to_owned()));
     };
-    let config = subject.config(host)?;
+    let new = made.is_some();
+    let config = match made {
+        Some(config) => config,
+        None => subject.config(host)?,
+    };
     if config.family() != origin.config.family() {
         return Err(Error::Refused(format!(
             "zone {} is of brand {}; a clone must be of the same.",
@@ -111,11 +138,17 @@ pub fn prepare(
         },
         progress,
     };
-    apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    if let Err(error) = apply::run(&mut work, &plan, &mut host.fault.clone()) {
+        if new {
+            // Without an entry it does not count; nobody should wonder about it.
+            let _ = xml::remove(&host.root, zone);
+        }
+        return Err(error);
+    }
     let entry = whole.ok_or_else(|| Error::Refused("the plan stored nothing".to_owned()))?;
     Ok(Prepared::Cloned(Box::new(Cloned {
         entry,
-        _subject: subject,
+        _lock: subject.into_lock(),
     })))
 }
 
@@ -128,50 +161,6 @@ pub fn store_all(host: &Host, clones: Vec<Box<Cloned>>) -> Result<(), Error> {
     apply::record_all(host, entries)?;
     // The locks of the zones are held until here.
     drop(clones);
-    Ok(())
-}
-
-/// Clones one zone.
-///
-/// # Errors
-/// See [`prepare`].
-pub fn clone(
-    host: &Host,
-    zone: &ZoneName,
-    origin: &ZoneName,
-    dry_run: bool,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Outcome, Error> {
-    let origin = Origin::open(host, origin)?;
-    match prepare(host, &origin, zone, dry_run, progress)? {
-        Prepared::Planned(plan) => Ok(Outcome::Planned(plan)),
-        Prepared::Cloned(clone) => store_all(host, vec![clone]).map(|()| Outcome::Done),
-    }
-}
-
-/// Configures zones as the origin is configured, but for name and zonepath.
-/// Zones that exist already are left as they are.
-///
-/// # Errors
-/// [`Error::Refused`] when the origin's zonepath does not follow its name.
-pub fn configure(host: &Host, origin: &Origin, zones: &[ZoneName]) -> Result<(), Error> {
-    let index = Index::load(&host.root)?;
-    let mut entries = Vec::new();
-    for zone in zones.iter().filter(|zone| index.find(zone).is_none()) {
-        let config = configuration_for(&origin.config, zone)?;
-        entries.push(Entry::configured(zone.clone(), config.zonepath()));
-        xml::save(&host.root, &config)?;
-    }
-    // Configurations first: an entry without one would be a broken zone, one
-    // without an entry is overwritten by whoever uses the name next.
-    index::update(&host.root, |index| {
-        for entry in entries {
-            if index.find(&entry.name).is_none() {
-                index.put(entry);
-            }
-        }
-        Ok::<_, store::Error>(())
-    })?;
     Ok(())
 }
 

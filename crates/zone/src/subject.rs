@@ -30,7 +30,9 @@ pub struct Subject {
     pub runtime: Option<Runtime>,
     /// Where the zonepath really lies.
     pub zonepath: PathBuf,
-    _lock: ZoneLock,
+    /// All zones, as they were when the lock was taken.
+    pub(crate) index: Index,
+    lock: ZoneLock,
 }
 
 /// How a verb may begin.
@@ -49,7 +51,34 @@ impl Subject {
     /// [`Error::Refused`] with the text of the transition table; no such zone;
     /// the lock is held.
     pub fn admit(host: &Host, zone: &ZoneName, verb: Verb) -> Result<Start, Error> {
-        let (lock, entry) = lock_known(host, zone, Wait::No)?;
+        let (lock, entry, index) = lock_known(host, zone, Wait::No)?;
+        Self::start(host, verb, lock, entry, index)
+    }
+
+    /// [`Subject::admit`], but a zone that is not in the index is made by `configure`,
+    /// which stores its configuration and returns the entry; the caller stores that.
+    ///
+    /// # Errors
+    /// See [`Subject::admit`], and what `configure` returns.
+    pub fn admit_new(
+        host: &Host,
+        zone: &ZoneName,
+        verb: Verb,
+        configure: impl FnOnce() -> Result<Entry, Error>,
+    ) -> Result<Start, Error> {
+        let lock = lock::zone(&host.root, zone, Wait::No)?;
+        let index = Index::load(&host.root)?;
+        let entry = index.find(zone).cloned().map_or_else(configure, Ok)?;
+        Self::start(host, verb, lock, entry, index)
+    }
+
+    fn start(
+        host: &Host,
+        verb: Verb,
+        lock: ZoneLock,
+        entry: Entry,
+        index: Index,
+    ) -> Result<Start, Error> {
         let (state, runtime) = state(host, &entry)?;
         match verb.admission(state) {
             Admission::Already(notice) => Ok(Start::Already(notice)),
@@ -61,10 +90,16 @@ impl Subject {
                     state,
                     runtime,
                     zonepath,
-                    _lock: lock,
+                    index,
+                    lock,
                 })))
             }
         }
+    }
+
+    /// Keeps the lock and nothing else.
+    pub(crate) fn into_lock(self) -> ZoneLock {
+        self.lock
     }
 
     /// The zone's configuration.
@@ -106,10 +141,11 @@ pub(crate) fn lock_known(
     host: &Host,
     zone: &ZoneName,
     wait: Wait,
-) -> Result<(ZoneLock, Entry), Error> {
+) -> Result<(ZoneLock, Entry, Index), Error> {
     let held = lock::zone(&host.root, zone, wait)?;
-    match Index::load(&host.root)?.get(zone) {
-        Ok(entry) => Ok((held, entry.clone())),
+    let index = Index::load(&host.root)?;
+    match index.get(zone).cloned() {
+        Ok(entry) => Ok((held, entry, index)),
         Err(error) => {
             lock::forget(&host.root, zone, &held)?;
             Err(error.into())

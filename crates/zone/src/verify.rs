@@ -6,7 +6,6 @@ use std::path::Path;
 
 use brand::Brand;
 use model::{Config, State, Verb, ZoneName, privilege};
-use store::index::Index;
 
 use crate::apply::Outcome;
 use crate::subject::{self, Start, Subject};
@@ -110,7 +109,7 @@ fn check_zonepath(subject: &Subject, problems: &mut Vec<String>) {
 /// No zonepath lies in another.
 fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> Result<(), Error> {
     let ours = &subject.entry.zonepath;
-    for other in Index::load(&host.root)?.entries() {
+    for other in subject.index.entries() {
         if other.name == subject.entry.name {
             continue;
         }
