@@ -44,13 +44,6 @@ pub fn markdown(options: &Options, results: &Results) -> String {
         results,
         &results.single,
     );
-    if let Some(alone) = Summary::of(&results.clone_alone) {
-        let _ = writeln!(
-            out,
-            "Our clone is two commands, `zonecfg create` and `zoneadm clone`; the second alone: {} ms.\n",
-            alone.cell()
-        );
-    }
     times_table(
         &mut out,
         &format!("{row} zones in a row: all cloned, then all booted, then all halted"),

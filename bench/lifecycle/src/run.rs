@@ -23,8 +23,6 @@ pub struct Results {
     pub single: Times,
     /// A row of zones: all are cloned, then all booted, then all halted.
     pub row: Times,
-    /// Of our clone, the time of `zoneadm clone` alone.
-    pub clone_alone: Vec<Duration>,
     /// By tool: the weight of its keeper beside one zone and beside a row.
     pub weights: BTreeMap<usize, [Weight; 2]>,
 }
@@ -68,18 +66,11 @@ pub fn all(options: &Options) -> Result<Results> {
         &runners,
         &["warm".to_owned()],
         &mut Times::new(),
-        &mut Vec::new(),
         |_| Ok(()),
     )?;
     for round in 0..options.rounds {
         let zone = [format!("one{round}")];
-        life(
-            &runners,
-            &zone,
-            &mut results.single,
-            &mut results.clone_alone,
-            |_| Ok(()),
-        )?;
+        life(&runners, &zone, &mut results.single, |_| Ok(()))?;
     }
     let mut weights: BTreeMap<usize, [Weight; 2]> = BTreeMap::new();
     for (slot, zones) in [1, options.row].into_iter().enumerate() {
@@ -90,7 +81,7 @@ pub fn all(options: &Options) -> Result<Results> {
         } else {
             &mut results.row
         };
-        life(&runners, &names, times, &mut Vec::new(), |runners| {
+        life(&runners, &names, times, |runners| {
             for (number, runner) in runners.iter().enumerate() {
                 let Some((program, word)) = runner.tool.keeper() else {
                     continue;
@@ -118,7 +109,6 @@ fn life(
     runners: &[Runner],
     zones: &[String],
     times: &mut Times,
-    clone_alone: &mut Vec<Duration>,
     mut running: impl FnMut(&[Runner]) -> Result<()>,
 ) -> Result<()> {
     for runner in runners {
@@ -135,9 +125,6 @@ fn life(
                 })?;
                 if took.is_empty() {
                     continue;
-                }
-                if step == Step::Clone && took.len() == 2 {
-                    clone_alone.push(took[1]);
                 }
                 times
                     .entry((step, number))

@@ -43,11 +43,8 @@ impl Tool for Zones {
     fn calls(&self, step: Step, zone: &str) -> Vec<Call> {
         let adm = |words: &[&str]| self.call("zoneadm", zone).args(words);
         match step {
-            // A peer's copy command makes configuration and root in one.
-            Step::Clone => vec![
-                self.call("zonecfg", zone).args(["create"]),
-                adm(&["clone", root::MASTER]),
-            ],
+            // Like a peer's copy command it makes configuration and root in one.
+            Step::Clone => vec![adm(&["clone", "--create", root::MASTER])],
             Step::Boot => vec![adm(&["boot"])],
             Step::Halt => vec![adm(&["halt"])],
             Step::Remove => vec![
