@@ -4,9 +4,9 @@
 /// `-1 Operation not permitted`. Perl is there on every Debian.
 #[must_use]
 pub fn syscall(number: libc::c_long, arguments: &str) -> String {
-    let comma = if arguments.is_empty() { "" } else { ", " };
+    // Perl passes addresses of variables only.
     perl(&format!(
-        "my $r = syscall({number}{comma}{arguments}); print $r < 0 ? \"-1 $!\" : $r;"
+        "my @words = ({arguments}); my $r = syscall({number}, @words); print $r < 0 ? \"-1 $!\" : $r;"
     ))
 }
 
@@ -22,5 +22,3 @@ pub fn perl(code: &str) -> String {
 
 /// What [`syscall`] prints for EPERM.
 pub const EPERM: &str = "-1 Operation not permitted";
-/// What [`syscall`] prints for ENOENT.
-pub const ENOENT: &str = "-1 No such file or directory";
