@@ -7,6 +7,7 @@
 //! Only the states `configured`, `incomplete` and `installed` are stored; what
 //! is beyond them the kernel knows, see [`crate::runtime`].
 
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::ErrorKind;
@@ -223,25 +224,58 @@ pub fn update<T, E: From<Error>>(
     let mut index = before.clone();
     let result = change(&mut index)?;
     if index != before {
-        atomic::write(&root.index(), index.render().as_bytes(), 0o644)?;
+        let path = root.index();
+        let text = index.render();
+        check_readable(&index, &text, &path)?;
+        atomic::write(&path, text.as_bytes(), 0o644)?;
     }
     Ok(result)
 }
 
+/// Refuses a text that would not be read back as it is meant: a path that no line can
+/// hold must not become a line of its own.
+fn check_readable(index: &Index, text: &str, path: &Path) -> Result<(), Error> {
+    let why = match parse(text, path) {
+        Ok(read) if read.entries == index.entries => return Ok(()),
+        Ok(_) => "an entry would be read as another".to_owned(),
+        Err(error) => format!("it could not be read back: {error}"),
+    };
+    Err(Error::file("write", path)(std::io::Error::new(
+        ErrorKind::InvalidInput,
+        why,
+    )))
+}
+
 fn parse(text: &str, path: &Path) -> Result<Index, Error> {
     let mut index = Index::default();
+    let mut names = HashSet::new();
+    // By slot, the line that has it.
+    let mut slots: HashMap<u32, usize> = HashMap::new();
     for (number, line) in text.lines().enumerate() {
         if line.starts_with('#') || line.trim().is_empty() {
             index.comments.push_str(line);
             index.comments.push('\n');
             continue;
         }
-        let entry = parse_line(line).map_err(|reason| Error::Damaged {
+        let line_number = number + 1;
+        let damaged = |reason| Error::Damaged {
             path: path.to_owned(),
-            line: number + 1,
+            line: line_number,
             reason,
-        })?;
-        index.entries.extend(entry);
+        };
+        let Some(entry) = parse_line(line).map_err(damaged)? else {
+            continue;
+        };
+        if !names.insert(entry.name.clone()) {
+            return Err(damaged(format!("a second zone {}", entry.name)));
+        }
+        // Two zones with one range of ids could read and kill each other's.
+        if let Some(other) = entry.slot.and_then(|slot| slots.insert(slot, line_number)) {
+            return Err(damaged(format!(
+                "the zone has the slot of the one in line {other}"
+            )));
+        }
+        index.entries.push(entry);
     }
     Ok(index)
 }
@@ -283,104 +317,4 @@ fn parse_line(line: &str) -> Result<Option<Entry>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn entry(name: &str, path: &str) -> Entry {
-        Entry::configured(name.parse().unwrap(), PathBuf::from(path))
-    }
-
-    #[test]
-    fn keeps_order_comments_and_fields() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::new(dir.path());
-        let mut web = entry("web", "/zones/web");
-        web.uuid = Some(Uuid::from_random([7; 16]));
-        web.slot = Some(3);
-        web.state = State::Installed;
-        update::<_, Error>(&root, |index| {
-            index.put(web.clone());
-            index.put(entry("odd", "/zones/a:b"));
-            Ok(())
-        })
-        .unwrap();
-        let text = fs::read_to_string(root.index()).unwrap();
-        fs::write(root.index(), format!("# mine\n{text}")).unwrap();
-        update::<_, Error>(&root, |index| {
-            index.rename(&"odd".parse().unwrap(), "even".parse().unwrap())
-        })
-        .unwrap();
-        let index = Index::load(&root).unwrap();
-        assert_eq!(index.entries(), [web, entry("even", "/zones/a:b")]);
-        assert!(
-            fs::read_to_string(root.index())
-                .unwrap()
-                .starts_with("# mine\n")
-        );
-    }
-
-    #[test]
-    fn reads_what_solaris_writes() {
-        let text = "global:installed:/\n#c\nweb:installed:/zones/web:0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff\nnew:configured:/zones/new:\nold:configured:/zones/old\n";
-        let index = parse(text, Path::new("index")).unwrap();
-        let states: Vec<_> = index
-            .entries()
-            .iter()
-            .map(|e| (e.name.as_str(), e.state, e.uuid.is_some()))
-            .collect();
-        assert_eq!(
-            states,
-            [
-                ("web", State::Installed, true),
-                ("new", State::Configured, false),
-                ("old", State::Configured, false)
-            ]
-        );
-    }
-
-    #[test]
-    fn damage_is_named_with_its_line() {
-        for bad in [
-            "web",
-            "web:installed",
-            "web:nowhere:/z",
-            "a b:installed:/z",
-            "w:installed:/z:u",
-            "w:installed:\"/z:",
-            "w:running:/z",
-            "w:installed:/z::x",
-            "w:installed:/z::999999",
-        ] {
-            let error = parse(&format!("# c\n{bad}\n"), Path::new("index")).unwrap_err();
-            assert!(error.to_string().starts_with("index:2: "), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_refused_change_writes_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let root = Root::new(dir.path());
-        let refused = update::<(), Error>(&root, |index| {
-            index.put(entry("web", "/zones/web"));
-            Err(Error::NoIdsLeft)
-        });
-        assert!(refused.is_err());
-        assert!(!root.index().exists());
-    }
-
-    #[test]
-    fn slots_fill_gaps_and_run_out() {
-        let mut index = Index::default();
-        for (name, slot) in [("a", 0), ("b", 2)] {
-            index.put(Entry {
-                slot: Some(slot),
-                ..entry(name, "/z")
-            });
-        }
-        assert_eq!(index.free_slots(3).unwrap(), [1, 3, 4]);
-        assert!(matches!(
-            index.free_slots(SLOTS as usize),
-            Err(Error::NoIdsLeft)
-        ));
-    }
-}
+mod tests;
