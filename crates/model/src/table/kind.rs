@@ -293,6 +293,16 @@ mod tests {
     }
 
     #[test]
+    fn no_path_can_end_a_line_or_a_quote() {
+        for kind in [Kind::Path, Kind::ZonePath, Kind::List, Kind::Text] {
+            for bad in ["\n", "\r", "\t", "\0", "\u{7f}", "\u{85}", "\""] {
+                let path = format!("/zones/a{bad}evil:installed:/etc");
+                assert!(kind.check("zonepath", &path).is_err(), "{kind:?} {bad:?}");
+            }
+        }
+    }
+
+    #[test]
     fn names_the_choices() {
         let text = |words| {
             Kind::Enum(words)
