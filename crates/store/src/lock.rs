@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use model::ZoneName;
 use rustix::fs::{FlockOperation, flock};
@@ -44,7 +45,7 @@ pub fn zone(root: &Root, zone: &ZoneName, wait: Wait) -> Result<ZoneLock, Error>
 /// When the file cannot be removed.
 pub fn forget(root: &Root, zone: &ZoneName, held: &ZoneLock) -> Result<(), Error> {
     let _ = held;
-    for path in [root.root_lock(zone), root.lock(zone)] {
+    for path in [root.root_lock(zone), root.adopt_lock(zone), root.lock(zone)] {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(Error::file("remove", &path)(error));
@@ -64,6 +65,34 @@ pub fn exclusive(path: &Path) -> Result<File, Error> {
     take(path, Wait::Yes)
         .and_then(|file| file.ok_or_else(|| ErrorKind::WouldBlock.into()))
         .map_err(Error::file("lock", path))
+}
+
+/// Locks any file of ours without waiting; `None` when somebody else holds it.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn try_exclusive(path: &Path) -> Result<Option<File>, Error> {
+    take(path, Wait::No).map_err(Error::file("lock", path))
+}
+
+/// [`exclusive`], but gives up after `patience` with `None`.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn exclusive_within(path: &Path, patience: Duration) -> Result<Option<File>, Error> {
+    const PAUSE: Duration = Duration::from_millis(1);
+    let deadline = Instant::now() + patience;
+    loop {
+        // There is no lock call with a time limit, and a signal for one is not ours
+        // to take from the program.
+        if let Some(file) = take(path, Wait::No).map_err(Error::file("lock", path))? {
+            return Ok(Some(file));
+        }
+        if Instant::now() >= deadline {
+            return Ok(None);
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// Locks the file at `path`; `None` when it is held and we do not wait.
@@ -123,7 +152,12 @@ mod tests {
             zone(&root, &name, Wait::No),
             Err(Error::Locked(_))
         ));
+        let adopting = try_exclusive(&root.adopt_lock(&name)).unwrap().unwrap();
+        assert!(try_exclusive(&root.adopt_lock(&name)).unwrap().is_none());
+        drop(adopting);
+        exclusive(&root.root_lock(&name)).unwrap();
         forget(&root, &name, &held).unwrap();
+        assert_eq!(fs::read_dir(root.run()).unwrap().count(), 0);
         let again = zone(&root, &name, Wait::No).unwrap();
         drop(held);
         assert!(matches!(

@@ -86,6 +86,12 @@ impl Root {
         self.run().join(format!("{zone}.root.lock"))
     }
 
+    /// The lock of whoever brings back the zone's zoneadmd.
+    #[must_use]
+    pub fn adopt_lock(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.adopt"))
+    }
+
     /// What the kernel holds of an active zone, see [`crate::runtime`].
     #[must_use]
     pub fn runtime(&self, zone: &ZoneName) -> PathBuf {
