@@ -47,6 +47,19 @@ impl Base {
     }
 }
 
+/// Removes the base itself when no zone is left in it.
+pub fn tidy(base: &Base) {
+    // Groups that are still in use refuse to go: that is the check.
+    let _ = fs::remove_dir(base.daemons());
+    for path in [&base.v2]
+        .into_iter()
+        .chain(&base.v1)
+        .chain(&base.v1_shared)
+    {
+        let _ = fs::remove_dir(path);
+    }
+}
+
 /// One mounted hierarchy.
 struct Mounted<'a> {
     /// The group that is shown at the mount point.

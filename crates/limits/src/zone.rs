@@ -9,9 +9,15 @@ use std::time::{Duration, Instant};
 
 use model::ZoneName;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
 
 use crate::{Base, Error};
+
+/// Flags that open a group.
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
 
 /// How long halt waits for killed processes to be gone.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,6 +25,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Group names inside `<base>/<zone>` of the v2 tree.
 const PAYLOAD: &str = "zone";
 const LOGIN: &str = "login";
+
+/// How deep and into how many groups a zone may divide its own: room for an init
+/// that gives every service a group, and for zones or containers inside.
+const MAX_DEPTH: &str = "16";
+const MAX_GROUPS: &str = "10000";
 
 /// Files of a v2 group that its user needs to divide it (cgroup(7), delegation).
 const DELEGATED: [&str; 3] = ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"];
@@ -66,6 +77,12 @@ impl ZoneCgroups {
         &self.v2
     }
 
+    /// Whether there is any of the groups.
+    #[must_use]
+    pub fn exist(&self) -> bool {
+        self.v2.exists() || self.v1.iter().any(|path| path.exists())
+    }
+
     /// Makes the groups and gives the zone's part of the v2 tree to `owner`, the
     /// zone's root. What a crash has left is used again.
     ///
@@ -74,6 +91,14 @@ impl ZoneCgroups {
     pub fn create(&self, owner: u32) -> Result<(), Error> {
         let payload = self.v2.join(PAYLOAD);
         make(&payload)?;
+        // The zone may divide its group, not fill the kernel's memory with groups.
+        for (file, limit) in [
+            ("cgroup.max.depth", MAX_DEPTH),
+            ("cgroup.max.descendants", MAX_GROUPS),
+        ] {
+            let path = self.v2.join(file);
+            fs::write(&path, limit).map_err(Error::file("write", &path))?;
+        }
         for path in &self.v1 {
             make(path)?;
         }
@@ -180,19 +205,6 @@ pub fn open_daemons(base: &Base) -> Result<OwnedFd, Error> {
     open_folder(&path)
 }
 
-/// Removes the base itself when no zone is left in it.
-pub fn tidy_base(base: &Base) {
-    // Groups that are still in use refuse to go: that is the check.
-    let _ = fs::remove_dir(base.daemons());
-    for path in [&base.v2]
-        .into_iter()
-        .chain(&base.v1)
-        .chain(&base.v1_shared)
-    {
-        let _ = fs::remove_dir(path);
-    }
-}
-
 fn open_door(group: &Path) -> Result<OwnedFd, Error> {
     let path = group.join("tasks");
     openat(CWD, &path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
@@ -248,7 +260,7 @@ fn wait_empty(group: &Path) -> Result<(), Error> {
         let left = rustix::time::Timespec::try_from(left).ok();
         let mut watched = [PollFd::new(&events, PollFlags::PRI)];
         match poll(&mut watched, left.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(Error::file("watch", &path)(errno.into())),
         }
     }
@@ -260,7 +272,7 @@ fn remove_tree(path: &Path) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match remove_tree_once(path) {
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
+            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
                 if Instant::now() > deadline {
                     return Err(Error::StillPopulated {
                         path: path.to_owned(),
@@ -279,14 +291,30 @@ fn remove_tree(path: &Path) -> Result<(), Error> {
 fn remove_tree_once(path: &Path) -> io::Result<()> {
     // Most groups have none below them: try that first, it is one call.
     match fs::remove_dir(path) {
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {}
+        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {}
         other => return other,
     }
-    for entry in fs::read_dir(path)? {
+    let folder = rustix::fs::open(path, FOLDER, Mode::empty())?;
+    remove_below(&folder)?;
+    fs::remove_dir(path)
+}
+
+/// Removes the groups below an open one. By descriptors: the zone chose the names,
+/// and their path may be longer than a path can be. [`MAX_DEPTH`] bounds the depth.
+fn remove_below(folder: &OwnedFd) -> io::Result<()> {
+    for entry in Dir::read_from(folder)? {
         let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            remove_tree_once(&entry.path())?;
+        let name = entry.file_name();
+        if entry.file_type() != FileType::Directory || matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        match unlinkat(folder, name, AtFlags::REMOVEDIR) {
+            Err(Errno::BUSY) => {
+                remove_below(&openat(folder, name, FOLDER, Mode::empty())?)?;
+                unlinkat(folder, name, AtFlags::REMOVEDIR)?;
+            }
+            other => other?,
         }
     }
-    fs::remove_dir(path)
+    Ok(())
 }

@@ -15,7 +15,7 @@
 //!
 //! Trusted attributes are used, not `userxattr`: that excludes `redirect_dir`.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
@@ -24,7 +24,7 @@ use sys::mount::{Attr, Extent, MountFd, Param};
 
 use crate::dataset::{ROOT, WORK};
 use crate::error::{Error, Result};
-use crate::folder::Folder;
+
 use crate::stack::Stack;
 
 /// Mounts `stack`, detached: the caller attaches it or hands it on.
@@ -60,13 +60,7 @@ pub fn assemble_keeping(
         let top = layer(&stack.top, idmap, MountAttrFlags::empty())?;
         return Ok((top, None));
     }
-    let former = rustix::fs::openat(
-        CWD,
-        ".",
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-    .map_err(|e| Error::io("open", ".", e))?;
+    let former = working_folder()?;
     let place = Scratch::new(scratch)?;
     let mount = assemble_here(&place, stack, idmap, base);
     rustix::process::fchdir(&former).map_err(|e| Error::io("fchdir", "former folder", e))?;
@@ -98,9 +92,47 @@ fn assemble_here(
     // Overlay makes files in `work` as whoever mounted it, and the host's root
     // has no id on an id-mapped mount.
     match idmap {
-        Some(_) => sys::idmap::with_fs_ids(base, || overlay(&names))?,
-        None => overlay(&names),
+        Some(_) => sys::idmap::with_fs_ids(base, || overlay(&names, Some(TOP)))?,
+        None => overlay(&names, Some(TOP)),
     }
+}
+
+/// Mounts `stack` read-only, with the owners as on disk. Neither top nor work folder
+/// are touched, so this is safe while the zone runs; what the zone changes
+/// meanwhile may or may not show. As for [`assemble`], the calling thread needs a
+/// mount namespace of its own.
+pub fn view(stack: &Stack, scratch: &Path) -> Result<MountFd> {
+    let top = layer(&stack.top, None, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+    if stack.lowers.is_empty() {
+        return Ok(top);
+    }
+    let place = Scratch::new(scratch)?;
+    let former = working_folder()?;
+    let mount = view_here(&place, &top, stack);
+    rustix::process::fchdir(&former).map_err(|e| Error::io("fchdir", "former folder", e))?;
+    mount
+}
+
+fn view_here(place: &Scratch, top: &MountFd, stack: &Stack) -> Result<MountFd> {
+    place.enter()?;
+    place.attach(top, TOP)?;
+    let mut names = vec![TOP.to_owned()];
+    for (n, path) in stack.lowers.iter().enumerate() {
+        let lower = layer(path, None, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
+        place.attach(&lower, &n.to_string())?;
+        names.push(n.to_string());
+    }
+    overlay(&names, None)
+}
+
+fn working_folder() -> Result<OwnedFd> {
+    rustix::fs::openat(
+        CWD,
+        ".",
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )
+    .map_err(|e| Error::io("open", ".", e))
 }
 
 /// One layer as a mount.
@@ -140,12 +172,11 @@ fn fstype(mount: impl AsFd) -> String {
     name.to_owned()
 }
 
-/// Makes an overlay of what is in the working directory.
-fn overlay(lowers: &[String]) -> Result<MountFd> {
+/// Makes an overlay of what is in the working directory; writable when `zonepath`
+/// is the name that one is attached under.
+fn overlay(lowers: &[String], zonepath: Option<&str>) -> Result<MountFd> {
     let lowers = lowers.join(":");
-    let upper = format!("{TOP}/{ROOT}");
-    let work = format!("{TOP}/{WORK}");
-    let params = [
+    let mut params = vec![
         Param::text("source", "zone"),
         Param::text("index", "off"),
         Param::text("metacopy", "off"),
@@ -153,10 +184,16 @@ fn overlay(lowers: &[String]) -> Result<MountFd> {
         Param::text("xino", "off"),
         Param::text("nfs_export", "off"),
         Param::text("lowerdir", &lowers),
-        Param::text("upperdir", &upper),
-        Param::text("workdir", &work),
     ];
-    let attrs = MountAttrFlags::MOUNT_ATTR_NODEV;
+    let writable = zonepath.map(|name| (format!("{name}/{ROOT}"), format!("{name}/{WORK}")));
+    let mut attrs = MountAttrFlags::MOUNT_ATTR_NODEV;
+    match &writable {
+        Some((upper, work)) => {
+            params.push(Param::text("upperdir", upper));
+            params.push(Param::text("workdir", work));
+        }
+        None => attrs |= MountAttrFlags::MOUNT_ATTR_RDONLY,
+    }
     Ok(sys::mount::new_fs("overlay", &params, attrs)?)
 }
 
@@ -203,10 +240,4 @@ impl Drop for Scratch {
         // processes: not worth losing what was assembled.
         let _ = sys::mount::detach(&self.place);
     }
-}
-
-/// Tells early whether a zonepath can hold a zone whose root is id-mapped.
-pub fn check_idmap(zonepath: &Path, idmap: BorrowedFd<'_>) -> Result<()> {
-    Folder::open(zonepath)?;
-    layer(zonepath, Some(idmap), MountAttrFlags::empty()).map(drop)
 }

@@ -102,7 +102,7 @@ mod repair;
 mod stack;
 mod usage;
 
-pub use assemble::{Scratch, assemble, assemble_keeping, check_idmap};
+pub use assemble::{Scratch, assemble, assemble_keeping, view};
 pub use collect::{Collected, Lost, collect};
 pub use dataset::{Dataset, LINK, ROOT, WORK};
 pub use driver::{Driver, Layered};

@@ -6,6 +6,7 @@
 pub mod bpf;
 pub mod idmap;
 pub mod inherited;
+pub mod keyring;
 pub mod link;
 pub mod memory;
 pub mod mount;

@@ -141,12 +141,16 @@ impl Program {
         // SAFETY: marks descriptors; those that this program still uses stay open
         // until the new one begins.
         unsafe {
-            libc::syscall(
+            let marked = libc::syscall(
                 libc::SYS_close_range,
                 3 as libc::c_uint,
                 libc::c_uint::MAX,
                 libc::CLOSE_RANGE_CLOEXEC,
             );
+            // Better no program than one with descriptors it must not have.
+            if marked < 0 {
+                return io::Error::last_os_error();
+            }
         }
         exec_raw(
             self.executable.parts(),
@@ -156,7 +160,8 @@ impl Program {
     }
 
     /// Starts the program as a daemon: in a session of its own, in `cgroup` when
-    /// given, standard streams on /dev/null, and `pass` as descriptors 3, 4, ...
+    /// given, standard error on `errors`, the other streams (and that one if none is
+    /// given) on /dev/null, and `pass` as descriptors 3, 4, ...
     /// Threads of the caller do not matter.
     ///
     /// # Errors
@@ -165,13 +170,15 @@ impl Program {
     pub fn spawn_daemon(
         &self,
         cgroup: Option<BorrowedFd<'_>>,
+        errors: Option<BorrowedFd<'_>>,
         pass: &[BorrowedFd<'_>],
     ) -> io::Result<Child> {
         let null = std::fs::OpenOptions::new()
             .read(true)
             .write(true)
             .open("/dev/null")?;
-        let streams = [null.as_raw_fd(); 3];
+        let errors = errors.map_or(null.as_raw_fd(), |fd| fd.as_raw_fd());
+        let streams = [null.as_raw_fd(), null.as_raw_fd(), errors];
         let mut wanted: Vec<RawFd> = streams
             .into_iter()
             .chain(pass.iter().map(AsRawFd::as_raw_fd))
@@ -354,7 +361,7 @@ mod tests {
                 .into(),
             environment: vec![c"X=y".into(), c"PATH=/bin".into()],
         };
-        let child = shell.spawn_daemon(None, &[theirs.as_fd()]).unwrap();
+        let child = shell.spawn_daemon(None, None, &[theirs.as_fd()]).unwrap();
         drop(theirs);
         let text = std::io::read_to_string(std::fs::File::from(ours)).unwrap();
         assert_eq!(status(&child), Some(0));
@@ -376,7 +383,7 @@ mod tests {
         };
         let null = std::fs::File::open("/dev/null").unwrap();
         let child = shell
-            .spawn_daemon(None, &[null.as_fd(), theirs.as_fd()])
+            .spawn_daemon(None, None, &[null.as_fd(), theirs.as_fd()])
             .unwrap();
         drop(theirs);
         assert_eq!(
@@ -393,7 +400,10 @@ mod tests {
             arguments: vec![],
             environment: vec![],
         };
-        assert_eq!(status(&nothing.spawn_daemon(None, &[]).unwrap()), Some(127));
+        assert_eq!(
+            status(&nothing.spawn_daemon(None, None, &[]).unwrap()),
+            Some(127)
+        );
     }
 
     #[test]

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use brand::{Identity, InstallRequest};
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid};
+use rustix::fs::{Mode, OFlags};
 use storage::Dataset;
 use store::index::{self, Entry};
 
@@ -130,6 +131,7 @@ impl Work<'_> {
             }
             Step::MakeZonepath { path } => make_zonepath(path, undo),
             Step::MakeDataset { path } => {
+                refuse_root(path)?;
                 undo_dataset(path, undo);
                 Ok(Dataset::create(path).map(drop)?)
             }
@@ -146,6 +148,7 @@ impl Work<'_> {
                 Ok(())
             }
             Step::CloneDataset { from, to, .. } => {
+                refuse_root(to)?;
                 undo_dataset(to, undo);
                 let origin = Dataset::open(from)?;
                 let clone = origin.clone_to(to)?;
@@ -203,13 +206,25 @@ fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
             Ok(())
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            // Verified before: a folder of root's. Only the mode may be too open.
-            Ok(fs::set_permissions(
-                path,
-                fs::Permissions::from_mode(0o700),
-            )?)
+            // A folder of root's (verified before); only the mode may be too open. Opened
+            // without following a link that somebody may have put there since.
+            let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let folder = rustix::fs::open(path, flags, Mode::empty())?;
+            if rustix::fs::fstat(&folder)?.st_uid != 0 {
+                return Err(format!("{} is not root's", path.display()).into());
+            }
+            Ok(rustix::fs::fchmod(&folder, Mode::RWXU)?)
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// What is there already is not ours, and must not be undone.
+fn refuse_root(zonepath: &Path) -> Result<(), AnyError> {
+    match zonepath.join(storage::ROOT).symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(_) => Err(format!("{} has a root already", zonepath.display()).into()),
     }
 }
 

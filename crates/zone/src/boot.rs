@@ -17,7 +17,7 @@ use crate::apply::Outcome;
 use crate::daemon::client;
 use crate::daemon::protocol::Request;
 use crate::plan::boot::{BootInputs, plan};
-use crate::subject::{Start, Subject};
+use crate::subject::{self, Start, Subject};
 use crate::{Error, Host, spawn, verify};
 
 /// How a zone is started.
@@ -142,7 +142,7 @@ pub(crate) fn start_locked(
             .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
         return Ok(Outcome::Done);
     }
-    subject.clear_remains(host)?;
+    subject::settle(host, zone)?;
     plan.id = runtime::next_id(&host.root)?;
     let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid, Verb, ZoneName};
 use store::index::Entry;
-use store::lock::{Wait, ZoneLock};
+use store::lock::{self, Wait, ZoneLock};
 use store::xml;
 
 use crate::apply::{self, Work};
@@ -38,7 +38,7 @@ impl Origin {
                 "zone {zone} is {state}; installed is required."
             )));
         }
-        subject::wait_until_closed(host, zone)?;
+        subject::settle(host, zone)?;
         let path = host.root.path(&entry.zonepath);
         let config = xml::load(&host.root, zone)?;
         Ok(Self {
@@ -99,9 +99,6 @@ pub fn prepare(
         Unknown::Configure => Subject::admit_new(host, zone, Verb::Clone, || {
             let config = configuration_for(&origin.config, zone)?;
             let entry = Entry::configured(zone.clone(), config.zonepath());
-            if !dry_run {
-                xml::save_before_index(&host.root, &config)?;
-            }
             made = Some(config);
             Ok(entry)
         })?,
@@ -125,7 +122,13 @@ pub fn prepare(
     let uuid = apply::new_uuid()?;
     let plan = plan(&subject, origin, uuid);
     if dry_run {
+        if new {
+            lock::forget(&host.root, zone, &subject.into_lock())?;
+        }
         return Ok(Prepared::Planned(plan.to_string()));
+    }
+    if new {
+        xml::save_before_index(&host.root, &config)?;
     }
     let mut whole = None;
     let mut work = Work {

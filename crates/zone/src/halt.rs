@@ -5,7 +5,7 @@ use model::{Verb, ZoneName};
 use crate::apply::Outcome;
 use crate::daemon::client;
 use crate::daemon::protocol::Request;
-use crate::subject::{Start, Subject};
+use crate::subject::{self, Start, Subject};
 use crate::{Error, Host};
 
 /// Halts a zone.
@@ -38,14 +38,14 @@ pub(crate) fn halt_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
     let socket = match client::connect_or_adopt(host, zone) {
         Ok(socket) => socket,
         // Nobody can take it over: then the groups are enough to end it.
-        Err(_) => return subject.clear_remains(host),
+        Err(_) => return subject::settle(host, zone),
     };
     match client::ask(&socket, &Request::Halt)? {
         Some(()) => Ok(()),
         // It died on the way: what it left is cleared as after any death.
         None => {
             kill_remains(host, zone)?;
-            subject.clear_remains(host)
+            subject::settle(host, zone)
         }
     }
 }

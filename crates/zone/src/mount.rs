@@ -59,7 +59,7 @@ fn act(
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
-    subject::wait_until_closed(host, zone)?;
+    subject::settle(host, zone)?;
     let config = subject.config(host)?;
     let mut work = Work {
         host,
@@ -99,8 +99,8 @@ pub(crate) fn hide(at: &Path) -> Result<(), Error> {
     fs::remove_dir(at).map_err(Error::io(format!("remove {}", at.display())))
 }
 
-/// Calls `look` with the whole root of a halted zone as the zone will see it,
-/// inherited folders of the host included. `scratch` is any folder.
+/// Calls `look` with the whole root of a zone as the zone sees it, read-only, with
+/// the inherited folders of the host. The zone may be running. `scratch` is any folder.
 pub(crate) fn with_view<T: Send>(
     stack: &Stack,
     inherited: &[PathBuf],
@@ -109,7 +109,7 @@ pub(crate) fn with_view<T: Send>(
 ) -> Result<T, Error> {
     aside(|| {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = storage::assemble(stack, None, 0, scratch)?;
+        let root = storage::view(stack, scratch)?;
         sys::mount::attach(&root, CWD, scratch).map_err(refused)?;
         for dir in inherited {
             let shared =

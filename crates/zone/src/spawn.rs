@@ -1,6 +1,7 @@
 //! Starting our own programs in the background.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -24,12 +25,31 @@ pub(crate) fn zoneadmd(
     let base = Base::find(&host.cgroup)?;
     let group = limits::zone::open_daemons(&base)?;
     let arguments = [&["-z", zone.as_str()], options].concat();
-    start(host, "zoneadmd", &arguments, Some(group.as_fd()), pass)
+    start(
+        host,
+        "zoneadmd",
+        &arguments,
+        Some(group.as_fd()),
+        None,
+        pass,
+    )
 }
 
-/// Starts `zoneadm -z zone boot`, for a zone that rebooted itself.
-pub(crate) fn zoneadm_boot(host: &Host, zone: &ZoneName) -> Result<Child, Error> {
-    start(host, "zoneadm", &["-z", zone.as_str(), "boot"], None, &[])
+/// Starts `zoneadm -z zone boot`, for a zone that rebooted itself; what it has to
+/// say goes to `log`.
+pub(crate) fn zoneadm_boot(
+    host: &Host,
+    zone: &ZoneName,
+    log: Option<&File>,
+) -> Result<Child, Error> {
+    start(
+        host,
+        "zoneadm",
+        &["-z", zone.as_str(), "boot"],
+        None,
+        log,
+        &[],
+    )
 }
 
 fn start(
@@ -37,6 +57,7 @@ fn start(
     name: &str,
     arguments: &[&str],
     cgroup: Option<BorrowedFd<'_>>,
+    errors: Option<&File>,
     pass: &[BorrowedFd<'_>],
 ) -> Result<Child, Error> {
     let path = host.program(name).ok_or_else(|| {
@@ -68,5 +89,7 @@ fn start(
             .collect::<Result<_, _>>()?,
         environment,
     };
-    program.spawn_daemon(cgroup, pass).map_err(fail)
+    program
+        .spawn_daemon(cgroup, errors.map(AsFd::as_fd), pass)
+        .map_err(fail)
 }

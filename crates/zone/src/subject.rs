@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use limits::ZoneCgroups;
+use std::time::Duration;
+
+use limits::{Base, ZoneCgroups};
 use model::verb::Admission;
 use model::{Config, State, Verb, ZoneName};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -17,7 +19,7 @@ use crate::{Error, Host, daemon, platform};
 pub const SHOWN: &str = "lu";
 
 /// Left in the zonepath of a detached zone.
-const DETACHED: &str = "SUNWdetached.xml";
+pub(crate) const DETACHED: &str = "SUNWdetached.xml";
 
 /// A zone, locked against other commands.
 #[derive(Debug)]
@@ -109,29 +111,45 @@ impl Subject {
     pub fn config(&self, host: &Host) -> Result<Config, Error> {
         Ok(xml::load(&host.root, &self.entry.name)?)
     }
+}
 
-    /// Clears away what an active zone left that died without its zoneadmd.
-    ///
-    /// # Errors
-    /// When something of it cannot be removed.
-    pub fn clear_remains(&self, host: &Host) -> Result<(), Error> {
-        let zone = &self.entry.name;
-        let Some(remains) = runtime::load_any(&host.root, zone)? else {
-            return Ok(());
-        };
+/// Makes sure that nothing is left of a zone that is not active: what died without
+/// its zoneadmd is cleared away, and a zoneadmd that still closes the zone's root is
+/// waited for. The zone's lock is held.
+///
+/// # Errors
+/// When something cannot be removed, or the root stays open for [`CLOSING`].
+pub(crate) fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    let known = runtime::load_any(&host.root, zone)?;
+    if known.is_some() {
         // Its zoneadmd may be alive and waiting for our lock.
         if let Some(socket) = daemon::client::connect_to(&host.root, zone)? {
-            if daemon::client::ask(&socket, &daemon::protocol::Request::Halt)?.is_some() {
-                return Ok(());
-            }
+            daemon::client::ask(&socket, &daemon::protocol::Request::Halt)?;
         }
-        if let Some(cgroups) = ZoneCgroups::from_paths(&remains.cgroups) {
-            platform::take_down(&cgroups, None)
-                .map_err(|error| Error::Daemon(platform::flatten(&error)))?;
-        }
-        Ok(runtime::forget(&host.root, zone)?)
     }
+    // Also without a record: zoneadmd may have died before it wrote one.
+    let cgroups = match known.and_then(|known| ZoneCgroups::from_paths(&known.cgroups)) {
+        Some(cgroups) => cgroups,
+        None => ZoneCgroups::of(&Base::find(&host.cgroup)?, zone),
+    };
+    if cgroups.exist() {
+        platform::take_down(&cgroups, None)
+            .map_err(|error| Error::Daemon(platform::flatten(&error)))?;
+    }
+    runtime::forget(&host.root, zone)?;
+    let path = host.root.root_lock(zone);
+    // A zone that never ran has none.
+    if path.exists() && lock::exclusive_within(&path, CLOSING)?.is_none() {
+        return Err(Error::Refused(format!(
+            "its zoneadmd is still writing its file system out after {} s; try again.",
+            CLOSING.as_secs()
+        )));
+    }
+    Ok(())
 }
+
+/// How long the root of a halted zone may take to be written out.
+const CLOSING: Duration = Duration::from_secs(60);
 
 /// Takes the lock of a zone and reads its entry under it.
 ///
@@ -151,20 +169,6 @@ pub(crate) fn lock_known(
             Err(error.into())
         }
     }
-}
-
-/// Waits until the root of a halted zone is closed: its zoneadmd may still be
-/// writing it out.
-///
-/// # Errors
-/// When the lock cannot be looked at.
-pub(crate) fn wait_until_closed(host: &Host, zone: &ZoneName) -> Result<(), Error> {
-    let path = host.root.root_lock(zone);
-    // A zone that never ran has none.
-    if path.exists() {
-        lock::exclusive(&path)?;
-    }
-    Ok(())
 }
 
 /// The state of a zone of the index, and what the kernel holds of it.

@@ -1,5 +1,6 @@
 //! `zoneadm uninstall`: removes what install or clone made.
 
+use limits::Base;
 use model::plan::{Step, ZonePlan};
 use model::{State, Verb, ZoneName};
 
@@ -26,8 +27,7 @@ pub fn uninstall(
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
-    subject.clear_remains(host)?;
-    subject::wait_until_closed(host, zone)?;
+    subject::settle(host, zone)?;
     let mut work = Work {
         host,
         config: &config,
@@ -36,6 +36,8 @@ pub fn uninstall(
         progress,
     };
     apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    // The last zone to go takes the control groups of all along.
+    limits::hierarchy::tidy(&Base::find(&host.cgroup)?);
     Ok(Outcome::Done)
 }
 

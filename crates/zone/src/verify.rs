@@ -6,9 +6,10 @@ use std::path::Path;
 
 use brand::Brand;
 use model::{Config, State, Verb, ZoneName, privilege};
+use store::Root;
 
 use crate::apply::Outcome;
-use crate::subject::{self, Start, Subject};
+use crate::subject::{self, DETACHED, Start, Subject};
 use crate::{Error, Host};
 
 /// Verifies a zone as it is configured now.
@@ -46,11 +47,14 @@ pub(crate) fn before(
     if let Err(error) = privilege::capabilities(config.limitpriv(), config.ip_type()) {
         problems.push(error.to_string());
     }
-    check_zonepath(subject, &mut problems);
+    check_zonepath(host, subject, &mut problems);
     if matches!(verb, Verb::Install | Verb::Clone | Verb::Verify) {
         check_overlap(host, subject, &mut problems)?;
     }
     check_file_systems(config, &mut problems);
+    if matches!(verb, Verb::Install | Verb::Clone) {
+        check_no_root(subject, verb, &mut problems);
+    }
     if problems.is_empty() {
         Ok(())
     } else {
@@ -60,13 +64,16 @@ pub(crate) fn before(
 
 /// The zonepath must be nobody's but root's: what lies in it is other systems'
 /// passwords and set-id programs.
-fn check_zonepath(subject: &Subject, problems: &mut Vec<String>) {
+fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
     let path = subject.zonepath.as_path();
     let shown = subject.entry.zonepath.display();
     let stat = match fs::symlink_metadata(path) {
         Ok(stat) => stat,
         // Install makes it.
-        Err(_) if subject.state == State::Configured => return,
+        Err(_) if subject.state == State::Configured => {
+            check_parent(host, subject, problems);
+            return;
+        }
         Err(error) => {
             problems.push(format!("could not verify zonepath {shown}: {error}"));
             return;
@@ -93,12 +100,25 @@ fn check_zonepath(subject: &Subject, problems: &mut Vec<String>) {
             problems.push(format!("{shown} must not be {who} {what}."));
         }
     }
-    let parent = path.parent().unwrap_or(Path::new("/"));
+    check_parent(host, subject, problems);
+}
+
+fn check_parent(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
+    let shown = subject.entry.zonepath.display();
+    let parent = subject.zonepath.parent().unwrap_or(Path::new("/"));
+    if let (Ok(real), Ok(root)) = (parent.canonicalize(), host.root.dir().canonicalize()) {
+        // Links may lead to the alternate root, not on from there.
+        if real != Root::new(&root).path(&host.root.shown(parent)) {
+            problems.push(format!(
+                "zonepath {shown} must not contain a symbolic link."
+            ));
+        }
+    }
     if let Ok(stat) = fs::metadata(parent) {
         if stat.uid() != 0 {
             problems.push(format!("the parent of {shown} must be owned by root."));
         }
-        if stat.mode() & 0o022 != 0 && stat.mode() & 0o1000 == 0 {
+        if stat.mode() & 0o022 != 0 {
             problems.push(format!(
                 "the parent of {shown} must not be group or world writable."
             ));
@@ -129,12 +149,40 @@ fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> 
     Ok(())
 }
 
+/// Install and clone make the root; one that is there belongs to somebody else.
+fn check_no_root(subject: &Subject, verb: Verb, problems: &mut Vec<String>) {
+    if !subject.zonepath.join(storage::ROOT).exists() {
+        return;
+    }
+    let shown = subject.entry.zonepath.display();
+    problems.push(if subject.zonepath.join(DETACHED).exists() {
+        format!("Cannot {verb} detached zone.\nUse attach or remove {shown} directory.")
+    } else {
+        format!("{shown}/root is there already: move it away.")
+    });
+}
+
+/// Whether users of the host are kept out of a folder by one above it, or by itself.
+fn is_closed_to_users(path: &Path) -> bool {
+    path.ancestors()
+        .filter_map(|folder| fs::metadata(folder).ok())
+        .any(|stat| stat.uid() == 0 && stat.mode() & 0o007 == 0)
+}
+
 fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
     for fs in config.filesystems().filter(|fs| fs.fstype == "lofs") {
         let special = Path::new(&fs.special);
         if !special.is_absolute() || !special.exists() {
             problems.push(format!(
                 "could not verify fs {}: could not access {}: no such directory on the host",
+                fs.dir.display(),
+                fs.special
+            ));
+        } else if !fs.options.iter().any(|option| option == "ro") && !is_closed_to_users(special) {
+            // The zone's root is root for the files in it: a set-id program made there
+            // would make any user of the host root who can reach it.
+            problems.push(format!(
+                "could not verify fs {}: {} can be written by the zone and reached by users of this host: close it or a folder above it (chmod o-rwx), or add options ro",
                 fs.dir.display(),
                 fs.special
             ));

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use limits::ZoneCgroups;
-use model::ZoneName;
+use model::{State, ZoneName};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::pty::{OpenptFlags, openpt, unlockpt};
@@ -50,6 +50,8 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
         );
     }
     known.daemon = myself()?;
+    // A first process that still waited would have died with its zoneadmd.
+    known.state = State::Running;
     runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
     log::message(&host.root, zone, "adopted by a new zoneadmd");
     let platform = Platform::adopted(init, cgroups, controller, terminal);

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use model::ZoneName;
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
     send, socket_with,
@@ -61,6 +63,9 @@ pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error
     }
 }
 
+/// How long zoneadmd may take to halt a zone: more than it waits itself.
+const HALTING: Duration = Duration::from_secs(120);
+
 /// Sends a request and waits for the answer. `Ok(None)` when zoneadmd went away
 /// without one.
 ///
@@ -70,6 +75,10 @@ pub fn ask(socket: &OwnedFd, request: &Request) -> Result<Option<()>, Error> {
     let packet = serde_json::to_vec(request).map_err(|error| Error::Daemon(error.to_string()))?;
     if packet.len() > MAX_PACKET {
         return Err(Error::Refused("boot arguments are too long".to_owned()));
+    }
+    if *request == Request::Halt {
+        set_socket_timeout(socket, Timeout::Recv, Some(HALTING))
+            .map_err(|errno| Error::Io("set a time limit".to_owned(), errno.into()))?;
     }
     match send(socket, &packet, SendFlags::NOSIGNAL) {
         Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => return Ok(None),

@@ -1,6 +1,6 @@
 //! `/var/log/zones/<zone>.messages`: what zoneadmd has to say, a line each.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,17 +8,34 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use model::ZoneName;
 use store::Root;
 
+/// The log is kept in two files of at most this many bytes.
+const MAX_SIZE: u64 = 1 << 20;
+
 /// Adds a line with the time in UTC. A log that cannot be written stops nothing.
 pub(super) fn message(root: &Root, zone: &ZoneName, text: &str) {
-    let path = root.messages(zone);
     let line = format!("{} zone '{zone}': {text}\n", timestamp(seconds()));
-    let _ = std::fs::create_dir_all(root.log());
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o640)
-        .open(path);
-    let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    let _ = open(root, zone).and_then(|mut file| file.write_all(line.as_bytes()));
+}
+
+/// Opens the log to add to it; a large one is put aside first.
+pub(super) fn open(root: &Root, zone: &ZoneName) -> std::io::Result<File> {
+    let path = root.messages(zone);
+    std::fs::create_dir_all(root.log())?;
+    let open = || {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o640)
+            .open(&path)
+    };
+    let file = open()?;
+    if file.metadata()?.len() <= MAX_SIZE {
+        return Ok(file);
+    }
+    let mut old = path.clone().into_os_string();
+    old.push(".0");
+    std::fs::rename(&path, old)?;
+    open()
 }
 
 fn seconds() -> u64 {

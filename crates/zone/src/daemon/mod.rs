@@ -111,6 +111,12 @@ fn start(
 ) -> Result<(Platform, Runtime), String> {
     let mut platform = Platform::build(plan, zinit, fault).map_err(|error| flatten(&error))?;
     let started = runtime(plan, &platform).and_then(|mut runtime| {
+        // Before anything runs that outlives us: without this record nobody would
+        // know of the zone.
+        store::runtime::save(&host.root, zone, &runtime).map_err(|error| flatten(&error))?;
+        if fault.strikes("boot") {
+            return Err("a fault was asked for".to_owned());
+        }
         if !plan.ready_only {
             platform
                 .start(&plan.init)

@@ -13,8 +13,6 @@ pub const MAX_PACKET: usize = 16 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// Only says that it is there.
-    Ping,
     /// Starts init in a zone that is ready.
     Boot(Init),
     /// Ends every process and takes the platform down; answered when that is done.

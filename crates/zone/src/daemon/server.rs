@@ -13,7 +13,7 @@ use rustix::net::{
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use rustix::time::Timespec;
 use store::Root;
-use store::lock::{self, Wait};
+use store::lock::{self, Wait, ZoneLock};
 use store::runtime::Runtime;
 
 use super::console::Console;
@@ -143,12 +143,12 @@ impl<'a> Server<'a> {
                 ended = Some(self.how_it_ended());
             }
             if let Some(end) = ended {
-                // A command that holds the lock will ask us itself if it cares.
-                if let Ok(_held) = lock::zone(&self.host.root, self.zone, Wait::No) {
-                    return self.finish(end);
-                }
-                if !self.waiting.is_empty() {
-                    return self.finish(end);
+                self.waiting.retain(is_there);
+                let held = lock::zone(&self.host.root, self.zone, Wait::No);
+                // A command that holds the lock and does not wait for us will ask
+                // itself if it cares.
+                if held.is_ok() || !self.waiting.is_empty() {
+                    return self.finish(end, held.ok());
                 }
             }
         }
@@ -220,22 +220,16 @@ impl<'a> Server<'a> {
         };
         drop(packet);
         match request {
-            Request::Ping => reply(&client, &Reply::Done),
             Request::Boot(init) => {
                 let booted = self.boot(&init);
                 let failed = booted.is_err();
-                reply(&client, &booted.map_or_else(Reply::Error, |()| Reply::Done));
+                reply(&client, &done_or(booted));
                 return failed;
             }
             Request::Halt => {
                 let down = self.take_down();
-                reply(
-                    &client,
-                    &down.clone().map_or_else(Reply::Error, |()| Reply::Done),
-                );
-                for waiting in self.waiting.drain(..) {
-                    reply(&waiting, &Reply::Done);
-                }
+                reply(&client, &done_or(down.clone()));
+                self.answer_waiting(&down);
                 return down.is_ok();
             }
             Request::Shutdown => {
@@ -306,22 +300,27 @@ impl<'a> Server<'a> {
     }
 
     /// The zone ended by itself: cleans up, answers who waits, boots again if wanted.
-    fn finish(mut self, end: End) -> Result<(), String> {
+    fn finish(mut self, end: End, held: Option<ZoneLock>) -> Result<(), String> {
+        let again = end == End::Reboot && self.waiting.is_empty();
         let down = self.take_down();
-        if end == End::Reboot && self.waiting.is_empty() && down.is_ok() {
+        self.answer_waiting(&down);
+        if again && down.is_ok() {
             self.console.notice("Zone rebooting");
             self.log("reboots");
-            if let Err(error) = spawn::zoneadm_boot(self.host, self.zone) {
+            // The command that boots it takes the lock itself.
+            drop(held);
+            let log = log::open(&self.host.root, self.zone).ok();
+            if let Err(error) = spawn::zoneadm_boot(self.host, self.zone, log.as_ref()) {
                 self.log(&format!("could not boot again: {}", flatten(&error)));
             }
         }
-        for waiting in self.waiting.drain(..) {
-            reply(
-                &waiting,
-                &down.clone().map_or_else(Reply::Error, |()| Reply::Done),
-            );
-        }
         down
+    }
+
+    fn answer_waiting(&mut self, down: &Result<(), String>) {
+        for waiting in self.waiting.drain(..) {
+            reply(&waiting, &done_or(down.clone()));
+        }
     }
 
     fn take_down(&mut self) -> Result<(), String> {
@@ -355,6 +354,20 @@ impl<'a> Server<'a> {
     fn log(&self, text: &str) {
         log::message(&self.host.root, self.zone, text);
     }
+}
+
+fn done_or(result: Result<(), String>) -> Reply {
+    result.map_or_else(Reply::Error, |()| Reply::Done)
+}
+
+/// Whether somebody still waits at the other end.
+fn is_there(client: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(client, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    matches!(poll(&mut watched, Some(&now)), Ok(0))
 }
 
 fn reply(client: &impl AsFd, reply: &Reply) {

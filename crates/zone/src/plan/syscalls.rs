@@ -52,6 +52,7 @@ mod arch {
         call(212, 253), // lookup_dcookie
         call(180, 169), // nfsservctl
         call(134, 86),  // uselib
+        call(103, 103), // syslog: the machine's log
     ];
 
     #[rustfmt::skip]
@@ -93,6 +94,7 @@ mod arch {
         call(280, 386), // bpf
         call(18, 249),  // lookup_dcookie
         call(42, 169),  // nfsservctl
+        call(116, 103), // syslog: the machine's log
     ];
 
     #[rustfmt::skip]

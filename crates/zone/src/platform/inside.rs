@@ -78,6 +78,7 @@ fn prepare(seat: &Seat<'_>) -> Result<(), String> {
     let die_with_parent =
         || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
     step("follow zoneadmd", die_with_parent())?;
+    step("leave the session's keys", sys::keyring::leave_session())?;
     step("wait for zoneadmd", seat.channel.wait_for_go())?;
     step("become the zone's root", become_root())?;
     // Changing ids has cleared it.

@@ -177,7 +177,9 @@ pub fn take_down(cgroups: &ZoneCgroups, init: Option<&sys::process::Child>) -> R
         failed.push(flatten(&error));
     }
     if let Some(init) = init {
-        undo::reap(init);
+        // It ends when all others have, and one may wait for a parent outside the
+        // zone: then removing the groups says so.
+        undo::reap(init, PATIENCE);
     }
     if let Err(error) = cgroups.remove() {
         failed.push(flatten(&error));
@@ -207,6 +209,9 @@ pub(crate) const LAYERS: &str = "layers";
 
 /// Where a process of a zone finds the zone's name.
 pub const NAME_FILE: &str = "/run/zonename";
+
+/// How long a killed process may take to end.
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Folder of the assembled root on the scratch file system.
 pub(crate) const ROOT: &str = "root";

@@ -217,7 +217,7 @@ impl Building<'_> {
         let ended = Rc::clone(&child);
         undo.push("start the first process", move || {
             let _ = rustix::process::pidfd_send_signal(&ended.pidfd, rustix::process::Signal::KILL);
-            super::undo::reap(&ended);
+            super::undo::reap(&ended, super::PATIENCE);
             Ok(())
         });
         let proc_dir = PathBuf::from(format!("/proc/{}", child.pid));

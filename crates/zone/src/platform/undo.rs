@@ -1,7 +1,11 @@
 //! What has been done and how to take it back.
 
-use rustix::process::{WaitId, WaitIdOptions, waitid};
 use std::os::fd::AsFd;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::time::Timespec;
 
 type Undo = Box<dyn FnOnce() -> Result<(), String>>;
 
@@ -44,16 +48,13 @@ impl UndoStack {
     }
 }
 
-/// Waits for a killed child. A process that is not our child is only waited out.
-pub(crate) fn reap(child: &sys::process::Child) {
-    let pidfd = child.pidfd.as_fd();
-    if waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED).is_err() {
-        let mut watched = [rustix::event::PollFd::new(
-            &child.pidfd,
-            rustix::event::PollFlags::IN,
-        )];
-        // Whoever its parent is, the descriptor tells when it has ended.
-        let _ = rustix::event::poll(&mut watched, None);
+/// Waits for a killed process, at most so long, and collects it if it is our child.
+pub(crate) fn reap(child: &sys::process::Child, patience: Duration) {
+    let limit = Timespec::try_from(patience).ok();
+    let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
+    if matches!(poll(&mut watched, limit.as_ref()), Ok(1)) {
+        // Fails where somebody else is the parent; then there is nothing to collect.
+        let _ = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
 }
 
