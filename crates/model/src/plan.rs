@@ -163,6 +163,12 @@ pub struct BootPlan {
     pub zone: ZoneName,
     /// Its numeric id; 0 in a plan that is only shown.
     pub id: u32,
+    /// Given at install.
+    pub uuid: Option<Uuid>,
+    /// The brand as configured.
+    pub brand: String,
+    /// Whose network it uses.
+    pub ip_type: IpType,
     /// First host id of its range of user and group ids.
     pub first_id: u32,
     /// What zoneadmd does, in order.

@@ -12,7 +12,9 @@ use rustix::fs::{Mode, OFlags};
 use storage::Dataset;
 use store::index::{self, Entry};
 
-use crate::platform::{Fault, UndoStack, flatten};
+use crate::fault::Fault;
+use crate::flatten;
+use crate::undo::UndoStack;
 use crate::{Error, Host, mount};
 
 /// What a verb came to.

@@ -177,6 +177,7 @@ fn make_plan(
     plan(&BootInputs {
         config,
         id: 0,
+        uuid: subject.entry.uuid,
         first_id,
         stack: &stack,
         layout: layout.as_ref(),

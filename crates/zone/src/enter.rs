@@ -15,7 +15,8 @@ use store::index::Index;
 use store::runtime::Runtime;
 use sys::process::{Child, ns};
 
-use crate::platform::{flatten, limit_privileges};
+use crate::flatten;
+use crate::platform::limit_privileges;
 use crate::subject::state;
 use crate::{Error, Host};
 

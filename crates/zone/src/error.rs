@@ -64,3 +64,16 @@ impl Error {
         }
     }
 }
+
+/// An error and its causes on one line.
+#[must_use]
+pub fn flatten(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

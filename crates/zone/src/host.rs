@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use brand::HostFacts;
 use store::Root;
 
-use crate::platform::Fault;
+use crate::fault::Fault;
 
 /// What every verb needs to know of the host and of the way it was called.
 #[derive(Clone, Debug)]

@@ -1,11 +1,16 @@
 //! `zoneadm list`: zones and their states.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use model::config::IpType;
 use model::{State, Uuid, ZoneName, name};
 use serde::Serialize;
 use store::index::{Entry, Index};
+use store::lock;
 use store::runtime::Runtime;
 
 use crate::daemon::client;
@@ -44,60 +49,119 @@ pub struct Row {
     pub ip_type: IpType,
 }
 
-/// Lists zones: active ones by id, then the rest in the order of the index. The
-/// global zone comes first, if `global` asks for it and the selection is not by name.
-///
-/// # Errors
-/// When the index cannot be read. A zone that vanishes meanwhile is left out.
-pub fn list(host: &Host, selection: &Selection, global: bool) -> Result<Vec<Row>, Error> {
-    let index = Index::load(&host.root)?;
-    let named = match selection {
-        Selection::Named(names) => Some(names),
-        _ => None,
-    };
-    let mut active = Vec::new();
-    let mut rest = Vec::new();
-    for entry in index.entries() {
-        if named.is_some_and(|names| !names.contains(&entry.name)) {
-            continue;
-        }
-        let (state, runtime) = state(host, entry)?;
-        let wanted = match selection {
-            Selection::Active => state.is_active(),
-            Selection::Installed => state >= State::Installed,
-            Selection::All | Selection::Named(_) => true,
-        };
-        if !wanted {
-            continue;
-        }
-        if let Some(runtime) = &runtime {
-            revive(host, entry, runtime);
-        }
-        let Some(row) = row(host, entry, state, runtime.as_ref())? else {
-            continue;
-        };
-        if row.id.is_some() {
-            active.push(row);
-        } else {
-            rest.push(row);
-        }
-    }
-    active.sort_by_key(|row| row.id);
-    let mut rows = Vec::new();
-    if global && named.is_none() {
-        rows.push(global_row());
-    }
-    rows.append(&mut active);
-    rows.append(&mut rest);
-    Ok(rows)
+/// Zones as listed, and those that could not be.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// A row per zone.
+    pub rows: Vec<Row>,
+    /// Zones whose files are damaged, and how.
+    pub damaged: Vec<(ZoneName, Error)>,
 }
 
-/// A running zone whose zoneadmd died gets a new one from whoever looks.
-fn revive(host: &Host, entry: &Entry, runtime: &Runtime) {
-    if rustix::process::geteuid().is_root() && !runtime.daemon.is_alive() {
-        // Listing goes on; whoever acts on the zone will hear why it fails.
-        let _ = client::adopt(host, &entry.name);
+/// How many zoneadmds a listing brings back at a time.
+const REVIVERS: usize = 4;
+
+/// How long a listing may take longer because zoneadmds died.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Lists zones: active ones by id, then the rest in the order of the index. The
+/// global zone comes first, if `global` asks for it. A zone that vanishes meanwhile is
+/// left out.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn list(host: &Host, selection: &Selection, global: bool) -> Result<Listing, Error> {
+    let index = Index::load(&host.root)?;
+    let mut listing = Listing::default();
+    let mut active = Vec::new();
+    let mut rest = Vec::new();
+    let mut orphans = VecDeque::new();
+    for entry in index.entries() {
+        match one(host, entry, selection) {
+            Ok(Some((row, orphaned))) => {
+                if orphaned {
+                    orphans.push_back(entry.name.clone());
+                }
+                if row.id.is_some() {
+                    active.push(row);
+                } else {
+                    rest.push(row);
+                }
+            }
+            Ok(None) => {}
+            Err(error) => listing.damaged.push((entry.name.clone(), error)),
+        }
     }
+    if !orphans.is_empty() && rustix::process::geteuid().is_root() {
+        revive(host, orphans);
+    }
+    active.sort_by_key(|row| row.id);
+    listing.rows.extend(global.then(global_row));
+    listing.rows.append(&mut active);
+    listing.rows.append(&mut rest);
+    Ok(listing)
+}
+
+/// The row of a zone, if it is selected, and whether its zoneadmd is missing.
+fn one(host: &Host, entry: &Entry, selection: &Selection) -> Result<Option<(Row, bool)>, Error> {
+    if let Selection::Named(names) = selection {
+        if !names.contains(&entry.name) {
+            return Ok(None);
+        }
+    }
+    let (state, runtime) = state(host, entry)?;
+    let wanted = match selection {
+        Selection::Active => state.is_active(),
+        Selection::Installed => state >= State::Installed,
+        Selection::All | Selection::Named(_) => true,
+    };
+    if !wanted {
+        return Ok(None);
+    }
+    let orphaned = runtime
+        .as_ref()
+        .is_some_and(|runtime| !runtime.daemon.is_alive());
+    let row = row(host, entry, state, runtime.as_ref())?;
+    Ok(row.map(|row| (row, orphaned)))
+}
+
+/// Running zones whose zoneadmd died get a new one from whoever looks. The listing
+/// waits for them a little, so that they are there when it is done, and goes on
+/// without those that take longer or fail: whoever acts on the zone will hear why.
+fn revive(host: &Host, orphans: VecDeque<ZoneName>) {
+    let deadline = Instant::now() + PATIENCE;
+    let workers = orphans.len().min(REVIVERS);
+    let queue = Arc::new(Mutex::new(orphans));
+    let (done, ends) = mpsc::channel::<()>();
+    for _ in 0..workers {
+        let (host, queue, done) = (host.clone(), Arc::clone(&queue), done.clone());
+        // Nobody joins these threads: one that hangs must not hold up the rest.
+        let _ = thread::Builder::new().spawn(move || {
+            let _done = done;
+            let next = || {
+                queue
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .pop_front()
+            };
+            while let Some(zone) = next().filter(|_| Instant::now() < deadline) {
+                adopt(&host, &zone);
+            }
+        });
+    }
+    drop(done);
+    // Nothing is ever sent: this ends with the last thread, or in time.
+    let _ = ends.recv_timeout(PATIENCE);
+}
+
+fn adopt(host: &Host, zone: &ZoneName) {
+    match lock::try_exclusive(&host.root.adopt_lock(zone)) {
+        // Should somebody else take it now, this thread waits and the listing does not.
+        Ok(Some(free)) => drop(free),
+        // Somebody is at it already.
+        Ok(None) | Err(_) => return,
+    }
+    let _ = client::adopt(host, zone);
 }
 
 fn row(

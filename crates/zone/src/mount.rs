@@ -13,7 +13,8 @@ use storage::{Dataset, Stack};
 use sys::process::ns;
 
 use crate::apply::{self, Outcome, Work};
-use crate::platform::{flatten, relative};
+use crate::flatten;
+use crate::platform::relative;
 use crate::subject::{self, SHOWN, Start, Subject};
 use crate::{Error, Host};
 

@@ -134,7 +134,7 @@ pub(crate) fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     };
     if cgroups.exist() {
         platform::take_down(&cgroups, None)
-            .map_err(|error| Error::Daemon(platform::flatten(&error)))?;
+            .map_err(|error| Error::Daemon(crate::flatten(&error)))?;
     }
     runtime::forget(&host.root, zone)?;
     let path = host.root.root_lock(zone);

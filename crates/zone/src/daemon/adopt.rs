@@ -19,7 +19,8 @@ use super::console::Console;
 use super::server::{Server, listen};
 use super::{log, myself};
 use crate::Host;
-use crate::platform::{Platform, flatten};
+use crate::flatten;
+use crate::platform::Platform;
 
 pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, String> {
     let known = runtime::load(&host.root, zone).map_err(|error| flatten(&error))?;

@@ -21,7 +21,9 @@ use store::lock;
 use store::runtime::{Process, Runtime};
 
 use crate::Host;
-use crate::platform::{Fault, Platform, flatten};
+use crate::fault::Fault;
+use crate::flatten;
+use crate::platform::Platform;
 
 /// Descriptor on which zoneadmd finds its plan.
 pub const PLAN_FD: i32 = 3;

@@ -19,7 +19,8 @@ use store::runtime::Runtime;
 use super::console::Console;
 use super::log;
 use super::protocol::{MAX_PACKET, Reply, Request};
-use crate::platform::{Platform, flatten};
+use crate::flatten;
+use crate::platform::Platform;
 use crate::{Host, spawn};
 
 /// How often an ended zone is tried to be taken down while a command holds its lock.

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use brand::sparse::Layout;
 use brand::{BootSpec, InitProgram, Platform};
 use limits::{Base, ZoneCgroups, devices};
-use model::Config;
 use model::config::{FileSystem, IpType};
 use model::plan::{BootPlan, Init, InsideStep, PlatformStep};
 use model::privilege::{self, Capabilities};
+use model::{Config, Uuid};
 use storage::Stack;
 
 use super::syscalls;
@@ -21,6 +21,8 @@ pub struct BootInputs<'a> {
     pub config: &'a Config,
     /// The zone's numeric id, 0 when the plan is only shown.
     pub id: u32,
+    /// Given at install.
+    pub uuid: Option<Uuid>,
     /// First host id of the zone's range.
     pub first_id: u32,
     /// The parts of the zone's root.
@@ -69,6 +71,9 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
     Ok(BootPlan {
         zone: config.name().clone(),
         id: inputs.id,
+        uuid: inputs.uuid,
+        brand: config.brand().to_owned(),
+        ip_type: config.ip_type(),
         first_id: inputs.first_id,
         platform: platform_steps(inputs),
         inside: inside_steps(inputs, &init, capabilities),

@@ -21,7 +21,8 @@ use sys::process::{Executable, Program, ns};
 
 use super::channel::Channel;
 use super::steps::Console;
-use super::{ROOT, flatten, relative};
+use super::{ROOT, relative};
+use crate::flatten;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -114,7 +115,7 @@ fn carry_out(seat: &Seat<'_>, step: &InsideStep) -> Result<(), AnyError> {
         InsideStep::Devices { names } => populate_dev(names, seat.console),
         InsideStep::Mask { paths } => paths.iter().try_for_each(|path| mask(path)),
         InsideStep::Enter => Ok(sys::mount::pivot_into_cwd()?),
-        InsideStep::Hostname { name } => set_name(name),
+        InsideStep::Hostname { name } => set_name(name, seat.plan),
         InsideStep::Privileges { keep } => limit_privileges(*keep),
         InsideStep::Syscalls { program } => Ok(sys::seccomp::install(program)?),
     }
@@ -225,12 +226,18 @@ fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
     Ok(sys::mount::attach(&queues, &dev, Path::new("mqueue"))?)
 }
 
-/// Tells the zone its name: as host name, and for zonename(1).
-fn set_name(name: &str) -> Result<(), AnyError> {
+/// Tells the zone its name: as host name, and with what else `zoneadm list` shows of
+/// it in a file for our commands inside.
+fn set_name(name: &str, plan: &BootPlan) -> Result<(), AnyError> {
     rustix::system::sethostname(name.as_bytes())?;
+    let uuid = plan.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
+    let facts = format!(
+        "{name}\nid={}\nuuid={uuid}\nbrand={}\nip-type={}\n",
+        plan.id, plan.brand, plan.ip_type
+    );
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     match openat(CWD, super::NAME_FILE, flags, Mode::from_raw_mode(0o444)) {
-        Ok(file) => rustix::io::write(&file, format!("{name}\n").as_bytes()).map(drop)?,
+        Ok(file) => rustix::io::write(&file, facts.as_bytes()).map(drop)?,
         // A brand without a fresh /run: then only the host name tells.
         Err(Errno::NOENT | Errno::EXIST | Errno::NOTDIR) => {}
         Err(errno) => return Err(errno.into()),

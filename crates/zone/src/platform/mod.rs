@@ -16,10 +16,8 @@
 //! the mounts: the kernel locks what comes from a more privileged namespace.
 
 mod channel;
-mod fault;
 mod inside;
 mod steps;
-mod undo;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,10 +26,12 @@ use std::path::{Path, PathBuf};
 use limits::ZoneCgroups;
 use model::plan::{BootPlan, Init};
 
+use crate::fault::Fault;
+use crate::undo::{self, UndoStack};
+
+pub use crate::error::flatten;
 pub use channel::Channel;
-pub use fault::Fault;
 pub(crate) use inside::limit_privileges;
-pub use undo::UndoStack;
 
 /// What failed while the platform was built or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -191,27 +191,14 @@ pub fn take_down(cgroups: &ZoneCgroups, init: Option<&sys::process::Child>) -> R
     }
 }
 
-/// An error and its causes on one line.
-#[must_use]
-pub fn flatten(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
+/// How long a killed process may take to end.
+pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Where a process of a zone finds the zone's name and what else is known of it.
+pub const NAME_FILE: &str = "/run/zonename";
 
 /// Folder of the scratch file system that the root is assembled in.
 pub(crate) const LAYERS: &str = "layers";
-
-/// Where a process of a zone finds the zone's name.
-pub const NAME_FILE: &str = "/run/zonename";
-
-/// How long a killed process may take to end.
-pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Folder of the assembled root on the scratch file system.
 pub(crate) const ROOT: &str = "root";

@@ -18,7 +18,9 @@ use store::index::IDS_PER_ZONE;
 use sys::mount::{Attr, Extent, Param};
 use sys::process::{Child, ns};
 
-use super::{Channel, Error, Fault, LAYERS, Platform, ROOT, UndoStack, inside, relative};
+use super::{Channel, Error, LAYERS, Platform, ROOT, inside, relative};
+use crate::fault::Fault;
+use crate::undo::{self, UndoStack};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -164,7 +166,7 @@ impl Building<'_> {
         undo.push("make control groups", move || {
             made.kill()
                 .and_then(|()| made.remove())
-                .map_err(|error| super::flatten(&error))
+                .map_err(|error| crate::flatten(&error))
         });
         cgroups.create(self.plan.first_id)?;
         for path in shared {
@@ -217,7 +219,7 @@ impl Building<'_> {
         let ended = Rc::clone(&child);
         undo.push("start the first process", move || {
             let _ = rustix::process::pidfd_send_signal(&ended.pidfd, rustix::process::Signal::KILL);
-            super::undo::reap(&ended, super::PATIENCE);
+            undo::reap(&ended, super::PATIENCE);
             Ok(())
         });
         let proc_dir = PathBuf::from(format!("/proc/{}", child.pid));
