@@ -39,25 +39,49 @@ pub mod status {
     pub const USAGE: u8 = 2;
 }
 
+/// Why there is no working below an alternate root.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadRoot {
+    /// It would depend on where the command is called.
+    #[error("root path must be absolute: {}", .0.display())]
+    Relative(PathBuf),
+    /// There is no such folder.
+    #[error("root path must be a directory: {}", .0.display())]
+    NoFolder(PathBuf),
+}
+
 /// The alternate root: what `-R` said, else the environment, else `/`.
-#[must_use]
-pub fn root(option: Option<&Path>) -> Root {
+///
+/// # Errors
+/// [`BadRoot`] for what cannot be one.
+pub fn root(option: Option<&Path>) -> Result<Root, BadRoot> {
     let named = option
         .map(Path::to_owned)
         .or_else(|| variable(ROOT_VARIABLE).map(PathBuf::from));
-    Root::new(&named.unwrap_or_else(|| PathBuf::from("/")))
+    named.map_or_else(|| Ok(Root::new(Path::new("/"))), checked_root)
+}
+
+fn checked_root(path: PathBuf) -> Result<Root, BadRoot> {
+    if !path.is_absolute() {
+        return Err(BadRoot::Relative(path));
+    }
+    if !path.is_dir() {
+        return Err(BadRoot::NoFolder(path));
+    }
+    Ok(Root::new(&path))
 }
 
 /// The host as this process was told to see it. Our programs are looked for in
 /// the folder of the running one first.
 ///
 /// # Errors
-/// A text for a malformed [`FAULT_VARIABLE`].
+/// A text for a root that cannot be one or a malformed [`FAULT_VARIABLE`].
 pub fn host(root_option: Option<&Path>) -> Result<Host, String> {
     let cgroup = variable(CGROUP_VARIABLE).unwrap_or_else(|| DEFAULT_CGROUP.into());
     let own = env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent);
-    let mut host = Host::new(root(root_option), PathBuf::from(cgroup), beside);
+    let root = root(root_option).map_err(|error| error.to_string())?;
+    let mut host = Host::new(root, PathBuf::from(cgroup), beside);
     if let Some(text) = variable(FAULT_VARIABLE) {
         let fault: Result<Fault, _> = text.to_string_lossy().parse();
         host.fault = fault.map_err(|error| format!("{FAULT_VARIABLE}: {error}"))?;
@@ -82,4 +106,23 @@ fn variable(name: &str) -> Option<std::ffi::OsString> {
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_an_absolute_path_to_a_folder() {
+        let text = |path: &str| checked_root(path.into()).map_err(|error| error.to_string());
+        assert_eq!(text("/usr").unwrap().dir(), Path::new("/usr"));
+        for (bad, why) in [
+            ("usr", "root path must be absolute: usr"),
+            (".", "root path must be absolute: ."),
+            ("/nowhere", "root path must be a directory: /nowhere"),
+            ("/etc/passwd", "root path must be a directory: /etc/passwd"),
+        ] {
+            assert_eq!(text(bad), Err(why.to_owned()));
+        }
+    }
 }
