@@ -54,15 +54,15 @@ pub fn run(call: &Call) -> u8 {
 }
 
 /// All that a zone can see: itself.
-fn inside(zone: String) -> Row {
+fn inside(zone: cli::CurrentZone) -> Row {
     Row {
-        id: None,
-        name: zone,
+        id: zone.id,
+        name: zone.name,
         state: model::State::Running,
         zonepath: "/".into(),
-        uuid: None,
-        brand: model::brands::DEFAULT.to_owned(),
-        ip_type: IpType::Shared,
+        uuid: zone.uuid,
+        brand: zone.brand,
+        ip_type: zone.ip_type,
     }
 }
 

@@ -15,7 +15,11 @@ example: zonename
 fn main() -> ExitCode {
     match lexopt::Parser::from_env().next() {
         Ok(None) => {
-            println!("{}", cli::current_zone().as_deref().unwrap_or(cli::GLOBAL));
+            let zone = cli::current_zone();
+            println!(
+                "{}",
+                zone.map_or_else(|| cli::GLOBAL.to_owned(), |zone| zone.name)
+            );
             ExitCode::SUCCESS
         }
         Ok(Some(Short('?' | 'h') | Long("help"))) => {

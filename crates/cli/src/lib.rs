@@ -3,6 +3,7 @@
 //! The libraries below never read the environment and never print; the programs
 //! do, and what more than one of them does stands here.
 
+mod current;
 pub mod prompt;
 pub mod select;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use store::Root;
 use zone::{Fault, Host};
 
+pub use current::{CurrentZone, current_zone};
 pub use model::name::GLOBAL;
 
 /// The alternate root when `-R` is not given.
@@ -87,14 +89,6 @@ pub fn host(root_option: Option<&Path>) -> Result<Host, String> {
         host.fault = fault.map_err(|error| format!("{FAULT_VARIABLE}: {error}"))?;
     }
     Ok(host)
-}
-
-/// The zone this process is in; `None` in the global zone.
-#[must_use]
-pub fn current_zone() -> Option<String> {
-    let text = std::fs::read_to_string(zone::platform::NAME_FILE).ok()?;
-    let name = text.trim();
-    model::name::is_well_formed(name).then(|| name.to_owned())
 }
 
 /// A variable that is set and not empty.

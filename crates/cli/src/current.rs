@@ -1,0 +1,107 @@
+//! The zone that this process is in, as the zone's first process was told.
+//!
+//! The file is written before anything of the zone runs: its name, then lines
+//! `id=`, `uuid=`, `brand=` and `ip-type=`. What is inside a zone can write there
+//! as its root: good for what is shown, no protection.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+
+use model::config::IpType;
+use model::{Uuid, brands, name};
+
+/// Longest file that is read, in bytes: five short lines.
+const MAX_SIZE: u64 = 4096;
+
+/// A zone as it sees itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CurrentZone {
+    /// Its name.
+    pub name: String,
+    /// Its numeric id.
+    pub id: Option<u32>,
+    /// Given at install.
+    pub uuid: Option<Uuid>,
+    /// The brand as configured.
+    pub brand: String,
+    /// Whose network it uses.
+    pub ip_type: IpType,
+}
+
+impl fmt::Display for CurrentZone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name)
+    }
+}
+
+/// The zone this process is in; `None` in the global zone.
+#[must_use]
+pub fn current_zone() -> Option<CurrentZone> {
+    let file = File::open(zone::platform::NAME_FILE).ok()?;
+    let mut text = String::new();
+    file.take(MAX_SIZE).read_to_string(&mut text).ok()?;
+    parse(&text)
+}
+
+/// What is missing or not understood is as in a zone that says nothing of it: an
+/// older or newer zoneadmd may have written the file.
+fn parse(text: &str) -> Option<CurrentZone> {
+    let mut lines = text.lines().map(str::trim);
+    let name = lines.next().filter(|name| name::is_well_formed(name))?;
+    let mut zone = CurrentZone {
+        name: name.to_owned(),
+        id: None,
+        uuid: None,
+        brand: brands::DEFAULT.to_owned(),
+        ip_type: IpType::Shared,
+    };
+    for (key, value) in lines.filter_map(|line| line.split_once('=')) {
+        match key {
+            "id" => zone.id = value.parse().ok(),
+            "uuid" => zone.uuid = value.parse().ok(),
+            "brand" if brands::find(value).is_some() => value.clone_into(&mut zone.brand),
+            "ip-type" if value == "exclusive" => zone.ip_type = IpType::Exclusive,
+            _ => {}
+        }
+    }
+    Some(zone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_a_zone_is_told() {
+        let uuid = "0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff";
+        let text = format!("web1\nid=7\nuuid={uuid}\nbrand=lx\nip-type=exclusive\n");
+        let zone = parse(&text).unwrap();
+        assert_eq!(
+            zone,
+            CurrentZone {
+                name: "web1".to_owned(),
+                id: Some(7),
+                uuid: uuid.parse().ok(),
+                brand: "lx".to_owned(),
+                ip_type: IpType::Exclusive,
+            }
+        );
+        assert_eq!(zone.to_string(), "web1");
+    }
+
+    #[test]
+    fn what_is_missing_or_odd_is_not_there() {
+        let plain = parse("web1\n").unwrap();
+        assert_eq!((plain.id, plain.uuid), (None, None));
+        assert_eq!(
+            (plain.brand.as_str(), plain.ip_type),
+            ("native", IpType::Shared)
+        );
+        let odd = "web1\nid=-1\nuuid=x\nbrand=\u{1b}[2J\nip-type=odd\nnew=1\n\nid\n";
+        assert_eq!(parse(odd), Some(plain));
+        for none in ["", "\n", "a b\n", "../x\nid=1\n"] {
+            assert_eq!(parse(none), None, "{none:?}");
+        }
+    }
+}
