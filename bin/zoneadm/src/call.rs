@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use lexopt::prelude::*;
 
 /// How zoneadm was called.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// `-R`.
     pub root: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use lexopt::prelude::*;
 use model::config::IpType;
 use store::index::Index;
-use zone::list::{Row, Selection, list};
+use zone::list::{Listing, Row, Selection, list};
 use zone::platform::flatten;
 
 use crate::call::Call;
@@ -41,10 +41,17 @@ pub fn run(call: &Call) -> u8 {
         print!("{}", render(&[inside(zone)], &options));
         return cli::status::OK;
     }
-    match rows(call, &options) {
-        Ok(rows) => {
-            print!("{}", render(&rows, &options));
-            cli::status::OK
+    match listing(call, &options) {
+        Ok(listing) => {
+            print!("{}", render(&listing.rows, &options));
+            for (zone, error) in &listing.damaged {
+                eprintln!("zoneadm: {zone}: could not be listed: {}", flatten(error));
+            }
+            if listing.damaged.is_empty() {
+                cli::status::OK
+            } else {
+                cli::status::ERROR
+            }
         }
         Err(text) => {
             eprintln!("zoneadm: {text}");
@@ -87,24 +94,40 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
     Ok(Some(options))
 }
 
-fn rows(call: &Call, options: &Options) -> Result<Vec<Row>, String> {
+fn listing(call: &Call, options: &Options) -> Result<Listing, String> {
     let host = cli::host(call.root.as_deref())?;
-    let selection = if call.zones.is_empty() && call.uuid.is_none() {
-        match (options.all, options.installed) {
+    let (selection, global) = if call.zones.is_empty() && call.uuid.is_none() {
+        let selection = match (options.all, options.installed) {
             (true, _) => Selection::All,
             (false, true) => Selection::Installed,
             (false, false) => Selection::Active,
-        }
+        };
+        (selection, !options.no_global)
     } else {
-        // The global zone may be named: it is always there.
         let index = Index::load(&host.root).map_err(|error| flatten(&error))?;
-        let names = crate::act::chosen(call, &index)?;
-        if let Some(missing) = names.iter().find(|name| index.find(name).is_none()) {
-            return Err(format!("{missing}: No such zone configured"));
-        }
-        Selection::Named(names)
+        named(call, &index)?
     };
-    list(&host, &selection, !options.no_global).map_err(|error| flatten(&error))
+    list(&host, &selection, global).map_err(|error| flatten(&error))
+}
+
+/// The zones that -u or -z name, and whether the global one is among them: it is in no
+/// index and always there.
+fn named(call: &Call, index: &Index) -> Result<(Selection, bool), String> {
+    let mut call = call.clone();
+    let uuid = call.uuid.as_deref().map(str::parse::<model::Uuid>);
+    let uuid = uuid.transpose().map_err(|error| error.to_string())?;
+    let by_uuid = uuid.is_some_and(|uuid| index.by_uuid(uuid).is_some());
+    let before = call.zones.len();
+    call.zones.retain(|zone| zone != cli::GLOBAL);
+    let global = call.zones.len() < before && !by_uuid;
+    if global && call.zones.is_empty() {
+        return Ok((Selection::Named(Vec::new()), true));
+    }
+    let names = crate::act::chosen(&call, index)?;
+    if let Some(missing) = names.iter().find(|name| index.find(name).is_none()) {
+        return Err(format!("{missing}: No such zone configured"));
+    }
+    Ok((Selection::Named(names), global))
 }
 
 fn render(rows: &[Row], options: &Options) -> String {
@@ -175,6 +198,50 @@ fn parseable(row: &Row) -> String {
 mod tests {
     use super::*;
     use model::State;
+
+    fn index() -> Index {
+        let mut index = Index::default();
+        for name in ["web", "db"] {
+            let mut entry =
+                store::index::Entry::configured(name.parse().unwrap(), format!("/{name}").into());
+            entry.uuid = (name == "web").then(|| UUID.parse().unwrap());
+            index.put(entry);
+        }
+        index
+    }
+
+    const UUID: &str = "0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff";
+
+    fn named_by(words: &str) -> Result<(Vec<String>, bool), String> {
+        let words = words.split_whitespace().map(Into::into).collect();
+        let call = crate::call::parse(words).unwrap();
+        match named(&call, &index())? {
+            (Selection::Named(names), global) => {
+                Ok((names.iter().map(ToString::to_string).collect(), global))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_global_zone_can_be_named() {
+        let other = "00000000-0000-4000-8000-000000000000";
+        for (words, zones, global) in [
+            ("-z global list", &[][..], true),
+            ("-z global -z db list", &["db"], true),
+            ("-z db list", &["db"], false),
+            ("-z * list", &["web", "db"], false),
+            (&format!("-u {UUID} -z global list"), &["web"], false),
+            (&format!("-u {other} -z global list"), &[], true),
+        ] {
+            let zones: Vec<String> = zones.iter().map(ToString::to_string).collect();
+            assert_eq!(named_by(words), Ok((zones, global)), "{words}");
+        }
+        for words in ["-u junk -z global list", "-z global -z nobody list"] {
+            assert!(named_by(words).is_err(), "{words}");
+        }
+        assert!(named_by(&format!("-u {other} list")).is_err());
+    }
 
     fn row() -> Row {
         Row {
