@@ -1,6 +1,8 @@
 //! zoneadmd(8): one small process per active zone. zoneadm starts it; see
 //! `zone::daemon` for what it does.
 
+mod surroundings;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -58,6 +60,7 @@ fn run(call: &Call) -> ExitCode {
         let (plan, report) = sys::inherited::take_two(daemon::PLAN_FD, daemon::REPORT_FD)
             .map_err(|error| format!("descriptors 3 and 4 are not what zoneadm passes: {error}"))?;
         let _ = rustix::process::chdir("/");
+        surroundings::make_ordinary();
         if call.adopt {
             daemon::adopt(&host, &call.zone, report)
         } else {

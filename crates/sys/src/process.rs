@@ -276,6 +276,9 @@ pub fn exit_now(status: u8) -> ! {
     unsafe { libc::_exit(libc::c_int::from(status)) }
 }
 
+/// Signals are numbered from 1 to this.
+const LAST_SIGNAL: libc::c_int = 64;
+
 fn exec_raw(
     (folder, path, flags): (RawFd, *const libc::c_char, libc::c_int),
     arguments: &[*const libc::c_char],
@@ -284,12 +287,15 @@ fn exec_raw(
     // SAFETY: both arrays end with a null pointer (their makers see to it) and all
     // others point to strings that live until the call replaces the process or fails.
     // The signal calls only change what this process inherited: the new program
-    // starts with no signal blocked, and SIGPIPE, which Rust ignores, works again.
+    // starts with no signal blocked or ignored, whoever called us and how (SIGPIPE is
+    // one that Rust ignores). Numbers that cannot be set are refused.
     unsafe {
         let mut empty: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut empty);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, ptr::null_mut());
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        for number in 1..=LAST_SIGNAL {
+            libc::signal(number, libc::SIG_DFL);
+        }
         libc::syscall(
             libc::SYS_execveat,
             folder,
