@@ -5,7 +5,7 @@
 
 use crate::Config;
 use crate::config::Resource;
-use crate::table::{GLOBAL, Kind};
+use crate::table::{self, GLOBAL, Kind};
 
 /// One thing that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -89,6 +89,27 @@ pub fn config(config: &Config) -> Vec<Problem> {
     problems
 }
 
+/// Global properties that are stored and exported, and that no boot acts on yet.
+const WITHOUT_EFFECT: &[&str] = &[
+    "autoboot",
+    "pool",
+    "scheduling-class",
+    "hostid",
+    "fs-allowed",
+];
+
+/// A line for each setting of a configuration that is legal but changes nothing yet:
+/// whoever relies on it must know.
+#[must_use]
+pub fn without_effect(config: &Config) -> Vec<String> {
+    let is_set = |name: &str| table::global(name).is_some_and(|p| config.get(name) != p.default);
+    WITHOUT_EFFECT
+        .iter()
+        .filter(|name| is_set(name))
+        .map(|name| format!("{name}: has no effect here yet"))
+        .collect()
+}
+
 /// Every problem of one resource by itself: what `end` checks.
 #[must_use]
 pub fn resource(resource: &Resource) -> Vec<Problem> {
@@ -146,7 +167,6 @@ fn attr(attr: &Resource) -> Option<Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table;
 
     fn resource(name: &str, properties: &[(&str, &str)]) -> Resource {
         let mut resource = Resource::new(table::resource(name).unwrap());
@@ -175,6 +195,26 @@ mod tests {
             assert_eq!(super::resource(&attr(kind, bad)).len(), 1, "{kind} {bad}");
         }
         assert_eq!(super::resource(&attr("string", "yes")), []);
+    }
+
+    #[test]
+    fn what_has_no_effect_is_named_where_it_is_set() {
+        let mut config = Config::new("web1".parse().unwrap());
+        config.set("bootargs", "-s").unwrap();
+        config.set("ip-type", "exclusive").unwrap();
+        assert_eq!(without_effect(&config), [""; 0]);
+        for (name, value) in [
+            ("hostid", "7"),
+            ("fs-allowed", "ext4"),
+            ("pool", "web"),
+            ("scheduling-class", "FSS"),
+            ("autoboot", "true"),
+        ] {
+            config.set(name, value).unwrap();
+        }
+        let lines = without_effect(&config);
+        assert_eq!(lines.len(), WITHOUT_EFFECT.len());
+        assert_eq!(lines[1], "pool: has no effect here yet");
     }
 
     #[test]
