@@ -16,7 +16,12 @@ fn main() -> ExitCode {
     sys::process::restore_sigpipe();
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     ExitCode::from(match call::parse(words) {
-        Ok(call) => run(&call),
+        Ok(call) => {
+            // What runs long must not hold the caller's folder. No path that is given
+            // to zoneadm is a relative one; / can always be entered.
+            let _ = std::env::set_current_dir("/");
+            run(&call)
+        }
         Err(Problem::Help(topic)) => usage::print(topic.as_deref()),
         Err(Problem::Usage(text)) => usage::complain(&text, None),
     })
