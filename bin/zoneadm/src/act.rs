@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lexopt::prelude::*;
-use model::ZoneName;
+use model::verb::Admission;
+use model::{Verb, ZoneName};
 use store::index::Index;
 use zone::apply::Outcome;
 use zone::boot::BootOptions;
-use zone::{Error, Host};
+use zone::{Error, Host, flatten};
 
 use crate::call::Call;
 use crate::{report, usage};
@@ -84,7 +85,7 @@ fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
     // Names stand for themselves: whether there is such a zone the verb will see.
     let index = match plain {
         true => Index::default(),
-        false => Index::load(&host.root).map_err(|error| zone::platform::flatten(&error))?,
+        false => Index::load(&host.root).map_err(|error| flatten(&error))?,
     };
     let zones = chosen(call, &index)?;
     Ok((host, zones))
@@ -175,16 +176,28 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
 }
 
 fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u8 {
-    if verb == "uninstall" && !options.force && !options.dry_run {
-        if let Some(status) = ask(zones) {
-            return status;
+    match verb {
+        "clone" => clone_all(host, zones, options),
+        "uninstall" if !options.force && !options.dry_run => {
+            let (zones, refused) = can_be_uninstalled(host, zones);
+            // Nobody is asked about what cannot be.
+            match zones.as_slice() {
+                [] => refused,
+                zones => refused
+                    .max(ask(zones).unwrap_or_else(|| act_on_each(host, verb, zones, options))),
+            }
         }
+        _ => act_on_each(host, verb, zones, options),
     }
-    if verb == "clone" {
-        return clone_all(host, zones, options);
-    }
+}
+
+fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u8 {
     for_each(verb, zones, |zone, progress| match verb {
-        "verify" => zone::verify::verify(host, zone),
+        "verify" => {
+            let verified = zone::verify::verify(host, zone)?;
+            warn_of_what_has_no_effect(host, zone);
+            Ok(verified)
+        }
         "install" => zone::install::install(host, zone, &options.brand, options.dry_run, progress),
         "uninstall" => zone::uninstall::uninstall(host, zone, options.dry_run, progress),
         "ready" => zone::boot::ready(host, zone, options.dry_run),
@@ -200,6 +213,46 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
         "mark" => zone::mark::incomplete(host, zone, options.dry_run),
         other => Err(Error::Usage(format!("{other}: unknown subcommand"))),
     })
+}
+
+/// The zones that could be uninstalled as things stand, after telling why the others
+/// cannot; and the status that the others make. The verb itself looks again, locked.
+fn can_be_uninstalled(host: &Host, zones: &[ZoneName]) -> (Vec<ZoneName>, u8) {
+    let mut status = cli::status::OK;
+    let index = match Index::load(&host.root) {
+        Ok(index) => index,
+        Err(error) => {
+            eprintln!("zoneadm: {}", flatten(&error));
+            return (Vec::new(), cli::status::ERROR);
+        }
+    };
+    let look = |zone: &ZoneName| -> Result<(), Error> {
+        let (state, _) = zone::subject::state(host, index.get(zone)?)?;
+        match Verb::Uninstall.admission(state) {
+            Admission::Refuse(text) => Err(Error::Refused(text)),
+            Admission::Go | Admission::Already(_) => Ok(()),
+        }
+    };
+    let mut possible = zones.to_vec();
+    possible.retain(|zone| match look(zone) {
+        Ok(()) => true,
+        Err(error) => {
+            status = status.max(report::error(zone.as_str(), &error));
+            false
+        }
+    });
+    (possible, status)
+}
+
+/// What is configured and stored, but nothing acts on yet, is said at verify.
+fn warn_of_what_has_no_effect(host: &Host, zone: &ZoneName) {
+    // Verify has just read it; should it be gone now there is nothing to say.
+    let Ok(config) = store::xml::load(&host.root, zone) else {
+        return;
+    };
+    for line in model::verify::without_effect(&config) {
+        eprintln!("zoneadm: zone '{zone}': WARNING: {line}");
+    }
 }
 
 /// Asks before zones are removed; an exit status when it must not go on.

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use lexopt::prelude::*;
 use model::config::IpType;
 use store::index::Index;
+use zone::flatten;
 use zone::list::{Listing, Row, Selection, list};
-use zone::platform::flatten;
 
 use crate::call::Call;
 use crate::usage;

@@ -1,7 +1,7 @@
 //! Errors as zoneadm(8) prints them.
 
 use zone::Error;
-use zone::platform::flatten;
+use zone::flatten;
 
 /// Prints an error about a zone on standard error and returns the exit status.
 pub fn error(zone: &str, error: &Error) -> u8 {
