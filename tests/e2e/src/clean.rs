@@ -13,26 +13,31 @@ use crate::{Host, cgroup};
 /// How long a zoneadmd may take to end after it has answered.
 const GRACE: Duration = Duration::from_secs(15);
 
-/// Ends all zones of the host and removes its tree; returns what was left that
-/// the programs should have cleaned up themselves.
-pub(crate) fn clean_up(host: &Host) -> Vec<String> {
+/// Ends all zones of the host but `spared`, which must be installed as ever;
+/// returns what was left that the programs should have cleaned up themselves.
+pub(crate) fn clean_up(host: &Host, spared: Option<&str>) -> Vec<String> {
     let mut problems = Vec::new();
-    end_zones(host, &mut problems);
+    end_zones(host, spared, &mut problems);
     end_processes(host, &mut problems);
     remove_groups(host, &mut problems);
     unmount(host.root(), &mut problems);
-    leftover_files(host.root(), &mut problems);
-    let removed = Command::new("rm")
-        .args(["-rf", "--one-file-system", "--"])
-        .arg(host.root())
-        .status();
-    if !removed.is_ok_and(|status| status.success()) {
-        problems.push(format!("{} cannot be removed", host.root().display()));
+    leftover_files(host.root(), spared, &mut problems);
+    if spared.is_some() {
+        // As if the machine had booted, and without what the test put there.
+        let entries = fs::read_dir(host.root()).into_iter().flatten().flatten();
+        for entry in entries {
+            if !["etc", "zones"]
+                .iter()
+                .any(|name| entry.file_name() == *name)
+            {
+                crate::place::remove(&entry.path());
+            }
+        }
     }
     problems
 }
 
-fn end_zones(host: &Host, problems: &mut Vec<String>) {
+fn end_zones(host: &Host, spared: Option<&str>, problems: &mut Vec<String>) {
     let listed = host.zoneadm(&["list", "-cpn"]);
     if listed.code() != Some(0) {
         problems.push(format!("{listed:?}"));
@@ -45,13 +50,25 @@ fn end_zones(host: &Host, problems: &mut Vec<String>) {
                 problems.push(format!("{ran:?}"));
             }
         };
+        if spared == Some(&row.name) {
+            if row.state != "installed" {
+                problems.push(format!("zone {} is {}", row.name, row.state));
+            }
+            continue;
+        }
         match row.state.as_str() {
-            "configured" => continue,
+            "configured" => {}
             "ready" | "running" | "shutting_down" | "down" => act(&["halt"]),
             "mounted" => act(&["unmount"]),
             _ => {}
         }
-        act(&["uninstall", "-F"]);
+        if row.state != "configured" {
+            act(&["uninstall", "-F"]);
+        }
+        let deleted = host.zonecfg(&["-z", &row.name, "delete -F"]);
+        if deleted.code() != Some(0) {
+            problems.push(format!("{deleted:?}"));
+        }
     }
 }
 
@@ -138,7 +155,7 @@ fn unmount(root: &Path, problems: &mut Vec<String>) {
 }
 
 /// Nothing of an uninstalled zone stays where zones and their layers lie.
-fn leftover_files(root: &Path, problems: &mut Vec<String>) {
+fn leftover_files(root: &Path, spared: Option<&str>, problems: &mut Vec<String>) {
     let inside = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect()
@@ -146,8 +163,14 @@ fn leftover_files(root: &Path, problems: &mut Vec<String>) {
     let zones = root.join("zones");
     let layers = zones.join(".layers");
     let mut left = inside(&zones);
-    left.retain(|path| *path != layers);
-    left.extend(inside(&layers));
-    left.retain(|path| !(path.ends_with(".layers/.dead") && inside(path).is_empty()));
+    left.retain(|path| *path != layers && spared.is_none_or(|zone| !path.ends_with(zone)));
+    let dead = layers.join(".dead");
+    left.extend(inside(&dead));
+    let mut sealed = inside(&layers);
+    sealed.retain(|path| *path != dead);
+    // One that is spared stands on one layer since its first clone.
+    if sealed.len() > usize::from(spared.is_some()) {
+        left.extend(sealed);
+    }
     problems.extend(left.iter().map(|path| format!("file {}", path.display())));
 }

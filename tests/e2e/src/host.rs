@@ -3,27 +3,23 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Once;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::place::{self, Place};
 use crate::run::{Ran, run};
-use crate::{clean, wait_for};
+use crate::{clean, pool, wait_for};
 
-/// Prefix of the folder and of the control group of every host.
-const PREFIX: &str = "zones-e2e-";
-
-/// `f_type` of overlayfs, which cannot hold the writable top of another overlay.
-const OVERLAYFS: i64 = 0x794c_7630;
+/// The zone that others are clones of.
+const MASTER: &str = "master";
 
 /// A host in a folder. When it is dropped, its zones are halted and uninstalled,
 /// and the test fails if the programs have left anything behind.
 #[derive(Debug)]
 pub struct Host {
-    root: PathBuf,
-    cgroup: String,
-    programs: PathBuf,
+    place: Place,
+    /// True when the host goes back to the pool with its zone `master`.
+    pooled: bool,
 }
 
 /// A line of `zoneadm list -p`.
@@ -49,49 +45,55 @@ pub fn skip(reason: &str) {
 
 impl Host {
     /// A host without zones; `None`, said on standard output, where none can be.
-    ///
-    /// # Panics
-    /// When the programs are not built or the folder cannot be made.
     #[must_use]
     pub fn new() -> Option<Self> {
-        static FIRST: Once = Once::new();
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
         if !rustix::process::geteuid().is_root() {
             skip("not root");
             return None;
         }
-        let programs = programs();
-        assert!(
-            programs.join("zoneadm").exists(),
-            "no zoneadm in {}: run tools/build, or set ZONES_BIN",
-            programs.display()
-        );
-        let folder = folder();
-        FIRST.call_once(|| clear_stale(&folder, &programs));
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{PREFIX}{}-{count}", std::process::id());
-        let host = Self {
-            root: folder.join(&name),
-            cgroup: name,
-            programs,
-        };
-        fs::create_dir(&host.root).expect("a new folder for the host");
+        pool::enter();
+        Some(Self {
+            place: Place::new(),
+            pooled: false,
+        })
+    }
+
+    /// A host with a freshly installed sparse zone `master`.
+    #[must_use]
+    pub fn with_own_master() -> Option<Self> {
+        let host = Self::new()?;
+        host.install(MASTER);
         Some(host)
     }
 
-    /// A host with an installed sparse zone `master`.
+    /// A host with an installed sparse zone `master` that clones are made from. It
+    /// has served other tests, so it must stay as it is.
     #[must_use]
     pub fn with_master() -> Option<Self> {
-        let host = Self::new()?;
-        host.install("master");
+        let mut host = Self::new()?;
+        match pool::take() {
+            Some(place) => {
+                host.place.remove();
+                host.place = place;
+            }
+            None => host.install(MASTER),
+        }
+        host.pooled = true;
         Some(host)
     }
 
-    /// A host with a running sparse zone `web`.
+    /// A host with an installed zone `web`, a clone of `master`.
+    #[must_use]
+    pub fn with_web() -> Option<Self> {
+        let host = Self::with_master()?;
+        host.clone_from(MASTER, "web");
+        Some(host)
+    }
+
+    /// A host with a running zone `web`, a clone of `master`.
     #[must_use]
     pub fn with_running_web() -> Option<Self> {
-        let host = Self::new()?;
-        host.install("web");
+        let host = Self::with_web()?;
         host.boot("web");
         Some(host)
     }
@@ -99,19 +101,19 @@ impl Host {
     /// The alternate root.
     #[must_use]
     pub fn root(&self) -> &Path {
-        &self.root
+        &self.place.root
     }
 
     /// Name of the control group that all groups of this host's zones are below.
     #[must_use]
     pub fn cgroup(&self) -> &str {
-        &self.cgroup
+        &self.place.cgroup
     }
 
     /// Where a path of the host's zones really lies.
     #[must_use]
     pub fn path(&self, absolute: &str) -> PathBuf {
-        self.root.join(absolute.trim_start_matches('/'))
+        self.root().join(absolute.trim_start_matches('/'))
     }
 
     /// The writable top of a zone's root.
@@ -137,13 +139,13 @@ impl Host {
     /// One of our programs, told to use this host.
     #[must_use]
     pub fn command(&self, program: &str, words: &[&str]) -> Command {
-        let mut command = Command::new(self.programs.join(program));
+        let mut command = Command::new(place::programs().join(program));
         command
             .args(words)
             .env_clear()
             .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
-            .env("ZONES_ROOT", &self.root)
-            .env("ZONES_CGROUP", &self.cgroup);
+            .env("ZONES_ROOT", self.root())
+            .env("ZONES_CGROUP", self.cgroup());
         command
     }
 
@@ -280,7 +282,7 @@ impl Host {
     /// The groups of one zone, the deepest first.
     #[must_use]
     pub fn groups_of(&self, zone: &str) -> Vec<PathBuf> {
-        let mut groups = crate::cgroup::below(&self.cgroup);
+        let mut groups = crate::cgroup::below(self.cgroup());
         groups.retain(|path| {
             path.components()
                 .any(|part| part.as_os_str() == std::ffi::OsStr::new(zone))
@@ -291,7 +293,7 @@ impl Host {
     /// The zoneadmd of a zone, if one lives.
     #[must_use]
     pub fn zoneadmd(&self, zone: &str) -> Option<i32> {
-        let daemons = crate::cgroup::below(&self.cgroup)
+        let daemons = crate::cgroup::below(self.cgroup())
             .into_iter()
             .filter(|path| path.ends_with(".zoneadmd"))
             .collect::<Vec<_>>();
@@ -305,21 +307,30 @@ impl Host {
         })
     }
 
-    /// The host's number of the first process of a zone.
-    ///
-    /// # Panics
-    /// When the zone has none.
+    /// The host's numbers of the first processes in a zone's groups; more than one
+    /// is a zone that runs twice.
     #[must_use]
-    pub fn init_of(&self, zone: &str) -> i32 {
-        let groups = self.groups_of(zone);
+    pub fn inits_of(&self, zone: &str) -> Vec<i32> {
         let is_init = |pid: &i32| {
             let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
             let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
             inner.is_some_and(|pids| pids.split_whitespace().last() == Some("1"))
         };
-        let pids = crate::cgroup::processes(&groups);
-        let init = pids.into_iter().find(is_init);
-        init.unwrap_or_else(|| panic!("zone {zone} has no first process"))
+        let mut pids = crate::cgroup::processes(&self.groups_of(zone));
+        pids.retain(is_init);
+        pids
+    }
+
+    /// The host's number of the first process of a zone.
+    ///
+    /// # Panics
+    /// When the zone does not have exactly one.
+    #[track_caller]
+    #[must_use]
+    pub fn init_of(&self, zone: &str) -> i32 {
+        let inits = self.inits_of(zone);
+        assert_eq!(inits.len(), 1, "first processes of zone {zone}: {inits:?}");
+        inits[0]
     }
 
     /// Kills a process and waits until it is gone.
@@ -340,10 +351,21 @@ impl Host {
 impl Drop for Host {
     fn drop(&mut self) {
         if std::thread::panicking() && std::env::var_os("ZONES_E2E_KEEP").is_some() {
-            eprintln!("kept: {}", self.root.display());
+            eprintln!("kept: {}", self.root().display());
             return;
         }
-        let problems = clean::clean_up(self);
+        let spared = (self.pooled && !std::thread::panicking()).then_some(MASTER);
+        let mut problems = clean::clean_up(self, spared);
+        let place = std::mem::take(&mut self.place);
+        let unused = if spared.is_some() && problems.is_empty() {
+            pool::leave(Some(place))
+        } else {
+            problems.extend(self.destroy(place));
+            pool::leave(None)
+        };
+        for place in unused {
+            problems.extend(self.destroy(place));
+        }
         if problems.is_empty() {
             return;
         }
@@ -357,56 +379,26 @@ impl Drop for Host {
     }
 }
 
-/// The folder of the workspace, also when the checkout was moved after the build.
-fn workspace() -> PathBuf {
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    let folder = manifest.join("../..");
-    folder.canonicalize().unwrap_or(folder)
-}
+impl Host {
+    /// Cleans a place up to its last zone and removes it.
+    fn destroy(&mut self, place: Place) -> Vec<String> {
+        self.place = place;
+        let problems = clean::clean_up(self, None);
+        self.place.remove();
+        self.place = Place::default();
+        problems
+    }
 
-fn programs() -> PathBuf {
-    std::env::var_os("ZONES_BIN").map_or_else(|| workspace().join("target/release"), PathBuf::from)
-}
-
-/// A folder on a file system that can hold the writable tops of zones.
-fn folder() -> PathBuf {
-    let target = workspace().join("target");
-    let _ = fs::create_dir_all(&target);
-    let can_hold = |path: &PathBuf| {
-        #[allow(clippy::unnecessary_cast, reason = "not i64 everywhere")]
-        rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type as i64 != OVERLAYFS)
-    };
-    [
-        target.clone(),
-        "/var/tmp".into(),
-        "/tmp".into(),
-        "/dev/shm".into(),
-    ]
-    .into_iter()
-    .find(can_hold)
-    .unwrap_or(target)
-}
-
-/// Takes away hosts of test programs that were killed.
-fn clear_stale(folder: &Path, programs: &Path) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name
-            .strip_prefix(PREFIX)
-            .and_then(|rest| rest.split('-').next())
-            .and_then(|pid| pid.parse::<u32>().ok());
-        let Some(pid) = owner else { continue };
-        if !Path::new("/proc").join(pid.to_string()).exists() {
-            let stale = Host {
-                root: entry.path(),
-                cgroup: name,
-                programs: programs.to_owned(),
-            };
-            for problem in clean::clean_up(&stale) {
-                eprintln!("stale {}: {problem}", stale.cgroup);
-            }
-            std::mem::forget(stale);
+    /// Takes away what a test program left that was killed.
+    pub(crate) fn clear(place: Place) {
+        let mut host = Self {
+            place: Place::default(),
+            pooled: false,
+        };
+        let name = place.cgroup.clone();
+        for problem in host.destroy(place) {
+            eprintln!("stale {name}: {problem}");
         }
+        std::mem::forget(host);
     }
 }

@@ -17,6 +17,8 @@ pub mod cgroup;
 mod clean;
 mod host;
 pub mod inside;
+mod place;
+mod pool;
 pub mod run;
 mod terminal;
 

@@ -216,23 +216,23 @@ fn a_zone_is_no_clone_of_itself() {
 #[test]
 fn verify_lists_all_that_is_wrong() {
     use std::os::unix::fs::PermissionsExt;
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    let path = host.path("/zones/master");
+    let path = host.path("/zones/web");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let wanted = "/zones/master must not be group readable.\n\
-                  /zones/master must not be group executable.\n\
-                  /zones/master must not be world readable.\n\
-                  /zones/master must not be world executable.\n\
-                  zoneadm: zone master failed to verify";
+    let wanted = "/zones/web must not be group readable.\n\
+                  /zones/web must not be group executable.\n\
+                  /zones/web must not be world readable.\n\
+                  /zones/web must not be world executable.\n\
+                  zoneadm: zone web failed to verify";
     for verb in ["verify", "boot", "ready"] {
-        host.on("master", &[verb]).says(1, wanted);
+        host.on("web", &[verb]).says(1, wanted);
     }
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-    host.on("master", &["verify"]).quiet();
+    host.on("web", &["verify"]).quiet();
 
-    host.configure("inner", "set zonepath=/zones/master/inner");
+    host.configure("inner", "set zonepath=/zones/web/inner");
     host.on("inner", &["install"]).mentions(1, "overlap");
     host.configure(
         "lofs",
@@ -266,10 +266,10 @@ fn the_global_zone_is_left_alone() {
 
 #[test]
 fn one_command_at_a_time() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    let lock = host.path("/run/zones/master.zoneadm.lock");
+    let lock = host.path("/run/zones/web.zoneadm.lock");
     let file = std::fs::OpenOptions::new()
         .create(true)
         .truncate(false)
@@ -277,10 +277,10 @@ fn one_command_at_a_time() {
         .open(lock)
         .unwrap();
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
-    host.on("master", &["boot"]).says(
+    host.on("web", &["boot"]).says(
         1,
-        "zoneadm: zone 'master': another zoneadm may have an operation in progress.",
+        "zoneadm: zone 'web': another zoneadm may have an operation in progress.",
     );
     drop(file);
-    host.boot("master");
+    host.boot("web");
 }

@@ -16,8 +16,11 @@ fn reboot(command: u32) -> String {
 
 /// An /etc/rc.zone that notes what it is called with.
 fn write_rc(host: &Host, zone: &str) {
-    let path = host.top(zone).join("etc/rc.zone");
-    fs::write(&path, "#!/bin/sh\necho \"$1\" >>/var/rc.words\n").unwrap();
+    let path = host.put(
+        zone,
+        "etc/rc.zone",
+        "#!/bin/sh\necho \"$1\" >>/var/rc.words\n",
+    );
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -97,8 +100,7 @@ fn ids_rise_past_999_with_every_boot_and_ready() {
 
 #[test]
 fn reboot_reads_the_configuration_again_and_is_not_orderly() {
-    let Some(host) = Host::new() else { return };
-    host.install("web");
+    let Some(host) = Host::with_web() else { return };
     write_rc(&host, "web");
     host.boot("web");
     wait_for_rc(&host, "web", "start ");
@@ -113,8 +115,7 @@ fn reboot_reads_the_configuration_again_and_is_not_orderly() {
 
 #[test]
 fn shutdown_lets_rc_zone_stop_the_services() {
-    let Some(host) = Host::new() else { return };
-    host.install("web");
+    let Some(host) = Host::with_web() else { return };
     write_rc(&host, "web");
     host.boot("web");
     wait_for_rc(&host, "web", "start ");
@@ -150,8 +151,7 @@ fn shutdown_ends_what_zlogin_started() {
 
 #[test]
 fn init_powers_off_and_reboots_on_its_signals() {
-    let Some(host) = Host::new() else { return };
-    host.install("web");
+    let Some(host) = Host::with_web() else { return };
     write_rc(&host, "web");
     host.boot("web");
     wait_for_rc(&host, "web", "start ");
@@ -188,20 +188,20 @@ fn the_system_call_reboot_acts_on_the_zone() {
 
 #[test]
 fn uninstall_asks_and_takes_no_for_an_answer() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    host.on("master", &["uninstall"]).says(
+    host.on("web", &["uninstall"]).says(
         1,
         "zoneadm: Input not from terminal and -F not specified: uninstall not done.",
     );
-    assert_eq!(host.state("master"), "installed");
+    assert_eq!(host.state("web"), "installed");
     let ask = |answer: &str| {
-        let mut terminal = Terminal::start(host.command("zoneadm", &["-z", "master", "uninstall"]));
-        terminal.expect("Are you sure you want to uninstall zone master (y/[n])? ");
+        let mut terminal = Terminal::start(host.command("zoneadm", &["-z", "web", "uninstall"]));
+        terminal.expect("Are you sure you want to uninstall zone web (y/[n])? ");
         terminal.types(answer);
         assert_eq!(terminal.status(), 0);
-        host.state("master")
+        host.state("web")
     };
     assert_eq!(ask("n\n"), "installed");
     assert_eq!(ask("\n"), "installed");
@@ -210,51 +210,51 @@ fn uninstall_asks_and_takes_no_for_an_answer() {
 
 #[test]
 fn uninstall_keeps_files_of_the_user_and_says_so() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    let mine = host.path("/zones/master/notes");
+    let mine = host.path("/zones/web/notes");
     fs::write(&mine, "mine").unwrap();
-    let ran = host.on("master", &["uninstall", "-F"]).ok();
+    let ran = host.on("web", &["uninstall", "-F"]).ok();
     assert!(
         (ran.out + &ran.err).contains("contains additional user data"),
         "no warning"
     );
     assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
     fs::remove_file(&mine).unwrap();
-    fs::remove_dir(host.path("/zones/master")).unwrap();
+    fs::remove_dir(host.path("/zones/web")).unwrap();
 }
 
 #[test]
 fn a_ready_zone_has_a_platform_and_no_process_of_its_own() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    host.on("master", &["ready"]).quiet();
-    let row = host.row("master");
+    host.on("web", &["ready"]).quiet();
+    let row = host.row("web");
     assert_eq!((row.state.as_str(), row.id), ("ready", Some(1)));
-    host.zlogin(&["master", "id"]).says(
+    host.zlogin(&["web", "id"]).says(
         1,
-        "zlogin: login allowed only to running zones (master is 'ready').",
+        "zlogin: login allowed only to running zones (web is 'ready').",
     );
-    host.on("master", &["ready"])
-        .says(0, "zoneadm: zone 'master': zone is already ready");
-    host.boot("master");
-    assert_eq!(host.sh("master", "hostname"), "master");
-    host.halt("master");
-    host.on("master", &["ready"]).quiet();
-    host.halt("master");
-    assert_eq!(host.state("master"), "installed");
-    assert!(host.groups_of("master").is_empty());
+    host.on("web", &["ready"])
+        .says(0, "zoneadm: zone 'web': zone is already ready");
+    host.boot("web");
+    assert_eq!(host.sh("web", "hostname"), "web");
+    host.halt("web");
+    host.on("web", &["ready"]).quiet();
+    host.halt("web");
+    assert_eq!(host.state("web"), "installed");
+    assert!(host.groups_of("web").is_empty());
     // From ready, reboot is a boot.
-    host.on("master", &["ready"]).quiet();
-    host.on("master", &["reboot"]).quiet();
-    assert_eq!(host.state("master"), "running");
+    host.on("web", &["ready"]).quiet();
+    host.on("web", &["reboot"]).quiet();
+    assert_eq!(host.state("web"), "running");
 }
 
 #[test]
 fn mount_shows_the_whole_root_of_a_clone() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_own_master() else {
         return;
     };
     fs::write(host.top("master").join("etc/motd"), "of the master\n").unwrap();
@@ -290,39 +290,38 @@ fn mount_shows_the_whole_root_of_a_clone() {
 
 #[test]
 fn unmount_waits_for_nobody_who_uses_the_root() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    host.on("master", &["mount"]).quiet();
-    let user = fs::File::open(host.path("/zones/master/lu/etc")).unwrap();
-    host.on("master", &["unmount"]).mentions(1, "busy");
-    assert_eq!(host.state("master"), "mounted");
+    host.on("web", &["mount"]).quiet();
+    let user = fs::File::open(host.path("/zones/web/lu/etc")).unwrap();
+    host.on("web", &["unmount"]).mentions(1, "busy");
+    assert_eq!(host.state("web"), "mounted");
     drop(user);
-    host.on("master", &["unmount"]).quiet();
+    host.on("web", &["unmount"]).quiet();
 }
 
 #[test]
 fn only_uninstall_helps_an_incomplete_zone() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    host.on("master", &["mark", "incomplete"]).quiet();
-    assert_eq!(host.state("master"), "incomplete");
+    host.on("web", &["mark", "incomplete"]).quiet();
+    assert_eq!(host.state("web"), "incomplete");
     for verb in ["boot", "ready", "halt", "install", "mount", "verify"] {
-        host.on("master", &[verb]).says(
+        host.on("web", &[verb]).says(
             1,
-            "zoneadm: zone 'master': zone is incomplete; uninstall required.",
+            "zoneadm: zone 'web': zone is incomplete; uninstall required.",
         );
     }
-    host.on("master", &["uninstall", "-F"]).quiet();
-    host.on("master", &["install"]).quiet();
-    assert_eq!(host.state("master"), "installed");
+    host.on("web", &["uninstall", "-F"]).quiet();
+    host.on("web", &["install"]).quiet();
+    assert_eq!(host.state("web"), "installed");
 }
 
 #[test]
 fn boot_options_go_to_init() {
-    let Some(host) = Host::new() else { return };
-    host.install("web");
+    let Some(host) = Host::with_web() else { return };
     write_rc(&host, "web");
     let first = |host: &Host| host.sh("web", "tr \"\\0\" \" \" </proc/1/cmdline");
     host.on("web", &["boot", "--", "-i", "/bin/sleep", "1000"])
@@ -352,8 +351,7 @@ fn boot_options_go_to_init() {
 
 #[test]
 fn single_user_starts_no_services() {
-    let Some(host) = Host::new() else { return };
-    host.install("web");
+    let Some(host) = Host::with_web() else { return };
     write_rc(&host, "web");
     host.on("web", &["boot", "--", "-s"]).quiet();
     assert_eq!(host.sh("web", "hostname"), "web");
@@ -365,17 +363,16 @@ fn single_user_starts_no_services() {
 
 #[test]
 fn a_zone_without_a_working_init_does_not_run() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    fs::write(host.top("master").join("root/script"), "not a program").unwrap();
-    let script = host.top("master").join("root/script");
+    let script = host.put("web", "root/script", "not a program");
     fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
-    host.on("master", &["boot", "--", "-i", "/root/script"])
-        .mentions(1, "zoneadm: zone 'master': call to zoneadmd failed");
-    assert_eq!(host.state("master"), "installed");
-    assert!(host.groups_of("master").is_empty());
-    host.boot("master");
+    host.on("web", &["boot", "--", "-i", "/root/script"])
+        .mentions(1, "zoneadm: zone 'web': call to zoneadmd failed");
+    assert_eq!(host.state("web"), "installed");
+    assert!(host.groups_of("web").is_empty());
+    host.boot("web");
 }
 
 #[test]

@@ -168,23 +168,22 @@ fn a_long_path_and_a_colon_in_it_stay_whole() {
 
 #[test]
 fn in_a_zone_only_the_zone_itself_is_listed() {
-    let Some(host) = Host::with_master() else {
-        return;
-    };
+    let Some(host) = Host::with_web() else { return };
     for program in ["zoneadm", "zonename", "zlogin"] {
         let from = host.command(program, &[]).get_program().to_owned();
-        std::fs::copy(from, host.top("master").join("root").join(program)).unwrap();
+        let to = host.put("web", &format!("root/{program}"), "");
+        std::fs::copy(from, to).unwrap();
     }
-    host.boot("master");
-    assert_eq!(host.sh("master", "/root/zonename"), "master");
-    assert_eq!(host.sh("master", "/root/zoneadm list"), "master");
-    let line = host.sh("master", "/root/zoneadm list -p");
+    host.boot("web");
+    assert_eq!(host.sh("web", "/root/zonename"), "web");
+    assert_eq!(host.sh("web", "/root/zoneadm list"), "web");
+    let line = host.sh("web", "/root/zoneadm list -p");
     assert_eq!(line.split(':').nth(3), Some("/"), "{line}");
-    host.zlogin(&["master", "/root/zoneadm -z master halt"])
+    host.zlogin(&["web", "/root/zoneadm -z web halt"])
         .mentions(1, "global zone");
-    host.zlogin(&["master", "/root/zlogin master id"])
+    host.zlogin(&["web", "/root/zlogin web id"])
         .mentions(1, "global zone");
-    assert_eq!(host.state("master"), "running");
+    assert_eq!(host.state("web"), "running");
     // And on the host:
     let mut zonename = host.command("zonename", &[]);
     assert_eq!(e2e::run::run(&mut zonename, b"").ok().text(), "global");

@@ -24,7 +24,7 @@ fn paths(folder: &Path) -> BTreeSet<PathBuf> {
 
 #[test]
 fn no_secret_of_the_host_is_in_a_new_zone() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_own_master() else {
         return;
     };
     let top = host.top("master");
@@ -129,9 +129,9 @@ fn clones_differ_in_who_they_are_and_in_nothing_else() {
 
 #[test]
 fn an_identity_is_new_after_reinstalling_and_old_after_booting() {
-    let Some(host) = Host::with_running_web() else {
-        return;
-    };
+    let Some(host) = Host::new() else { return };
+    host.install("web");
+    host.boot("web");
     let id = |host: &Host| host.sh("web", "cat /etc/machine-id");
     let (first, uuid) = (id(&host), host.row("web").uuid);
     host.on("web", &["reboot"]).quiet();

@@ -29,7 +29,7 @@ fn layers(host: &Host) -> usize {
 
 #[test]
 fn clones_share_what_they_do_not_write() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_own_master() else {
         return;
     };
     fs::write(host.top("master").join("var/big"), vec![1; 20 << 20]).unwrap();
@@ -45,7 +45,7 @@ fn clones_share_what_they_do_not_write() {
 
 #[test]
 fn nobody_sees_what_another_zone_writes() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_own_master() else {
         return;
     };
     for name in ["changed", "removed", "renamed", "folder/inner"] {
@@ -97,7 +97,7 @@ fn nobody_sees_what_another_zone_writes() {
 
 #[test]
 fn a_renamed_folder_of_a_layer_stays_whole() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_own_master() else {
         return;
     };
     host.put("master", "var/a/b/c/file", "inner\n");
@@ -120,7 +120,7 @@ fn a_renamed_folder_of_a_layer_stays_whole() {
 
 #[test]
 fn a_clone_of_a_clone_has_what_both_wrote() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_own_master() else {
         return;
     };
     host.put("master", "var/first", "1\n");
@@ -146,7 +146,7 @@ fn a_clone_of_a_clone_has_what_both_wrote() {
 
 #[test]
 fn an_unchanged_origin_is_sealed_once() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_own_master() else {
         return;
     };
     host.clone_from("master", "one");
@@ -165,7 +165,7 @@ fn an_unchanged_origin_is_sealed_once() {
 
 #[test]
 fn clones_outlive_their_origin_and_layers_their_last_user_does_not() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_own_master() else {
         return;
     };
     host.put("master", "var/word", "of the master\n");
@@ -197,7 +197,7 @@ fn clones_outlive_their_origin_and_layers_their_last_user_does_not() {
 
 #[test]
 fn long_chains_still_boot() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_own_master() else {
         return;
     };
     let mut origin = "master".to_owned();
@@ -232,10 +232,9 @@ fn a_whole_root_on_disk_has_unshifted_owners() {
 
 #[test]
 fn solaris_automation_writes_into_the_root_of_a_halted_zone() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    host.clone_from("master", "web");
     host.put("web", "root/.ssh/authorized_keys", "key\n");
     host.put("web", "etc/motd", "welcome\n");
     host.boot("web");

@@ -148,12 +148,11 @@ fn several_zones_a_glob_and_a_range_act_on_each() {
 
 #[test]
 fn a_name_given_twice_is_one_zone() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    host.zoneadm(&["-z", "master", "-z", "mast*", "boot"])
-        .quiet();
-    assert_eq!(host.state("master"), "running");
+    host.zoneadm(&["-z", "web", "-z", "we*", "boot"]).quiet();
+    assert_eq!(host.state("web"), "running");
 }
 
 /// Every file below a folder with its size and time of change, but for locks.

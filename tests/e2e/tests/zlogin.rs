@@ -329,34 +329,34 @@ fn the_console_shows_and_takes_what_the_zone_does() {
 
 #[test]
 fn the_console_outlives_halts_and_boots() {
-    let Some(host) = Host::with_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    let mut console = session(&host, &["-C", "master"]);
-    console.expect("[Connected to zone 'master' console]");
+    let mut console = session(&host, &["-C", "web"]);
+    console.expect("[Connected to zone 'web' console]");
     let says_until_seen = |console: &mut Terminal, word: &str| {
         // The client joins a booted zone's console by itself, a moment later.
         host.sh(
-            "master",
+            "web",
             &format!("(while :; do echo {word}; sleep 0.1; done >/dev/console) >/dev/null 2>&1 &"),
         );
         console.expect(word);
     };
-    host.boot("master");
+    host.boot("web");
     says_until_seen(&mut console, "after-boot");
-    host.on("master", &["reboot"]).quiet();
+    host.on("web", &["reboot"]).quiet();
     says_until_seen(&mut console, "after-reboot");
-    host.halt("master");
+    host.halt("web");
     console.expect("[NOTICE: Zone halted]");
     console.types("\r~.");
     assert_eq!(console.status(), 0);
 
     // -d leaves when the zone halts.
-    host.boot("master");
-    let mut guest = session(&host, &["-C", "-d", "master"]);
-    guest.expect("[Connected to zone 'master' console]");
+    host.boot("web");
+    let mut guest = session(&host, &["-C", "-d", "web"]);
+    guest.expect("[Connected to zone 'web' console]");
     says_until_seen(&mut guest, "before-halt");
-    host.halt("master");
+    host.halt("web");
     assert_eq!(guest.status(), 0);
 }
 

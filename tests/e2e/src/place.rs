@@ -1,0 +1,119 @@
+//! Where a host's files and control groups are.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::Host;
+
+/// Prefix of the folder and of the control group of every host.
+const PREFIX: &str = "zones-e2e-";
+
+/// `f_type` of overlayfs, which cannot hold the writable top of another overlay.
+const OVERLAYFS: i64 = 0x794c_7630;
+
+/// The folder and the control group of a host.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    pub root: PathBuf,
+    pub cgroup: String,
+}
+
+impl Place {
+    /// A new, empty place.
+    pub fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}-{count}", std::process::id());
+        let place = Self {
+            root: folder().join(&name),
+            cgroup: name,
+        };
+        fs::create_dir(&place.root).expect("a new folder for the host");
+        place
+    }
+
+    /// Removes the folder.
+    pub fn remove(&self) {
+        remove(&self.root);
+    }
+}
+
+/// Removes a folder or file, staying on its file system.
+pub(crate) fn remove(path: &Path) {
+    let status = Command::new("rm")
+        .args(["-rf", "--one-file-system", "--"])
+        .arg(path)
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "{} cannot be removed",
+        path.display()
+    );
+}
+
+/// The folder of the workspace, also when the checkout was moved after the build.
+fn workspace() -> PathBuf {
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let folder = manifest.join("../..");
+    folder.canonicalize().unwrap_or(folder)
+}
+
+/// Where the programs under test are.
+pub(crate) fn programs() -> &'static Path {
+    static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAMS.get_or_init(|| {
+        let named = std::env::var_os("ZONES_BIN").map(PathBuf::from);
+        let folder = named.unwrap_or_else(|| workspace().join("target/release"));
+        assert!(
+            folder.join("zoneadm").exists(),
+            "no zoneadm in {}: run tools/build, or set ZONES_BIN",
+            folder.display()
+        );
+        folder
+    })
+}
+
+/// A folder on a file system that can hold the writable tops of zones; the first
+/// call takes away what earlier test programs left there.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let target = workspace().join("target");
+        let _ = fs::create_dir_all(&target);
+        let can_hold = |path: &PathBuf| {
+            #[allow(clippy::unnecessary_cast, reason = "not i64 everywhere")]
+            rustix::fs::statfs(path).is_ok_and(|fs| fs.f_type as i64 != OVERLAYFS)
+        };
+        let folders = [
+            target.clone(),
+            "/var/tmp".into(),
+            "/tmp".into(),
+            "/dev/shm".into(),
+        ];
+        let folder = folders.into_iter().find(can_hold).unwrap_or(target);
+        clear_stale(&folder);
+        folder
+    })
+}
+
+/// Takes away hosts of test programs that were killed.
+fn clear_stale(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner = name
+            .strip_prefix(PREFIX)
+            .and_then(|rest| rest.split('-').next())
+            .and_then(|pid| pid.parse::<u32>().ok());
+        let Some(pid) = owner else { continue };
+        if !Path::new("/proc").join(pid.to_string()).exists() {
+            Host::clear(Place {
+                root: entry.path(),
+                cgroup: name,
+            });
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Zones of brand lx: any root from an archive or a folder, with its own init.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::{Host, wait_for};
+
+const INIT: &str = "#!/bin/sh
+echo \"$*\" >/etc/started
+trap 'echo powered >/etc/stopped; exit 0' PWR
+trap 'exit 0' INT
+while :; do sleep 1000 & wait $!; done
+";
+
+/// A statically linked busybox of this host, if there is one.
+fn busybox() -> Option<PathBuf> {
+    for path in ["/usr/bin/busybox", "/bin/busybox"] {
+        let mut ldd = Command::new("ldd");
+        let Ok(output) = ldd.arg(path).output() else {
+            continue;
+        };
+        let said =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        if Path::new(path).exists() && said.contains("not a dynamic executable") {
+            return Some(path.into());
+        }
+    }
+    e2e::skip("no static busybox (package busybox-static)");
+    None
+}
+
+/// A root of a few files below the host's folder.
+fn tree(host: &Host, busybox: &Path) -> PathBuf {
+    let tree = host.path("/tree");
+    for name in ["bin", "sbin", "etc", "root", "tmp", "usr/bin"] {
+        fs::create_dir_all(tree.join(name)).unwrap();
+    }
+    fs::copy(busybox, tree.join("bin/busybox")).unwrap();
+    for name in [
+        "sh", "sleep", "hostname", "id", "cat", "kill", "ls", "mount", "stat", "test", "echo",
+        "readlink",
+    ] {
+        std::os::unix::fs::symlink("busybox", tree.join("bin").join(name)).unwrap();
+    }
+    fs::write(tree.join("sbin/init"), INIT).unwrap();
+    fs::set_permissions(tree.join("sbin/init"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(tree.join("etc/passwd"), "root:x:0:0:root:/root:/bin/sh\n").unwrap();
+    tree
+}
+
+fn archive(host: &Host, tree: &Path, options: &str, name: &str) -> String {
+    let path = host.path(name).to_string_lossy().into_owned();
+    let mut tar = Command::new("tar");
+    tar.arg(options).arg(&path).arg("-C").arg(tree).arg(".");
+    e2e::run::run(&mut tar, b"").quiet();
+    path
+}
+
+#[test]
+fn a_root_from_an_archive_boots_its_own_init() {
+    let Some(host) = Host::new() else { return };
+    let Some(busybox) = busybox() else { return };
+    let tree = tree(&host, &busybox);
+    let file = archive(&host, &tree, "-czf", "/tiny.tar.gz");
+    host.zonecfg(&["-z", "tiny", "create -t SUNWlx"]).quiet();
+    host.on("tiny", &["install", "-a", &file]).quiet();
+    assert!(
+        host.on("tiny", &["list", "-p"])
+            .ok()
+            .out
+            .ends_with(":lx:shared\n")
+    );
+    host.on("tiny", &["boot", "--", "one", "two"]).quiet();
+    let started = host.top("tiny").join("etc/started");
+    wait_for("word of the zone's init", || {
+        fs::read_to_string(&started)
+            .ok()
+            .filter(|text| !text.is_empty())
+    });
+    assert_eq!(fs::read_to_string(&started).unwrap(), "one two\n");
+    // No su, no login: a shell does.
+    let ran = host.zlogin(&["tiny", "hostname; id -u; echo err >&2; exit 7"]);
+    assert_eq!(
+        (ran.out.as_str(), ran.err.as_str(), ran.code()),
+        ("tiny\n0\n", "err\n", Some(7)),
+        "{ran:?}"
+    );
+    assert_eq!(
+        host.zlogin_with(&["tiny", "cat"], b"through").ok().out,
+        "through"
+    );
+    // Nothing of the host's software is in it.
+    assert_eq!(host.sh("tiny", "ls /usr/bin"), "");
+    assert_ne!(host.zlogin(&["tiny", "perl -v"]).code(), Some(0));
+    host.on("tiny", &["shutdown"]).quiet();
+    assert_eq!(host.state("tiny"), "installed");
+    assert_eq!(
+        fs::read_to_string(host.top("tiny").join("etc/stopped")).unwrap(),
+        "powered\n"
+    );
+    host.boot("tiny");
+    host.halt("tiny");
+}
+
+#[test]
+fn a_clone_of_it_runs_beside_it() {
+    let Some(host) = Host::new() else { return };
+    let Some(busybox) = busybox() else { return };
+    let tree = tree(&host, &busybox);
+    host.zonecfg(&["-z", "tiny", "create -t SUNWlx"]).quiet();
+    host.on("tiny", &["install", "-d", &tree.to_string_lossy()])
+        .quiet();
+    host.clone_from("tiny", "other");
+    for zone in ["tiny", "other"] {
+        host.boot(zone);
+        assert_eq!(host.sh(zone, "hostname"), zone);
+    }
+    host.sh("other", "echo changed >/etc/passwd");
+    assert_eq!(
+        host.sh("tiny", "cat /etc/passwd"),
+        "root:x:0:0:root:/root:/bin/sh"
+    );
+}
+
+#[test]
+fn sparse_and_lx_zones_are_no_clones_of_each_other() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    host.zonecfg(&["-z", "tiny", "create -t SUNWlx"]).quiet();
+    host.on("tiny", &["clone", "master"]).mentions(1, "brand");
+    assert_eq!(host.state("tiny"), "configured");
+}
+
+#[test]
+fn an_archive_that_is_none_leaves_a_zone_configured() {
+    let Some(host) = Host::new() else { return };
+    host.zonecfg(&["-z", "tiny", "create -t SUNWlx"]).quiet();
+    let noise = host.path("/noise.tar");
+    fs::write(&noise, vec![7; 4096]).unwrap();
+    host.on("tiny", &["install", "-a", &noise.to_string_lossy()])
+        .mentions(1, "noise.tar");
+    assert_eq!(host.state("tiny"), "configured");
+    host.on("tiny", &["install", "-a", "/nowhere.tar"])
+        .mentions(1, "/nowhere.tar");
+    host.on("tiny", &["install", "-a", "relative.tar"])
+        .mentions(2, "absolute");
+    host.on("tiny", &["install"]).mentions(2, "-a");
+    assert_eq!(host.state("tiny"), "configured");
+    assert!(!host.path("/zones/tiny").exists());
+}
+
+#[test]
+fn a_hostile_archive_stays_in_the_zone() {
+    let Some(host) = Host::new() else { return };
+    let Some(busybox) = busybox() else { return };
+    let tree = tree(&host, &busybox);
+    let outside = host.path("/outside");
+    fs::create_dir(&outside).unwrap();
+    // A link out, then a file through it; a way up; a device.
+    let way_out = tree.join("way");
+    std::os::unix::fs::symlink(&outside, &way_out).unwrap();
+    let first = archive(&host, &tree, "-cf", "/hostile.tar");
+    fs::remove_file(&way_out).unwrap();
+    fs::create_dir(&way_out).unwrap();
+    fs::write(way_out.join("through"), "").unwrap();
+    let mut append = Command::new("tar");
+    append
+        .args(["-rf", &first, "-C"])
+        .arg(&tree)
+        .arg("./way/through");
+    e2e::run::run(&mut append, b"").quiet();
+    let mut up = Command::new("tar");
+    up.args(["-rPf", &first, "--transform", "s,.*,../../../../up,", "-C"])
+        .arg(&tree)
+        .arg("./way/through");
+    let _ = e2e::run::run(&mut up, b"").ok();
+    let status = Command::new("mknod")
+        .arg(tree.join("disk"))
+        .args(["b", "254", "0"])
+        .status();
+    assert!(status.unwrap().success());
+    let mut device = Command::new("tar");
+    device.args(["-rf", &first, "-C"]).arg(&tree).arg("./disk");
+    let _ = e2e::run::run(&mut device, b"").ok();
+
+    host.zonecfg(&["-z", "tiny", "create -t SUNWlx"]).quiet();
+    let ran = host.on("tiny", &["install", "-a", &first]);
+    assert!(matches!(ran.code(), Some(0 | 1)), "{ran:?}");
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{ran:?}");
+    for place in ["/up", "/zones/up", "/zones/tiny/up"] {
+        assert!(!host.path(place).exists(), "{place}: {ran:?}");
+    }
+    if ran.code() == Some(0) {
+        assert!(!host.top("tiny").join("disk").exists(), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_root_without_init_says_what_was_looked_for() {
+    let Some(host) = Host::new() else { return };
+    let empty = host.path("/empty");
+    fs::create_dir_all(empty.join("usr/bin")).unwrap();
+    host.zonecfg(&["-z", "tiny", "create -t SUNWlx"]).quiet();
+    let ran = host.on("tiny", &["install", "-d", &empty.to_string_lossy()]);
+    if ran.code() == Some(0) {
+        host.on("tiny", &["boot"]).mentions(1, "/sbin/init");
+        assert_eq!(host.state("tiny"), "installed");
+    } else {
+        ran.mentions(1, "init");
+        assert_eq!(host.state("tiny"), "configured");
+    }
+}
