@@ -47,7 +47,7 @@ pub fn make_ordinary() {
 
 /// Sets a limit; where the hard limit may not rise, only what is below it.
 fn raise(resource: Resource, wanted: Rlimit) {
-    if setrlimit(resource, wanted.clone()).is_err() {
+    if setrlimit(resource, wanted).is_err() {
         let maximum = getrlimit(resource).maximum;
         let lowest = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (Some(a), Some(b)) => Some(a.min(b)),
