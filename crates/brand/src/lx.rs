@@ -3,7 +3,7 @@
 use model::Config;
 
 use crate::install::{Error, InstallRequest, Installed};
-use crate::platform::{DEVICES, MOUNTS, PRIVILEGES, Platform};
+use crate::platform::{DEVICES, MOUNTS, Platform};
 use crate::{Brand, HostFacts, image};
 
 /// The lx brand.
@@ -13,7 +13,6 @@ pub struct Lx;
 const PLATFORM: Platform = Platform {
     name: "lx",
     sparse: false,
-    privileges: PRIVILEGES,
     devices: DEVICES,
     mounts: MOUNTS,
 };

@@ -32,9 +32,6 @@ pub struct Platform {
     pub name: &'static str,
     /// True where directories of the host may be inherited.
     pub sparse: bool,
-    /// Capabilities of the zone's root when `limitpriv` is not set, in its own
-    /// user namespace, as capabilities(7) names them.
-    pub privileges: &'static [&'static str],
     /// Character devices, readable and writable by all.
     pub devices: &'static [Device],
     /// Further mounts, in order.
@@ -63,36 +60,3 @@ pub const MOUNTS: &[Mount] = &[Mount {
     mode: 0o755,
     noexec: false,
 }];
-
-/// The counterpart of the Solaris default set: everything over the zone's own
-/// objects, nothing over the machine (no modules, raw I/O, clock, kernel log).
-pub const PRIVILEGES: &[&str] = &[
-    "CAP_CHOWN",
-    "CAP_DAC_OVERRIDE",
-    "CAP_DAC_READ_SEARCH",
-    "CAP_FOWNER",
-    "CAP_FSETID",
-    "CAP_KILL",
-    "CAP_SETGID",
-    "CAP_SETUID",
-    "CAP_SETPCAP",
-    "CAP_LINUX_IMMUTABLE",
-    "CAP_NET_BIND_SERVICE",
-    "CAP_NET_BROADCAST",
-    "CAP_NET_ADMIN",
-    "CAP_NET_RAW",
-    "CAP_IPC_LOCK",
-    "CAP_IPC_OWNER",
-    "CAP_SYS_CHROOT",
-    "CAP_SYS_PTRACE",
-    "CAP_SYS_ADMIN",
-    "CAP_SYS_BOOT",
-    "CAP_SYS_NICE",
-    "CAP_SYS_RESOURCE",
-    "CAP_SYS_TTY_CONFIG",
-    "CAP_MKNOD",
-    "CAP_LEASE",
-    "CAP_AUDIT_WRITE",
-    "CAP_AUDIT_CONTROL",
-    "CAP_SETFCAP",
-];

@@ -1,27 +1,14 @@
 //! User namespaces as id maps, and acting as a zone's first user.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::thread::CapabilitiesSecureBits;
 
 use crate::mount::Error;
-
-/// Layout of `struct clone_args`, version 0.
-#[repr(C)]
-#[derive(Default)]
-struct CloneArgs {
-    flags: u64,
-    pidfd: u64,
-    child_tid: u64,
-    parent_tid: u64,
-    exit_signal: u64,
-    stack: u64,
-    stack_size: u64,
-    tls: u64,
-}
+use crate::process::clone3;
 
 /// A child that does nothing but hold namespaces; ends with this value.
 struct Holder {
@@ -31,46 +18,26 @@ struct Holder {
 
 impl Holder {
     fn new() -> Result<Self, Error> {
-        let mut pidfd: RawFd = -1;
-        let args = CloneArgs {
-            // An unsigned constant in the kernel, a signed one in the binding.
-            flags: u64::from((libc::CLONE_NEWUSER | libc::CLONE_PIDFD).unsigned_abs()),
-            pidfd: (&raw mut pidfd) as u64,
-            // No signal: the caller's SIGCHLD handling never sees this child.
-            exit_signal: 0,
-            ..CloneArgs::default()
-        };
         let parent = rustix::process::getpid().as_raw_nonzero().get();
-        // SAFETY: `args` is a live `struct clone_args` of the size passed and
-        // `pidfd` outlives the call. Without CLONE_VM and with no stack this
-        // is a fork: the child has its own copy of memory and returns here.
-        let pid =
-            unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
-        if pid < 0 {
-            return Err(Error::new(
-                "clone3",
-                "user namespace",
-                io::Error::last_os_error(),
-            ));
-        }
-        if pid == 0 {
-            // SAFETY: the process may have had other threads, so only plain
-            // system calls follow: no allocation, no lock, no return.
-            unsafe {
+        // No signal at its end: the caller's SIGCHLD handling never sees this child.
+        // SAFETY: the process may have other threads, so the child makes only plain
+        // system calls: no allocation, no lock, no return.
+        let made = unsafe { clone3(crate::process::ns::USER, 0, None) };
+        match made.map_err(|error| Error::new("clone3", "user namespace", error))? {
+            Some(child) => Ok(Self {
+                pid: child.pid,
+                pidfd: child.pidfd,
+            }),
+            // SAFETY: as above.
+            None => unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 // The parent may have gone before the line above.
                 while libc::getppid() == parent {
                     libc::pause();
                 }
                 libc::_exit(0)
-            }
+            },
         }
-        // SAFETY: clone3 succeeded with CLONE_PIDFD, so it stored a new
-        // descriptor here that nothing else owns.
-        let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-        // A process id fits: the kernel's limit is 2^22.
-        let pid = i32::try_from(pid).unwrap_or(-1);
-        Ok(Self { pid, pidfd })
     }
 }
 

@@ -73,7 +73,7 @@ pub fn fork(
     }
     // SAFETY: the caller has one thread (checked above), so the child is a whole
     // copy of a program whose every lock is free or held by the copied thread.
-    match unsafe { clone3(flags, cgroup)? } {
+    match unsafe { clone3(flags, libc::SIGCHLD, cgroup)? } {
         Some(child) => Ok(child),
         None => {
             close_all_but(keep);
@@ -189,7 +189,7 @@ impl Program {
         let (mut folder, path, flags) = self.executable.parts();
         // SAFETY: the child only makes system calls on what was prepared above: it
         // allocates nothing and takes no lock, so other threads do not matter.
-        if let Some(child) = unsafe { clone3(0, cgroup)? } {
+        if let Some(child) = unsafe { clone3(0, libc::SIGCHLD, cgroup)? } {
             return Ok(child);
         }
         // SAFETY: plain system calls on descriptors and prepared arrays; the child
@@ -314,14 +314,18 @@ fn exec_raw(
 /// The child is a copy of a possibly multi-threaded program: until it executes
 /// another one it may only do what is safe in a signal handler, unless the
 /// caller has a single thread.
-unsafe fn clone3(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Option<Child>> {
+pub(crate) unsafe fn clone3(
+    flags: u64,
+    exit_signal: libc::c_int,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> io::Result<Option<Child>> {
     const CLONE_PIDFD: u64 = libc::CLONE_PIDFD as u64;
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     let mut pidfd: RawFd = -1;
     let mut args = CloneArgs {
         flags: flags | CLONE_PIDFD,
         pidfd: &raw mut pidfd as u64,
-        exit_signal: libc::SIGCHLD as u64,
+        exit_signal: exit_signal as u64,
         ..CloneArgs::default()
     };
     if let Some(folder) = cgroup {

@@ -1,14 +1,18 @@
 //! Starting a process in a running zone (zlogin).
 //!
 //! The process gets what the zone's own have: its namespaces, control groups,
-//! privileges and filter, and none of the caller's descriptors but the three
-//! streams. Nothing of the zone is executed before all of that holds.
+//! privileges, filter and limits. Of the caller's it has nothing: a session, a
+//! session keyring and surroundings of its own, and no descriptor but those it is
+//! given. A descriptor of the host's is a way out of the zone, be it a folder or a
+//! terminal that can be typed into. Nothing of the zone is executed before all of
+//! that holds.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use limits::ZoneCgroups;
 use model::privilege::Capabilities;
 use model::{State, ZoneName};
+use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use store::index::Index;
@@ -22,14 +26,14 @@ use crate::{Error, Host};
 
 /// A running zone that can be entered.
 #[derive(Debug)]
-pub struct Door {
+pub struct RunningZone {
     runtime: Runtime,
     init: OwnedFd,
 }
 
 /// Why a zone cannot be entered.
 #[derive(Debug, thiserror::Error)]
-pub enum NoDoor {
+pub enum EntryError {
     /// There is no such zone.
     #[error("zone '{0}' unknown")]
     Unknown(ZoneName),
@@ -44,25 +48,25 @@ pub enum NoDoor {
     Other(#[from] Error),
 }
 
-impl Door {
+impl RunningZone {
     /// Finds the way into a running zone.
     ///
     /// # Errors
-    /// [`NoDoor`].
-    pub fn open(host: &Host, zone: &ZoneName) -> Result<Self, NoDoor> {
+    /// [`EntryError`].
+    pub fn open(host: &Host, zone: &ZoneName) -> Result<Self, EntryError> {
         let index = Index::load(&host.root).map_err(Error::from)?;
         let entry = index
             .find(zone)
-            .ok_or_else(|| NoDoor::Unknown(zone.clone()))?;
+            .ok_or_else(|| EntryError::Unknown(zone.clone()))?;
         let (state, runtime) = state(host, entry)?;
         let runtime = match (state, runtime) {
             (State::Running, Some(runtime)) => runtime,
-            _ if state < State::Installed => return Err(NoDoor::NotInstalled(state)),
-            _ => return Err(NoDoor::NotRunning(zone.clone(), state)),
+            _ if state < State::Installed => return Err(EntryError::NotInstalled(state)),
+            _ => return Err(EntryError::NotRunning(zone.clone(), state)),
         };
         let pid = Pid::from_raw(runtime.init.pid)
-            .ok_or_else(|| NoDoor::NotRunning(zone.clone(), State::Installed))?;
-        let gone = || NoDoor::NotRunning(zone.clone(), State::Installed);
+            .ok_or_else(|| EntryError::NotRunning(zone.clone(), State::Installed))?;
+        let gone = || EntryError::NotRunning(zone.clone(), State::Installed);
         let init = pidfd_open(pid, PidfdFlags::empty()).map_err(|_| gone())?;
         // The number may have been given away between reading and opening.
         if !runtime.init.is_alive() {
@@ -80,15 +84,37 @@ impl Door {
         &self.runtime.environment
     }
 
-    /// Runs `body` in a new process inside the zone, as its root. The calling
-    /// process must have one thread; its further children would be in the zone, too.
+    /// A pipe that processes of the zone may also open by name, as in
+    /// `echo >/dev/stderr`: its reading and its writing end.
+    ///
+    /// # Errors
+    /// When there are no more descriptors.
+    pub fn pipe(&self) -> Result<(OwnedFd, OwnedFd), Error> {
+        let fail = Error::io("make a pipe into the zone");
+        let root = rustix::fs::Uid::from_raw(self.runtime.first_id);
+        let group = rustix::fs::Gid::from_raw(self.runtime.first_id);
+        rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+            .and_then(|(reading, writing)| {
+                rustix::fs::fchown(&reading, Some(root), Some(group))?;
+                Ok((reading, writing))
+            })
+            .map_err(|errno| fail(errno.into()))
+    }
+
+    /// Runs `body` in a new process inside the zone, as its root, the leader of a new
+    /// session. The calling process must have one thread; its further children would
+    /// be in the zone's pid namespace, too.
+    ///
+    /// `streams` become its standard input, output and error; without them `body` must
+    /// replace the caller's before it runs anything of the zone. Of the caller's
+    /// other descriptors it has `keep`.
     ///
     /// # Errors
     /// When the process cannot be made. If it cannot enter, it says so on its
-    /// standard error and exits with status 1. Of the caller's descriptors `body` has
-    /// the standard streams and `keep`.
+    /// standard error and exits with status 1.
     pub fn enter(
         &self,
+        streams: Option<[BorrowedFd<'_>; 3]>,
         keep: &[BorrowedFd<'_>],
         body: impl FnOnce() -> u8,
     ) -> Result<Child, Error> {
@@ -102,10 +128,12 @@ impl Door {
         let kept: Vec<BorrowedFd<'_>> = [self.init.as_fd()]
             .into_iter()
             .chain(doors.iter().map(AsFd::as_fd))
+            .chain(streams.into_iter().flatten())
             .chain(keep.iter().copied())
             .collect();
         let child = sys::process::fork(0, Some(login.as_fd()), &kept, || {
-            match self.become_inmate(&doors) {
+            let entered = place(streams).and_then(|()| self.become_inmate(&doors));
+            match entered {
                 Ok(()) => body(),
                 Err(error) => {
                     let text = format!("zlogin: could not enter the zone: {error}\n");
@@ -121,6 +149,10 @@ impl Door {
         // Nobody in the zone may look into this process while it still is ours.
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|errno| errno.to_string())?;
+        rustix::process::setsid().map_err(|errno| errno.to_string())?;
+        sys::keyring::leave_session().map_err(|error| error.to_string())?;
+        self.leave_surroundings()
+            .map_err(|error| format!("could not take over the limits of the zone: {error}"))?;
         for door in doors {
             rustix::io::write(door, b"0").map_err(|errno| errno.to_string())?;
         }
@@ -131,9 +163,31 @@ impl Door {
             .and_then(|()| set_thread_res_gid(group, group, group))
             .and_then(|()| set_thread_res_uid(user, user, user))
             .map_err(|errno| errno.to_string())?;
+        // Once more, so that the keyring is the zone's own; the zone may have used up
+        // what keys it may have, and then keeps the empty one of ours.
+        let _ = sys::keyring::leave_session();
         rustix::process::chdir("/").map_err(|errno| errno.to_string())?;
         limit_privileges(Capabilities(self.runtime.capabilities))
             .map_err(|error| flatten(error.as_ref()))?;
         sys::seccomp::install(&self.runtime.seccomp).map_err(|error| error.to_string())
     }
+
+    /// Takes over what the zone's init has, with our privileges: those of the zone
+    /// do not suffice to raise a limit.
+    fn leave_surroundings(&self) -> std::io::Result<()> {
+        // By its number in the zone, where we are: there it can be no other.
+        let in_proc = Pid::from_raw(self.runtime.init.pid).unwrap_or(Pid::INIT);
+        sys::surroundings::take_from(Pid::INIT, in_proc)
+    }
+}
+
+/// Puts the streams where a program expects them.
+fn place(streams: Option<[BorrowedFd<'_>; 3]>) -> Result<(), String> {
+    let Some([input, output, errors]) = streams else {
+        return Ok(());
+    };
+    rustix::stdio::dup2_stdin(input)
+        .and_then(|()| rustix::stdio::dup2_stdout(output))
+        .and_then(|()| rustix::stdio::dup2_stderr(errors))
+        .map_err(|errno| errno.to_string())
 }

@@ -33,7 +33,7 @@ use packages::Database;
 use packages::dpkg::Dpkg;
 
 use crate::install::{Error, InstallRequest, Installed};
-use crate::platform::{DEVICES, MOUNTS, PRIVILEGES, Platform};
+use crate::platform::{DEVICES, MOUNTS, Platform};
 use crate::tree::Tree;
 use crate::{Brand, HostFacts, image};
 
@@ -44,7 +44,6 @@ pub struct Native;
 const PLATFORM: Platform = Platform {
     name: "native",
     sparse: true,
-    privileges: PRIVILEGES,
     devices: DEVICES,
     mounts: MOUNTS,
 };

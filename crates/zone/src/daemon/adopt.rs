@@ -10,17 +10,16 @@ use limits::ZoneCgroups;
 use model::{State, ZoneName};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use rustix::pty::{OpenptFlags, openpt, unlockpt};
 use store::{lock, runtime};
-use sys::mount::Extent;
 use sys::process::{Child, ns};
 
-use super::console::Console;
+use super::console::Console as History;
 use super::server::{Server, listen};
 use super::{log, myself};
 use crate::Host;
 use crate::flatten;
 use crate::platform::Platform;
+use crate::platform::console::Console;
 
 pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, String> {
     let known = runtime::load(&host.root, zone).map_err(|error| flatten(&error))?;
@@ -35,14 +34,14 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
         ZoneCgroups::from_paths(&known.cgroups).ok_or("the zone has no control groups")?;
     let root_lock = lock::exclusive(&host.root.root_lock(zone)).map_err(|e| flatten(&e))?;
     let listener = listen(&host.root, zone)?;
-    let console = Console::open(&host.root, zone)?;
-    let (controller, terminal) = new_terminal(known.first_id)
+    let console = History::open(&host.root, zone)?;
+    let made = Console::new(known.first_id)
         .map_err(|error| format!("could not make a console: {error}"))?;
     let init = Child {
         pid: known.init.pid,
         pidfd,
     };
-    if let Err(error) = replace_console(&init, &terminal) {
+    if let Err(error) = replace_console(&init, &made.mount) {
         // The zone is whole without it; say so and go on.
         log::message(
             &host.root,
@@ -55,31 +54,15 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     known.state = State::Running;
     runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
     log::message(&host.root, zone, "adopted by a new zoneadmd");
-    let platform = Platform::adopted(init, cgroups, controller, terminal);
+    let platform = Platform::adopted(init, cgroups, made.controller, made.terminal);
     Ok(Server::new(
         host, zone, root_lock, listener, console, platform, known,
     ))
 }
 
-fn new_terminal(first_id: u32) -> std::io::Result<(OwnedFd, OwnedFd)> {
-    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
-    let controller = openpt(flags)?;
-    unlockpt(&controller)?;
-    let terminal = rustix::pty::ioctl_tiocgptpeer(&controller, flags)?;
-    let (user, group) = (
-        rustix::fs::Uid::from_raw(first_id),
-        rustix::fs::Gid::from_raw(first_id),
-    );
-    rustix::fs::fchown(&terminal, Some(user), Some(group))?;
-    rustix::fs::fchmod(&terminal, Mode::from_raw_mode(0o600))?;
-    Ok((controller, terminal))
-}
-
 /// Puts the new terminal where the zone's /dev/console is. A child does it: it
 /// enters the zone's mounts, and nobody comes back from there.
-fn replace_console(init: &Child, terminal: &OwnedFd) -> Result<(), String> {
-    let mount = sys::mount::open_tree(terminal, Path::new(""), Extent::One)
-        .map_err(|error| flatten(&error))?;
+fn replace_console(init: &Child, mount: &OwnedFd) -> Result<(), String> {
     let enter = || -> Result<(), String> {
         sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT).map_err(|error| error.to_string())?;
         // The old terminal first: nothing can be put on a file that is gone. These
@@ -90,7 +73,7 @@ fn replace_console(init: &Child, terminal: &OwnedFd) -> Result<(), String> {
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let place = openat2(CWD, "/dev/console", flags, Mode::empty(), resolve)
             .map_err(|errno| errno.to_string())?;
-        sys::mount::attach(&mount, &place, Path::new("")).map_err(|error| flatten(&error))
+        sys::mount::attach(mount, &place, Path::new("")).map_err(|error| flatten(&error))
     };
     let child = sys::process::fork(0, None, &[init.pidfd.as_fd(), mount.as_fd()], || {
         u8::from(enter().is_err())

@@ -20,7 +20,7 @@ use sys::mount::{Attr, Extent, Param};
 use sys::process::{Executable, Program, ns};
 
 use super::channel::Channel;
-use super::steps::Console;
+use super::console::Console;
 use super::{ROOT, relative};
 use crate::flatten;
 

@@ -16,6 +16,7 @@
 //! the mounts: the kernel locks what comes from a more privileged namespace.
 
 mod channel;
+pub(crate) mod console;
 mod inside;
 mod steps;
 

@@ -18,6 +18,7 @@ use store::index::IDS_PER_ZONE;
 use sys::mount::{Attr, Extent, Param};
 use sys::process::{Child, ns};
 
+use super::console::Console;
 use super::{Channel, Error, LAYERS, Platform, ROOT, inside, relative};
 use crate::fault::Fault;
 use crate::undo::{self, UndoStack};
@@ -39,17 +40,6 @@ struct Building<'a> {
     /// The first process, its user namespace, and our end of the channel.
     first: Option<(Rc<Child>, OwnedFd, Channel)>,
     console: Option<Console>,
-}
-
-/// The zone's console: a terminal of the host's, shown in the zone as /dev/console.
-#[derive(Debug)]
-pub(super) struct Console {
-    /// zoneadmd's side.
-    pub controller: OwnedFd,
-    /// The zone's side.
-    pub terminal: OwnedFd,
-    /// The zone's side as a mount that is not attached yet.
-    pub mount: OwnedFd,
 }
 
 pub(super) fn build(
@@ -151,7 +141,10 @@ impl Building<'_> {
                 let sysfs = sys::mount::new_fs("sysfs", &[], flags)?;
                 self.attach_in_root(&sysfs, Path::new("/sys"))
             }
-            PlatformStep::Console => self.make_console(),
+            PlatformStep::Console => {
+                self.console = Some(Console::new(self.plan.first_id)?);
+                Ok(())
+            }
         }
     }
 
@@ -359,27 +352,6 @@ impl Building<'_> {
         };
         sys::mount::set_attr(&mount, &attr, Extent::One, target)?;
         self.attach_in_root(&mount, target)
-    }
-
-    fn make_console(&mut self) -> Result<(), AnyError> {
-        use rustix::pty::{OpenptFlags, openpt, unlockpt};
-        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-        unlockpt(&controller)?;
-        let terminal = rustix::pty::ioctl_tiocgptpeer(
-            &controller,
-            OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC,
-        )?;
-        let owner = rustix::fs::Uid::from_raw(self.plan.first_id);
-        let group = rustix::fs::Gid::from_raw(self.plan.first_id);
-        rustix::fs::fchown(&terminal, Some(owner), Some(group))?;
-        rustix::fs::fchmod(&terminal, Mode::from_raw_mode(0o600))?;
-        let mount = sys::mount::open_tree(&terminal, Path::new(""), Extent::One)?;
-        self.console = Some(Console {
-            controller,
-            terminal,
-            mount,
-        });
-        Ok(())
     }
 
     /// Sends the first process on its way and waits until it is ready.
