@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use lexopt::prelude::*;
 use model::name::BadName;
@@ -44,10 +44,8 @@ pub enum Input {
 /// A session to run.
 #[derive(Debug)]
 pub struct Args {
-    /// Where everything lies.
-    pub root: PathBuf,
-    /// True when that is not `/`.
-    pub alternate_root: bool,
+    /// `-R`.
+    pub root: Option<PathBuf>,
     /// The zone.
     pub zone: Zone,
     /// Where commands come from.
@@ -75,10 +73,7 @@ pub enum Commands {
 }
 
 /// Parses the command line; an error is the text to print before status 2.
-pub fn parse(
-    args: impl IntoIterator<Item = OsString>,
-    zones_root: Option<OsString>,
-) -> Result<Input, String> {
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> {
     let mut parser = lexopt::Parser::from_iter(args);
     let (mut zone, mut file, mut root) = (None, None, None);
     let mut words = Vec::new();
@@ -128,9 +123,7 @@ pub fn parse(
         (true, None) => Commands::Interactive,
         (false, Some(_)) => return Err(usage_after("commands and -f exclude each other")),
     };
-    let root = checked_root(root, zones_root)?;
     Ok(Input::Session(Args {
-        alternate_root: root != Path::new("/"),
         root,
         zone,
         commands,
@@ -159,24 +152,6 @@ fn name(text: &str) -> Result<Zone, String> {
         .map_err(|error: BadName| format!("{error}\n{}", help::USAGE))
 }
 
-/// `-R`, else the environment's, else `/`. An empty variable is none.
-fn checked_root(given: Option<PathBuf>, environment: Option<OsString>) -> Result<PathBuf, String> {
-    let environment = environment.filter(|root| !root.is_empty());
-    let Some(root) = given.or_else(|| environment.map(PathBuf::from)) else {
-        return Ok(PathBuf::from("/"));
-    };
-    if !root.is_absolute() {
-        return Err(format!("root path must be absolute: {}\n", root.display()));
-    }
-    if !root.is_dir() {
-        return Err(format!(
-            "root path must be a directory: {}\n",
-            root.display()
-        ));
-    }
-    Ok(root)
-}
-
 fn usage_after(error: impl std::fmt::Display) -> String {
     format!("zonecfg: {error}\n{}", help::USAGE)
 }
@@ -187,7 +162,7 @@ mod tests {
 
     fn words(line: &str) -> Result<Input, String> {
         let args = std::iter::once("zonecfg").chain(line.split_whitespace());
-        parse(args.map(OsString::from), None)
+        parse(args.map(OsString::from))
     }
 
     fn session(line: &str) -> Args {
@@ -220,7 +195,7 @@ mod tests {
             "-z global",
             "-z a -f x info",
             "-u 1 info",
-            "-R rel -z a",
+            "-R",
         ] {
             assert!(words(bad).is_err(), "{bad}");
         }

@@ -1,7 +1,6 @@
 //! Configurations in the store, changed under the zone's lock.
 
 use std::fs;
-use std::path::Path;
 
 use model::{Config, State, Uuid, ZoneName};
 use rustix::fs::{Access, access};
@@ -60,9 +59,9 @@ pub struct Stored {
 
 impl Stored {
     /// The store below `root`.
-    pub fn new(root: &Path) -> Self {
+    pub fn new(root: Root) -> Self {
         Self {
-            root: Root::new(root),
+            root,
             host_dirs: host::software_dirs(),
             index: None,
         }
@@ -177,7 +176,12 @@ impl Backing for Stored {
         if installed && differs(change) {
             return Err(Error::Installed(old.clone()));
         }
-        xml::save(&self.root, config)?;
+        if entry.is_some() {
+            xml::save(&self.root, config)?;
+        } else {
+            // Its entry follows right away and makes the file's name durable too.
+            xml::save_before_index(&self.root, config)?;
+        }
         let in_place = entry.is_some_and(|entry| entry.zonepath == zonepath);
         self.refresh();
         if old == new && in_place {

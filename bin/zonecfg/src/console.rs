@@ -1,6 +1,6 @@
 //! Standard output, standard error, and the questions in between.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
 
 use syntax::{Console, Mode, SyntaxError, help};
@@ -19,7 +19,7 @@ pub struct Terminal {
 impl Terminal {
     /// Asks only where a user sits at standard input and no file of commands is read.
     pub fn new(mode: Mode, file: Option<&str>) -> Self {
-        let at_terminal = io::stdin().is_terminal();
+        let at_terminal = cli::prompt::can_ask();
         let pages = mode == Mode::Interactive && at_terminal && io::stdout().is_terminal();
         Self {
             file: file.map(str::to_owned),
@@ -93,20 +93,7 @@ impl Console for Terminal {
         if !self.may_ask {
             return None;
         }
-        loop {
-            self.write(&format!("{question} (y/[n])? "));
-            let mut answer = String::new();
-            // The end of input is no answer.
-            if io::stdin().lock().read_line(&mut answer).ok()? == 0 {
-                return None;
-            }
-            match answer.trim_start().chars().next() {
-                None => return Some(false),
-                Some('y' | 'Y') => return Some(true),
-                Some('n' | 'N') => return Some(false),
-                Some(_) => {}
-            }
-        }
+        cli::prompt::ask(question)
     }
 }
 

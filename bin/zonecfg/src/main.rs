@@ -11,18 +11,17 @@ mod console;
 mod host;
 mod interactive;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use args::{Args, Input};
 use backing::Stored;
 use console::Terminal;
+use store::Root;
 use syntax::{Finish, Mode, Session};
 
-/// Bad options, or no zone to work on.
-const USAGE: u8 = 2;
-
 fn main() -> ExitCode {
-    let args = match args::parse(std::env::args_os(), std::env::var_os("ZONES_ROOT")) {
+    let args = match args::parse(std::env::args_os()) {
         Ok(Input::Help(text)) => {
             Terminal::new(Mode::Words, None).write(&text);
             return ExitCode::SUCCESS;
@@ -34,10 +33,17 @@ fn main() -> ExitCode {
         Ok(Input::Session(args)) => args,
         Err(text) => {
             eprint!("{text}");
-            return ExitCode::from(USAGE);
+            return ExitCode::from(cli::status::USAGE);
         }
     };
-    let failed = run(args).unwrap_or_else(|error| {
+    let root = match cli::root(args.root.as_deref()) {
+        Ok(root) => root,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(cli::status::USAGE);
+        }
+    };
+    let failed = run(args, root).unwrap_or_else(|error| {
         eprintln!("{error:#}");
         true
     });
@@ -45,8 +51,9 @@ fn main() -> ExitCode {
 }
 
 /// Runs one session; true when it failed.
-fn run(args: Args) -> anyhow::Result<bool> {
-    let stored = Stored::new(&args.root);
+fn run(args: Args, root: Root) -> anyhow::Result<bool> {
+    let alternate = root.dir() != Path::new("/");
+    let stored = Stored::new(root);
     let read_only = stored.is_read_only();
     let (mode, file) = match &args.commands {
         args::Commands::Interactive => (Mode::Interactive, None),
@@ -68,7 +75,7 @@ fn run(args: Args) -> anyhow::Result<bool> {
     let terminal = Terminal::new(mode, file.as_deref());
     let mut session = Session::new(zone, mode, stored, terminal)
         .read_only(read_only)
-        .alternate_root(args.alternate_root);
+        .alternate_root(alternate);
     let finish = match &args.commands {
         args::Commands::Interactive => interactive::run(&mut session)?,
         args::Commands::Words(text) => batch::run(&mut session, text),

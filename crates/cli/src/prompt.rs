@@ -8,24 +8,31 @@ pub fn can_ask() -> bool {
     io::stdin().is_terminal()
 }
 
-/// Asks `question (y/[n])? ` on standard output until the answer is one. An empty
-/// line and the end of input are no.
+/// Asks `question (y/[n])? ` on standard output until the answer is one. An empty line
+/// is no, and the end of input is `None`: a terminal that was hung up ends again and
+/// again, so nothing may be asked or read after it.
 #[must_use]
-pub fn confirm(question: &str) -> bool {
-    ask(question, &mut io::stdin().lock(), &mut io::stdout().lock())
+pub fn ask(question: &str) -> Option<bool> {
+    ask_on(question, &mut io::stdin().lock(), &mut io::stdout().lock())
 }
 
-fn ask(question: &str, input: &mut impl BufRead, output: &mut impl Write) -> bool {
+/// [`ask`], where no answer is no.
+#[must_use]
+pub fn confirm(question: &str) -> bool {
+    ask(question) == Some(true)
+}
+
+fn ask_on(question: &str, input: &mut impl BufRead, output: &mut impl Write) -> Option<bool> {
     loop {
         // Without a reader there is still whoever answers.
         let _ = write!(output, "{question} (y/[n])? ").and_then(|()| output.flush());
         let mut answer = String::new();
         if !matches!(input.read_line(&mut answer), Ok(1..)) {
-            return false;
+            return None;
         }
         match answer.trim().to_ascii_lowercase().as_str() {
-            "y" | "yes" => return true,
-            "" | "n" | "no" => return false,
+            "y" | "yes" => return Some(true),
+            "" | "n" | "no" => return Some(false),
             _ => {}
         }
     }
@@ -37,22 +44,22 @@ mod tests {
 
     #[test]
     fn answers() {
-        for (answers, yes, asked) in [
-            ("y\n", true, 1),
-            ("YES\n", true, 1),
-            (" Yes \n", true, 1),
-            ("n\n", false, 1),
-            ("no\n", false, 1),
-            ("\n", false, 1),
-            ("", false, 1),
-            ("maybe\ny\n", true, 2),
-            ("yesterday\n", false, 2),
-            ("\u{7}\n?\nN\ny\n", false, 3),
+        for (answers, said, asked) in [
+            ("y\n", Some(true), 1),
+            ("YES\n", Some(true), 1),
+            (" Yes \n", Some(true), 1),
+            ("n\n", Some(false), 1),
+            ("no\n", Some(false), 1),
+            ("\n", Some(false), 1),
+            ("", None, 1),
+            ("maybe\ny\n", Some(true), 2),
+            ("yesterday\n", None, 2),
+            ("\u{7}\n?\nN\ny\n", Some(false), 3),
         ] {
             let mut output = Vec::new();
             assert_eq!(
-                ask("Sure", &mut answers.as_bytes(), &mut output),
-                yes,
+                ask_on("Sure", &mut answers.as_bytes(), &mut output),
+                said,
                 "{answers:?}"
             );
             assert_eq!(
