@@ -21,6 +21,7 @@ fn lines(zone: &str, error: &Error) -> Vec<String> {
             vec![format!("zoneadm: {name}: No such zone configured")]
         }
         Error::Store(inner @ store::Error::Locked(_)) => vec![format!("zoneadm: {inner}")],
+        Error::Source(text) => vec![format!("zoneadm: {text}")],
         // What was found comes without a prefix.
         Error::Verify(problems) => problems
             .iter()

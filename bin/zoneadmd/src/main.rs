@@ -57,14 +57,21 @@ fn parse() -> Result<Option<Call>, lexopt::Error> {
 
 fn run(call: &Call) -> ExitCode {
     let served = cli::host(call.root.as_deref()).and_then(|host| {
-        let (plan, report) = sys::inherited::take_two(daemon::PLAN_FD, daemon::REPORT_FD)
-            .map_err(|error| format!("descriptors 3 and 4 are not what zoneadm passes: {error}"))?;
+        let take = |number| {
+            sys::inherited::take(number)
+                .map_err(|error| format!("descriptor {number} is not what zoneadm passes: {error}"))
+        };
+        let passed = daemon::Passed {
+            plan: take(daemon::PLAN_FD)?,
+            report: take(daemon::REPORT_FD)?,
+            lock: take(daemon::LOCK_FD)?,
+        };
         let _ = rustix::process::chdir("/");
         surroundings::make_ordinary();
         if call.adopt {
-            daemon::adopt(&host, &call.zone, report)
+            daemon::adopt(&host, &call.zone, passed)
         } else {
-            daemon::boot(&host, &call.zone, plan, report)
+            daemon::boot(&host, &call.zone, passed)
         }
     });
     match served {

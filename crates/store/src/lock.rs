@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,7 +25,14 @@ pub enum Wait {
 /// A held lock; dropping it releases it, and so does the death of the process.
 #[derive(Debug)]
 pub struct ZoneLock {
-    _file: File,
+    file: File,
+}
+
+/// To hand the lock on: it is held as long as any process has the descriptor.
+impl AsFd for ZoneLock {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
 }
 
 /// Takes the lock of a zone.
@@ -34,7 +42,7 @@ pub struct ZoneLock {
 pub fn zone(root: &Root, zone: &ZoneName, wait: Wait) -> Result<ZoneLock, Error> {
     let path = root.lock(zone);
     match take(&path, wait).map_err(Error::file("lock", &path))? {
-        Some(file) => Ok(ZoneLock { _file: file }),
+        Some(file) => Ok(ZoneLock { file }),
         None => Err(Error::Locked(zone.clone())),
     }
 }

@@ -3,16 +3,15 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
-/// Takes copies of two descriptors that the starter passed, and closes the
-/// originals' way into further programs.
+/// Copies get numbers from here up, clear of those that are still to be taken.
+const FLOOR: RawFd = 10;
+
+/// Takes over a descriptor that the starter passed, under a number of its own that
+/// does not go on into further programs.
 ///
 /// # Errors
-/// `EBADF` when one is not open.
-pub fn take_two(first: RawFd, second: RawFd) -> io::Result<(OwnedFd, OwnedFd)> {
-    Ok((take(first)?, take(second)?))
-}
-
-fn take(number: RawFd) -> io::Result<OwnedFd> {
+/// `EBADF` when it is not open.
+pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: asking for the flags of a number that may not be open is harmless.
     if number < 0 || unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(io::Error::from_raw_os_error(libc::EBADF));
@@ -20,7 +19,7 @@ fn take(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the descriptor is open (checked above) and stays so during the call:
     // nothing else in a program that has just started closes it.
     let there = unsafe { BorrowedFd::borrow_raw(number) };
-    let copy = rustix::io::fcntl_dupfd_cloexec(there.as_fd(), 3)?;
+    let copy = rustix::io::fcntl_dupfd_cloexec(there.as_fd(), FLOOR)?;
     // SAFETY: the number came from outside the program: no value in it owns the
     // descriptor, and with it gone nobody keeps the other end waiting.
     unsafe { libc::close(number) };

@@ -147,7 +147,9 @@ pub(crate) fn start_locked(
     let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
     let plan = as_file(&plan).map_err(Error::io("hand the plan to zoneadmd"))?;
-    spawn::zoneadmd(host, zone, &[], &[plan.as_fd(), theirs.as_fd()])?;
+    // zoneadmd goes on if this command is killed, and then the lock is still needed.
+    let pass = [plan.as_fd(), theirs.as_fd(), subject.lock().as_fd()];
+    spawn::zoneadmd(host, zone, &[], &pass)?;
     drop(theirs);
     client::listen_to(report)?;
     Ok(Outcome::Done)

@@ -34,7 +34,7 @@ impl Origin {
         let (lock, entry, _) = subject::lock_known(host, zone, Wait::Yes)?;
         let (state, _) = subject::state(host, &entry)?;
         if state != State::Installed {
-            return Err(Error::Refused(format!(
+            return Err(Error::Source(format!(
                 "zone {zone} is {state}; installed is required."
             )));
         }
@@ -101,6 +101,13 @@ pub fn prepare(
             let entry = Entry::configured(zone.clone(), config.zonepath());
             made = Some(config);
             Ok(entry)
+        })
+        .inspect_err(|_| {
+            // What a clone left that died before it was stored can only be removed if
+            // the zone is known.
+            if let (Some(config), false) = (&made, dry_run) {
+                let _ = remember(host, config);
+            }
         })?,
     };
     let Start::Go(subject) = start else {
@@ -153,6 +160,13 @@ pub fn prepare(
         entry,
         _lock: subject.into_lock(),
     })))
+}
+
+/// Stores a new zone as configured.
+fn remember(host: &Host, config: &Config) -> Result<(), Error> {
+    xml::save_before_index(&host.root, config)?;
+    let entry = Entry::configured(config.name().clone(), config.zonepath());
+    Ok(apply::record_now(host, entry)?)
 }
 
 /// Stores clones as installed, all in one write.

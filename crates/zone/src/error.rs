@@ -7,6 +7,9 @@ pub enum Error {
     /// The zone's state, or a rule, forbids it.
     #[error("{0}")]
     Refused(String),
+    /// The zone that should be copied cannot be; the text names it.
+    #[error("{0}")]
+    Source(String),
     /// The command line is wrong (exit status 2).
     #[error("{0}")]
     Usage(String),

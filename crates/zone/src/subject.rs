@@ -99,6 +99,11 @@ impl Subject {
         }
     }
 
+    /// The zone's lock, to hand it on.
+    pub(crate) const fn lock(&self) -> &ZoneLock {
+        &self.lock
+    }
+
     /// Keeps the lock and nothing else.
     pub(crate) fn into_lock(self) -> ZoneLock {
         self.lock

@@ -129,7 +129,12 @@ pub fn adopt(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
     let nothing = File::open("/dev/null").map_err(Error::io("open /dev/null"))?;
-    spawn::zoneadmd(host, zone, &["--adopt"], &[nothing.as_fd(), theirs.as_fd()])?;
+    spawn::zoneadmd(
+        host,
+        zone,
+        &["--adopt"],
+        &[nothing.as_fd(), theirs.as_fd(), nothing.as_fd()],
+    )?;
     drop(theirs);
     listen_to(report)
 }

@@ -25,10 +25,23 @@ use crate::fault::Fault;
 use crate::flatten;
 use crate::platform::Platform;
 
+/// What zoneadm passes to a new zoneadmd.
+#[derive(Debug)]
+pub struct Passed {
+    /// The plan, for a boot.
+    pub plan: OwnedFd,
+    /// Where zoneadmd says how it went.
+    pub report: OwnedFd,
+    /// The zone's lock, for a boot.
+    pub lock: OwnedFd,
+}
+
 /// Descriptor on which zoneadmd finds its plan.
 pub const PLAN_FD: i32 = 3;
 /// Descriptor on which zoneadmd says how building went: "ok" or an error.
 pub const REPORT_FD: i32 = 4;
+/// Descriptor that holds the zone's lock until zoneadmd has reported.
+pub const LOCK_FD: i32 = 5;
 /// Largest plan that is read, in bytes.
 const MAX_PLAN: u64 = 4 << 20;
 
@@ -36,9 +49,12 @@ const MAX_PLAN: u64 = 4 << 20;
 ///
 /// # Errors
 /// A text for the log; whoever waits on `report` got it too.
-pub fn boot(host: &Host, zone: &ZoneName, plan: OwnedFd, report: OwnedFd) -> Result<(), String> {
-    let mut report = File::from(report);
-    match build(host, zone, plan) {
+pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> {
+    let mut report = File::from(passed.report);
+    let built = build(host, zone, passed.plan);
+    // Not before the state is stored, and before anybody hears of it.
+    drop(passed.lock);
+    match built {
         Ok(mut server) => {
             // Whoever asked may have gone meanwhile: the zone runs all the same.
             let _ = report.write_all(b"ok");
@@ -57,8 +73,8 @@ pub fn boot(host: &Host, zone: &ZoneName, plan: OwnedFd, report: OwnedFd) -> Res
 ///
 /// # Errors
 /// See [`boot`].
-pub fn adopt(host: &Host, zone: &ZoneName, report: OwnedFd) -> Result<(), String> {
-    let mut report = File::from(report);
+pub fn adopt(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> {
+    let mut report = File::from(passed.report);
     match adopt::take_over(host, zone) {
         Ok(server) => {
             let _ = report.write_all(b"ok");
