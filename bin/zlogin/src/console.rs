@@ -5,19 +5,22 @@ use std::time::Duration;
 
 use model::{State, ZoneName};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::time::Timespec;
 use store::index::Index;
+use sys::signals::{self, Taken};
 use zone::daemon::client;
 use zone::daemon::protocol::{ConsolePacket, Request};
-use zone::platform::flatten;
-use zone::{Error, Host, subject};
+use zone::{Error, Host, flatten, subject};
 
+use crate::buffer::Buffer;
 use crate::call::Call;
-use crate::escape::Escape;
+use crate::keyboard::Keyboard;
+use crate::sink::Sink;
 use crate::terminal::{self, Raw};
 
-/// Longest piece moved at a time.
+/// Longest piece sent at a time.
 const PIECE: usize = 4096;
 
 /// How often a halted zone is looked at, and how often the size of the window.
@@ -29,6 +32,8 @@ enum End {
     Left,
     /// The zone halted, or reboots.
     Gone,
+    /// This signal ends zlogin.
+    Signal(i32),
 }
 
 pub fn attach(host: &Host, call: &Call, leave_on_halt: bool) -> Result<u8, String> {
@@ -38,21 +43,30 @@ pub fn attach(host: &Host, call: &Call, leave_on_halt: bool) -> Result<u8, Strin
     if state < State::Installed {
         return Err(format!("cannot login to a zone which is '{state}'"));
     }
-    let mut escape = Escape::new(call.escape);
     let mut connection = connect(host, &zone)?;
     if !call.quiet {
         println!("[Connected to zone '{zone}' console]");
     }
+    let mut user = User::new(call)?;
     let raw = Raw::enter();
     loop {
         let end = match &connection {
-            Some(socket) => pump(socket, &mut escape)?,
-            None => wait(&mut escape)?,
+            Some(socket) => pump(socket, &mut user)?,
+            // While it is halted: the user may leave, and now and then we look again.
+            None => user.wait(None)?.unwrap_or(End::Gone),
         };
         match end {
             End::Left => break,
+            End::Signal(number) => {
+                drop(raw);
+                signals::die_by(number);
+            }
             End::Gone if leave_on_halt => break,
-            End::Gone => connection = connect(host, &zone).unwrap_or(None),
+            End::Gone => {
+                // What was typed was meant for what ran until now.
+                user.keyboard.clear();
+                connection = connect(host, &zone).unwrap_or(None);
+            }
         }
     }
     drop(raw);
@@ -97,41 +111,41 @@ fn tell_size(socket: &OwnedFd) {
     }
 }
 
-fn pump(socket: &OwnedFd, escape: &mut Escape) -> Result<End, String> {
+/// Moves bytes both ways until one side is gone. Nothing here waits for zoneadmd or
+/// for the caller's terminal, so that the user can leave at any time.
+fn pump(socket: &OwnedFd, user: &mut User) -> Result<End, String> {
     let mut size = terminal::size();
     loop {
-        let [from_user, from_zone] = ready(Some(socket))?;
-        if from_zone {
-            let mut piece = [0; PIECE];
-            match recv(socket, piece.as_mut_slice(), RecvFlags::empty()) {
-                Ok((length, _)) if length > 0 => {
-                    if !terminal::show(&piece[..length]) {
-                        return Ok(End::Left);
-                    }
-                }
-                _ => return Ok(End::Gone),
-            }
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, user.shown.is_empty());
+        wanted.set(PollFlags::OUT, user.keyboard.has_more());
+        if let Some(end) = user.wait(Some(PollFd::new(socket, wanted)))? {
+            return Ok(end);
         }
-        if from_user {
-            let Some(typed) = read_typed(escape)? else {
-                return Ok(End::Left);
+        let sent = user.keyboard.send(|bytes| {
+            let piece = &bytes[..bytes.len().min(PIECE)];
+            let packet = [&[ConsolePacket::Input.tag()], piece].concat();
+            send(socket, &packet, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(|_| piece.len())
+        });
+        if user.keyboard.left() {
+            return Ok(End::Left);
+        }
+        if sent.is_err() {
+            return Ok(End::Gone);
+        }
+        if user.shown.is_empty() {
+            let receive = |space: &mut [u8]| {
+                recv(socket, space, RecvFlags::DONTWAIT).map(|(length, _)| length)
             };
-            if !typed.send.is_empty() {
-                let packet = [&[ConsolePacket::Input.tag()], typed.send.as_slice()].concat();
-                if send(socket, &packet, SendFlags::NOSIGNAL).is_err() {
-                    return Ok(End::Gone);
-                }
-            }
-            if typed.leave {
-                return Ok(End::Left);
+            match user.shown.fill(u64::MAX, receive) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Ok(0) | Err(_) => return Ok(End::Gone),
+                Ok(_) => {}
             }
         }
         let now = terminal::size();
-        let changed = |a: &rustix::termios::Winsize, b: &rustix::termios::Winsize| {
-            (a.ws_row, a.ws_col) != (b.ws_row, b.ws_col)
-        };
         if let (Some(before), Some(after)) = (&size, &now) {
-            if changed(before, after) {
+            if !terminal::same_size(before, after) {
                 tell_size(socket);
             }
         }
@@ -139,37 +153,57 @@ fn pump(socket: &OwnedFd, escape: &mut Escape) -> Result<End, String> {
     }
 }
 
-/// While the zone is halted: the user may leave, and now and then we look again.
-fn wait(escape: &mut Escape) -> Result<End, String> {
-    let [from_user, _] = ready(None)?;
-    if !from_user {
-        return Ok(End::Gone);
-    }
-    Ok(match read_typed(escape)? {
-        Some(typed) if !typed.leave => End::Gone,
-        _ => End::Left,
-    })
+/// The caller's terminal.
+struct User {
+    keyboard: Keyboard,
+    taken: Taken,
+    screen: Sink,
+    shown: Buffer,
 }
 
-/// `None` at the end of input.
-fn read_typed(escape: &mut Escape) -> Result<Option<crate::escape::Typed>, String> {
-    let mut piece = [0; PIECE - 1];
-    match rustix::io::read(terminal::stdin(), &mut piece) {
-        Ok(0) => Ok(None),
-        Ok(length) => Ok(Some(escape.typed(&piece[..length]))),
-        Err(errno) => Err(format!("could not read standard input: {errno}")),
+impl User {
+    fn new(call: &Call) -> Result<Self, String> {
+        Ok(Self {
+            keyboard: Keyboard::new(call.escape),
+            taken: terminal::take_signals()?,
+            screen: Sink::new(rustix::stdio::stdout()),
+            shown: Buffer::default(),
+        })
     }
-}
 
-fn ready(socket: Option<&OwnedFd>) -> Result<[bool; 2], String> {
-    let stdin = terminal::stdin();
-    let timeout = Timespec::try_from(LOOK_EVERY).ok();
-    let mut watched = vec![PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
-    watched.extend(socket.map(|socket| PollFd::new(socket, PollFlags::IN)));
-    match poll(&mut watched, timeout.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => {}
-        Err(errno) => return Err(format!("could not wait: {errno}")),
+    /// Waits until something happens, or it is time to look again; shows what is to
+    /// be shown, and reads what is typed.
+    fn wait(&mut self, zone: Option<PollFd<'_>>) -> Result<Option<End>, String> {
+        let timeout = Timespec::try_from(LOOK_EVERY).ok();
+        let mut watched = vec![PollFd::new(&self.taken, PollFlags::IN)];
+        if !self.shown.is_empty() {
+            watched.push(PollFd::from_borrowed_fd(
+                self.screen.stream(),
+                PollFlags::OUT,
+            ));
+        }
+        watched.extend(zone);
+        let from_user = watched.len();
+        if self.keyboard.listens() && !terminal::in_background() {
+            watched.push(PollFd::from_borrowed_fd(terminal::stdin(), PollFlags::IN));
+        }
+        let waited = match poll(&mut watched, timeout.as_ref()) {
+            Ok(_) => true,
+            Err(Errno::INTR) => false,
+            Err(errno) => return Err(format!("could not wait: {errno}")),
+        };
+        let typed = watched
+            .get(from_user)
+            .is_some_and(|one| waited && !one.revents().is_empty());
+        if let Some(number) = self.taken.next() {
+            return Ok(Some(End::Signal(number)));
+        }
+        if typed {
+            self.keyboard.read();
+        }
+        let Self { shown, screen, .. } = self;
+        let shown = shown.drain(|bytes| screen.write(bytes));
+        let over = self.keyboard.left() || (self.keyboard.is_closed() && !self.keyboard.has_more());
+        Ok((shown.is_err() || over).then_some(End::Left))
     }
-    let spoke = |i: usize| watched.get(i).is_some_and(|one| !one.revents().is_empty());
-    Ok([spoke(0), spoke(1)])
 }

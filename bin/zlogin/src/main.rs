@@ -1,9 +1,15 @@
 //! zlogin(1): enters a zone.
 
+mod buffer;
 mod call;
+mod child;
 mod console;
 mod escape;
 mod inside;
+mod keyboard;
+mod plain;
+mod session;
+mod sink;
 mod terminal;
 
 use std::process::ExitCode;

@@ -1,8 +1,12 @@
-//! The user's own terminal.
+//! The user's own terminal, and the signals that come from it.
 
 use std::os::fd::BorrowedFd;
 
-use rustix::termios::{OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::process::{Signal, getpgrp};
+use rustix::termios::{
+    OptionalActions, Termios, Winsize, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+};
+use sys::signals::{self, Taken};
 
 /// The terminal in raw mode, as it was again when dropped.
 #[derive(Debug)]
@@ -21,8 +25,25 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        let _ = tcsetattr(stdin(), OptionalActions::Drain, &self.0);
+        // Now: what is shown may be stopped, and would be waited for.
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
     }
+}
+
+/// Takes the signals that end programs, so that none leaves a raw terminal or a
+/// process in the zone behind. The terminal can no longer stop zlogin: it must be
+/// there to reap what it started when the zone halts.
+pub fn take_signals() -> Result<Taken, String> {
+    let numbers = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM].map(Signal::as_raw);
+    let taken =
+        Taken::take(&numbers).map_err(|error| format!("could not take signals: {error}"))?;
+    signals::ignore(&[Signal::TSTP, Signal::TTIN, Signal::TTOU].map(Signal::as_raw));
+    Ok(taken)
+}
+
+/// True when another job has the terminal on standard input.
+pub fn in_background() -> bool {
+    tcgetpgrp(stdin()).is_ok_and(|group| group != getpgrp())
 }
 
 /// Rows and columns, when standard input is a terminal.
@@ -30,19 +51,12 @@ pub fn size() -> Option<Winsize> {
     tcgetwinsize(stdin()).ok()
 }
 
+/// True when both have the same rows and columns.
+pub fn same_size(one: &Winsize, other: &Winsize) -> bool {
+    (one.ws_row, one.ws_col) == (other.ws_row, other.ws_col)
+}
+
 /// Standard input.
 pub fn stdin() -> BorrowedFd<'static> {
     rustix::stdio::stdin()
-}
-
-/// Writes all of it to standard output; false when nobody reads any more.
-pub fn show(mut bytes: &[u8]) -> bool {
-    while !bytes.is_empty() {
-        match rustix::io::write(rustix::stdio::stdout(), bytes) {
-            Ok(written) => bytes = &bytes[written..],
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
-    true
 }

@@ -14,6 +14,8 @@ pub mod namespace;
 pub mod passing;
 pub mod process;
 pub mod seccomp;
+pub mod signals;
+pub mod surroundings;
 
 use std::io;
 use std::os::unix::fs::MetadataExt;

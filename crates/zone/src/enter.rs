@@ -90,7 +90,6 @@ impl RunningZone {
     /// # Errors
     /// When there are no more descriptors.
     pub fn pipe(&self) -> Result<(OwnedFd, OwnedFd), Error> {
-        let fail = Error::io("make a pipe into the zone");
         let root = rustix::fs::Uid::from_raw(self.runtime.first_id);
         let group = rustix::fs::Gid::from_raw(self.runtime.first_id);
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
@@ -98,7 +97,7 @@ impl RunningZone {
                 rustix::fs::fchown(&reading, Some(root), Some(group))?;
                 Ok((reading, writing))
             })
-            .map_err(|errno| fail(errno.into()))
+            .map_err(|errno| Error::io("make a pipe into the zone")(errno.into()))
     }
 
     /// Runs `body` in a new process inside the zone, as its root, the leader of a new

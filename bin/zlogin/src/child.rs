@@ -1,0 +1,77 @@
+//! The process in the zone, as zlogin sees it.
+
+use std::fs;
+use std::os::fd::AsFd;
+
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid,
+};
+use sys::process::Child;
+
+/// The exit status, once the process has ended; a signal counts as a shell counts it.
+/// Does not wait. The process is reaped then, and no more in the way of a halt.
+pub fn status(child: &Child) -> Option<u8> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    match waitid(WaitId::PidFd(child.pidfd.as_fd()), options) {
+        Ok(Some(status)) => Some(as_a_shell(&status)),
+        Ok(None) | Err(rustix::io::Errno::INTR) => None,
+        Err(_) => Some(cli::status::ERROR),
+    }
+}
+
+fn as_a_shell(status: &WaitIdStatus) -> u8 {
+    status
+        .exit_status()
+        .or_else(|| status.terminating_signal().map(|signal| 128 + signal))
+        .and_then(|number| u8::try_from(number).ok())
+        .unwrap_or(cli::status::ERROR)
+}
+
+/// Passes a signal on to what runs in the zone. The process must not be reaped.
+pub fn forward(child: &Child, number: i32) {
+    let Some(signal) = Signal::from_named_raw(number) else {
+        return;
+    };
+    if let Some(group) = group_behind_su(child) {
+        // The zone chooses what has that number. In its own pid namespace, where our
+        // children are now, it can be nobody else's process.
+        let sent = sys::process::fork(0, None, &[], || {
+            u8::from(kill_process_group(group, signal).is_err())
+        });
+        let reaped =
+            sent.map(|helper| waitid(WaitId::PidFd(helper.pidfd.as_fd()), WaitIdOptions::EXITED));
+        if let Ok(Ok(Some(status))) = reaped {
+            if status.exit_status() == Some(0) {
+                return;
+            }
+        }
+    }
+    // It is not reaped, so the number still is its own.
+    let group = Pid::from_raw(child.pid);
+    if group.is_none_or(|group| kill_process_group(group, signal).is_err()) {
+        // Not the leader of a group yet.
+        let _ = sys::process::send_signal(child.pidfd.as_fd(), number);
+    }
+}
+
+/// The process group of the command that su waits for, as the zone numbers it. su
+/// gives the command a session of its own; a signal to su itself would end only the
+/// shell, after two seconds and a message.
+fn group_behind_su(child: &Child) -> Option<Pid> {
+    let pid = child.pid;
+    if fs::read_to_string(format!("/proc/{pid}/comm")).ok()? != "su\n" {
+        return None;
+    }
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    let mut children = children.split_ascii_whitespace();
+    let (only, None) = (children.next()?, children.next()) else {
+        return None;
+    };
+    let status = fs::read_to_string(format!("/proc/{only}/status")).ok()?;
+    let innermost = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_ascii_whitespace().last()?.parse::<i32>().ok()
+    };
+    let number = innermost("NSpid:")?;
+    (innermost("NSsid:")? == number).then_some(Pid::from_raw(number)?)
+}

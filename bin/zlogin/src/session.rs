@@ -1,0 +1,218 @@
+//! A session, or a command, on a terminal of the zone's own.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
+use rustix::io::{Errno, read, write};
+use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::time::Timespec;
+use sys::process::Child;
+use sys::signals::{self, Taken};
+use zone::enter::RunningZone;
+use zone::flatten;
+
+use crate::buffer::Buffer;
+use crate::call::Call;
+use crate::keyboard::Keyboard;
+use crate::sink::Sink;
+use crate::terminal::{self, Raw};
+use crate::{child, inside};
+
+/// How often the size of the window is looked at.
+const LOOK_EVERY: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 500_000_000,
+};
+
+/// Most bytes shown that are left in the terminal at the end of a session: one that
+/// something in the background goes on writing to has no end.
+const LAST_WORDS: u64 = 1 << 20;
+
+/// How a session came to its end.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// The user left it, or nobody sees it any more.
+    Left,
+    /// What ran in it has ended, with this status.
+    Ended(u8),
+    /// Nothing has the terminal open any more.
+    Closed,
+    /// This signal ends zlogin.
+    Signal(i32),
+}
+
+/// A terminal of the zone's own stands between the zone and the caller's.
+pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8, String> {
+    let (ours, theirs) = rustix::net::socketpair(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::SEQPACKET,
+        rustix::net::SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(|errno| format!("could not make a socket: {errno}"))?;
+    let size = terminal::size();
+    let child = zone.enter(None, &[theirs.as_fd()], || {
+        match take_terminal(&theirs, size) {
+            Ok(()) => inside::become_command(zone, call, command),
+            Err(error) => {
+                let text = format!("zlogin: could not make a terminal in the zone: {error}\n");
+                let _ = write(rustix::stdio::stderr(), text.as_bytes());
+                inside::NOT_RUN
+            }
+        }
+    });
+    let child = child.map_err(|error| flatten(&error))?;
+    drop(theirs);
+    let taken = terminal::take_signals()?;
+    let Some((controller, name)) = sys::passing::receive(ours.as_fd()) else {
+        return match wait(&child, &taken) {
+            End::Ended(status) => Ok(status),
+            End::Signal(number) => signals::die_by(number),
+            End::Left | End::Closed => Ok(cli::status::ERROR),
+        };
+    };
+    fcntl_getfl(&controller)
+        .and_then(|flags| fcntl_setfl(&controller, flags | OFlags::NONBLOCK))
+        .map_err(|errno| format!("could not use a terminal of the zone: {errno}"))?;
+    // What the zone says of its terminal is shown, so it must be no more than a number.
+    let number: String = name.chars().filter(char::is_ascii_digit).take(10).collect();
+    if !call.quiet {
+        println!("[Connected to zone '{}' pts/{number}]", call.zone);
+    }
+    let raw = Raw::enter();
+    let mut end = pump(&controller, &child, &taken, &mut Keyboard::new(call.escape));
+    drop(raw);
+    // Hangs up on what is left in the session.
+    drop(controller);
+    // A session is over with its terminal; of a command the status counts.
+    if end == End::Closed && command.is_some() {
+        end = wait(&child, &taken);
+    }
+    if let End::Signal(number) = end {
+        signals::die_by(number);
+    }
+    if !call.quiet {
+        println!("\n[Connection to zone '{}' pts/{number} closed]", call.zone);
+    }
+    // A session always ends well.
+    Ok(match (command, end) {
+        (None, _) => cli::status::OK,
+        (Some(_), End::Ended(status)) => status,
+        (Some(_), _) => cli::status::ERROR,
+    })
+}
+
+/// In the zone: makes a terminal of the zone's and takes it as the controlling one.
+fn take_terminal(to_zlogin: &OwnedFd, size: Option<Winsize>) -> Result<(), String> {
+    use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, ptsname, unlockpt};
+    let text = |errno: Errno| errno.to_string();
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let controller = openat(CWD, "/dev/pts/ptmx", flags, Mode::empty()).map_err(text)?;
+    unlockpt(&controller).map_err(text)?;
+    let name = ptsname(&controller, Vec::new()).map_err(text)?;
+    let terminal =
+        ioctl_tiocgptpeer(&controller, OpenptFlags::RDWR | OpenptFlags::NOCTTY).map_err(text)?;
+    if let Some(size) = size {
+        tcsetwinsize(&controller, size).map_err(text)?;
+    }
+    sys::passing::send(
+        to_zlogin.as_fd(),
+        controller.as_fd(),
+        &name.to_string_lossy(),
+    )
+    .map_err(|error| error.to_string())?;
+    drop(controller);
+    rustix::process::ioctl_tiocsctty(&terminal).map_err(text)?;
+    rustix::stdio::dup2_stdin(&terminal).map_err(text)?;
+    rustix::stdio::dup2_stdout(&terminal).map_err(text)?;
+    rustix::stdio::dup2_stderr(&terminal).map_err(text)
+}
+
+/// Waits for the end of the process without a terminal.
+fn wait(child: &Child, taken: &Taken) -> End {
+    loop {
+        if let Some(number) = taken.next() {
+            return End::Signal(number);
+        }
+        if let Some(status) = child::status(child) {
+            return End::Ended(status);
+        }
+        let mut watched = [
+            PollFd::new(taken, PollFlags::IN),
+            PollFd::new(&child.pidfd, PollFlags::IN),
+        ];
+        let _ = poll(&mut watched, None);
+    }
+}
+
+/// Moves bytes both ways until the session is over. Nothing here waits for the zone
+/// or for the caller's terminal, so that the user can leave at any time.
+fn pump(controller: &OwnedFd, child: &Child, taken: &Taken, keyboard: &mut Keyboard) -> End {
+    let mut size = terminal::size();
+    let mut screen = Sink::new(rustix::stdio::stdout());
+    let mut shown = Buffer::default();
+    let mut ended = None;
+    let mut left = LAST_WORDS;
+    loop {
+        let mut watched = vec![PollFd::new(taken, PollFlags::IN)];
+        if ended.is_none() {
+            watched.push(PollFd::new(&child.pidfd, PollFlags::IN));
+        }
+        if !shown.is_empty() {
+            watched.push(PollFd::from_borrowed_fd(screen.stream(), PollFlags::OUT));
+        }
+        let mut wanted = PollFlags::empty();
+        wanted.set(PollFlags::IN, shown.is_empty());
+        wanted.set(PollFlags::OUT, keyboard.has_more());
+        if !wanted.is_empty() {
+            watched.push(PollFd::new(controller, wanted));
+        }
+        let from_user = watched.len();
+        if keyboard.listens() && !terminal::in_background() {
+            watched.push(PollFd::from_borrowed_fd(terminal::stdin(), PollFlags::IN));
+        }
+        let waited = poll(&mut watched, Some(&LOOK_EVERY));
+        let came = |at: usize| watched.get(at).is_some_and(|one| !one.revents().is_empty());
+        let typed = waited.is_ok() && came(from_user);
+        if let Some(number) = taken.next() {
+            return End::Signal(number);
+        }
+        if ended.is_none() {
+            ended = child::status(child);
+        }
+        if typed {
+            keyboard.read();
+        }
+        let hung_up = keyboard.send(|bytes| write(controller, bytes)).is_err();
+        if hung_up {
+            keyboard.clear();
+        }
+        if keyboard.left() {
+            return End::Left;
+        }
+        if shown.is_empty() {
+            match shown.fill(left, |space| read(controller, space)) {
+                Err(Errno::AGAIN | Errno::INTR) if !hung_up => {
+                    if let Some(status) = ended {
+                        // Nothing is left to be shown.
+                        return End::Ended(status);
+                    }
+                }
+                Ok(0) | Err(_) => return ended.map_or(End::Closed, End::Ended),
+                Ok(length) if ended.is_some() => left -= length as u64,
+                Ok(_) => {}
+            }
+        }
+        if shown.drain(|bytes| screen.write(bytes)).is_err() {
+            return End::Left;
+        }
+        let now = terminal::size();
+        if let Some(now) = now {
+            if size.is_none_or(|size| !terminal::same_size(&size, &now)) {
+                let _ = tcsetwinsize(controller, now);
+            }
+        }
+        size = now;
+    }
+}

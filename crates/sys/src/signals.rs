@@ -1,0 +1,100 @@
+//! Signals taken as events of a poll loop instead of by handlers.
+
+use std::io;
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr;
+
+/// Signals that the process no longer acts on but reads, see [`Taken::next`].
+#[derive(Debug)]
+pub struct Taken(OwnedFd);
+
+impl Taken {
+    /// Takes those of `numbers` that are not ignored: what the caller told us to
+    /// ignore (nohup, a shell's `&`) stays ignored. The process must have one thread.
+    ///
+    /// # Errors
+    /// What signalfd(2) says.
+    pub fn take(numbers: &[i32]) -> io::Result<Self> {
+        let mut set = empty_set();
+        for &number in numbers.iter().filter(|&&number| !is_ignored(number)) {
+            // SAFETY: adds to an initialised set of ours.
+            unsafe { libc::sigaddset(&raw mut set, number) };
+        }
+        // SAFETY: both calls only read the set; the descriptor is new, so nobody else
+        // owns it.
+        unsafe {
+            if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+            match libc::signalfd(-1, &raw const set, flags) {
+                fd if fd >= 0 => Ok(Self(OwnedFd::from_raw_fd(fd))),
+                _ => Err(io::Error::last_os_error()),
+            }
+        }
+    }
+
+    /// The next signal that has arrived, if any; does not wait.
+    #[must_use]
+    pub fn next(&self) -> Option<i32> {
+        let mut record = [0; size_of::<libc::signalfd_siginfo>()];
+        match rustix::io::read(&self.0, &mut record) {
+            // The record begins with the number.
+            Ok(length) if length == record.len() => {
+                let number = record.first_chunk().copied().map(u32::from_ne_bytes);
+                number.and_then(|number| i32::try_from(number).ok())
+            }
+            _ => None,
+        }
+    }
+}
+
+impl AsFd for Taken {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Ignores signals, as long as the process runs this program.
+pub fn ignore(numbers: &[i32]) {
+    for &number in numbers {
+        // SAFETY: no handler is involved.
+        unsafe { libc::signal(number, libc::SIG_IGN) };
+    }
+}
+
+/// Ends the process as the signal would have done if it had not been taken.
+pub fn die_by(number: i32) -> ! {
+    let mut set = empty_set();
+    // SAFETY: plain calls on a set of ours; the default action ends the process, no
+    // code of ours runs in between.
+    unsafe {
+        libc::sigaddset(&raw mut set, number);
+        libc::signal(number, libc::SIG_DFL);
+        libc::raise(number);
+        libc::sigprocmask(libc::SIG_UNBLOCK, &raw const set, ptr::null_mut());
+    }
+    // Not reached with a signal whose default is to end the process.
+    let status = u8::try_from(number.saturating_add(128)).unwrap_or(u8::MAX);
+    crate::process::exit_now(status)
+}
+
+fn is_ignored(number: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: asks only; the kernel fills the structure, which is valid when zero, too.
+    let action = unsafe {
+        libc::sigaction(number, ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+fn empty_set() -> libc::sigset_t {
+    let mut set = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: sigemptyset initialises the set; all zeros are valid for it anyway.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        set.assume_init()
+    }
+}

@@ -1,0 +1,98 @@
+//! What a process inherits besides its memory and descriptors: limits, priority,
+//! processors, file mode mask. Those of an administrator's shell are not those of
+//! a login in a zone.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::ptr;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::Pid;
+
+/// Where Linux keeps how ready it is to kill a process that lacks memory.
+const OOM_SCORE: &str = "oom_score_adj";
+
+/// The file mode mask of a fresh login.
+const UMASK: Mode = Mode::from_raw_mode(0o022);
+
+/// Gives the calling process, which must have one thread, the resource limits,
+/// nice value, processors and OOM adjustment that `model` has, the common
+/// scheduling class, and the file mode mask of a fresh login. `model` is a number
+/// of the caller's pid namespace, and of /proc's for `model_in_proc`.
+///
+/// # Errors
+/// When a limit cannot be read or set. The others are set as far as possible:
+/// `model` may forbid itself what the caller's cgroups would allow.
+pub fn take_from(model: Pid, model_in_proc: Pid) -> io::Result<()> {
+    copy_limits(model)?;
+    rustix::process::umask(UMASK);
+    let priority: libc::c_int = 0;
+    // SAFETY: reads the one number that the kernel's structure has; 0 is the caller.
+    // Not by the C library: that of musl has no such call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_sched_setscheduler,
+            0,
+            libc::SCHED_OTHER,
+            &raw const priority,
+        )
+    };
+    if let Ok(nice) = rustix::process::getpriority_process(Some(model)) {
+        let _ = rustix::process::setpriority_process(None, nice);
+    }
+    if let Ok(processors) = rustix::thread::sched_getaffinity(Some(model)) {
+        let _ = rustix::thread::sched_setaffinity(None, &processors);
+    }
+    copy_oom_score(model_in_proc);
+    Ok(())
+}
+
+fn copy_limits(model: Pid) -> io::Result<()> {
+    for resource in 0..=LAST_LIMIT {
+        let mut limit = libc::rlimit64 {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        let check = |result: libc::c_int| match result {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        };
+        // SAFETY: the first call fills `limit`, the second reads it; 0 is the caller.
+        unsafe {
+            check(libc::prlimit64(
+                model.as_raw_nonzero().get(),
+                resource,
+                ptr::null(),
+                &raw mut limit,
+            ))?;
+            check(libc::prlimit64(
+                0,
+                resource,
+                &raw const limit,
+                ptr::null_mut(),
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(target_env = "gnu")]
+const LAST_LIMIT: libc::__rlimit_resource_t = libc::RLIMIT_RTTIME;
+#[cfg(not(target_env = "gnu"))]
+const LAST_LIMIT: libc::c_int = libc::RLIMIT_RTTIME;
+
+fn copy_oom_score(model: Pid) {
+    let of = |whose: &str, flags: OFlags| {
+        let path = format!("/proc/{whose}/{OOM_SCORE}");
+        openat(CWD, path, flags | OFlags::CLOEXEC, Mode::empty())
+    };
+    let mut text = [0; 16];
+    let copied = of(&model.to_string(), OFlags::RDONLY)
+        .and_then(|file| rustix::io::read(file.as_fd(), &mut text))
+        .and_then(|length| {
+            let file = of("self", OFlags::WRONLY)?;
+            rustix::io::write(file.as_fd(), &text[..length])
+        });
+    // /proc may be of another pid namespace, in a container: then it stays.
+    let _ = copied;
+}
