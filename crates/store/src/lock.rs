@@ -47,6 +47,16 @@ pub fn zone(root: &Root, zone: &ZoneName, wait: Wait) -> Result<ZoneLock, Error>
     }
 }
 
+/// Takes the lock of a zone, waiting for it no longer than `patience`.
+///
+/// # Errors
+/// [`Error::Locked`] when it is held that long.
+pub fn zone_within(root: &Root, zone: &ZoneName, patience: Duration) -> Result<ZoneLock, Error> {
+    exclusive_within(&root.lock(zone), patience)?
+        .map(|file| ZoneLock { file })
+        .ok_or_else(|| Error::Locked(zone.clone()))
+}
+
 /// Takes the lock of a zone that is being deleted, so that its file goes too.
 ///
 /// # Errors

@@ -174,6 +174,7 @@ impl RunningZone {
     /// Takes over what the zone's init has, with our privileges: those of the zone
     /// do not suffice to raise a limit.
     fn leave_surroundings(&self) -> std::io::Result<()> {
+        sys::signals::reset_all();
         // By its number in the zone, where we are: there it can be no other.
         let in_proc = Pid::from_raw(self.runtime.init.pid).unwrap_or(Pid::INIT);
         sys::surroundings::take_from(Pid::INIT, in_proc)

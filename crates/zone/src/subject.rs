@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use limits::{Base, ZoneCgroups};
 use model::verb::Admission;
@@ -68,7 +68,7 @@ impl Subject {
         verb: Verb,
         configure: impl FnOnce() -> Result<Entry, Error>,
     ) -> Result<Start, Error> {
-        let lock = lock::zone(&host.root, zone, Wait::No)?;
+        let lock = lock_now(host, zone)?;
         let index = Index::load(&host.root)?;
         let entry = index.find(zone).cloned().map_or_else(configure, Ok)?;
         Self::start(host, verb, lock, entry, index)
@@ -81,7 +81,11 @@ impl Subject {
         entry: Entry,
         index: Index,
     ) -> Result<Start, Error> {
-        let (state, runtime) = state(host, &entry)?;
+        let (mut state, mut runtime) = self::state(host, &entry)?;
+        if is_ending(runtime.as_ref()) {
+            settle(host, &entry.name)?;
+            (state, runtime) = self::state(host, &entry)?;
+        }
         match verb.admission(state) {
             Admission::Already(notice) => Ok(Start::Already(notice)),
             Admission::Refuse(text) => Err(Error::Refused(text)),
@@ -165,7 +169,10 @@ pub(crate) fn lock_known(
     zone: &ZoneName,
     wait: Wait,
 ) -> Result<(ZoneLock, Entry, Index), Error> {
-    let held = lock::zone(&host.root, zone, wait)?;
+    let held = match wait {
+        Wait::No => lock_now(host, zone)?,
+        Wait::Yes => lock::zone(&host.root, zone, wait)?,
+    };
     let index = Index::load(&host.root)?;
     match index.get(zone).cloned() {
         Ok(entry) => Ok((held, entry, index)),
@@ -176,13 +183,49 @@ pub(crate) fn lock_known(
     }
 }
 
+/// Takes the lock of a zone at once; only a zoneadmd at the end of its zone is
+/// waited for.
+fn lock_now(host: &Host, zone: &ZoneName) -> Result<ZoneLock, Error> {
+    match lock::zone(&host.root, zone, Wait::No) {
+        Err(store::Error::Locked(_))
+            if is_ending(runtime::load_any(&host.root, zone)?.as_ref()) =>
+        {
+            Ok(lock::zone_within(&host.root, zone, CLOSING)?)
+        }
+        other => Ok(other?),
+    }
+}
+
+/// Whether a zone has ended and its zoneadmd is taking the platform down.
+fn is_ending(runtime: Option<&Runtime>) -> bool {
+    runtime.is_some_and(|runtime| !runtime.init.is_alive())
+}
+
+/// How long the first process of a zone may live on after a zoneadmd that died
+/// before init was started.
+const DYING: Duration = Duration::from_secs(1);
+
 /// The state of a zone of the index, and what the kernel holds of it.
 ///
 /// # Errors
 /// When its state file is damaged.
 pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Error> {
-    if let Some(runtime) = runtime::load(&host.root, &entry.name)? {
-        return Ok((runtime.state, Some(runtime)));
+    if let Some(mut runtime) = runtime::load_any(&host.root, &entry.name)? {
+        if runtime.state == State::Ready && !runtime.daemon.is_alive() {
+            // Without its zoneadmd a first process that waits is killed by the kernel;
+            // one that lives on is init.
+            let deadline = Instant::now() + DYING;
+            while runtime.init.is_alive() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            runtime.state = State::Running;
+        }
+        if runtime.init.is_alive() {
+            return Ok((runtime.state, Some(runtime)));
+        }
+        if runtime.daemon.is_alive() {
+            return Ok((State::ShuttingDown, Some(runtime)));
+        }
     }
     let zonepath = host.root.path(&entry.zonepath);
     let state = match entry.state {

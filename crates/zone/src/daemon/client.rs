@@ -121,7 +121,7 @@ pub fn connect_or_adopt(host: &Host, zone: &ZoneName) -> Result<OwnedFd, Error> 
 /// [`Error::Daemon`] when it cannot take over.
 pub fn adopt(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     // Two commands may notice at the same time.
-    let guard = host.root.run().join(format!("{zone}.adopt"));
+    let guard = host.root.adopt_lock(zone);
     let _one = lock::exclusive(&guard)?;
     if connect_to(&host.root, zone)?.is_some() {
         return Ok(());
