@@ -64,6 +64,30 @@ pub fn ignore(numbers: &[i32]) {
     }
 }
 
+/// Gives every signal its default action, in a child that is about to execute a
+/// program; ignored ones would stay ignored there.
+pub fn reset_all() {
+    // The kernel's own structure, which has at most 32 bytes: all zero is the default
+    // action, no flags, an empty mask.
+    let default = [0_u64; 4];
+    for number in 1..=LAST {
+        // SAFETY: installs no handler. Not by the C library, which keeps some signals
+        // for itself. Numbers that cannot be set are refused.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                number,
+                default.as_ptr(),
+                ptr::null::<u64>(),
+                size_of::<u64>(),
+            )
+        };
+    }
+}
+
+/// Signals are numbered from 1 to this.
+const LAST: libc::c_int = 64;
+
 /// Ends the process as the signal would have done if it had not been taken.
 pub fn die_by(number: i32) -> ! {
     let mut set = empty_set();

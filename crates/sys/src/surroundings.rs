@@ -49,37 +49,48 @@ pub fn take_from(model: Pid, model_in_proc: Pid) -> io::Result<()> {
 
 fn copy_limits(model: Pid) -> io::Result<()> {
     for resource in 0..=LAST_LIMIT {
-        let mut limit = libc::rlimit64 {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        let check = |result: libc::c_int| match result {
-            0 => Ok(()),
-            _ => Err(io::Error::last_os_error()),
-        };
-        // SAFETY: the first call fills `limit`, the second reads it; 0 is the caller.
-        unsafe {
-            check(libc::prlimit64(
-                model.as_raw_nonzero().get(),
-                resource,
-                ptr::null(),
-                &raw mut limit,
-            ))?;
-            check(libc::prlimit64(
-                0,
-                resource,
-                &raw const limit,
-                ptr::null_mut(),
-            ))?;
+        let wanted = limit(resource, model.as_raw_nonzero().get(), None)?;
+        match limit(resource, 0, Some(&wanted)) {
+            // Without CAP_SYS_RESOURCE, in a container, no higher than the caller's.
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                let most = limit(resource, 0, None)?.rlim_max;
+                let lower = libc::rlimit64 {
+                    rlim_cur: wanted.rlim_cur.min(most),
+                    rlim_max: wanted.rlim_max.min(most),
+                };
+                limit(resource, 0, Some(&lower))?;
+            }
+            other => drop(other?),
         }
     }
     Ok(())
 }
 
+/// Returns the limit that the process `whose` (0: the caller) has, and sets a new one.
+fn limit(
+    resource: LimitNumber,
+    whose: libc::pid_t,
+    new: Option<&libc::rlimit64>,
+) -> io::Result<libc::rlimit64> {
+    let mut old = libc::rlimit64 {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    let new = new.map_or(ptr::null(), ptr::from_ref);
+    // SAFETY: reads `new`, when it is not null, and fills `old`.
+    match unsafe { libc::prlimit64(whose, resource, new, &raw mut old) } {
+        0 => Ok(old),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// What the C library numbers limits with.
 #[cfg(target_env = "gnu")]
-const LAST_LIMIT: libc::__rlimit_resource_t = libc::RLIMIT_RTTIME;
+type LimitNumber = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
-const LAST_LIMIT: libc::c_int = libc::RLIMIT_RTTIME;
+type LimitNumber = libc::c_int;
+
+const LAST_LIMIT: LimitNumber = libc::RLIMIT_RTTIME;
 
 fn copy_oom_score(model: Pid) {
     let of = |whose: &str, flags: OFlags| {
