@@ -1,5 +1,7 @@
 //! Small programs to run in a zone, for what no shell command does.
 
+use crate::Host;
+
 /// A command that makes one system call and prints "result" or the error, as in
 /// `-1 Operation not permitted`. Perl is there on every Debian.
 #[must_use]
@@ -22,3 +24,22 @@ pub fn perl(code: &str) -> String {
 
 /// What [`syscall`] prints for EPERM.
 pub const EPERM: &str = "-1 Operation not permitted";
+
+/// Runs a script of which each line must fail, and says which did not.
+///
+/// # Panics
+/// When one of them succeeds.
+#[track_caller]
+pub fn all_fail(host: &Host, zone: &str, lines: &[&str]) {
+    let script: String = lines
+        .iter()
+        .map(|line| {
+            format!(
+                "if ( {line} ) >/dev/null 2>&1; then echo DONE: '{}'; fi\n",
+                line.replace('\'', "\"")
+            )
+        })
+        .collect();
+    let ran = host.zlogin_with(&[zone], script.as_bytes()).ok();
+    assert_eq!(ran.text(), "", "root in the zone could do this");
+}

@@ -45,15 +45,15 @@ fn clones_share_what_they_do_not_write() {
 
 #[test]
 fn nobody_sees_what_another_zone_writes() {
-    let Some(host) = Host::with_own_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
     for name in ["changed", "removed", "renamed", "folder/inner"] {
-        host.put("master", &format!("var/{name}"), "of the master\n");
+        host.put("web", &format!("var/{name}"), "of web\n");
     }
-    host.clone_from("master", "one");
-    host.clone_from("master", "two");
-    for zone in ["one", "two", "master"] {
+    host.clone_from("web", "one");
+    host.clone_from("web", "two");
+    for zone in ["one", "two", "web"] {
         host.boot(zone);
     }
     host.sh(
@@ -67,12 +67,12 @@ fn nobody_sees_what_another_zone_writes() {
             "cd /var; cat changed removed renamed folder/inner; ls elsewhere new 2>/dev/null; true",
         )
     };
-    for zone in ["two", "master"] {
-        assert_eq!(seen(zone), "of the master\n".repeat(4).trim_end(), "{zone}");
+    for zone in ["two", "web"] {
+        assert_eq!(seen(zone), "of web\n".repeat(4).trim_end(), "{zone}");
         assert_eq!(host.sh(zone, "stat -c %a /var/tmp"), "1777");
     }
     host.sh(
-        "master",
+        "web",
         "echo changed later >/var/changed; echo later >/var/later",
     );
     assert_eq!(
@@ -80,7 +80,7 @@ fn nobody_sees_what_another_zone_writes() {
             "two",
             "cat /var/changed; ls /var/later 2>/dev/null || echo none"
         ),
-        "of the master\nnone"
+        "of web\nnone"
     );
     assert_eq!(
         host.sh(
@@ -92,16 +92,16 @@ fn nobody_sees_what_another_zone_writes() {
     // And it stays so over a boot.
     host.on("one", &["reboot"]).quiet();
     assert_eq!(host.sh("one", "cat /var/changed /var/new /var/elsewhere; ls -A /var/folder; ls /var/removed 2>/dev/null || echo none"),
-        "of one\nnew\nof the master\n/var/folder\nnone");
+        "of one\nnew\nof web\n/var/folder\nnone");
 }
 
 #[test]
 fn a_renamed_folder_of_a_layer_stays_whole() {
-    let Some(host) = Host::with_own_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    host.put("master", "var/a/b/c/file", "inner\n");
-    host.clone_from("master", "one");
+    host.put("web", "var/a/b/c/file", "inner\n");
+    host.clone_from("web", "one");
     host.boot("one");
     host.sh("one", "mv /var/a/b /var/moved && rmdir /var/a");
     host.halt("one");
@@ -197,10 +197,10 @@ fn clones_outlive_their_origin_and_layers_their_last_user_does_not() {
 
 #[test]
 fn long_chains_still_boot() {
-    let Some(host) = Host::with_own_master() else {
+    let Some(host) = Host::with_web() else {
         return;
     };
-    let mut origin = "master".to_owned();
+    let mut origin = "web".to_owned();
     for depth in 1..=12 {
         host.put(&origin, &format!("var/step{depth}"), "");
         let zone = format!("z{depth}");
