@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use std::time::{Duration, Instant};
 
-use limits::{Base, ZoneCgroups};
+use limits::ZoneCgroups;
 use model::verb::Admission;
 use model::{Config, State, Verb, ZoneName};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -129,23 +129,16 @@ impl Subject {
 /// # Errors
 /// When something cannot be removed, or the root stays open for [`CLOSING`].
 pub(crate) fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
-    let known = runtime::load_any(&host.root, zone)?;
-    if known.is_some() {
+    if let Some(known) = runtime::load_any(&host.root, zone)? {
         // Its zoneadmd may be alive and waiting for our lock.
         if let Some(socket) = daemon::client::connect_to(&host.root, zone)? {
             daemon::client::ask(&socket, &daemon::protocol::Request::Halt)?;
         }
+        if let Some(cgroups) = ZoneCgroups::from_paths(&known.cgroups) {
+            clear(&cgroups)?;
+        }
+        runtime::forget(&host.root, zone)?;
     }
-    // Also without a record: zoneadmd may have died before it wrote one.
-    let cgroups = match known.and_then(|known| ZoneCgroups::from_paths(&known.cgroups)) {
-        Some(cgroups) => cgroups,
-        None => ZoneCgroups::of(&Base::find(&host.cgroup)?, zone),
-    };
-    if cgroups.exist() {
-        platform::take_down(&cgroups, None)
-            .map_err(|error| Error::Daemon(crate::flatten(&error)))?;
-    }
-    runtime::forget(&host.root, zone)?;
     let path = host.root.root_lock(zone);
     // A zone that never ran has none.
     if path.exists() && lock::exclusive_within(&path, CLOSING)?.is_none() {
@@ -155,6 +148,17 @@ pub(crate) fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+/// Removes control groups of a zone that is not active, and what is left in them.
+///
+/// # Errors
+/// When something cannot be removed.
+pub(crate) fn clear(cgroups: &ZoneCgroups) -> Result<(), Error> {
+    if !cgroups.exist() {
+        return Ok(());
+    }
+    platform::take_down(cgroups, None).map_err(|error| Error::Daemon(crate::flatten(&error)))
 }
 
 /// How long the root of a halted zone may take to be written out.

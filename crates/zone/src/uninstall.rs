@@ -1,6 +1,6 @@
 //! `zoneadm uninstall`: removes what install or clone made.
 
-use limits::Base;
+use limits::{Base, ZoneCgroups};
 use model::plan::{Step, ZonePlan};
 use model::{State, Verb, ZoneName};
 
@@ -28,6 +28,9 @@ pub fn uninstall(
         return Ok(Outcome::Planned(plan.to_string()));
     }
     subject::settle(host, zone)?;
+    // Also without a record: zoneadmd may have died before it wrote one.
+    let base = Base::find(&host.cgroup)?;
+    subject::clear(&ZoneCgroups::of(&base, zone))?;
     let mut work = Work {
         host,
         config: &config,
@@ -37,7 +40,7 @@ pub fn uninstall(
     };
     apply::run(&mut work, &plan, &mut host.fault.clone())?;
     // The last zone to go takes the control groups of all along.
-    limits::hierarchy::tidy(&Base::find(&host.cgroup)?);
+    limits::hierarchy::tidy(&base);
     Ok(Outcome::Done)
 }
 
