@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_hybrid_host() {
-        let own = "4:name=systemd:/user.slice\n3:freezer:/\n2:memory:/work\n1:cpu:/\n0::/\n";
+        let own = "4:name=systemd:/user.slice\n3:freezer:/\n2:memory:/box\n1:cpu:/\n0::/\n";
         let paths = |list: &[&str]| -> Vec<PathBuf> {
             list.iter()
                 .map(|p| Path::new("/sys/fs/cgroup").join(p))
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(absolute.v1, paths(&["cpu/zones", "memory/zones"]));
         assert_eq!(absolute.v1_shared, paths(&["systemd/zones"]));
         let relative = parse(HYBRID, own, Path::new("test")).unwrap();
-        assert_eq!(relative.v1, paths(&["cpu/test", "memory/work/test"]));
+        assert_eq!(relative.v1, paths(&["cpu/test", "memory/box/test"]));
     }
 
     #[test]
