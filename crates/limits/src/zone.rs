@@ -146,8 +146,8 @@ impl ZoneCgroups {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn open_v1_doors(&self) -> Result<Vec<OwnedFd>, Error> {
-        self.v1.iter().map(|path| open_door(path)).collect()
+    pub fn open_v1_tasks(&self) -> Result<Vec<OwnedFd>, Error> {
+        self.v1.iter().map(|path| open_tasks(path)).collect()
     }
 
     /// Kills every process of the zone; they are gone when their parents and the
@@ -190,9 +190,9 @@ impl ZoneCgroups {
 ///
 /// # Errors
 /// [`Error::File`].
-pub fn open_shared_door(path: &Path) -> Result<OwnedFd, Error> {
+pub fn open_shared_tasks(path: &Path) -> Result<OwnedFd, Error> {
     make(path)?;
-    open_door(path)
+    open_tasks(path)
 }
 
 /// Opens the v2 group of all zoneadmd processes, made when it is missing.
@@ -205,7 +205,7 @@ pub fn open_daemons(base: &Base) -> Result<OwnedFd, Error> {
     open_folder(&path)
 }
 
-fn open_door(group: &Path) -> Result<OwnedFd, Error> {
+fn open_tasks(group: &Path) -> Result<OwnedFd, Error> {
     let path = group.join("tasks");
     openat(CWD, &path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| Error::file("open", &path)(errno.into()))

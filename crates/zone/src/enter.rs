@@ -120,18 +120,18 @@ impl RunningZone {
         let cgroups = ZoneCgroups::from_paths(&self.runtime.cgroups)
             .ok_or_else(|| Error::Daemon("the zone has no control groups".to_owned()))?;
         let login = cgroups.open_login()?;
-        let doors = cgroups.open_v1_doors()?;
+        let tasks = cgroups.open_v1_tasks()?;
         // Process and time namespaces take effect for children.
         sys::namespace::join(self.init.as_fd(), ns::PID | ns::TIME)
             .map_err(Error::io("join the zone's processes"))?;
         let kept: Vec<BorrowedFd<'_>> = [self.init.as_fd()]
             .into_iter()
-            .chain(doors.iter().map(AsFd::as_fd))
+            .chain(tasks.iter().map(AsFd::as_fd))
             .chain(streams.into_iter().flatten())
             .chain(keep.iter().copied())
             .collect();
         let child = sys::process::fork(0, Some(login.as_fd()), &kept, || {
-            let entered = place(streams).and_then(|()| self.become_inmate(&doors));
+            let entered = place(streams).and_then(|()| self.become_inmate(&tasks));
             match entered {
                 Ok(()) => body(),
                 Err(error) => {
@@ -144,7 +144,7 @@ impl RunningZone {
         child.map_err(Error::io("start a process in the zone"))
     }
 
-    fn become_inmate(&self, doors: &[OwnedFd]) -> Result<(), String> {
+    fn become_inmate(&self, tasks: &[OwnedFd]) -> Result<(), String> {
         // Nobody in the zone may look into this process while it still is ours.
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|errno| errno.to_string())?;
@@ -152,8 +152,8 @@ impl RunningZone {
         sys::keyring::leave_session().map_err(|error| error.to_string())?;
         self.leave_surroundings()
             .map_err(|error| format!("could not take over the limits of the zone: {error}"))?;
-        for door in doors {
-            rustix::io::write(door, b"0").map_err(|errno| errno.to_string())?;
+        for tasks_file in tasks {
+            rustix::io::write(tasks_file, b"0").map_err(|errno| errno.to_string())?;
         }
         let rest = ns::USER | ns::MOUNT | ns::UTS | ns::IPC | ns::NET | ns::CGROUP;
         sys::namespace::join(self.init.as_fd(), rest).map_err(|error| error.to_string())?;

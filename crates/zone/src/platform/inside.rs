@@ -27,17 +27,17 @@ use crate::flatten;
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the first process takes along.
-pub(super) struct Seat<'a> {
+pub(super) struct FirstProcess<'a> {
     pub plan: &'a BootPlan,
     /// Our own init, open because no path in the zone leads to it.
     pub zinit: BorrowedFd<'a>,
     pub channel: &'a Channel,
     /// Files to write "0" to, to enter v1 control groups.
-    pub doors: &'a [OwnedFd],
+    pub tasks: &'a [OwnedFd],
     pub console: &'a Console,
 }
 
-impl<'a> Seat<'a> {
+impl<'a> FirstProcess<'a> {
     /// The descriptors that the first process needs: a zone in state ready must not
     /// hold zoneadmd's socket, nor the pipe on which a command waits.
     pub(super) fn kept(&self) -> Vec<BorrowedFd<'a>> {
@@ -49,21 +49,21 @@ impl<'a> Seat<'a> {
             console.mount.as_fd(),
         ]
         .into_iter()
-        .chain(self.doors.iter().map(AsFd::as_fd))
+        .chain(self.tasks.iter().map(AsFd::as_fd))
         .collect()
     }
 }
 
 /// Runs in the first process; what it returns is the exit status.
-pub(super) fn run(seat: &Seat<'_>) -> u8 {
-    if let Err(error) = prepare(seat) {
-        seat.channel.send_error(&error);
+pub(super) fn run(first: &FirstProcess<'_>) -> u8 {
+    if let Err(error) = prepare(first) {
+        first.channel.send_error(&error);
         return 1;
     }
-    match seat.channel.wait_for_boot() {
+    match first.channel.wait_for_boot() {
         Ok(Some(init)) => {
-            let error = become_init(seat, &init);
-            seat.channel.send_error(&error);
+            let error = become_init(first, &init);
+            first.channel.send_error(&error);
             1
         }
         // zoneadmd took the zone down, or is gone itself.
@@ -71,7 +71,7 @@ pub(super) fn run(seat: &Seat<'_>) -> u8 {
     }
 }
 
-fn prepare(seat: &Seat<'_>) -> Result<(), String> {
+fn prepare(first: &FirstProcess<'_>) -> Result<(), String> {
     // Until init runs, a zone without its zoneadmd is nothing.
     let step = |what: &str, result: io::Result<()>| {
         result.map_err(|error| format!("could not {what}: {error}"))
@@ -80,15 +80,15 @@ fn prepare(seat: &Seat<'_>) -> Result<(), String> {
         || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
     step("follow zoneadmd", die_with_parent())?;
     step("leave the session's keys", sys::keyring::leave_session())?;
-    step("wait for zoneadmd", seat.channel.wait_for_go())?;
+    step("wait for zoneadmd", first.channel.wait_for_go())?;
     step("become the zone's root", become_root())?;
     // Changing ids has cleared it.
     step("follow zoneadmd", die_with_parent())?;
-    for inside in &seat.plan.inside {
-        carry_out(seat, inside)
+    for inside in &first.plan.inside {
+        carry_out(first, inside)
             .map_err(|error| format!("could not {inside}: {}", flatten(error.as_ref())))?;
     }
-    step("tell zoneadmd", seat.channel.send_ready())
+    step("tell zoneadmd", first.channel.send_ready())
 }
 
 /// User and group 0 of the zone, in no further group.
@@ -101,9 +101,9 @@ fn become_root() -> io::Result<()> {
     Ok(())
 }
 
-fn carry_out(seat: &Seat<'_>, step: &InsideStep) -> Result<(), AnyError> {
+fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError> {
     match step {
-        InsideStep::OwnViews => own_views(seat),
+        InsideStep::OwnViews => own_views(first),
         InsideStep::Loopback => Ok(net::start_exclusive()?),
         InsideStep::Mount {
             fstype,
@@ -112,19 +112,19 @@ fn carry_out(seat: &Seat<'_>, step: &InsideStep) -> Result<(), AnyError> {
             noexec,
             read_only,
         } => mount(fstype, target, options, *noexec, *read_only),
-        InsideStep::Devices { names } => populate_dev(names, seat.console),
+        InsideStep::Devices { names } => populate_dev(names, first.console),
         InsideStep::Mask { paths } => paths.iter().try_for_each(|path| mask(path)),
         InsideStep::Enter => Ok(sys::mount::pivot_into_cwd()?),
-        InsideStep::Hostname { name } => set_name(name, seat.plan),
+        InsideStep::Hostname { name } => set_name(name, first.plan),
         InsideStep::Privileges { keep } => limit_privileges(*keep),
         InsideStep::Syscalls { program } => Ok(sys::seccomp::install(program)?),
     }
 }
 
-fn own_views(seat: &Seat<'_>) -> Result<(), AnyError> {
+fn own_views(first: &FirstProcess<'_>) -> Result<(), AnyError> {
     // First into the groups, then the view: it shows what we are in at that moment.
-    for door in seat.doors {
-        rustix::io::write(door, b"0")?;
+    for tasks_file in first.tasks {
+        rustix::io::write(tasks_file, b"0")?;
     }
     sys::namespace::unshare(ns::MOUNT | ns::CGROUP)?;
     sys::mount::make_private_recursive()?;
@@ -291,8 +291,8 @@ pub(crate) fn limit_privileges(keep: Capabilities) -> Result<(), AnyError> {
 }
 
 /// Becomes init; returns only when that failed.
-fn become_init(seat: &Seat<'_>, init: &Init) -> String {
-    match prepare_init(seat, init) {
+fn become_init(first: &FirstProcess<'_>, init: &Init) -> String {
+    match prepare_init(first, init) {
         Ok(program) => {
             let error = program.exec();
             format!("could not run {}: {error}", shown(init))
@@ -307,14 +307,14 @@ fn shown(init: &Init) -> String {
         .map_or_else(|| "zinit".to_owned(), |path| path.display().to_string())
 }
 
-fn prepare_init(seat: &Seat<'_>, init: &Init) -> Result<Program, AnyError> {
+fn prepare_init(first: &FirstProcess<'_>, init: &Init) -> Result<Program, AnyError> {
     let executable = match &init.path {
         // By name, so that it may be a script.
         Some(path) => Executable::Path(CString::new(path.as_os_str().as_bytes())?),
-        None => Executable::Open(seat.zinit.try_clone_to_owned()?),
+        None => Executable::Open(first.zinit.try_clone_to_owned()?),
     };
     rustix::process::setsid()?;
-    let terminal = &seat.console.terminal;
+    let terminal = &first.console.terminal;
     rustix::process::ioctl_tiocsctty(terminal)?;
     rustix::stdio::dup2_stdin(terminal)?;
     rustix::stdio::dup2_stdout(terminal)?;

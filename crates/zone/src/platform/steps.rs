@@ -30,7 +30,7 @@ struct Building<'a> {
     plan: &'a BootPlan,
     zinit: OwnedFd,
     cgroups: Option<ZoneCgroups>,
-    shared_doors: Vec<OwnedFd>,
+    shared_tasks: Vec<OwnedFd>,
     /// The host's namespaces, to go back to.
     home: Vec<(OwnedFd, u64)>,
     scratch: PathBuf,
@@ -60,7 +60,7 @@ pub(super) fn build(
         plan,
         zinit: open(zinit)?,
         cgroups: None,
-        shared_doors: Vec::new(),
+        shared_tasks: Vec::new(),
         home: Vec::new(),
         scratch: PathBuf::new(),
         ip_type: IpType::Shared,
@@ -163,12 +163,12 @@ impl Building<'_> {
         });
         cgroups.create(self.plan.first_id)?;
         for path in shared {
-            self.shared_doors
-                .push(limits::zone::open_shared_door(path)?);
+            self.shared_tasks
+                .push(limits::zone::open_shared_tasks(path)?);
         }
         // zoneadmd itself leaves the session of whoever typed the command.
-        for door in &self.shared_doors {
-            rustix::io::write(door, b"0")?;
+        for tasks_file in &self.shared_tasks {
+            rustix::io::write(tasks_file, b"0")?;
         }
         self.cgroups = Some(cgroups);
         Ok(())
@@ -192,21 +192,21 @@ impl Building<'_> {
     fn start_first_process(&mut self, undo: &mut UndoStack) -> Result<(), AnyError> {
         let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
         let payload = cgroups.open_payload()?;
-        let mut doors = cgroups.open_v1_doors()?;
-        doors.append(&mut self.shared_doors);
+        let mut tasks = cgroups.open_v1_tasks()?;
+        tasks.append(&mut self.shared_tasks);
         let (ours, theirs) = Channel::pair()?;
         let network = net::namespaces_of_first_process(self.ip_type);
         let flags = ns::USER | ns::PID | ns::UTS | ns::IPC | network;
         // Everything the child needs is open already; it gets copies.
-        let seat = inside::Seat {
+        let first = inside::FirstProcess {
             plan: self.plan,
             zinit: self.zinit.as_fd(),
             channel: &theirs,
-            doors: &doors,
+            tasks: &tasks,
             console: self.console.as_ref().ok_or("no console")?,
         };
-        let child = sys::process::fork(flags, Some(payload.as_fd()), &seat.kept(), || {
-            inside::run(&seat)
+        let child = sys::process::fork(flags, Some(payload.as_fd()), &first.kept(), || {
+            inside::run(&first)
         })?;
         let child = Rc::new(child);
         let ended = Rc::clone(&child);
