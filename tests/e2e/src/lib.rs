@@ -50,3 +50,11 @@ pub fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// How often to try what goes wrong by chance: `few` times, and twenty times as
+/// often in the long runs (`ZONES_TEST_LONG`, set by ./check --long).
+#[must_use]
+pub fn rounds(few: u64) -> std::ops::Range<u64> {
+    let long = std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty());
+    0..if long { 20 * few } else { few }
+}

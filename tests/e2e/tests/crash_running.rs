@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use e2e::{Host, Terminal, wait_for};
+use e2e::{Host, Terminal, rounds, wait_for};
 
 /// More steps than any plan has.
 const MANY: usize = 64;
@@ -250,7 +250,7 @@ fn a_ready_zone_ends_with_its_zoneadmd() {
 #[test]
 fn zoneadm_killed_at_any_moment_of_a_boot() {
     let Some(host) = Host::with_web() else { return };
-    for round in 0..12 {
+    for round in rounds(12) {
         let mut command = host.command("zoneadm", &["-z", "web", "boot"]);
         let quiet = Stdio::null;
         let mut child = command
@@ -260,7 +260,7 @@ fn zoneadm_killed_at_any_moment_of_a_boot() {
             .spawn()
             .unwrap();
         // Not to wait for something: to hit each time another moment.
-        std::thread::sleep(Duration::from_micros(700 * round));
+        std::thread::sleep(Duration::from_micros(700 * (round % 24)));
         child.kill().unwrap();
         child.wait().unwrap();
         // What it has begun goes on under its lock.
@@ -284,7 +284,7 @@ fn zoneadm_killed_while_it_waits_for_halt() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
-    for round in 0..8 {
+    for round in rounds(8) {
         let mut command = host.command("zoneadm", &["-z", "web", "halt"]);
         let quiet = Stdio::null;
         let mut child = command
@@ -293,7 +293,7 @@ fn zoneadm_killed_while_it_waits_for_halt() {
             .stderr(quiet())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_micros(500 * round));
+        std::thread::sleep(Duration::from_micros(500 * (round % 16)));
         child.kill().unwrap();
         child.wait().unwrap();
         let again = host.on("web", &["halt"]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use e2e::{Host, Ran};
+use e2e::{Host, Ran, rounds};
 
 /// Runs commands at the same time and returns how each ended.
 fn together(count: usize, one: impl Fn(usize) -> Ran + Sync) -> Vec<Ran> {
@@ -108,7 +108,7 @@ fn commands_on_one_zone_take_turns_or_say_so() {
             )
         )
     };
-    for round in 0..12 {
+    for round in rounds(12) {
         let ran = together(6, |i| match i {
             1 | 4 => host.on("web", &["boot"]),
             2 | 5 => host.on("web", &["halt"]),
@@ -132,7 +132,7 @@ fn commands_on_one_zone_take_turns_or_say_so() {
 #[test]
 fn a_zone_is_entered_while_it_comes_and_goes() {
     let Some(host) = Host::with_web() else { return };
-    for _ in 0..4 {
+    for _ in rounds(4) {
         let ran = together(6, |i| match i {
             1 => host.on("web", &["boot"]),
             6 => host.on("web", &["reboot"]),
