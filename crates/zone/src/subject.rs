@@ -187,14 +187,18 @@ pub(crate) fn lock_known(
     }
 }
 
-/// Takes the lock of a zone at once; only a zoneadmd at the end of its zone is
-/// waited for.
+/// How long a lock that is held is tried again: a zoneadmd whose zone has just ended
+/// lets go of it in a moment.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// Takes the lock of a zone; a zoneadmd at the end of its zone is waited for, others
+/// only for a [`MOMENT`].
 fn lock_now(host: &Host, zone: &ZoneName) -> Result<ZoneLock, Error> {
     match lock::zone(&host.root, zone, Wait::No) {
-        Err(store::Error::Locked(_))
-            if is_ending(runtime::load_any(&host.root, zone)?.as_ref()) =>
-        {
-            Ok(lock::zone_within(&host.root, zone, CLOSING)?)
+        Err(store::Error::Locked(_)) => {
+            let ending = is_ending(runtime::load_any(&host.root, zone)?.as_ref());
+            let patience = if ending { CLOSING } else { MOMENT };
+            Ok(lock::zone_within(&host.root, zone, patience)?)
         }
         other => Ok(other?),
     }
