@@ -49,8 +49,13 @@ pub struct Process {
     pub started: u64,
 }
 
+/// The kernel's mark (include/linux/sched.h) of a task in do_exit().
+const PF_EXITING: u64 = 0x4;
+
 impl Process {
-    /// Looks a process up; `None` when there is none or it is a zombie.
+    /// Looks a process up; `None` when there is none or it has begun to end: a killed
+    /// process closes its files some time before it is a zombie, and whoever saw them
+    /// close must not find it alive.
     #[must_use]
     pub fn find(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -59,9 +64,14 @@ impl Process {
         if matches!(fields.next()?, "Z" | "X") {
             return None;
         }
+        // Fields 9 and 22 of proc_pid_stat(5).
+        let flags: u64 = fields.nth(5)?.parse().ok()?;
+        if flags & PF_EXITING != 0 {
+            return None;
+        }
         Some(Self {
             pid,
-            started: fields.nth(18)?.parse().ok()?,
+            started: fields.nth(12)?.parse().ok()?,
         })
     }
 
@@ -202,6 +212,27 @@ mod tests {
         forget(&root, &zone).unwrap();
         forget(&root, &zone).unwrap();
         assert_eq!(load_any(&root, &zone).unwrap(), None);
+    }
+
+    #[test]
+    fn whoever_sees_a_process_close_its_files_finds_it_dead() {
+        use std::io::Read;
+        use std::process::{Command, Stdio};
+        for _ in 0..50 {
+            let mut child = Command::new("cat")
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let process = Process::find(i32::try_from(child.id()).unwrap()).unwrap();
+            assert!(process.is_alive());
+            child.kill().unwrap();
+            let mut stdout = child.stdout.take().unwrap();
+            stdout.read_to_end(&mut Vec::new()).unwrap();
+            assert!(!process.is_alive());
+            child.wait().unwrap();
+            assert!(!process.is_alive());
+        }
     }
 
     #[test]
