@@ -4,6 +4,7 @@ mod act;
 mod call;
 mod list;
 mod report;
+mod subcommands;
 mod usage;
 
 use std::ffi::OsString;

@@ -1,0 +1,124 @@
+//! The table of subcommands. It is only data: the manual page and the shells'
+//! completions are made from it too (tools/generate).
+
+/// A subcommand as help shows it.
+pub struct Subcommand {
+    pub name: &'static str,
+    /// How it is called, behind `zoneadm -z zone`.
+    pub form: &'static str,
+    pub help: &'static str,
+    pub examples: &'static [&'static str],
+}
+
+/// Every subcommand, in the order of help.
+pub const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand {
+        name: "help",
+        form: "help [subcommand]",
+        help: "Prints usage, or what is known of one subcommand.",
+        examples: &["zoneadm help clone"],
+    },
+    Subcommand {
+        name: "list",
+        form: "list [-cins] [-p | -v | -j]",
+        help: "Lists zones: running ones, or\n\
+               \t-i  installed ones too\n\
+               \t-c  configured ones too, so all\n\
+               \t-n  not the global zone\n\
+               \t-s  with auxiliary states\n\
+               \t-v  in columns\n\
+               \t-p  for programs: zoneid:zonename:state:zonepath:uuid:brand:ip-type\n\
+               \t-j  as JSON\n\
+               With -z or -u: those zones, whatever their state.",
+        examples: &["zoneadm list -cv", "zoneadm -z web1 list -p"],
+    },
+    Subcommand {
+        name: "verify",
+        form: "verify",
+        help: "Checks whether the zone could run on this host; changes nothing.",
+        examples: &["zoneadm -z web1 verify"],
+    },
+    Subcommand {
+        name: "install",
+        form: "install [-n] [brand options]",
+        help: "Populates the root of a configured zone. Brand native takes no options.\n\
+               Brand lx: -a archive.tar[.gz|.xz|.zst] or -d directory.",
+        examples: &[
+            "zoneadm -z master install",
+            "zoneadm -z alpine install -a /tmp/alpine.tar.gz",
+        ],
+    },
+    Subcommand {
+        name: "clone",
+        form: "clone [-n] [--create] [-m copy] source",
+        help: "Installs a configured zone as a copy of an installed, halted one. Nothing is\n\
+               copied: both share the source's files until they write.\n\
+               \t--create  configures zones that do not exist like the source",
+        examples: &[
+            "zoneadm -z web1 clone master",
+            "zoneadm -z 'web[1-50]' clone --create master",
+        ],
+    },
+    Subcommand {
+        name: "uninstall",
+        form: "uninstall [-F] [-n]",
+        help: "Removes the zone's files. Asks first, unless -F is given.",
+        examples: &["zoneadm -z web1 uninstall -F"],
+    },
+    Subcommand {
+        name: "ready",
+        form: "ready [-n]",
+        help: "Makes the zone's virtual platform and starts no process in it.",
+        examples: &["zoneadm -z web1 ready"],
+    },
+    Subcommand {
+        name: "boot",
+        form: "boot [-n] [-- boot_options]",
+        help: "Boots the zone. Boot options go to its init:\n\
+               \t-i path  another init, a path in the zone\n\
+               \t-s       single-user\n\
+               \t-m text  passed on to init",
+        examples: &[
+            "zoneadm -z web1 boot",
+            "zoneadm -z 'web*' boot",
+            "zoneadm -z web1 boot -- -i /bin/sh",
+        ],
+    },
+    Subcommand {
+        name: "reboot",
+        form: "reboot [-n] [-- boot_options]",
+        help: "Halts the zone and boots it again, with its configuration read anew.",
+        examples: &["zoneadm -z web1 reboot"],
+    },
+    Subcommand {
+        name: "shutdown",
+        form: "shutdown [-n] [-r [-- boot_options]]",
+        help: "Lets the zone's init stop everything in order, and waits for it.\n\
+               \t-r  boots the zone again",
+        examples: &["zoneadm -z web1 shutdown", "zoneadm -z web1 shutdown -r"],
+    },
+    Subcommand {
+        name: "halt",
+        form: "halt [-n]",
+        help: "Ends every process of the zone at once and takes its platform down.",
+        examples: &["zoneadm -z web1 halt"],
+    },
+    Subcommand {
+        name: "mount",
+        form: "mount [-n]",
+        help: "Shows the whole root of a halted zone at <zonepath>/lu.",
+        examples: &["zoneadm -z web1 mount"],
+    },
+    Subcommand {
+        name: "unmount",
+        form: "unmount [-n]",
+        help: "Takes away what mount shows.",
+        examples: &["zoneadm -z web1 unmount"],
+    },
+    Subcommand {
+        name: "mark",
+        form: "mark [-n] incomplete",
+        help: "Says by hand that the zone is incomplete: only uninstall then helps.",
+        examples: &["zoneadm -z web1 mark incomplete"],
+    },
+];
