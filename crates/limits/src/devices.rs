@@ -49,7 +49,13 @@ const EXIT: u8 = 0x95;
     clippy::cast_sign_loss,
     reason = "an instruction holds the bits of signed fields"
 )]
-const fn instruction(opcode: u8, target: u8, source: u8, offset: i16, immediate: i32) -> u64 {
+pub(crate) const fn instruction(
+    opcode: u8,
+    target: u8,
+    source: u8,
+    offset: i16,
+    immediate: i32,
+) -> u64 {
     opcode as u64
         | (target as u64) << 8
         | (source as u64) << 12

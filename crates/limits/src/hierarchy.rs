@@ -3,10 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use model::controls::Controls;
+
 use crate::Error;
 
 /// Controllers of v1 hierarchies in which each zone gets a group of its own.
 const LIMITING: [&str; 3] = ["memory", "pids", "cpu"];
+
+/// Controllers of v1 hierarchies in which only a zone that needs it gets a group:
+/// every group that a process enters costs time at boot.
+const ON_DEMAND: [&str; 2] = ["cpuset", "blkio"];
 
 /// The group of all zoneadmd processes, in the base. No zone's name begins with a dot.
 const DAEMONS: &str = ".zoneadmd";
@@ -18,6 +24,9 @@ pub struct Base {
     pub v2: PathBuf,
     /// In v1 hierarchies that can limit something: one group per zone.
     pub v1: Vec<PathBuf>,
+    /// In further v1 hierarchies, by their controller: one group per zone that has
+    /// a control there.
+    pub v1_on_demand: Vec<(&'static str, PathBuf)>,
     /// In v1 hierarchies that only label processes (systemd's own, say) and where
     /// the caller is not at the root: zones must not stay in the caller's session.
     pub v1_shared: Vec<PathBuf>,
@@ -40,6 +49,18 @@ impl Base {
         .ok_or(Error::NoUnified)
     }
 
+    /// The v1 hierarchies on demand that these controls need.
+    pub(crate) fn needed(&self, controls: &Controls) -> impl Iterator<Item = &PathBuf> {
+        let needed = |controller: &str| match controller {
+            "cpuset" => controls.dedicated_cpu.is_some(),
+            _ => controls.io_priority.is_some(),
+        };
+        self.v1_on_demand
+            .iter()
+            .filter(move |(controller, _)| needed(controller))
+            .map(|(_, path)| path)
+    }
+
     /// Where the zoneadmd processes are.
     #[must_use]
     pub fn daemons(&self) -> PathBuf {
@@ -54,6 +75,7 @@ pub fn tidy(base: &Base) {
     for path in [&base.v2]
         .into_iter()
         .chain(&base.v1)
+        .chain(base.v1_on_demand.iter().map(|(_, path)| path))
         .chain(&base.v1_shared)
     {
         let _ = fs::remove_dir(path);
@@ -75,6 +97,7 @@ fn parse(mountinfo: &str, own: &str, name: &Path) -> Option<Base> {
     let mut base = Base {
         v2: place(unified, own, name)?.0,
         v1: Vec::new(),
+        v1_on_demand: Vec::new(),
         v1_shared: Vec::new(),
     };
     for mount in &mounted {
@@ -84,9 +107,14 @@ fn parse(mountinfo: &str, own: &str, name: &Path) -> Option<Base> {
         let Some((path, at_root)) = place(mount, own, name) else {
             continue;
         };
-        let limits = controllers.split(',').any(|name| LIMITING.contains(&name));
+        let holds = |name: &str| controllers.split(',').any(|one| one == name);
+        let limits = LIMITING.into_iter().any(holds);
+        let on_demand = ON_DEMAND.into_iter().find(|name| holds(name));
         let list = if limits {
             &mut base.v1
+        } else if let Some(controller) = on_demand {
+            base.v1_on_demand.push((controller, path));
+            continue;
         } else if at_root {
             continue;
         } else {
@@ -160,6 +188,7 @@ mod tests {
 30 20 0:30 / /sys/fs/cgroup rw - tmpfs tmpfs rw
 31 30 0:31 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
 32 30 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+36 30 0:36 / /sys/fs/cgroup/cpuset rw,relatime - cgroup cgroup rw,cpuset
 33 30 0:33 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer
 34 30 0:34 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,xattr,name=systemd
 35 30 0:35 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
@@ -167,7 +196,8 @@ mod tests {
 
     #[test]
     fn a_hybrid_host() {
-        let own = "4:name=systemd:/user.slice\n3:freezer:/\n2:memory:/box\n1:cpu:/\n0::/\n";
+        let own =
+            "5:cpuset:/\n4:name=systemd:/user.slice\n3:freezer:/\n2:memory:/box\n1:cpu:/\n0::/\n";
         let paths = |list: &[&str]| -> Vec<PathBuf> {
             list.iter()
                 .map(|p| Path::new("/sys/fs/cgroup").join(p))
@@ -177,6 +207,8 @@ mod tests {
         assert_eq!(absolute.v2, Path::new("/sys/fs/cgroup/unified/zones"));
         assert_eq!(absolute.v1, paths(&["cpu/zones", "memory/zones"]));
         assert_eq!(absolute.v1_shared, paths(&["systemd/zones"]));
+        let cpuset = ("cpuset", PathBuf::from("/sys/fs/cgroup/cpuset/zones"));
+        assert_eq!(absolute.v1_on_demand, [cpuset]);
         let relative = parse(HYBRID, own, Path::new("test")).unwrap();
         assert_eq!(relative.v1, paths(&["cpu/test", "memory/box/test"]));
     }

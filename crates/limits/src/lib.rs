@@ -12,16 +12,46 @@
 //! ```
 //!
 //! Per v1 hierarchy that can limit something (memory, pids, cpu) there is one
-//! `<base>/<zone>`.
+//! `<base>/<zone>`, and one in cpuset and blkio for a zone that needs it.
+//!
+//! # Controls
+//!
+//! [`Controls`] are set by [`ZoneCgroups::set`] before anything runs in the zone and
+//! by [`process::change`] once it has a first process; [`change_zone`] changes them
+//! while it runs. Each is read back: [`Applied`] tells what the kernel made of it.
+//! A controller is used where the host has it, v2 or v1; without either a control
+//! is refused and not forgotten.
+//!
+//! CPU shares are relative among the zones: a zone with 3 gets three times what one
+//! with 1 (or none set) gets when both want all. To the host the zones are one group,
+//! `<base>`, that weighs what its siblings weigh: beside a busy `system.slice` all
+//! zones together have half. To give the global zone more or less, change the weight
+//! of `<base>` itself. The zoneadmd processes are in `.zoneadmd`, beside the zones,
+//! with the default weight and without a cap: a busy zone does not slow them down.
 
+mod change;
+mod controllers;
+mod cpus;
 pub mod devices;
 pub mod hierarchy;
+mod ipc;
+mod knob;
+pub mod process;
+pub mod usage;
+pub mod watch;
+mod writes;
 pub mod zone;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use change::{Applied, Changed, Warning};
+pub use cpus::CpuSet;
 pub use hierarchy::Base;
+pub use model::controls::{Control, Controls, CpuCount, IpcLimits};
+pub use process::{First, change_zone};
+pub use usage::Usage;
+pub use watch::{Hit, Watch};
 pub use zone::ZoneCgroups;
 
 /// A control group operation that failed.
@@ -42,6 +72,64 @@ pub enum Error {
         "no cgroup2 file system is mounted: mount one at /sys/fs/cgroup or /sys/fs/cgroup/unified"
     )]
     NoUnified,
+    /// The host has no place for a control.
+    #[error(
+        "cannot set {control}: {why}; enable the {controller} controller for this host's control groups, or clear {control}"
+    )]
+    Unsupported {
+        /// Which control.
+        control: Control,
+        /// The controller that it needs.
+        controller: &'static str,
+        /// Why it is not there.
+        why: String,
+    },
+    /// The kernel did not take a value.
+    #[error("cannot set {control}: {} does not take {text}", path.display())]
+    Refused {
+        /// Which control.
+        control: Control,
+        /// What was written.
+        text: String,
+        /// Where.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// More is in use than the new limit admits.
+    #[error(
+        "cannot lower {control} to {wanted}: more is in use, and the zone cannot give it back; end some of its processes first"
+    )]
+    InUse {
+        /// Which control.
+        control: Control,
+        /// The limit that was wanted.
+        wanted: u64,
+    },
+    /// Not enough CPUs that nobody has for himself.
+    #[error("dedicated-cpu: {wanted} CPU{} wanted, and {free} {} free: take fewer, or give up those of other zones", if *wanted == 1 { " is" } else { "s are" }, if *free == 1 { "is" } else { "are" })]
+    NoCpus {
+        /// How many are needed at least.
+        wanted: u32,
+        /// How many there are.
+        free: usize,
+    },
+    /// What only the first process of a zone has: locked memory, IPC.
+    #[error("cannot set {control}: {why}")]
+    Process {
+        /// Which control.
+        control: Control,
+        /// Why not.
+        why: String,
+    },
+    /// A change failed, and so did taking back what it had done.
+    #[error("some controls are changed already and stay so ({left})")]
+    NotUndone {
+        /// Why the change failed.
+        source: Box<Self>,
+        /// What was not taken back.
+        left: String,
+    },
     /// Processes are left in a control group that must go.
     #[error("processes are left in {} after {seconds} s; they may wait for a device or a parent that does not collect them", path.display())]
     StillPopulated {
@@ -61,4 +149,15 @@ impl Error {
             source,
         }
     }
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn flatten(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
 }

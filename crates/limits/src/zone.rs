@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use model::ZoneName;
+use model::controls::Controls;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::{Base, Error};
+use crate::knob::Places;
+use crate::{Base, Error, controllers, cpus};
 
 /// Flags that open a group.
-const FOLDER: OFlags = OFlags::RDONLY
+pub(crate) const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
@@ -37,21 +39,33 @@ const DELEGATED: [&str; 3] = ["cgroup.procs", "cgroup.threads", "cgroup.subtree_
 /// The control groups of one zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneCgroups {
-    v2: PathBuf,
-    v1: Vec<PathBuf>,
+    pub(crate) v2: PathBuf,
+    pub(crate) v1: Vec<PathBuf>,
 }
 
 impl ZoneCgroups {
-    /// Names the groups of a zone below a base; nothing is made.
+    /// Names all groups that a zone may have below a base; nothing is made.
     #[must_use]
     pub fn of(base: &Base, zone: &ZoneName) -> Self {
+        let on_demand = base.v1_on_demand.iter().map(|(_, path)| path);
+        Self::below(base, zone, on_demand)
+    }
+
+    /// Names the groups that a zone with these controls needs.
+    #[must_use]
+    pub fn for_controls(base: &Base, zone: &ZoneName, controls: &Controls) -> Self {
+        Self::below(base, zone, base.needed(controls))
+    }
+
+    fn below<'a>(
+        base: &'a Base,
+        zone: &ZoneName,
+        on_demand: impl Iterator<Item = &'a PathBuf>,
+    ) -> Self {
+        let v1 = base.v1.iter().chain(on_demand);
         Self {
             v2: base.v2.join(zone.as_str()),
-            v1: base
-                .v1
-                .iter()
-                .map(|path| path.join(zone.as_str()))
-                .collect(),
+            v1: v1.map(|path| path.join(zone.as_str())).collect(),
         }
     }
 
@@ -84,13 +98,18 @@ impl ZoneCgroups {
     }
 
     /// Makes the groups and gives the zone's part of the v2 tree to `owner`, the
-    /// zone's root. What a crash has left is used again.
+    /// zone's root. What a crash has left is used again. Among zones each has one
+    /// share of the CPUs until [`ZoneCgroups::set`] gives it more.
     ///
     /// # Errors
     /// [`Error::File`] names the group.
     pub fn create(&self, owner: u32) -> Result<(), Error> {
         let payload = self.v2.join(PAYLOAD);
         make(&payload)?;
+        if let Some(base) = self.v2.parent() {
+            // Who asks for a control hears why it is not there.
+            let _ = controllers::hand_down(base, &controllers::USUAL);
+        }
         // The zone may divide its group, not fill the kernel's memory with groups.
         for (file, limit) in [
             ("cgroup.max.depth", MAX_DEPTH),
@@ -100,7 +119,11 @@ impl ZoneCgroups {
             fs::write(&path, limit).map_err(Error::file("write", &path))?;
         }
         for path in &self.v1 {
-            make(path)?;
+            make_v1(path)?;
+        }
+        if let Some(shares) = Places::find(self).shares {
+            let one = shares.knob.text(None);
+            fs::write(&shares.path, one).map_err(Error::file("write", &shares.path))?;
         }
         chown(&payload, Some(owner), Some(owner)).map_err(Error::file("give away", &payload))?;
         for file in DELEGATED {
@@ -118,6 +141,10 @@ impl ZoneCgroups {
         let folder = open_folder(&self.v2)?;
         sys::bpf::attach_device_filter(folder.as_fd(), program)
             .map_err(Error::file("set device rules of", &self.v2))
+    }
+
+    pub(crate) fn open_v2(&self) -> Result<OwnedFd, Error> {
+        open_folder(&self.v2)
     }
 
     /// The folder to start the zone's init in (CLONE_INTO_CGROUP).
@@ -220,6 +247,27 @@ fn make(path: &Path) -> Result<(), Error> {
         }
         Err(error) => Err(Error::file("make", path)(error)),
     }
+}
+
+/// Makes a group in a v1 hierarchy that processes can enter.
+pub(crate) fn make_v1(path: &Path) -> Result<(), Error> {
+    make(path)?;
+    if path.join("cpuset.cpus").exists() {
+        cpus::fill(path)?;
+    }
+    Ok(())
+}
+
+/// The processes in a v2 group and in those below it, [`MAX_DEPTH`] of them at most.
+pub(crate) fn processes(group: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    let mut pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            pids.extend(processes(&entry.path()));
+        }
+    }
+    pids
 }
 
 fn open_folder(path: &Path) -> Result<OwnedFd, Error> {

@@ -5,6 +5,7 @@
 
 pub mod brands;
 pub mod config;
+pub mod controls;
 pub mod name;
 pub mod plan;
 pub mod privilege;

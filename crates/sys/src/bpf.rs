@@ -7,7 +7,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_PROG_ATTACH: libc::c_int = 8;
 const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
+const BPF_PROG_TYPE_CGROUP_SYSCTL: u32 = 23;
 const BPF_CGROUP_DEVICE: u32 = 6;
+const BPF_CGROUP_SYSCTL: u32 = 18;
 /// Programs of a parent and its children all have their say.
 const BPF_F_ALLOW_MULTI: u32 = 2;
 
@@ -42,8 +44,31 @@ struct AttachAttr {
 /// What bpf(2) says: `EPERM` without CAP_BPF, `EINVAL` where the kernel has no
 /// CONFIG_CGROUP_BPF.
 pub fn attach_device_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
+    attach(
+        cgroup,
+        BPF_PROG_TYPE_CGROUP_DEVICE,
+        BPF_CGROUP_DEVICE,
+        program,
+    )
+}
+
+/// Lets `program` decide about every read and write below /proc/sys by the processes
+/// of a cgroup (v2) and of those below it. The attachment lives as long as the cgroup.
+///
+/// # Errors
+/// See [`attach_device_filter`].
+pub fn attach_sysctl_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
+    attach(
+        cgroup,
+        BPF_PROG_TYPE_CGROUP_SYSCTL,
+        BPF_CGROUP_SYSCTL,
+        program,
+    )
+}
+
+fn attach(cgroup: BorrowedFd<'_>, kind: u32, hook: u32, program: &[u64]) -> io::Result<()> {
     let load = LoadAttr {
-        prog_type: BPF_PROG_TYPE_CGROUP_DEVICE,
+        prog_type: kind,
         insn_cnt: u32::try_from(program.len())
             .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?,
         insns: program.as_ptr() as u64,
@@ -58,7 +83,7 @@ pub fn attach_device_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Resu
     let attach = AttachAttr {
         target_fd: cgroup.as_raw_fd() as u32,
         attach_bpf_fd: loaded.as_raw_fd() as u32,
-        attach_type: BPF_CGROUP_DEVICE,
+        attach_type: hook,
         attach_flags: BPF_F_ALLOW_MULTI,
     };
     // SAFETY: as above; both descriptors are open during the call.

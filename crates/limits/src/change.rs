@@ -1,0 +1,341 @@
+//! Setting and changing the controls of a zone's groups.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use model::controls::{Control, Controls};
+
+use crate::cpus;
+use crate::knob::{Knob, Places, controller};
+use crate::writes::{Write, writes};
+use crate::zone::processes;
+use crate::{Base, Error, ZoneCgroups, controllers};
+
+/// A control after it was set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Which.
+    pub control: Control,
+    /// The number it was to have.
+    pub requested: u64,
+    /// The number that the kernel says it has; none is no limit.
+    pub effective: Option<u64>,
+}
+
+impl Applied {
+    /// Whether it holds no more than was wanted: sizes are rounded down to pages.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.effective == Some(self.requested)
+    }
+}
+
+/// Something that Linux does otherwise than Solaris.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// Of which control.
+    pub control: Control,
+    /// What.
+    pub text: String,
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.control, self.text)
+    }
+}
+
+/// What a change came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Every control that is set now, with the value that is effective.
+    pub applied: Vec<Applied>,
+    /// What has no or another effect on Linux.
+    pub warnings: Vec<Warning>,
+}
+
+impl Changed {
+    /// Adds what else was done.
+    pub fn extend(&mut self, other: Self) {
+        self.applied.extend(other.applied);
+        self.warnings.extend(other.warnings);
+    }
+}
+
+/// A write to take back: a knob and the value before, or a set of CPUs.
+enum Undo {
+    Knob(Write),
+    Cpus(PathBuf, String),
+}
+
+impl ZoneCgroups {
+    /// Sets the controls of a zone whose groups were just made.
+    ///
+    /// # Errors
+    /// See [`ZoneCgroups::change`].
+    pub fn set(&self, controls: &Controls) -> Result<Changed, Error> {
+        self.shift(&Controls::default(), controls)
+    }
+
+    /// Changes the controls of a zone, running or not, from `old` to `new`; those
+    /// that only the first process has (locked memory, IPC) are for
+    /// [`crate::process::change`], and [`crate::change_zone`] does both.
+    ///
+    /// `old` is what was set last; only what differs is written. When a step fails,
+    /// all before it are taken back, and the zone has what it had. Limits on memory
+    /// are lowered only as far as the zone can give memory back: it is never killed
+    /// for it, the error is [`Error::InUse`].
+    ///
+    /// A control in a v1 hierarchy where the zone has no group yet makes one and
+    /// moves the zone's processes there: [`ZoneCgroups::paths`] is then longer than
+    /// before, and belongs into the zone's runtime state.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where this host has no place for a control,
+    /// [`Error::NoCpus`], [`Error::InUse`], [`Error::Refused`] by the kernel, and
+    /// [`Error::NotUndone`] when taking back failed as well.
+    pub fn change(
+        &mut self,
+        base: &Base,
+        old: &Controls,
+        new: &Controls,
+    ) -> Result<Changed, Error> {
+        self.extend(base, new)?;
+        self.shift(old, new)
+    }
+
+    fn shift(&self, old: &Controls, new: &Controls) -> Result<Changed, Error> {
+        let unsupported = |control| self.unsupported(control);
+        let (list, mut warnings) = writes(&Places::find(self), old, new).map_err(unsupported)?;
+        let mut undo = Vec::new();
+        let mut done = list
+            .into_iter()
+            .try_for_each(|write| carry_out(&write, &mut undo));
+        if done.is_ok() && old.dedicated_cpu != new.dedicated_cpu {
+            done = self.dedicate(new, &mut undo);
+        }
+        if let Err(error) = done {
+            return Err(take_back(undo, error));
+        }
+        if new.dedicated_cpu.is_some() {
+            warnings.push(Warning {
+                control: Control::DedicatedCpu,
+                text: "no other zone has these CPUs for itself, but processes of the host and of zones without dedicated CPUs may run on them".to_owned(),
+            });
+        }
+        let effective = self.effective();
+        let applied = new.iter().filter_map(|(control, requested)| {
+            controller(control)?;
+            Some(Applied {
+                control,
+                requested,
+                effective: effective.get(control),
+            })
+        });
+        Ok(Changed {
+            applied: applied.collect(),
+            warnings,
+        })
+    }
+
+    fn dedicate(&self, new: &Controls, undo: &mut Vec<Undo>) -> Result<(), Error> {
+        if let Some(base) = self.v2.parent() {
+            // Not one of the usual: it makes every scheduling decision dearer.
+            let _ = controllers::hand_down(base, &["cpuset"]);
+        }
+        let Some(group) = cpus::group(self) else {
+            return match new.dedicated_cpu {
+                Some(_) => Err(self.unsupported(Control::DedicatedCpu)),
+                None => Ok(()),
+            };
+        };
+        let before = cpus::dedicate(group, new.dedicated_cpu)?;
+        undo.push(Undo::Cpus(group.to_owned(), before));
+        Ok(())
+    }
+
+    /// What is in force, as far as control groups hold it. Shares and priorities
+    /// that nobody set are 1.
+    #[must_use]
+    pub fn effective(&self) -> Controls {
+        let places = Places::find(self);
+        let read = |place: &Option<crate::knob::Place>| {
+            let place = place.as_ref()?;
+            place.knob.value(&fs::read_to_string(&place.path).ok()?)
+        };
+        let physical = read(&places.memory);
+        let second = read(&places.swap);
+        let threads = read(&places.pids);
+        let cpus = cpus::group(self).and_then(cpus::dedicated);
+        let cpus = cpus.and_then(|set| u32::try_from(set.len()).ok());
+        Controls {
+            cpu_cap: read(&places.cap),
+            cpu_shares: read(&places.shares),
+            dedicated_cpu: cpus.map(|count| model::controls::CpuCount {
+                least: count,
+                most: count,
+            }),
+            physical,
+            swap: match places.swap.as_ref().map(|place| place.knob) {
+                Some(Knob::SwapMax) => physical.zip(second).map(|(ram, swap)| ram + swap),
+                Some(_) => second,
+                // Without swap space memory is all there is.
+                None => physical,
+            },
+            max_lwps: threads,
+            max_processes: threads,
+            io_priority: read(&places.io),
+            ..Controls::default()
+        }
+    }
+
+    /// Makes the groups that `controls` need in further v1 hierarchies.
+    fn extend(&mut self, base: &Base, controls: &Controls) -> Result<(), Error> {
+        let Some(name) = self.v2.file_name() else {
+            return Ok(());
+        };
+        let more: Vec<PathBuf> = base
+            .needed(controls)
+            .map(|path| path.join(name))
+            .filter(|path| !self.v1.contains(path))
+            .collect();
+        for path in more {
+            crate::zone::make_v1(&path)?;
+            move_into(&path, &self.v2)?;
+            self.v1.push(path);
+        }
+        Ok(())
+    }
+
+    fn unsupported(&self, control: Control) -> Error {
+        let name = controller(control).unwrap_or("needed");
+        let base = self.v2.parent().unwrap_or(&self.v2);
+        let why = match controllers::hand_down(base, &[name]) {
+            Err(error) => crate::flatten(&error),
+            Ok(()) => format!(
+                "the {name} controller is neither in cgroup v2 at {} nor mounted as v1",
+                base.display()
+            ),
+        };
+        Error::Unsupported {
+            control,
+            controller: name,
+            why,
+        }
+    }
+}
+
+fn carry_out(write: &Write, undo: &mut Vec<Undo>) -> Result<(), Error> {
+    let Write {
+        control,
+        place,
+        value,
+    } = write;
+    let text = fs::read_to_string(&place.path).map_err(Error::file("read", &place.path))?;
+    let before = Write {
+        value: place.knob.value(&text),
+        ..write.clone()
+    };
+    if place.knob == Knob::MemoryMax {
+        give_back(&place.path, *value)?;
+    }
+    let text = place.knob.text(*value);
+    match fs::write(&place.path, &text) {
+        Ok(()) => {
+            undo.push(Undo::Knob(before));
+            Ok(())
+        }
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) => {
+            Err(Error::InUse {
+                control: *control,
+                wanted: value.unwrap_or_default(),
+            })
+        }
+        Err(source) => Err(Error::Refused {
+            control: *control,
+            text,
+            path: place.path.clone(),
+            source,
+        }),
+    }
+}
+
+/// v1 refuses a limit below what is in use; v2 kills. So memory is asked back first.
+fn give_back(memory_max: &Path, limit: Option<u64>) -> Result<(), Error> {
+    let group = memory_max.parent().unwrap_or(memory_max);
+    let used = || -> u64 {
+        let text = fs::read_to_string(group.join("memory.current")).unwrap_or_default();
+        text.trim().parse().unwrap_or_default()
+    };
+    let Some(limit) = limit.filter(|limit| used() > *limit) else {
+        return Ok(());
+    };
+    // Fails when not all of it comes back, and on kernels before 5.19.
+    let _ = fs::write(
+        group.join("memory.reclaim"),
+        (used().saturating_sub(limit)).to_string(),
+    );
+    if used() > limit {
+        return Err(Error::InUse {
+            control: Control::MaxPhysicalMemory,
+            wanted: limit,
+        });
+    }
+    Ok(())
+}
+
+fn take_back(undo: Vec<Undo>, error: Error) -> Error {
+    let mut left = Vec::new();
+    for one in undo.into_iter().rev() {
+        let (path, result) = match one {
+            Undo::Knob(write) => {
+                let text = write.place.knob.text(write.value);
+                let result: Result<(), io::Error> = fs::write(&write.place.path, text);
+                (write.place.path, result.map_err(|error| error.to_string()))
+            }
+            Undo::Cpus(group, set) => {
+                let result = cpus::restore(&group, &set);
+                (group, result.map_err(|error| crate::flatten(&error)))
+            }
+        };
+        if let Err(why) = result {
+            left.push(format!("{}: {why}", path.display()));
+        }
+    }
+    if left.is_empty() {
+        error
+    } else {
+        Error::NotUndone {
+            source: Box::new(error),
+            left: left.join("; "),
+        }
+    }
+}
+
+/// Moves every process of a zone into a v1 group. Who is born meanwhile is seen in
+/// the next round, and after the last one everybody is the child of one who is in.
+fn move_into(group: &Path, zone: &Path) -> Result<(), Error> {
+    let file = group.join("cgroup.procs");
+    let mut moved = std::collections::BTreeSet::new();
+    loop {
+        let mut more = false;
+        for pid in processes(zone) {
+            if !moved.insert(pid) {
+                continue;
+            }
+            more = true;
+            match fs::write(&file, pid.to_string()) {
+                Err(error)
+                    if error.raw_os_error() != Some(rustix::io::Errno::SRCH.raw_os_error()) =>
+                {
+                    return Err(Error::file("write", &file)(error));
+                }
+                _ => {}
+            }
+        }
+        if !more {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Controllers of v2: a group has one when every group above it hands it down.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// Controllers that zones get wherever the host has them: for limits set later, and
+/// so that their use can be told.
+pub(crate) const USUAL: [&str; 4] = ["cpu", "memory", "pids", "io"];
+
+/// What a group hands down.
+const HANDED_DOWN: &str = "cgroup.subtree_control";
+/// What a group has.
+const CONTROLLERS: &str = "cgroup.controllers";
+
+/// Lets the groups in `base` have these controllers, as far as that is possible.
+/// Returns why it was not, for the first that failed; that the host has a controller
+/// in v1 or not at all is no failure.
+pub(crate) fn hand_down(base: &Path, wanted: &[&str]) -> Result<(), Error> {
+    if missing(base, wanted).is_empty() {
+        return Ok(());
+    }
+    // From the top: a group can only hand down what it has.
+    let groups: Vec<&Path> = base
+        .ancestors()
+        .take_while(|path| path.join(CONTROLLERS).exists())
+        .collect();
+    let Some(top) = groups.last() else {
+        return Ok(());
+    };
+    let there = read(&top.join(CONTROLLERS));
+    let mut result = Ok(());
+    for name in wanted.iter().filter(|name| has(&there, name)) {
+        for group in groups.iter().rev() {
+            if missing(group, &[*name]).is_empty() {
+                continue;
+            }
+            // One by one: the kernel takes all of a write or nothing.
+            let path = group.join(HANDED_DOWN);
+            if let Err(error) = fs::write(&path, format!("+{name}")) {
+                result = result.and(Err(explain(path, error)));
+                break;
+            }
+        }
+    }
+    result
+}
+
+fn explain(path: PathBuf, source: io::Error) -> Error {
+    Error::File {
+        action: if source.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) {
+            "hand controllers down, for there are processes in the group of"
+        } else {
+            "hand controllers down in"
+        },
+        path,
+        source,
+    }
+}
+
+/// Those of `wanted` that the group does not hand down.
+fn missing<'a>(group: &Path, wanted: &[&'a str]) -> Vec<&'a str> {
+    let handed_down = read(&group.join(HANDED_DOWN));
+    let wanted = wanted.iter().copied();
+    wanted.filter(|name| !has(&handed_down, name)).collect()
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+fn has(list: &str, name: &str) -> bool {
+    list.split_ascii_whitespace().any(|one| one == name)
+}

@@ -1,0 +1,133 @@
+//! Controls that processes have and control groups have not.
+
+use std::fs;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use model::controls::{Control, Controls};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
+use crate::change::{Applied, Changed};
+use crate::zone::processes;
+use crate::{Base, Error, ZoneCgroups, ipc};
+
+/// The first process of a zone, whose namespaces and limits are the zone's.
+#[derive(Clone, Copy, Debug)]
+pub struct First<'a> {
+    /// Its number, in the caller's /proc.
+    pub pid: i32,
+    /// A pidfd of it.
+    pub pidfd: BorrowedFd<'a>,
+    /// The host's number of the zone's root.
+    pub owner: u32,
+}
+
+/// Changes all controls of a zone that has a first process, ready or running: what
+/// `zoneadm apply` needs.
+///
+/// `old` is what the zone has (that of the boot, or of the last change) and `new`
+/// what it is to have. Only what differs is written, so equal ones do nothing. On an
+/// error everything is as it was, unless it is [`Error::NotUndone`]. On success
+/// [`Changed::applied`] has every control of `new` with its effective value (say so
+/// where [`Applied::is_exact`] is false), and [`Changed::warnings`] what Linux does
+/// otherwise. Afterwards the caller stores
+///
+/// - `cgroups.paths()` as the runtime's `cgroups`: it may have grown;
+/// - `new` as the controls that the zone has now.
+///
+/// To be called in the host's namespaces by root, under the zone's lock. The caller
+/// may have threads.
+///
+/// # Errors
+/// Those of [`ZoneCgroups::change`], and [`Error::Process`].
+pub fn change_zone(
+    cgroups: &mut ZoneCgroups,
+    base: &Base,
+    first: First<'_>,
+    old: &Controls,
+    new: &Controls,
+) -> Result<Changed, Error> {
+    let mut changed = cgroups.change(base, old, new)?;
+    match change(cgroups, first, old, new) {
+        Ok(more) => {
+            changed.extend(more);
+            Ok(changed)
+        }
+        Err(error) => Err(match cgroups.change(base, new, old) {
+            Ok(_) => error,
+            Err(also) => Error::NotUndone {
+                source: Box::new(error),
+                left: crate::flatten(&also),
+            },
+        }),
+    }
+}
+
+/// Changes the limit on locked memory and those on IPC. With `old` empty it sets
+/// those of a zone whose first process has just been made.
+///
+/// # Errors
+/// [`Error::Process`]; what was changed before it is taken back.
+pub fn change(
+    cgroups: &ZoneCgroups,
+    first: First<'_>,
+    old: &Controls,
+    new: &Controls,
+) -> Result<Changed, Error> {
+    let mut changed = Changed::default();
+    if old.locked != new.locked {
+        lock_at_most(cgroups, first.pid, new.locked)?;
+    }
+    match ipc::change(cgroups, first, &old.ipc, &new.ipc) {
+        Ok(more) => changed.extend(more),
+        Err(error) => {
+            if old.locked != new.locked {
+                // As far as that goes: a hard limit cannot be raised without the
+                // right to, and that is the next thing that will be said.
+                let _ = lock_at_most(cgroups, first.pid, old.locked);
+            }
+            return Err(error);
+        }
+    }
+    if let Some(requested) = new.locked {
+        changed.applied.push(Applied {
+            control: Control::MaxLockedMemory,
+            requested,
+            effective: locked(first.pid),
+        });
+    }
+    Ok(changed)
+}
+
+/// Limits the locked memory of each process of the zone; those it starts inherit
+/// that, and root in a zone cannot raise it. Without a number it is the caller's own.
+fn lock_at_most(cgroups: &ZoneCgroups, first: i32, bytes: Option<u64>) -> Result<(), Error> {
+    let limit = match bytes {
+        Some(bytes) => Rlimit {
+            current: Some(bytes),
+            maximum: Some(bytes),
+        },
+        None => getrlimit(Resource::Memlock),
+    };
+    let set = |pid: i32| match Pid::from_raw(pid) {
+        Some(pid) => prlimit(Some(pid), Resource::Memlock, limit).map(drop),
+        None => Ok(()),
+    };
+    set(first).map_err(|errno| Error::Process {
+        control: Control::MaxLockedMemory,
+        why: io::Error::from(errno).to_string(),
+    })?;
+    for pid in processes(cgroups.v2()) {
+        // It may have ended.
+        let _ = set(pid);
+    }
+    Ok(())
+}
+
+fn locked(pid: i32) -> Option<u64> {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max locked memory"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,116 @@
+//! What a zone uses, and how often it ran into its limits.
+
+use std::fs;
+use std::path::Path;
+
+use model::controls::Controls;
+
+use crate::ZoneCgroups;
+use crate::knob::{Knob, Places};
+
+/// One look at a zone. What this host does not account is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time since boot in microseconds, that of ended processes included.
+    pub cpu_usec: u64,
+    /// Bytes of memory, with the cached pages of files.
+    pub memory: Option<u64>,
+    /// Bytes of swap space.
+    pub swap: Option<u64>,
+    /// Number of threads.
+    pub lwps: Option<u64>,
+    /// Since boot.
+    pub events: Events,
+    /// The limits in force.
+    pub limits: Controls,
+}
+
+/// How often something happened since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// Processes killed because memory was short.
+    pub oom_kills: u64,
+    /// Memory was at its limit, and pages had to be given back first.
+    pub memory_full: u64,
+    /// Threads that were refused because of the limit on their number.
+    pub lwps_refused: u64,
+}
+
+impl ZoneCgroups {
+    /// Looks at the zone's use and limits.
+    #[must_use]
+    pub fn read(&self) -> Usage {
+        let places = Places::find(self);
+        let (memory, swap) = match places.memory.as_ref().map(|place| place.knob) {
+            Some(Knob::MemoryMax) => (
+                number(&self.v2.join("memory.current")),
+                number(&self.v2.join("memory.swap.current")),
+            ),
+            _ => {
+                let used = self.v1_number("memory.usage_in_bytes");
+                let sum = self.v1_number("memory.memsw.usage_in_bytes");
+                // Read one after the other: the sum may be the older number.
+                let swap = used.zip(sum).map(|(used, sum)| sum.saturating_sub(used));
+                (used, swap)
+            }
+        };
+        let pids = places.pids.as_ref().and_then(|place| place.path.parent());
+        Usage {
+            cpu_usec: keyed(&self.v2.join("cpu.stat"), "usage_usec").unwrap_or_default(),
+            memory,
+            swap,
+            lwps: pids.and_then(|group| number(&group.join("pids.current"))),
+            events: self.events(),
+            limits: self.effective(),
+        }
+    }
+
+    /// How often the zone ran into its limits.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        let places = Places::find(self);
+        let pids = places.pids.as_ref().and_then(|place| place.path.parent());
+        let v2 = self.v2.join("memory.events");
+        let (oom_kills, memory_full) = if v2.exists() {
+            (keyed(&v2, "oom_kill"), keyed(&v2, "max"))
+        } else {
+            let control = self.v1_file("memory.oom_control");
+            let kills = control.and_then(|path| keyed(&path, "oom_kill"));
+            (kills, self.v1_number("memory.failcnt"))
+        };
+        Events {
+            oom_kills: oom_kills.unwrap_or_default(),
+            memory_full: memory_full.unwrap_or_default(),
+            lwps_refused: pids.and_then(refused).unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn v1_file(&self, name: &str) -> Option<std::path::PathBuf> {
+        let mut paths = self.v1.iter().map(|group| group.join(name));
+        paths.find(|path| path.exists())
+    }
+
+    fn v1_number(&self, name: &str) -> Option<u64> {
+        number(&self.v1_file(name)?)
+    }
+}
+
+/// Threads refused by the limit of this very group. Since 6.11 the plain file also
+/// counts what limits inside the zone refuse.
+fn refused(group: &Path) -> Option<u64> {
+    keyed(&group.join("pids.events.local"), "max")
+        .or_else(|| keyed(&group.join("pids.events"), "max"))
+}
+
+fn number(path: &Path) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The number behind a word in a file of such lines.
+fn keyed(path: &Path, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .find(|(word, _)| *word == key)
+        .and_then(|(_, value)| value.trim().parse().ok())
+}

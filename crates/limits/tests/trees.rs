@@ -1,0 +1,320 @@
+//! Controls on trees of plain files that look like the kernel's, v1 and v2.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use limits::{Base, Control, Controls, Error, ZoneCgroups};
+use tempfile::TempDir;
+
+/// A host with one zone.
+struct Tree {
+    dir: TempDir,
+    base: Base,
+    cgroups: ZoneCgroups,
+}
+
+fn put(path: &Path, files: &[(&str, &str)]) {
+    fs::create_dir_all(path).unwrap();
+    for (name, text) in files {
+        fs::write(path.join(name), text).unwrap();
+    }
+}
+
+const V2: &[(&str, &str)] = &[
+    ("cgroup.procs", ""),
+    ("cpu.max", "max 100000\n"),
+    ("cpu.stat", "usage_usec 1234\nuser_usec 1000\n"),
+    ("cpu.weight", "1\n"),
+    ("io.weight", "default 100\n"),
+    ("memory.current", "4096\n"),
+    ("memory.events", "low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\n"),
+    ("memory.max", "max\n"),
+    ("memory.swap.current", "8192\n"),
+    ("memory.swap.max", "max\n"),
+    ("pids.current", "3\n"),
+    ("pids.events", "max 5\n"),
+    ("pids.max", "max\n"),
+];
+
+impl Tree {
+    fn new(v2: &[&str], v1: &[&str]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |names: &[&str]| -> Vec<PathBuf> {
+            names.iter().map(|name| dir.path().join(name)).collect()
+        };
+        let base = Base {
+            v2: path(v2)[0].clone(),
+            v1: path(v1),
+            v1_on_demand: vec![("cpuset", dir.path().join("cpuset/zones"))],
+            v1_shared: Vec::new(),
+        };
+        let cgroups =
+            ZoneCgroups::for_controls(&base, &"web".parse().unwrap(), &Controls::default());
+        Self { dir, base, cgroups }
+    }
+
+    fn unified() -> Self {
+        let tree = Self::new(&["unified/zones"], &[]);
+        let cpuset = [("cpuset.cpus", "\n"), ("cpuset.cpus.effective", "0-3\n")];
+        put(&tree.base.v2, &cpuset);
+        put(&tree.base.v2.join("web"), V2);
+        put(&tree.base.v2.join("web"), &cpuset);
+        tree
+    }
+
+    fn hybrid() -> Self {
+        let tree = Self::new(
+            &["unified/zones"],
+            &["cpu/zones", "memory/zones", "pids/zones"],
+        );
+        put(
+            &tree.base.v2.join("web"),
+            &[("cgroup.procs", ""), ("cpu.stat", "usage_usec 99\n")],
+        );
+        let files: [&[(&str, &str)]; 3] = [
+            &[("cpu.cfs_quota_us", "-1\n"), ("cpu.shares", "10\n")],
+            &[
+                ("memory.limit_in_bytes", "9223372036854771712\n"),
+                ("memory.memsw.limit_in_bytes", "9223372036854771712\n"),
+                ("memory.usage_in_bytes", "4096\n"),
+                ("memory.memsw.usage_in_bytes", "12288\n"),
+                ("memory.failcnt", "7\n"),
+                (
+                    "memory.oom_control",
+                    "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n",
+                ),
+            ],
+            &[
+                ("pids.current", "3\n"),
+                ("pids.events", "max 5\n"),
+                ("pids.max", "max\n"),
+            ],
+        ];
+        for (group, files) in tree.base.v1.iter().zip(files) {
+            put(&group.join("web"), files);
+        }
+        tree
+    }
+
+    /// A file of the zone, without the line end.
+    fn show(&self, path: &str) -> String {
+        let path = self.dir.path().join(path);
+        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+        text.trim_end().to_owned()
+    }
+}
+
+fn controls() -> Controls {
+    Controls {
+        cpu_cap: Some(25),
+        cpu_shares: Some(3),
+        physical: Some(64 << 20),
+        swap: Some(96 << 20),
+        max_lwps: Some(50),
+        ..Controls::default()
+    }
+}
+
+#[test]
+fn everything_is_set_and_read_back() {
+    for tree in [Tree::unified(), Tree::hybrid()] {
+        let changed = tree.cgroups.set(&controls()).unwrap();
+        assert_eq!(changed.applied.len(), 5);
+        for applied in &changed.applied {
+            assert!(applied.is_exact(), "{applied:?}");
+        }
+        assert!(changed.warnings.is_empty(), "{:?}", changed.warnings);
+    }
+}
+
+#[test]
+fn the_files_of_v2() {
+    let tree = Tree::unified();
+    tree.cgroups.set(&controls()).unwrap();
+    let show = |name: &str| tree.show(&format!("unified/zones/web/{name}"));
+    assert_eq!(show("cpu.max"), "25000 100000");
+    assert_eq!(show("cpu.weight"), "3");
+    assert_eq!(show("memory.max"), "67108864");
+    assert_eq!(show("memory.swap.max"), "33554432");
+    assert_eq!(show("pids.max"), "50");
+}
+
+#[test]
+fn the_files_of_v1() {
+    let tree = Tree::hybrid();
+    tree.cgroups.set(&controls()).unwrap();
+    assert_eq!(tree.show("cpu/zones/web/cpu.cfs_quota_us"), "25000");
+    assert_eq!(tree.show("cpu/zones/web/cpu.shares"), "30");
+    let memory = |name: &str| tree.show(&format!("memory/zones/web/{name}"));
+    assert_eq!(memory("memory.limit_in_bytes"), "67108864");
+    assert_eq!(memory("memory.memsw.limit_in_bytes"), "100663296");
+    assert_eq!(tree.show("pids/zones/web/pids.max"), "50");
+}
+
+#[test]
+fn use_and_events_are_read_from_either() {
+    for (tree, cpu) in [(Tree::unified(), 1234), (Tree::hybrid(), 99)] {
+        tree.cgroups.set(&controls()).unwrap();
+        let usage = tree.cgroups.read();
+        assert_eq!(usage.cpu_usec, cpu);
+        assert_eq!((usage.memory, usage.swap), (Some(4096), Some(8192)));
+        assert_eq!(usage.lwps, Some(3));
+        let events = usage.events;
+        assert_eq!(
+            (events.oom_kills, events.memory_full, events.lwps_refused),
+            (1, 7, 5)
+        );
+        assert_eq!(usage.limits.cpu_cap, Some(25));
+        assert_eq!(usage.limits.swap, Some(96 << 20));
+    }
+}
+
+#[test]
+fn a_change_takes_limits_away_again() {
+    for mut tree in [Tree::unified(), Tree::hybrid()] {
+        tree.cgroups.set(&controls()).unwrap();
+        let less = Controls {
+            max_lwps: Some(60),
+            ..Controls::default()
+        };
+        let base = tree.base.clone();
+        let changed = tree.cgroups.change(&base, &controls(), &less).unwrap();
+        assert_eq!(changed.applied.len(), 1);
+        let limits = tree.cgroups.effective();
+        assert_eq!((limits.cpu_cap, limits.cpu_shares), (None, Some(1)));
+        assert_eq!(limits.max_lwps, Some(60));
+        if tree.base.v1.is_empty() {
+            assert_eq!((limits.physical, limits.swap), (None, None));
+        } else {
+            // Plain files do not turn the -1 into a huge number.
+            assert_eq!(tree.show("memory/zones/web/memory.limit_in_bytes"), "-1");
+        }
+    }
+}
+
+#[test]
+fn a_step_that_fails_takes_the_others_back() {
+    for (mut tree, file) in [
+        (Tree::unified(), "unified/zones/web/pids.max"),
+        (Tree::hybrid(), "pids/zones/web/pids.max"),
+    ] {
+        let old = Controls {
+            cpu_cap: Some(50),
+            physical: Some(1 << 20),
+            ..Controls::default()
+        };
+        tree.cgroups.set(&old).unwrap();
+        let before = tree.cgroups.effective();
+        // What cannot be read cannot be changed either.
+        let path = tree.dir.path().join(file);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        let base = tree.base.clone();
+        let error = tree.cgroups.change(&base, &old, &controls()).unwrap_err();
+        assert!(matches!(error, Error::File { .. }), "{error}");
+        assert_eq!(tree.cgroups.effective(), before);
+    }
+}
+
+#[test]
+fn memory_in_use_is_not_taken_away_by_force() {
+    let tree = Tree::unified();
+    fs::write(
+        tree.base.v2.join("web/memory.current"),
+        (100u64 << 20).to_string(),
+    )
+    .unwrap();
+    let error = tree.cgroups.set(&controls()).unwrap_err();
+    assert!(matches!(error, Error::InUse { .. }), "{error}");
+    assert_eq!(tree.show("unified/zones/web/memory.max"), "max");
+    assert_eq!(tree.show("unified/zones/web/cpu.max"), "max 100000");
+}
+
+#[test]
+fn a_control_that_has_no_place_is_refused_by_name() {
+    let tree = Tree::new(&["unified/zones"], &[]);
+    put(&tree.base.v2.join("web"), &[("cgroup.procs", "")]);
+    assert_eq!(tree.cgroups.set(&Controls::default()).unwrap().applied, []);
+    for (controls, name) in [
+        (
+            Controls {
+                cpu_cap: Some(1),
+                ..Controls::default()
+            },
+            Control::CpuCap,
+        ),
+        (
+            Controls {
+                max_processes: Some(1),
+                ..Controls::default()
+            },
+            Control::MaxProcesses,
+        ),
+        (
+            Controls {
+                dedicated_cpu: Some(limits::CpuCount { least: 1, most: 1 }),
+                ..Controls::default()
+            },
+            Control::DedicatedCpu,
+        ),
+    ] {
+        let error = tree.cgroups.set(&controls).unwrap_err();
+        assert!(
+            matches!(error, Error::Unsupported { control, .. } if control == name),
+            "{error}"
+        );
+        let text = error.to_string();
+        assert!(
+            text.contains(name.as_str()) && text.contains("enable"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn two_zones_do_not_get_the_same_cpus() {
+    let tree = Tree::unified();
+    let cpuset = [("cpuset.cpus", "\n"), ("cpuset.cpus.effective", "0-3\n")];
+    put(&tree.base.v2.join("db"), V2);
+    put(&tree.base.v2.join("db"), &cpuset);
+    let db = ZoneCgroups::of(&tree.base, &"db".parse().unwrap());
+    let two = Controls {
+        dedicated_cpu: Some(limits::CpuCount { least: 1, most: 2 }),
+        ..Controls::default()
+    };
+    assert!(tree.cgroups.set(&two).unwrap().applied[0].is_exact());
+    assert_eq!(tree.show("unified/zones/web/cpuset.cpus"), "2-3");
+    let changed = db.set(&two).unwrap();
+    assert_eq!(changed.applied[0].effective, Some(1));
+    assert_eq!(tree.show("unified/zones/db/cpuset.cpus"), "1");
+}
+
+#[test]
+fn a_v1_group_that_is_needed_later_is_made_then() {
+    let mut tree = Tree::hybrid();
+    let root = tree.dir.path().join("cpuset");
+    for group in ["", "zones", "zones/web"] {
+        let filled = group.is_empty();
+        put(
+            &root.join(group),
+            &[
+                ("cgroup.clone_children", "0\n"),
+                ("cpuset.cpus", if filled { "0-3\n" } else { "\n" }),
+                ("cpuset.mems", if filled { "0\n" } else { "\n" }),
+            ],
+        );
+    }
+    let before = tree.cgroups.paths().len();
+    let one = Controls {
+        dedicated_cpu: Some(limits::CpuCount { least: 1, most: 1 }),
+        ..Controls::default()
+    };
+    let base = tree.base.clone();
+    let none = Controls::default();
+    tree.cgroups.change(&base, &none, &one).unwrap();
+    assert_eq!(tree.show("cpuset/zones/web/cpuset.cpus"), "3");
+    assert_eq!(tree.cgroups.paths().len(), before + 1);
+    tree.cgroups.change(&base, &one, &none).unwrap();
+    assert_eq!(tree.show("cpuset/zones/web/cpuset.cpus"), "0-3");
+    assert_eq!(tree.cgroups.effective().dedicated_cpu, None);
+}

@@ -1,0 +1,232 @@
+//! The resource controls of one zone, as numbers.
+//!
+//! They have the names of the Solaris resource controls. What Linux makes of each:
+//!
+//! | control | unit | Linux |
+//! |---|---|---|
+//! | `zone.cpu-cap` | hundredths of a CPU | cpu.max; v1 cpu.cfs_quota_us |
+//! | `zone.cpu-shares` | shares; a zone without has 1 | cpu.weight; v1 cpu.shares |
+//! | `dedicated-cpu` | CPUs | cpuset.cpus |
+//! | `zone.max-physical-memory` | bytes | memory.max; v1 memory.limit_in_bytes |
+//! | `zone.max-swap` | bytes of memory and swap together | memory.swap.max holds the difference; v1 memory.memsw |
+//! | `zone.max-locked-memory` | bytes | RLIMIT_MEMLOCK, for each process |
+//! | `zone.max-lwps` | threads | pids.max |
+//! | `zone.max-processes` | processes | pids.max, which counts threads |
+//! | `zone.max-shm-memory`, `-shm-ids`, `-msg-ids`, `-sem-ids` | bytes, numbers | kernel.shmall and others of the zone's IPC namespace |
+//! | `zone.zfs-io-priority` | priority; a zone without has 1 | io.weight; v1 blkio.bfq.weight |
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Name of one control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "the table above tells what each is")]
+pub enum Control {
+    CpuCap,
+    CpuShares,
+    DedicatedCpu,
+    MaxPhysicalMemory,
+    MaxSwap,
+    MaxLockedMemory,
+    MaxLwps,
+    MaxProcesses,
+    MaxShmMemory,
+    MaxShmIds,
+    MaxMsgIds,
+    MaxSemIds,
+    IoPriority,
+}
+
+impl Control {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::CpuCap,
+        Self::CpuShares,
+        Self::DedicatedCpu,
+        Self::MaxPhysicalMemory,
+        Self::MaxSwap,
+        Self::MaxLockedMemory,
+        Self::MaxLwps,
+        Self::MaxProcesses,
+        Self::MaxShmMemory,
+        Self::MaxShmIds,
+        Self::MaxMsgIds,
+        Self::MaxSemIds,
+        Self::IoPriority,
+    ];
+
+    /// The name of the resource control; `dedicated-cpu` is a resource without one.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CpuCap => "zone.cpu-cap",
+            Self::CpuShares => "zone.cpu-shares",
+            Self::DedicatedCpu => "dedicated-cpu",
+            Self::MaxPhysicalMemory => "zone.max-physical-memory",
+            Self::MaxSwap => "zone.max-swap",
+            Self::MaxLockedMemory => "zone.max-locked-memory",
+            Self::MaxLwps => "zone.max-lwps",
+            Self::MaxProcesses => "zone.max-processes",
+            Self::MaxShmMemory => "zone.max-shm-memory",
+            Self::MaxShmIds => "zone.max-shm-ids",
+            Self::MaxMsgIds => "zone.max-msg-ids",
+            Self::MaxSemIds => "zone.max-sem-ids",
+            Self::IoPriority => "zone.zfs-io-priority",
+        }
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// How many CPUs are only for one zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuCount {
+    /// With fewer the zone does not boot.
+    pub least: u32,
+    /// More are not taken.
+    pub most: u32,
+}
+
+/// Limits on System V shared memory, message queues and semaphores. They are
+/// settings of the zone's IPC namespace, and the zone cannot change them.
+/// POSIX shared memory is in /dev/shm and counts as memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IpcLimits {
+    /// Bytes of shared memory, of one segment and of all together.
+    pub shm_memory: Option<u64>,
+    /// Number of shared memory segments.
+    pub shm_ids: Option<u64>,
+    /// Number of message queues.
+    pub msg_ids: Option<u64>,
+    /// Number of semaphore sets.
+    pub sem_ids: Option<u64>,
+}
+
+/// The resource controls of one zone; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Controls {
+    /// Hundredths of a CPU: 150 is one and a half.
+    pub cpu_cap: Option<u64>,
+    /// Part of the CPUs when they are short, relative to that of other zones.
+    pub cpu_shares: Option<u64>,
+    /// CPUs for this zone alone.
+    pub dedicated_cpu: Option<CpuCount>,
+    /// Bytes of memory, with the cached pages of files.
+    pub physical: Option<u64>,
+    /// Bytes of memory and swap space together, as on Solaris.
+    pub swap: Option<u64>,
+    /// Bytes of locked memory of each process.
+    pub locked: Option<u64>,
+    /// Number of threads of all processes.
+    pub max_lwps: Option<u64>,
+    /// Number of processes.
+    pub max_processes: Option<u64>,
+    /// Priority of disk access when it is short, relative to that of other zones.
+    pub io_priority: Option<u64>,
+    /// System V IPC.
+    pub ipc: IpcLimits,
+}
+
+impl Controls {
+    /// The number that a control is set to; of a range of CPUs the upper end.
+    #[must_use]
+    pub fn get(&self, control: Control) -> Option<u64> {
+        match control {
+            Control::CpuCap => self.cpu_cap,
+            Control::CpuShares => self.cpu_shares,
+            Control::DedicatedCpu => self.dedicated_cpu.map(|count| count.most.into()),
+            Control::MaxPhysicalMemory => self.physical,
+            Control::MaxSwap => self.swap,
+            Control::MaxLockedMemory => self.locked,
+            Control::MaxLwps => self.max_lwps,
+            Control::MaxProcesses => self.max_processes,
+            Control::MaxShmMemory => self.ipc.shm_memory,
+            Control::MaxShmIds => self.ipc.shm_ids,
+            Control::MaxMsgIds => self.ipc.msg_ids,
+            Control::MaxSemIds => self.ipc.sem_ids,
+            Control::IoPriority => self.io_priority,
+        }
+    }
+
+    /// The controls that are set, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (Control, u64)> + '_ {
+        Control::ALL
+            .into_iter()
+            .filter_map(|control| Some((control, self.get(control)?)))
+    }
+
+    /// Whether none is set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
+impl fmt::Display for Controls {
+    /// `zone.cpu-cap=25 zone.max-lwps=100`, in the order of [`Control::ALL`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (control, value)) in self.iter().enumerate() {
+            let blank = if number == 0 { "" } else { " " };
+            match self
+                .dedicated_cpu
+                .filter(|_| control == Control::DedicatedCpu)
+            {
+                Some(count) if count.least != count.most => {
+                    write!(f, "{blank}{control}={}-{}", count.least, count.most)?;
+                }
+                _ => write!(f, "{blank}{control}={value}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_what_is_set() {
+        let mut controls = Controls::default();
+        assert!(controls.is_empty());
+        assert_eq!(controls.to_string(), "");
+        controls.max_lwps = Some(100);
+        controls.cpu_cap = Some(25);
+        controls.dedicated_cpu = Some(CpuCount { least: 1, most: 2 });
+        assert_eq!(
+            controls.to_string(),
+            "zone.cpu-cap=25 dedicated-cpu=1-2 zone.max-lwps=100"
+        );
+    }
+
+    #[test]
+    fn each_control_has_its_own_number() {
+        let controls = Controls {
+            cpu_cap: Some(1),
+            cpu_shares: Some(2),
+            dedicated_cpu: Some(CpuCount { least: 1, most: 3 }),
+            physical: Some(4),
+            swap: Some(5),
+            locked: Some(6),
+            max_lwps: Some(7),
+            max_processes: Some(8),
+            ipc: IpcLimits {
+                shm_memory: Some(9),
+                shm_ids: Some(10),
+                msg_ids: Some(11),
+                sem_ids: Some(12),
+            },
+            io_priority: Some(13),
+        };
+        let numbers: Vec<u64> = controls.iter().map(|(_, value)| value).collect();
+        assert_eq!(numbers, (1..=13).collect::<Vec<u64>>());
+    }
+}
