@@ -87,7 +87,8 @@ fn assemble_here(
         names.push(name);
     }
     // Top and work through one mount: overlay renames from one to the other.
-    let top = layer(&stack.zonepath, idmap, MountAttrFlags::empty())?;
+    let both = stack.top.parent().unwrap_or(&stack.zonepath);
+    let top = layer(both, idmap, MountAttrFlags::empty())?;
     place.attach(&top, TOP)?;
     // Overlay makes files in `work` as whoever mounted it, and the host's root
     // has no id on an id-mapped mount.
@@ -172,9 +173,9 @@ fn fstype(mount: impl AsFd) -> String {
     name.to_owned()
 }
 
-/// Makes an overlay of what is in the working directory; writable when `zonepath`
-/// is the name that one is attached under.
-fn overlay(lowers: &[String], zonepath: Option<&str>) -> Result<MountFd> {
+/// Makes an overlay of what is in the working directory; writable when `both` is the
+/// name that the folder of top and work is attached under.
+fn overlay(lowers: &[String], both: Option<&str>) -> Result<MountFd> {
     let lowers = lowers.join(":");
     let mut params = vec![
         Param::text("source", "zone"),
@@ -185,7 +186,7 @@ fn overlay(lowers: &[String], zonepath: Option<&str>) -> Result<MountFd> {
         Param::text("nfs_export", "off"),
         Param::text("lowerdir", &lowers),
     ];
-    let writable = zonepath.map(|name| (format!("{name}/{ROOT}"), format!("{name}/{WORK}")));
+    let writable = both.map(|name| (format!("{name}/{ROOT}"), format!("{name}/{WORK}")));
     let mut attrs = MountAttrFlags::MOUNT_ATTR_NODEV;
     match &writable {
         Some((upper, work)) => {
@@ -197,7 +198,7 @@ fn overlay(lowers: &[String], zonepath: Option<&str>) -> Result<MountFd> {
     Ok(sys::mount::new_fs("overlay", &params, attrs)?)
 }
 
-/// Where the zonepath is attached in the scratch folder.
+/// Where the folder of the top is attached in the scratch folder.
 const TOP: &str = "t";
 
 /// The layers of an assembled root, each a mount in a small file system at the

@@ -111,7 +111,10 @@ pub(crate) fn xattrs(file: impl AsFd) -> rustix::io::Result<Xattrs> {
     Ok(xattrs)
 }
 
-fn grow(call: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
+/// Calls with a longer buffer when a short one is not enough.
+pub(crate) fn grow(
+    call: impl Fn(&mut [u8]) -> rustix::io::Result<usize>,
+) -> rustix::io::Result<Vec<u8>> {
     let mut buffer = vec![0; 512];
     let length = match call(&mut buffer) {
         Err(Errno::RANGE) => {

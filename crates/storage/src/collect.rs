@@ -7,8 +7,9 @@ use crate::dataset::{Dataset, LINK, ref_target};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::id::Id;
-use crate::layers::{DEAD, LayerPath, Layers, REFS, TREE, User};
+use crate::layers::{DEAD, LayerPath, Layers, REFS, User};
 use crate::remove;
+use crate::snapshot::SNAPSHOTS;
 
 /// What [`collect`] did and found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -45,7 +46,8 @@ pub fn collect(layers: &Path, lost: Lost) -> Result<Collected> {
     let neighbours = neighbours(&layers)?;
     // Opening mends what a seal or clone left undone. Before the lock: a seal
     // takes the locks in the other order.
-    for path in neighbours.values() {
+    let in_snapshots = |path: &Path| path.parent().is_some_and(|at| at.ends_with(SNAPSHOTS));
+    for path in neighbours.values().filter(|path| !in_snapshots(path)) {
         match Dataset::open(path) {
             Ok(_) | Err(Error::NoDataset(_) | Error::LayerMissing { .. }) => {}
             Err(e) => return Err(e),
@@ -84,9 +86,15 @@ fn neighbours(layers: &Layers) -> Result<BTreeMap<Id, PathBuf>> {
         let Ok(folder) = Folder::open(&path) else {
             return;
         };
+        let dataset = Dataset::at(folder);
         // A broken link is that zone's trouble, found when it is opened.
-        if let Ok(Some((_, id))) = Dataset::at(folder).names() {
+        if let Ok(Some((_, id))) = dataset.names() {
             found.insert(id, path);
+        }
+        for snapshot in dataset.snapshot_folders().unwrap_or_default() {
+            if let Ok(Some((_, id))) = snapshot.names() {
+                found.insert(id, snapshot.zonepath().to_owned());
+            }
         }
     };
     if around.kind(LINK)?.is_some() {
@@ -129,7 +137,7 @@ fn sweep(
         Err(e) if e.is_missing() => return Ok(Vec::new()),
         other => other?,
     };
-    let sealed = folder.is_folder(TREE)?;
+    let sealed = layer.form()?.is_some();
     let users = if folder.is_folder(REFS)? {
         folder.open_child(REFS)?.entries()?
     } else {

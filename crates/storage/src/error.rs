@@ -69,8 +69,20 @@ pub enum Error {
     #[error("{}: the kernel mounted the zone's root read-only (see its log)", .0.display())]
     ReadOnly(PathBuf),
     /// A tree has more folders in folders than are followed.
-    #[error("{}: too deep to merge", .0.display())]
+    #[error("{}: folders too deep in folders", .0.display())]
     TooDeep(PathBuf),
+    /// The zone has no snapshot of that name.
+    #[error("no snapshot {name}")]
+    NoSnapshot {
+        /// The name.
+        name: String,
+    },
+    /// The zone has a snapshot of that name.
+    #[error("snapshot {name} exists already")]
+    SnapshotExists {
+        /// The name.
+        name: String,
+    },
     /// A tree changes while it is removed.
     #[error("{}: cannot be emptied, something writes into it", .0.display())]
     NotEmptied(PathBuf),

@@ -65,7 +65,12 @@ impl Folder {
         &self.path
     }
 
-    pub(crate) fn fail(&self, call: &'static str, name: impl AsRef<OsStr>, e: Errno) -> Error {
+    pub(crate) fn fail(
+        &self,
+        call: &'static str,
+        name: impl AsRef<OsStr>,
+        e: impl Into<std::io::Error>,
+    ) -> Error {
         Error::io(call, self.path.join(name.as_ref()), e)
     }
 

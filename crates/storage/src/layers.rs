@@ -3,6 +3,7 @@
 //! ```text
 //! .layers/            0700
 //!   <id>/tree/        the sealed top; never written again
+//!   <id>/vol/root/    the same, where the top was a btrfs subvolume
 //!   <id>/parent       link to the layer below, absent for the lowest
 //!   <id>/refs/        one link per user, named dataset-<id> or layer-<id>,
 //!                     leading to the user
@@ -26,10 +27,13 @@ use crate::error::{Error, Result};
 use crate::folder::{Folder, Lock};
 use crate::id::Id;
 use crate::merge::{Below, merge};
+use crate::remove;
+use crate::top::Form;
 
 /// Name of the folder of sealed layers.
 pub(crate) const LAYERS: &str = ".layers";
 pub(crate) const TREE: &str = "tree";
+pub(crate) const VOLUME: &str = "vol";
 pub(crate) const PARENT: &str = "parent";
 pub(crate) const REFS: &str = "refs";
 pub(crate) const DEAD: &str = ".dead";
@@ -49,10 +53,6 @@ pub(crate) struct LayerPath {
 impl LayerPath {
     pub(crate) fn path(&self) -> PathBuf {
         self.layers.join(self.id.to_string())
-    }
-
-    pub(crate) fn tree(&self) -> PathBuf {
-        self.path().join(TREE)
     }
 
     pub(crate) fn refs(&self) -> PathBuf {
@@ -323,7 +323,7 @@ impl Layers {
         let mut garbage = Vec::new();
         let mut merged: Option<PathBuf> = None;
         for (n, lower) in layers.iter().enumerate() {
-            let lower = lower.tree();
+            let lower = lower.tree()?;
             let Some(upper) = merged.take() else {
                 merged = Some(lower);
                 continue;
@@ -333,13 +333,19 @@ impl Layers {
             } else {
                 Below::Nothing
             };
-            self.folder.make(DEAD)?;
-            let dead = self.folder.open_child(DEAD)?;
-            let name = Id::random()?.to_string();
+            let dead = self.graves()?;
+            let (name, links) = (Id::random()?.to_string(), Id::random()?.to_string());
             dead.make(&name)?;
+            dead.make(&links)?;
             let out = dead.path().join(name);
             crash::point();
-            merge(&upper, &lower, below, &out)?;
+            let merged_to = merge(&upper, &lower, below, &out, dead.open_child(&links)?);
+            garbage.push(dead.path().join(links));
+            if let Err(error) = merged_to {
+                garbage.push(out);
+                garbage.iter().for_each(|grave| drop(remove::bury(grave)));
+                return Err(error);
+            }
             if n > 1 {
                 garbage.push(upper);
             }
@@ -349,12 +355,12 @@ impl Layers {
         Ok((merged, garbage))
     }
 
-    /// Makes a merged tree the tree of a layer.
-    pub(crate) fn take_up(&self, tree: &Path, layer: &LayerPath) -> Result<()> {
+    /// Makes a tree among the graves the tree of a layer.
+    pub(crate) fn take_up(&self, tree: &Path, layer: &LayerPath, form: Form) -> Result<()> {
         let name = tree.file_name().unwrap_or_default();
         self.folder
             .open_child(DEAD)?
-            .rename(name, &layer.open()?, TREE)
+            .rename(name, &layer.open()?, form.sealed())
     }
 
     /// Removes this folder when nothing is in it and nobody is about to use it.

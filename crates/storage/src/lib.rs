@@ -9,6 +9,8 @@
 //!   dataset              link to this dataset's reference on the topmost layer:
 //!                        ../.layers/<layer>/refs/dataset-<id>; absent without layers
 //!   root.new/            only while a seal or clone is under way
+//!   snapshots/<name>/    named snapshots, see `snapshot.rs`
+//!   vol/root, vol/work   in place of root and work on btrfs, see `top.rs`
 //! <parent of zonepath>/.layers/
 //!   <layer>/tree/        the sealed top; never written again
 //!   <layer>/parent       link to the layer below; absent for the lowest
@@ -57,6 +59,7 @@
 //! | | drop the reference on the former layer | - |
 //! | move | link `dataset` absolutely | right at both places |
 //! | | **rename the zonepath** | a reference to the former path: opening corrects it |
+//! | snapshot, rollback | see `snapshot.rs` | |
 //! | destroy | **rename `root` to `.dead`** | no dataset; destroying again goes on |
 //! | | drop the reference, ending layers that nobody uses | the same |
 //! | | remove `dataset`, rename `work` to `.dead` | the same |
@@ -89,6 +92,7 @@
 mod assemble;
 mod attributes;
 mod collect;
+mod copy;
 mod crash;
 mod dataset;
 mod driver;
@@ -97,18 +101,24 @@ mod folder;
 mod id;
 mod layers;
 mod merge;
+mod name;
 mod remove;
 mod repair;
+mod snapshot;
 mod stack;
+mod top;
 mod usage;
 
 pub use assemble::{Scratch, assemble, assemble_keeping, view};
 pub use collect::{Collected, Lost, collect};
-pub use dataset::{Dataset, LINK, ROOT, WORK};
+pub use copy::Copied;
+pub use dataset::{DEEP, Dataset, LINK, ROOT, WORK};
 pub use driver::{Driver, Layered};
 pub use error::{Error, Result};
 pub use id::{BadId, Id};
 pub use layers::MAX_LAYERS;
+pub use name::{BadName, Name};
+pub use snapshot::{Method, Snapshot, SnapshotUsage, TopCopy};
 pub use stack::Stack;
 pub use usage::Usage;
 

@@ -16,8 +16,10 @@
 //!
 //! Files are hard links to those of the layers, which never change: no data is
 //! copied, and a zone on the merged layer shares the page cache with zones on
-//! the old ones.
+//! the old ones. Only where the layers are btrfs subvolumes no name leads from one
+//! to the other: there a file becomes one with shared blocks.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -27,6 +29,7 @@ use rustix::fs::{AtFlags, FileType, Mode, XattrFlags};
 use rustix::io::Errno;
 
 use crate::attributes::{Attributes, xattrs};
+use crate::copy::Copier;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 
@@ -45,12 +48,19 @@ pub(crate) enum Below {
     More,
 }
 
-/// Fills the empty folder `out` with what `upper` on `lower` amounts to. All
-/// three are on one file system.
-pub(crate) fn merge(upper: &Path, lower: &Path, below: Below, out: &Path) -> Result<()> {
+/// Fills the empty folder `out` with what `upper` on `lower` amounts to. Files of
+/// another file system, or of a subvolume, are copied; `links` is for their names.
+pub(crate) fn merge(
+    upper: &Path,
+    lower: &Path,
+    below: Below,
+    out: &Path,
+    links: Folder,
+) -> Result<()> {
     let merger = Merger {
         lower: Folder::open(lower)?,
         below,
+        copier: RefCell::new(Copier::new(links)),
     };
     let halves = Halves {
         upper: Some(Folder::open(upper)?),
@@ -87,6 +97,7 @@ struct Merger {
     /// The root of the lower layer, where absolute redirects start.
     lower: Folder,
     below: Below,
+    copier: RefCell<Copier>,
 }
 
 impl Merger {
@@ -106,7 +117,7 @@ impl Merger {
         for (name, (side, from)) in names {
             match kind(from, &name)? {
                 Kind::Whiteout if halves.below.is_none() => {}
-                Kind::Whiteout | Kind::Other => link(from, out, &name)?,
+                Kind::Whiteout | Kind::Other => self.link(from, out, &name)?,
                 Kind::Folder => {
                     let child = match side {
                         Side::Upper => self.upper_child(halves, from, &name)?,
@@ -200,6 +211,20 @@ impl Merger {
         Ok((at, below))
     }
 
+    /// Gives a file or whiteout another name in `out`.
+    fn link(&self, from: &Folder, out: &Folder, name: &OsStr) -> Result<()> {
+        match rustix::fs::linkat(from, name, out, name, AtFlags::empty()) {
+            Ok(()) => Ok(()),
+            // The kernel's whiteouts are names of one file, up to the limit.
+            Err(Errno::MLINK) if matches!(kind(from, name)?, Kind::Whiteout) => {
+                rustix::fs::mknodat(out, name, FileType::CharacterDevice, Mode::empty(), 0)
+                    .map_err(|e| out.fail("mknod", name, e))
+            }
+            Err(Errno::XDEV | Errno::MLINK) => self.copier.borrow_mut().entry(from, out, name),
+            Err(e) => Err(from.fail("link", name, e)),
+        }
+    }
+
     fn beyond(&self, path: PathBuf) -> Option<PathBuf> {
         (self.below == Below::More).then_some(path)
     }
@@ -254,17 +279,4 @@ fn mark(folder: &Folder, below: Option<&Path>, natural: Option<&Path>) -> Result
     };
     rustix::fs::fsetxattr(folder, name, value, XattrFlags::empty())
         .map_err(|e| folder.fail("setxattr", "", e))
-}
-
-/// Gives a file or whiteout another name in `out`.
-fn link(from: &Folder, out: &Folder, name: &OsStr) -> Result<()> {
-    match rustix::fs::linkat(from, name, out, name, AtFlags::empty()) {
-        Ok(()) => Ok(()),
-        // The kernel's whiteouts are names of one file, up to the limit.
-        Err(Errno::MLINK) if matches!(kind(from, name)?, Kind::Whiteout) => {
-            rustix::fs::mknodat(out, name, FileType::CharacterDevice, Mode::empty(), 0)
-                .map_err(|e| out.fail("mknod", name, e))
-        }
-        Err(e) => Err(from.fail("link", name, e)),
-    }
 }

@@ -17,6 +17,7 @@ use crate::crash;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::id::Id;
+use crate::top::Form;
 
 /// Folders held open at once; what lies deeper is moved up into the grave, so
 /// that depth costs neither descriptors nor stack.
@@ -86,6 +87,7 @@ pub(crate) fn bury(grave: &Path) -> Result<()> {
         other => other?,
     };
     let mut digger = Digger {
+        subvolumes: Form::best(&dead)? == Form::Volume,
         dead: &dead,
         pending: vec![name.to_owned()],
     };
@@ -98,6 +100,8 @@ pub(crate) fn bury(grave: &Path) -> Result<()> {
 
 struct Digger<'a> {
     dead: &'a Folder,
+    /// Whether there may be subvolumes, which go in one piece.
+    subvolumes: bool,
     /// Graves still to be emptied.
     pending: Vec<OsString>,
 }
@@ -113,6 +117,10 @@ impl Digger<'_> {
             // A folder: Linux says EISDIR, POSIX EPERM.
             Err(Errno::ISDIR | Errno::PERM) => {}
             Err(e) => return Err(at.fail("unlink", name, e)),
+        }
+        // A grave is one, or a layer whose tree is one.
+        if self.subvolumes && depth < 2 && sys::btrfs::destroy_subvolume(at, name).is_ok() {
+            return Ok(());
         }
         for _ in 0..PASSES {
             match at.rmdir(name) {

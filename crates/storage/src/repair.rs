@@ -1,21 +1,26 @@
 //! Mends a dataset that a crash left between two steps, or that was moved or
 //! copied by hand.
 
-use rustix::io::Errno;
-
 use crate::crash;
-use crate::dataset::{Bond, Dataset, LINK, NEXT_ROOT, ROOT, has_tree, ref_target};
+use crate::dataset::{BACK, Bond, Dataset, LINK, has_tree, ref_target};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::id::Id;
 use crate::layers::{dataset_ref, same_path};
 use crate::remove;
+use crate::snapshot::HALF_PATH;
 
 impl Dataset {
     /// Tells whether nothing is left of an interrupted seal or a move.
     pub(crate) fn is_sound(&self) -> Result<bool> {
-        if !self.zonepath.is_folder(ROOT)? || self.zonepath.kind(NEXT_ROOT)?.is_some() {
+        let form = self.form()?;
+        if !self.zonepath.is_folder(form.name())? {
             return Ok(false);
+        }
+        for name in [form.next(), BACK, HALF_PATH] {
+            if self.zonepath.kind(name)?.is_some() {
+                return Ok(false);
+            }
         }
         match self.bond()? {
             None => Ok(true),
@@ -32,9 +37,14 @@ impl Dataset {
         let path = || self.zonepath.path().to_owned();
         let bond = self.bond()?;
         // Without a link, a next root is a clone's that has not got far.
-        let next = self.zonepath.is_folder(NEXT_ROOT)? && bond.is_some();
-        if !next && !self.zonepath.is_folder(ROOT)? {
+        let form = self.form()?;
+        let next = self.zonepath.is_folder(form.next())? && bond.is_some();
+        if !next && !self.has_top()? {
             return Err(Error::NoDataset(path()));
+        }
+        self.clear_half_snapshot()?;
+        if self.zonepath.kind(BACK)?.is_some() {
+            return self.go_back();
         }
         if let Some(bond) = bond {
             if has_tree(&bond.layer)? {
@@ -49,14 +59,11 @@ impl Dataset {
             }
         }
         crash::point();
-        if self.zonepath.is_folder(ROOT)? {
-            match self.zonepath.rmdir(NEXT_ROOT) {
-                Ok(()) | Err(Errno::NOENT) => Ok(()),
-                Err(e) => Err(self.zonepath.fail("rmdir", NEXT_ROOT, e)),
-            }
+        if self.has_top()? {
+            form.unmake(&self.zonepath, form.next())
         } else {
             // The seal counted, or its layer would have no tree.
-            self.zonepath.rename(NEXT_ROOT, &self.zonepath, ROOT)
+            self.take_next()
         }
     }
 
@@ -81,6 +88,17 @@ impl Dataset {
 
     /// Sees to it that the layer knows this zonepath.
     fn adopt(&self, bond: &Bond) -> Result<()> {
+        self.adopt_alone(bond)?;
+        // They moved along, or were copied along.
+        for snapshot in self.snapshot_folders()? {
+            if let Some(bond) = snapshot.bond()? {
+                snapshot.adopt_alone(&bond)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn adopt_alone(&self, bond: &Bond) -> Result<()> {
         let name = dataset_ref(bond.id);
         let former = ref_target(&bond.layer, name.as_ref())?;
         let other = match &former {

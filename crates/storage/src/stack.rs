@@ -5,11 +5,11 @@ use std::path::PathBuf;
 /// The parts of a zone's root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stack {
-    /// The zonepath; top and work are in it.
+    /// The zonepath; top and work are in it, or in one folder in it.
     pub zonepath: PathBuf,
-    /// The writable top.
+    /// The writable top, called `root` in the folder it is in.
     pub top: PathBuf,
-    /// Overlay's work folder, on the same mount as the top.
+    /// Overlay's work folder, called `work` beside the top.
     pub work: PathBuf,
     /// The sealed layers below, topmost first; none for a plain tree.
     pub lowers: Vec<PathBuf>,

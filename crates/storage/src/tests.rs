@@ -1,9 +1,10 @@
-//! Datasets on a plain folder: sharing, removal, repair; `crashes` has the rest.
+//! Datasets on a plain folder: sharing, removal, repair; the folder has the rest.
 //!
 //! No mounts here, so a dataset's content is read by looking for a name in the
 //! top and then in each layer; nothing in these tests deletes a file.
 
 mod crashes;
+mod snapshots;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -18,6 +19,12 @@ struct Zones(tempfile::TempDir);
 impl Zones {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
+    }
+
+    /// In memory where that can be: for tests that make hundreds of these, and of
+    /// which none needs attributes.
+    fn quick() -> Self {
+        Self(tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap()))
     }
 
     fn zone(&self, name: &str) -> PathBuf {

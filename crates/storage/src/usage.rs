@@ -42,7 +42,7 @@ pub(crate) fn of(stack: &Stack) -> Result<Usage> {
 }
 
 /// Bytes and number of what is in a tree. Does not enter other mounts.
-fn tree(root: &Path) -> Result<(u64, u64)> {
+pub(crate) fn tree(root: &Path) -> Result<(u64, u64)> {
     let mut bytes = 0;
     let mut files = 0;
     let mut linked = BTreeSet::new();

@@ -4,6 +4,7 @@
 //! lacks, and thin helpers that several of them share.
 
 pub mod bpf;
+pub mod btrfs;
 pub mod idmap;
 pub mod inherited;
 pub mod keyring;

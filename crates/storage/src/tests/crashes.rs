@@ -11,7 +11,7 @@ use crate::error::Error;
 
 /// Ends `work` at its first, second, ... crash point until it gets through, and
 /// each repair by `mend` likewise; `check` then finds everything right.
-fn crash_everywhere(
+pub(super) fn crash_everywhere(
     prepare: impl Fn(&Zones),
     work: impl Fn(&Zones),
     mend: impl Fn(&Zones),
@@ -19,7 +19,7 @@ fn crash_everywhere(
 ) -> u32 {
     for k in 0.. {
         for j in 0.. {
-            let zones = Zones::new();
+            let zones = Zones::quick();
             prepare(&zones);
             let through = crash::run(k, || work(&zones)).is_ok();
             let mended = crash::run(j, || mend(&zones)).is_ok();
@@ -31,7 +31,7 @@ fn crash_everywhere(
                 break;
             }
         }
-        let zones = Zones::new();
+        let zones = Zones::quick();
         prepare(&zones);
         if crash::run(k, || work(&zones)).is_ok() {
             return k;
@@ -41,7 +41,7 @@ fn crash_everywhere(
 }
 
 /// Removes all zones of the test and sees that nothing of layers is left.
-fn leaves_nothing(zones: &Zones, names: &[&str], at: Option<u32>) {
+pub(super) fn leaves_nothing(zones: &Zones, names: &[&str], at: Option<u32>) {
     for name in names {
         Dataset::destroy(&zones.zone(name)).unwrap();
     }

@@ -1,0 +1,261 @@
+//! Copying a top or layer with all that overlay keeps in it.
+//!
+//! Whiteouts, overlay's own attributes, owners, times and names of one file come
+//! out as they are. Blocks are shared where the file system can (btrfs, xfs);
+//! elsewhere holes stay holes and the rest is copied.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, ResolveFlags, SeekFrom, Stat, Timestamps, Uid, XattrFlags,
+};
+use rustix::io::Errno;
+
+use crate::attributes::{Xattrs, grow, times, xattrs};
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+
+/// Folders in folders that are copied; two descriptors are open for each.
+const DEPTH: usize = 256;
+
+/// Bytes moved by one call.
+const PIECE: usize = 1 << 20;
+
+/// What was copied.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Copied {
+    /// Files, folders, links, whiteouts.
+    pub entries: u64,
+    /// Bytes in regular files whose blocks are shared with the original.
+    pub shared_bytes: u64,
+    /// Bytes in regular files that were copied.
+    pub copied_bytes: u64,
+}
+
+/// A copy under way.
+#[derive(Debug)]
+pub(crate) struct Copier {
+    /// Where files with several names have one more, called by their number, so
+    /// that the next name can be made without knowing the way to the first.
+    links: Folder,
+    pub(crate) done: Copied,
+}
+
+impl Copier {
+    /// `links` is an empty folder on the file system of the copy, garbage afterwards.
+    pub(crate) fn new(links: Folder) -> Self {
+        Self {
+            links,
+            done: Copied::default(),
+        }
+    }
+
+    /// Fills the empty folder `to` with what is in `from`, and makes it look like that.
+    pub(crate) fn folder(&mut self, from: &Folder, to: &Folder) -> Result<()> {
+        self.fill(from, to, 0)
+    }
+
+    fn fill(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
+        if depth > DEPTH {
+            return Err(Error::TooDeep(from.path().to_owned()));
+        }
+        for (name, _) in from.entries()? {
+            let stat = stat(from, &name)?;
+            if kind(&stat) == FileType::Directory {
+                let inner = from.open_child(&name)?;
+                to.make(&name)?;
+                self.done.entries += 1;
+                self.fill(&inner, &to.open_child(&name)?, depth + 1)?;
+            } else {
+                self.entry(from, to, &name)?;
+            }
+        }
+        // Last: what was made in it has changed its times.
+        let all = xattrs(from).map_err(|e| from.fail("getxattr", "", e))?;
+        let stat = rustix::fs::fstat(from).map_err(|e| from.fail("fstat", "", e))?;
+        dress(to, &stat, &all).map_err(|e| to.fail("set attributes of", "", e))
+    }
+
+    /// Copies what is called `name` and is no folder.
+    pub(crate) fn entry(&mut self, from: &Folder, to: &Folder, name: &OsStr) -> Result<()> {
+        let stat = stat(from, name)?;
+        let several = stat.st_nlink > 1;
+        let number = OsString::from(format!("{:x}-{:x}", stat.st_dev, stat.st_ino));
+        if several && relink(&self.links, &number, to, name)? {
+            self.done.entries += 1;
+            return Ok(());
+        }
+        match kind(&stat) {
+            FileType::RegularFile => self.file(from, to, name, &stat)?,
+            other => special(from, to, name, &stat, other)?,
+        }
+        self.done.entries += 1;
+        if several {
+            // Fails for a file at its limit of names: the next is a file of its own.
+            let _ = rustix::fs::linkat(to, name, &self.links, &number, AtFlags::empty());
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, from: &Folder, to: &Folder, name: &OsStr, stat: &Stat) -> Result<()> {
+        let source = rustix::fs::openat2(
+            from,
+            name,
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOATIME,
+            Mode::empty(),
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV,
+        )
+        .map_err(|e| from.fail("open", name, e))?;
+        let target = rustix::fs::openat(
+            to,
+            name,
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::RUSR | Mode::WUSR,
+        )
+        .map_err(|e| to.fail("create", name, e))?;
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        match rustix::fs::ioctl_ficlone(&target, &source) {
+            Ok(()) => self.done.shared_bytes += size,
+            Err(Errno::OPNOTSUPP | Errno::XDEV | Errno::INVAL | Errno::NOTTY | Errno::NOSYS) => {
+                self.done.copied_bytes +=
+                    data(&source, &target, size).map_err(|e| to.fail("write", name, e))?;
+            }
+            Err(e) => return Err(to.fail("ficlone", name, e)),
+        }
+        let all = xattrs(&source).map_err(|e| from.fail("getxattr", name, e))?;
+        dress(&target, stat, &all).map_err(|e| to.fail("set attributes of", name, e))
+    }
+}
+
+fn stat(at: &Folder, name: &OsStr) -> Result<Stat> {
+    rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| at.fail("stat", name, e))
+}
+
+fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+/// Makes `name` one more name of a file that was copied already; false when it was not.
+fn relink(links: &Folder, number: &OsStr, to: &Folder, name: &OsStr) -> Result<bool> {
+    match rustix::fs::linkat(links, number, to, name, AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT | Errno::MLINK) => Ok(false),
+        Err(e) => Err(to.fail("link", name, e)),
+    }
+}
+
+/// Owner, mode, attributes and times of an open file or folder.
+fn dress(fd: impl AsFd, stat: &Stat, all: &Xattrs) -> rustix::io::Result<()> {
+    let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+    rustix::fs::fchown(&fd, Some(uid), Some(gid))?;
+    // After the owner: chown clears set-id bits, and capabilities.
+    rustix::fs::fchmod(&fd, Mode::from_raw_mode(stat.st_mode & 0o7777))?;
+    for (name, value) in all {
+        rustix::fs::fsetxattr(&fd, OsStr::from_bytes(name), value, XattrFlags::empty())?;
+    }
+    rustix::fs::futimens(&fd, &times(stat))
+}
+
+/// Links, whiteouts, fifos and sockets.
+fn special(from: &Folder, to: &Folder, name: &OsStr, stat: &Stat, kind: FileType) -> Result<()> {
+    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
+    match kind {
+        FileType::Symlink => {
+            let text = from.read_link(name)?.unwrap_or_default();
+            to.link(name, text)?;
+        }
+        other => rustix::fs::mknodat(to, name, other, mode, stat.st_rdev)
+            .map_err(|e| to.fail("mknod", name, e))?,
+    }
+    let dress = || -> rustix::io::Result<()> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+        rustix::fs::chownat(to, name, Some(uid), Some(gid), flags)?;
+        if kind != FileType::Symlink {
+            rustix::fs::chmodat(to, name, mode, AtFlags::empty())?;
+        }
+        copy_link_xattrs(&by_descriptor(from, name), &by_descriptor(to, name))?;
+        let times: Timestamps = times(stat);
+        rustix::fs::utimensat(to, name, &times, flags)
+    };
+    dress().map_err(|e| to.fail("set attributes of", name, e))
+}
+
+/// A path to something in an open folder, for calls that take no descriptor.
+fn by_descriptor(at: &Folder, name: &OsStr) -> PathBuf {
+    let fd = at.as_fd().as_raw_fd();
+    PathBuf::from(format!("/proc/self/fd/{fd}")).join(name)
+}
+
+fn copy_link_xattrs(from: &Path, to: &Path) -> rustix::io::Result<()> {
+    let names = match grow(|buffer| rustix::fs::llistxattr(from, buffer)) {
+        Err(Errno::NOTSUP) => return Ok(()),
+        other => other?,
+    };
+    for name in names.split(|b| *b == 0).filter(|name| !name.is_empty()) {
+        let name = OsStr::from_bytes(name);
+        let value = grow(|buffer| rustix::fs::lgetxattr(from, name, buffer))?;
+        rustix::fs::lsetxattr(to, name, &value, XattrFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Copies what is not a hole; says how many bytes that was.
+fn data(from: &OwnedFd, to: &OwnedFd, size: u64) -> rustix::io::Result<u64> {
+    rustix::fs::ftruncate(to, size)?;
+    let (mut at, mut copied) = (0, 0);
+    while at < size {
+        let start = match rustix::fs::seek(from, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            // Only a hole is left.
+            Err(Errno::NXIO) => break,
+            Err(e) => return Err(e),
+        };
+        let end = rustix::fs::seek(from, SeekFrom::Hole(start))?.min(size);
+        piece(from, to, start, end)?;
+        copied += end.saturating_sub(start);
+        at = end.max(start + 1);
+    }
+    Ok(copied)
+}
+
+fn piece(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> rustix::io::Result<()> {
+    let (mut read, mut written) = (start, start);
+    while read < end {
+        let want = usize::try_from(end - read).unwrap_or(PIECE).min(PIECE);
+        match rustix::fs::copy_file_range(from, Some(&mut read), to, Some(&mut written), want) {
+            // Shorter than it was: nobody writes while a copy is made, but a host may.
+            Ok(0) => return Ok(()),
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL) => {
+                return by_hand(from, to, read, end);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Between file systems that know no other way.
+fn by_hand(from: &OwnedFd, to: &OwnedFd, mut at: u64, end: u64) -> rustix::io::Result<()> {
+    let mut buffer = vec![0_u8; 128 << 10];
+    while at < end {
+        let want = usize::try_from(end - at)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        let read = rustix::io::pread(from, &mut buffer[..want], at)?;
+        if read == 0 {
+            return Ok(());
+        }
+        let mut done = 0;
+        while done < read {
+            let offset = at + done as u64;
+            done += rustix::io::pwrite(to, &buffer[done..read], offset)?;
+        }
+        at += read as u64;
+    }
+    Ok(())
+}

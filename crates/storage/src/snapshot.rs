@@ -1,0 +1,454 @@
+//! Named snapshots: layers that a dataset can go back to.
+//!
+//! ```text
+//! <zonepath>/
+//!   snapshots/<name>/dataset   link to the reference that the snapshot holds on its
+//!                              layer, as a dataset's own
+//!   snapshots/<name>/created   link whose text is the time in seconds since 1970
+//!   snapshots/.half/           one that is being made or removed: does not count
+//!   back                       link to the reference on the layer that is gone back to
+//! ```
+//!
+//! | operation | steps, in order | a crash after the step leaves |
+//! |---|---|---|
+//! | snapshot | seal the top | as for a seal |
+//! | | make `.half`, with its reference on the layer | `.half`, removed when opened |
+//! | | **rename `.half` to `snapshots/<name>`** | - |
+//! | of a running zone | copy the top to `.dead` | garbage, removed by `collect` |
+//! | | make `.half` and a layer without tree with its reference | `.half`, removed when opened |
+//! | | rename the copy into the layer | the same |
+//! | | **rename `.half` to `snapshots/<name>`** | - |
+//! | destroy | **rename `snapshots/<name>` to `.half`** | `.half`, removed when opened |
+//! | | drop its reference, remove `.half` | the same |
+//! | rollback | make `root.new` like the layer's root | `root.new`, removed when opened |
+//! | | **link `back` to the layer** | opening goes on with the rest |
+//! | | add the reference, rename `root` to `.dead` | the same |
+//! | | drop the reference on the former layer | the same |
+//! | | point `dataset` at the layer, rename `root.new` to `root` | the same |
+//! | | remove `back` | - |
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::RenameFlags;
+use rustix::io::Errno;
+
+use crate::attributes::Attributes;
+use crate::copy::{Copied, Copier};
+use crate::crash;
+use crate::dataset::{BACK, Bond, Dataset, LINK};
+use crate::error::{Error, Result};
+use crate::folder::{Folder, Lock};
+use crate::id::Id;
+use crate::layers::{DEAD, LayerPath, Layers, dataset_ref};
+use crate::name::Name;
+use crate::remove;
+use crate::top::Form;
+use crate::usage;
+
+/// The folder of a dataset's snapshots.
+pub(crate) const SNAPSHOTS: &str = "snapshots";
+/// A snapshot that does not count, as deep in folders as the others so that its
+/// links are written alike.
+const HALF: &str = ".half";
+/// Where that is in a zonepath.
+pub(crate) const HALF_PATH: &str = "snapshots/.half";
+/// When a snapshot was made.
+const CREATED: &str = "created";
+
+/// A snapshot of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its name.
+    pub name: Name,
+    /// When it was made, to the second.
+    pub created: SystemTime,
+    /// How many layers it stands on.
+    pub depth: usize,
+}
+
+/// The space of a snapshot, in bytes as allocated on disk.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct SnapshotUsage {
+    /// In layers that nothing else needs: what removing the snapshot frees.
+    pub own_bytes: u64,
+    /// In all its layers.
+    pub all_bytes: u64,
+}
+
+/// A copy of the top of a running zone; garbage until it becomes a snapshot.
+#[derive(Debug)]
+pub struct TopCopy {
+    tree: PathBuf,
+    form: Form,
+    /// What was copied; nothing where the file system did it in one piece.
+    pub copied: Copied,
+    /// How it was copied.
+    pub method: Method,
+    // Keeps `collect` away from what looks like garbage.
+    _shared: Lock,
+}
+
+/// Ways to copy a top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// A snapshot of a btrfs subvolume: the same time whatever is in it.
+    Subvolume,
+    /// File by file, sharing the blocks of each.
+    Reflink,
+    /// File by file, byte by byte.
+    Plain,
+}
+
+impl Dataset {
+    /// Makes a snapshot of a halted zone's dataset: seals the top and keeps the layer.
+    ///
+    /// Takes the same time whatever is in it, but when the chain of layers is longer
+    /// than [`crate::DEEP`] then: it is shortened.
+    pub fn snapshot(&self, name: &Name) -> Result<()> {
+        let _lock = self.lock()?;
+        self.refuse_snapshot(name)?;
+        let layer = self.seal_short()?.layer;
+        let id = Id::random()?;
+        self.make_half_of(&layer, id)?;
+        Folder::open(&layer.refs())?.link(dataset_ref(id), self.snapshot_place(&layer, name))?;
+        crash::point();
+        self.keep(name)
+    }
+
+    /// Copies the top of a running zone whose processes are frozen. The copy is
+    /// what they would find after a power cut.
+    pub fn copy_top(&self) -> Result<TopCopy> {
+        let (layers, shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+        let form = self.form()?;
+        let dead = layers.graves()?;
+        let name = Id::random()?.to_string();
+        let tree = dead.path().join(&name);
+        let mut copy = TopCopy {
+            tree,
+            form,
+            copied: Copied::default(),
+            method: Method::Subvolume,
+            _shared: shared,
+        };
+        if form == Form::Volume {
+            let volume = self.zonepath.open_child(form.name())?;
+            sys::btrfs::snapshot_subvolume(&volume, &dead, OsStr::new(&name))
+                .map_err(|e| Error::io("make a snapshot of", volume.path(), e))?;
+            return Ok(copy);
+        }
+        let links = Id::random()?.to_string();
+        dead.make(&links)?;
+        dead.make(&name)?;
+        let mut copier = Copier::new(dead.open_child(&links)?);
+        let done = copier.folder(&self.open_top()?, &dead.open_child(&name)?);
+        copy.copied = copier.done;
+        copy.method = match copy.copied.copied_bytes {
+            0 if copy.copied.shared_bytes > 0 => Method::Reflink,
+            _ => Method::Plain,
+        };
+        remove::bury(&dead.path().join(&links))?;
+        match done {
+            Ok(()) => Ok(copy),
+            Err(e) => {
+                copy.discard();
+                Err(e)
+            }
+        }
+    }
+
+    /// Makes a snapshot of what [`Dataset::copy_top`] copied. The zone may run again.
+    pub fn snapshot_of_copy(&self, name: &Name, copy: TopCopy) -> Result<()> {
+        let _lock = self.lock()?;
+        let made = self
+            .refuse_snapshot(name)
+            .and_then(|()| self.take_copy(name, &copy));
+        if made.is_err() {
+            copy.discard();
+        }
+        made
+    }
+
+    fn take_copy(&self, name: &Name, copy: &TopCopy) -> Result<()> {
+        let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+        if copy.form == Form::Volume {
+            // What a copy-up was at when the zone was frozen is of no use.
+            let volume = Folder::open(&copy.tree)?;
+            if let Some(grave) = layers.put_aside(&volume, OsStr::new(crate::WORK))? {
+                remove::bury(&grave)?;
+            }
+        }
+        // What is in the files must be on disk before the snapshot is.
+        rustix::fs::syncfs(&layers.folder).map_err(|e| layers.folder.fail("syncfs", "", e))?;
+        let below = self.bond()?.map(|bond| bond.layer);
+        let id = Id::random()?;
+        let place = self.zonepath.path().join(SNAPSHOTS).join(name.as_str());
+        let layer = layers.make(below.as_ref(), &dataset_ref(id), &place)?;
+        self.make_half_of(&layer, id)?;
+        layers.take_up(&copy.tree, &layer, copy.form)?;
+        crash::point();
+        self.keep(name)
+    }
+
+    /// The snapshots, the oldest first.
+    pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        let mut all = Vec::new();
+        for folder in self.snapshot_folders()? {
+            let name = folder.zonepath().file_name().and_then(Name::parse);
+            let (Some(name), Some(bond)) = (name, folder.bond()?) else {
+                continue;
+            };
+            all.push(Snapshot {
+                name,
+                created: folder.created()?,
+                depth: bond.layer.chain()?.len(),
+            });
+        }
+        all.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+        Ok(all)
+    }
+
+    /// The space of a snapshot; walks through all its layers.
+    pub fn snapshot_usage(&self, name: &Name) -> Result<SnapshotUsage> {
+        let mut usage = SnapshotUsage::default();
+        let mut alone = true;
+        for layer in self.find_snapshot(name)?.layer.chain()? {
+            let bytes = usage::tree(&layer.tree()?)?.0;
+            alone = alone && Folder::open(&layer.refs())?.entries()?.len() == 1;
+            usage.all_bytes += bytes;
+            usage.own_bytes += if alone { bytes } else { 0 };
+        }
+        Ok(usage)
+    }
+
+    /// Removes a snapshot, and the layers that only it needs.
+    pub fn destroy_snapshot(&self, name: &Name) -> Result<()> {
+        let graves = {
+            let _lock = self.lock()?;
+            self.find_snapshot(name)?;
+            let folder = self.zonepath.open_child(SNAPSHOTS)?;
+            folder.rename(name, &folder, HALF)?;
+            crash::point();
+            self.drop_half()?
+        };
+        bury_all(&graves)
+    }
+
+    /// Goes back to a snapshot: what was written since is lost. Other snapshots
+    /// stay, also younger ones. For halted zones.
+    pub fn rollback(&self, name: &Name) -> Result<()> {
+        remove::refuse_mounts(self.zonepath.path(), crate::dataset::TOPS)?;
+        let graves = {
+            let _lock = self.lock()?;
+            let layer = self.find_snapshot(name)?.layer;
+            self.make_next(&Attributes::of(&layer.open_tree()?)?)?;
+            crash::point();
+            let id = self.bond()?.map_or_else(Id::random, |bond| Ok(bond.id))?;
+            let target = layer.refs().join(dataset_ref(id));
+            self.zonepath.relink(BACK, target)?;
+            crash::point();
+            self.go_back_locked()?
+        };
+        bury_all(&graves)
+    }
+
+    /// Makes a dataset at `zonepath` that starts as an equal of a snapshot.
+    pub fn clone_snapshot_to(&self, name: &Name, zonepath: &Path) -> Result<Self> {
+        let _lock = self.lock()?;
+        let layer = self.find_snapshot(name)?.layer;
+        Self::make_on(&layer, zonepath)
+    }
+
+    /// Finishes a rollback that a crash cut off. Under the lock.
+    pub(crate) fn go_back(&self) -> Result<()> {
+        self.go_back_locked().and_then(|graves| bury_all(&graves))
+    }
+
+    fn go_back_locked(&self) -> Result<Vec<PathBuf>> {
+        let mut graves = Vec::new();
+        let form = self.form()?;
+        // Without a next top the rollback is done, but for its mark.
+        if self.zonepath.is_folder(form.next())? {
+            let Some(target) = self.read_bond(BACK)? else {
+                return Ok(graves);
+            };
+            let (home, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+            let name = dataset_ref(target.id);
+            target
+                .layer
+                .add_ref(&name, &self.ref_place(&target.layer))?;
+            crash::point();
+            graves.extend(home.put_aside(&self.zonepath, OsStr::new(form.name()))?);
+            crash::point();
+            if let Some(former) = self.bond()?.filter(|bond| bond.layer != target.layer) {
+                graves.extend(former.layer.drop_ref(&name)?);
+            }
+            crash::point();
+            self.write_bond(&target)?;
+            crash::point();
+            self.take_next()?;
+        }
+        crash::point();
+        self.zonepath.unlink(BACK)?;
+        Ok(graves)
+    }
+
+    /// Each snapshot as a dataset without a top: something that stands on a layer.
+    pub(crate) fn snapshot_folders(&self) -> Result<Vec<Self>> {
+        if !self.zonepath.is_folder(SNAPSHOTS)? {
+            return Ok(Vec::new());
+        }
+        let folder = self.zonepath.open_child(SNAPSHOTS)?;
+        let mut all = Vec::new();
+        for (name, _) in folder.entries()? {
+            if Name::parse(&name).is_some() && folder.is_folder(&name)? {
+                all.push(Self::at(folder.open_child(&name)?));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Removes what a crash left of a snapshot that was being made or removed.
+    pub(crate) fn clear_half_snapshot(&self) -> Result<()> {
+        self.drop_half().and_then(|graves| bury_all(&graves))
+    }
+
+    /// Removes all snapshots, as part of destroying the dataset.
+    pub(crate) fn drop_snapshots(&self, home: &Layers) -> Result<Vec<PathBuf>> {
+        let mut graves = self.drop_half()?;
+        for snapshot in self.snapshot_folders()? {
+            let from = self.zonepath.open_child(SNAPSHOTS)?;
+            let name = snapshot
+                .zonepath()
+                .file_name()
+                .unwrap_or_default()
+                .to_owned();
+            from.rename(name, &from, HALF)?;
+            crash::point();
+            graves.extend(self.drop_half()?);
+        }
+        graves.extend(home.put_aside(&self.zonepath, OsStr::new(SNAPSHOTS))?);
+        Ok(graves)
+    }
+
+    fn drop_half(&self) -> Result<Vec<PathBuf>> {
+        if !self.zonepath.is_folder(HALF_PATH)? {
+            return Ok(Vec::new());
+        }
+        let folder = self.zonepath.open_child(SNAPSHOTS)?;
+        let half = Self::at(folder.open_child(HALF)?);
+        let mut graves = Vec::new();
+        if let Some(bond) = half.bond()? {
+            if bond.layer.path().exists() {
+                graves = bond.layer.drop_ref(&dataset_ref(bond.id))?;
+            }
+            crash::point();
+        }
+        for name in [LINK, "dataset.new", CREATED] {
+            half.zonepath.unlink(name)?;
+        }
+        crash::point();
+        match folder.rmdir(HALF) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(folder.fail("rmdir", HALF, e)),
+        }
+        // The last one takes the folder along.
+        let _ = self.zonepath.rmdir(SNAPSHOTS);
+        Ok(graves)
+    }
+
+    fn refuse_snapshot(&self, name: &Name) -> Result<()> {
+        match self.find_snapshot(name) {
+            Err(Error::NoSnapshot { .. }) => Ok(()),
+            Err(e) => Err(e),
+            Ok(_) => Err(Error::SnapshotExists {
+                name: name.to_string(),
+            }),
+        }
+    }
+
+    fn find_snapshot(&self, name: &Name) -> Result<Bond> {
+        let missing = || Error::NoSnapshot {
+            name: name.to_string(),
+        };
+        let inner = || self.zonepath.open_child(SNAPSHOTS)?.open_child(name);
+        match inner() {
+            Ok(folder) => Self::at(folder).bond()?.ok_or_else(missing),
+            Err(e) if e.is_missing() => Err(missing()),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// A snapshot that does not count yet.
+    fn make_half_of(&self, layer: &LayerPath, id: Id) -> Result<()> {
+        self.clear_half_snapshot()?;
+        self.zonepath.make(SNAPSHOTS)?;
+        let folder = self.zonepath.open_child(SNAPSHOTS)?;
+        folder.make(HALF)?;
+        crash::point();
+        let half = Self::at(folder.open_child(HALF)?);
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        half.zonepath.link(CREATED, now.as_secs().to_string())?;
+        half.write_bond(&Bond {
+            layer: layer.clone(),
+            id,
+        })?;
+        crash::point();
+        Ok(())
+    }
+
+    /// Makes a snapshot count.
+    fn keep(&self, name: &Name) -> Result<()> {
+        let folder = self.zonepath.open_child(SNAPSHOTS)?;
+        let flags = RenameFlags::NOREPLACE;
+        rustix::fs::renameat_with(&folder, HALF, &folder, name.as_str(), flags)
+            .map_err(|e| folder.fail("rename", name, e))
+    }
+
+    /// The way from a layer's references to a snapshot of this dataset.
+    fn snapshot_place(&self, layer: &LayerPath, name: &Name) -> PathBuf {
+        self.ref_place(layer).join(SNAPSHOTS).join(name.as_str())
+    }
+
+    fn created(&self) -> Result<SystemTime> {
+        let text = self.zonepath.read_link(CREATED)?.unwrap_or_default();
+        let seconds = text
+            .to_str()
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+        SystemTime::UNIX_EPOCH
+            .checked_add(Duration::from_secs(seconds))
+            .ok_or_else(|| Error::BadLink {
+                path: self.zonepath.path().join(CREATED),
+                text: text.to_string_lossy().into_owned(),
+            })
+    }
+}
+
+impl TopCopy {
+    /// Removes the copy; what cannot be removed is found by `collect`.
+    pub fn discard(self) {
+        let _ = remove::bury(&self.tree);
+    }
+}
+
+fn bury_all(graves: &[PathBuf]) -> Result<()> {
+    graves.iter().try_for_each(|grave| remove::bury(grave))
+}
+
+impl Layers {
+    /// Opens the folder of graves.
+    pub(crate) fn graves(&self) -> Result<Folder> {
+        loop {
+            self.folder.make(DEAD)?;
+            match self.folder.open_child(DEAD) {
+                // Removed as empty since.
+                Err(e) if e.is_missing() => {}
+                other => return other,
+            }
+        }
+    }
+}
