@@ -11,6 +11,10 @@ pub enum Family {
     Native,
     /// Any other Linux distribution with its own root.
     Lx,
+    /// A machine of its own, with its own kernel.
+    Kz,
+    /// No brand of a zone: the host itself, as far as it has a configuration.
+    Global,
 }
 
 /// A brand name.
@@ -31,6 +35,8 @@ pub const DEFAULT: &str = "native";
 pub static BRANDS: &[Brand] = &[
     brand("native", Family::Native),
     brand("lx", Family::Lx),
+    brand("kz", Family::Kz),
+    brand("solaris-kz", Family::Kz),
     brand("solaris", Family::Native),
     brand("ipkg", Family::Native),
     brand("lipkg", Family::Native),

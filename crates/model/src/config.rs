@@ -3,16 +3,17 @@
 //! A value is stored only where it differs from the property's default, so two
 //! configurations that mean the same compare equal whatever route they came by.
 
+mod alias;
 mod resource;
 mod typed;
 
 pub use resource::{Resource, Value};
-pub use typed::{FileSystem, IpType};
+pub use typed::{Admin, DedicatedCpu, FileSystem, IpType};
 
 use std::collections::BTreeMap;
 
 use crate::ZoneName;
-use crate::table::{self, BadValue, Kind, PropertySpec, ResourceSpec};
+use crate::table::{self, BadValue, Kind, PropertySpec, ResourceSpec, Tokens};
 
 /// Most resources of all types in one zone.
 pub const MAX_RESOURCES: usize = 1024;
@@ -60,6 +61,9 @@ pub enum Error {
     /// The list has no such element.
     #[error("{0}: No such entry")]
     NoEntry(&'static str),
+    /// The resource control behind the property has values that it cannot show.
+    #[error("{0}: An incompatible rctl already exists for this property")]
+    IncompatibleRctl(&'static str),
 }
 
 /// The configuration of a zone.
@@ -67,19 +71,33 @@ pub enum Error {
 pub struct Config {
     name: ZoneName,
     properties: BTreeMap<&'static str, String>,
+    /// Those that are stored. Aliases are not: see [`Config::instances`].
     resources: Vec<Resource>,
+    /// What `%{global-rootzpool}` stands for.
+    root_pool: String,
 }
+
+/// The pool of the host's root where that is not on ZFS: Solaris' name for it.
+pub const ROOT_POOL: &str = "rpool";
 
 impl Config {
     /// A configuration in which nothing but the name is set (`create -b`
     /// starts from the template SUNWblank, which sets a zonepath as well).
     #[must_use]
-    pub const fn new(name: ZoneName) -> Self {
+    pub fn new(name: ZoneName) -> Self {
         Self {
             name,
             properties: BTreeMap::new(),
             resources: Vec::new(),
+            root_pool: ROOT_POOL.to_owned(),
         }
+    }
+
+    /// The configuration on a host whose root is on this ZFS pool.
+    #[must_use]
+    pub fn on_root_pool(mut self, pool: impl Into<String>) -> Self {
+        self.root_pool = pool.into();
+        self
     }
 
     /// The zone's name.
@@ -100,10 +118,14 @@ impl Config {
         if property == "zonename" {
             return self.name.as_str();
         }
-        self.properties.get(property).map_or_else(
-            || table::global(property).map_or("", |spec| spec.default),
-            String::as_str,
-        )
+        if let Some(value) = self.properties.get(property) {
+            return value;
+        }
+        table::global(property).map_or("", |spec| match spec.alias() {
+            // The unit of global aliases is that of the limit.
+            Some(alias) => self.limit_of(alias).unwrap_or_default(),
+            None => spec.default,
+        })
     }
 
     /// Sets a global property. An empty value clears a property that has no
@@ -111,11 +133,13 @@ impl Config {
     pub fn set(&mut self, property: &str, value: &str) -> Result<(), Error> {
         let spec = global(property)?;
         if value.is_empty() && spec.default.is_empty() && !spec.required {
-            self.properties.remove(spec.name);
-            return Ok(());
+            return self.clear(property);
         }
         let value = checked(spec, value)?;
-        if spec.kind == Kind::ZoneName {
+        if let Some(alias) = spec.alias() {
+            self.set_alias(spec.name, alias, &value)?;
+            self.set_companion(spec.name, &value)?;
+        } else if spec.kind == Kind::ZoneName {
             // The kind's check has just parsed it.
             self.name = value
                 .parse()
@@ -134,65 +158,135 @@ impl Config {
         if !spec.clearable {
             return Err(Error::NotClearable(spec.name));
         }
-        self.properties.remove(spec.name);
+        match spec.alias() {
+            Some(alias) => self.clear_alias(alias),
+            None => {
+                self.properties.remove(spec.name);
+            }
+        }
         Ok(())
     }
 
-    /// All resources in the order in which they were added.
+    /// The resources that are stored, by type in the order of the table. Limits
+    /// are among them as the rctl resources that they are.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
         &self.resources
     }
 
-    /// The resources of one type, with their places in [`Self::resources`].
-    pub fn resources_of<'a>(
-        &'a self,
-        resource: &'a str,
-    ) -> impl Iterator<Item = (usize, &'a Resource)> {
-        self.resources
-            .iter()
-            .enumerate()
-            .filter(move |(_, one)| one.spec().name == resource)
+    /// The stored resources of one type.
+    pub fn resources_of<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a Resource> {
+        let resources = self.resources.iter();
+        resources.filter(move |one| one.spec().name == resource)
+    }
+
+    /// The resources of one type as people see them: the aliases of resource controls
+    /// are in them.
+    #[must_use]
+    pub fn instances(&self, spec: &'static ResourceSpec) -> Vec<Resource> {
+        if spec.has_aliases() {
+            return self.with_aliases(spec).into_iter().collect();
+        }
+        self.resources_of(spec.name).cloned().collect()
     }
 
     /// Adds a resource. That it is complete is for [`crate::verify`] to say.
     pub fn add(&mut self, resource: Resource) -> Result<(), Error> {
-        self.check_unique(&resource, None)?;
+        let place = self.end_of(resource.spec());
+        self.insert(place, resource)
+    }
+
+    /// Resources are kept in the order of the table, those of one type as they were
+    /// added: two configurations that say the same are equal.
+    fn end_of(&self, spec: &ResourceSpec) -> usize {
+        let rank = |spec: &ResourceSpec| table::RESOURCES.iter().position(|row| row == spec);
+        self.resources
+            .partition_point(|one| rank(one.spec()) <= rank(spec))
+    }
+
+    /// Adds a resource as files have it: limits are rctl resources beside it.
+    pub fn add_stored(&mut self, resource: Resource) -> Result<(), Error> {
+        if resource.spec().singleton && self.resources_of(resource.spec().name).next().is_some() {
+            return Err(Error::Singleton(resource.spec().name));
+        }
+        if resource.spec().singleton && self.resources.len() < MAX_RESOURCES {
+            let place = self.end_of(resource.spec());
+            self.resources.insert(place, resource);
+            return Ok(());
+        }
+        self.add(resource)
+    }
+
+    fn insert(&mut self, place: usize, mut resource: Resource) -> Result<(), Error> {
+        self.check_unique(&resource)?;
         if self.resources.len() >= MAX_RESOURCES {
             return Err(Error::TooMany {
                 what: "resources".to_owned(),
                 limit: MAX_RESOURCES,
             });
         }
-        self.resources.push(resource);
-        Ok(())
-    }
-
-    /// Puts `resource` in the place of the one at `place`; past the end it is added.
-    pub fn replace(&mut self, place: usize, resource: Resource) -> Result<(), Error> {
-        self.check_unique(&resource, Some(place))?;
-        match self.resources.get_mut(place) {
-            Some(slot) => *slot = resource,
-            None => return self.add(resource),
+        if resource.spec().has_aliases() && !self.take_aliases(&mut resource)? {
+            return Ok(());
         }
+        self.number(&mut resource);
+        self.resources
+            .insert(place.min(self.resources.len()), resource);
         Ok(())
     }
 
-    /// Keeps only the resources for which `keep` holds.
+    /// Gives a resource that has none the lowest free number of its type.
+    fn number(&self, resource: &mut Resource) {
+        let spec = resource.spec();
+        let numbered = spec
+            .property("id")
+            .is_some_and(|id| id.brands.has(self.family()));
+        if !numbered || resource.has("id") {
+            return;
+        }
+        let taken: Vec<&str> = self
+            .resources_of(spec.name)
+            .map(|one| one.get("id"))
+            .collect();
+        let free = (0..=taken.len()).find(|id| !taken.contains(&id.to_string().as_str()));
+        // The table admits more numbers than a zone has resources.
+        let _ = resource.set("id", &free.unwrap_or_default().to_string());
+    }
+
+    /// Puts `resource` in the place of `old`, which [`Self::instances`] gave; where
+    /// that is no longer there it is added.
+    pub fn replace(&mut self, old: &Resource, resource: Resource) -> Result<(), Error> {
+        let before = self.resources.clone();
+        let place = self.resources.iter().position(|one| one.is_same(old));
+        self.remove(old);
+        let result = match place {
+            // Of an instance that is only aliases there is nothing to take the place of.
+            Some(place) => self.insert(place, resource),
+            None => self.add(resource),
+        };
+        if result.is_err() {
+            self.resources = before;
+        }
+        result
+    }
+
+    /// Keeps only the stored resources for which `keep` holds.
     pub fn retain(&mut self, keep: impl FnMut(&Resource) -> bool) {
         self.resources.retain(keep);
     }
 
-    /// Removes the resource at `place`, if there is one.
-    pub fn remove(&mut self, place: usize) {
-        if place < self.resources.len() {
-            self.resources.remove(place);
+    /// Removes a resource that [`Self::instances`] gave; that it is gone is fine.
+    pub fn remove(&mut self, resource: &Resource) {
+        let shown = resource.spec().properties.iter();
+        let shown = shown.filter(|spec| resource.has(spec.name));
+        for alias in shown.filter_map(PropertySpec::alias) {
+            self.clear_alias(alias);
         }
+        self.resources.retain(|one| !one.is_same(resource));
     }
 
     /// Refuses a second resource of a singleton type.
-    pub fn check_singleton(&self, spec: &ResourceSpec) -> Result<(), Error> {
-        if spec.singleton && self.resources_of(spec.name).next().is_some() {
+    pub fn check_singleton(&self, spec: &'static ResourceSpec) -> Result<(), Error> {
+        if spec.singleton && !self.instances(spec).is_empty() {
             return Err(Error::Singleton(
                 table::resource(spec.name).map_or("", |spec| spec.name),
             ));
@@ -200,30 +294,69 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses `resource` when another one than that at `place` has its keys.
-    fn check_unique(&self, resource: &Resource, place: Option<usize>) -> Result<(), Error> {
+    /// Refuses `resource` when there is another one with its keys.
+    fn check_unique(&self, resource: &Resource) -> Result<(), Error> {
         let spec = resource.spec();
-        let mut others = self
-            .resources_of(spec.name)
-            .filter(|(other, _)| Some(*other) != place);
         if spec.singleton {
-            return others
-                .next()
-                .map_or(Ok(()), |_| Err(Error::Singleton(spec.name)));
+            return self.check_singleton(spec);
         }
-        let same = |other: &Resource| spec.keys.iter().all(|k| other.get(k) == resource.get(k));
-        if !others.any(|(_, other)| same(other)) {
+        let keyed = spec.keys.iter().any(|key| !resource.get(key).is_empty());
+        let mut others = self.resources_of(spec.name);
+        if !keyed || !others.any(|other| self.is_taken(resource, other)) {
             return Ok(());
         }
         let keys: Vec<String> = spec
             .keys
             .iter()
+            .filter(|key| !resource.get(key).is_empty())
             .map(|key| format!("{key} '{}'", resource.get(key)))
             .collect();
         Err(Error::Duplicate {
             resource: spec.name,
             keys: keys.join(", and "),
         })
+    }
+
+    /// Whether both have the same keys, once they have their numbers.
+    fn is_taken(&self, new: &Resource, other: &Resource) -> bool {
+        let mut new = new.clone();
+        self.number(&mut new);
+        let key = |of: &Resource, key: &str| {
+            let text = of.get(key);
+            self.expanded_in(of, key, text)
+                .unwrap_or_else(|| text.to_owned())
+        };
+        let spec = new.spec();
+        spec.keys
+            .iter()
+            .all(|name| key(&new, name) == key(other, name))
+    }
+
+    /// The text of a property with its tokens expanded; `None` where it has none.
+    #[must_use]
+    pub fn expanded(&self, spec: &PropertySpec, text: &str) -> Option<String> {
+        self.expand(spec, text, "")
+    }
+
+    /// The same for a property of a resource.
+    #[must_use]
+    pub fn expanded_in(&self, resource: &Resource, property: &str, text: &str) -> Option<String> {
+        let spec = resource.spec().property(property)?;
+        self.expand(spec, text, resource.get("id"))
+    }
+
+    fn expand(&self, spec: &PropertySpec, text: &str, id: &str) -> Option<String> {
+        if spec.tokens.is_empty() || !text.contains('%') {
+            return None;
+        }
+        let tokens = Tokens {
+            zonename: self.name.as_str(),
+            id: if id.is_empty() { "0" } else { id },
+            root_pool: &self.root_pool,
+        };
+        // Tokens were checked when the value was set; text that somehow has an
+        // unknown one stands as it is.
+        table::expand(spec.name, text, spec.tokens, &tokens).ok()
     }
 }
 
@@ -242,10 +375,15 @@ fn global(property: &str) -> Result<&'static PropertySpec, Error> {
 /// The canonical form of a value, whose tokens must be known ones.
 fn checked(spec: &PropertySpec, value: &str) -> Result<String, BadValue> {
     let value = spec.kind.check(spec.name, value)?;
-    if spec.tokens {
+    if !spec.tokens.is_empty() && value.contains('%') {
         // The longest name: what fits now still fits after a rename.
         let longest = "x".repeat(crate::name::MAX_LEN);
-        let expanded = table::expand(spec.name, &value, &longest)?;
+        let tokens = Tokens {
+            zonename: &longest,
+            id: "4095",
+            root_pool: ROOT_POOL,
+        };
+        let expanded = table::expand(spec.name, &value, spec.tokens, &tokens)?;
         if let Err(BadValue::Invalid { why, .. }) = spec.kind.check(spec.name, &expanded) {
             return Err(BadValue::new(spec.name, &value, why));
         }
@@ -320,11 +458,38 @@ mod tests {
             error.to_string(),
             "A fs resource with the dir '/a' already exists."
         );
-        config.replace(0, fs("/a")).unwrap();
-        assert!(config.replace(0, fs("/b")).is_err());
-        config.remove(1);
-        config.replace(0, fs("/b")).unwrap();
+        config.replace(&fs("/a"), fs("/a")).unwrap();
+        assert!(config.replace(&fs("/a"), fs("/b")).is_err());
+        assert_eq!(config.resources(), [fs("/a"), fs("/b")]);
+        config.remove(&fs("/b"));
+        config.replace(&fs("/a"), fs("/b")).unwrap();
         assert_eq!(config.resources(), [fs("/b")]);
+    }
+
+    #[test]
+    fn links_are_numbered_and_their_names_unique() {
+        let anet = |properties: &[(&str, &str)]| {
+            let mut anet = Resource::new(table::resource("anet").unwrap());
+            for (property, value) in properties {
+                anet.set(property, value).unwrap();
+            }
+            anet
+        };
+        let mut config = web1();
+        config.add(anet(&[])).unwrap();
+        config.add(anet(&[])).unwrap();
+        let names = |config: &Config| -> Vec<String> {
+            let anets = config.resources_of("anet");
+            let name = |one: &Resource| config.expanded_in(one, "linkname", one.get("linkname"));
+            anets.filter_map(name).collect()
+        };
+        assert_eq!(names(&config), ["net0", "net1"]);
+        assert!(config.add(anet(&[("linkname", "net1")])).is_err());
+        let first = config.resources()[0].clone();
+        config.remove(&first);
+        assert_eq!(names(&config), ["net1"]);
+        config.add(anet(&[])).unwrap();
+        assert_eq!(names(&config), ["net1", "net0"]);
     }
 
     #[test]

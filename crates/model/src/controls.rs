@@ -19,6 +19,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Config;
+use crate::brands::Family;
+
 /// Name of one control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -84,13 +87,30 @@ impl fmt::Display for Control {
     }
 }
 
-/// How many CPUs are only for one zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuCount {
-    /// With fewer the zone does not boot.
-    pub least: u32,
-    /// More are not taken.
-    pub most: u32,
+/// CPUs that are only for one zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dedicated {
+    /// Any, at least so many and at most so many: with fewer the zone does not boot.
+    Count(u32, u32),
+    /// CPUs by number: `0-2,5`.
+    Cpus(String),
+    /// The CPUs of these cores.
+    Cores(String),
+    /// The CPUs of these sockets.
+    Sockets(String),
+}
+
+impl fmt::Display for Dedicated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(least, most) if least == most => write!(f, "{least}"),
+            Self::Count(least, most) => write!(f, "{least}-{most}"),
+            Self::Cpus(list) => write!(f, "cpus[{list}]"),
+            Self::Cores(list) => write!(f, "cores[{list}]"),
+            Self::Sockets(list) => write!(f, "sockets[{list}]"),
+        }
+    }
 }
 
 /// Limits on System V shared memory, message queues and semaphores. They are
@@ -110,7 +130,7 @@ pub struct IpcLimits {
 }
 
 /// The resource controls of one zone; `None` is no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Controls {
     /// Hundredths of a CPU: 150 is one and a half.
@@ -118,7 +138,7 @@ pub struct Controls {
     /// Part of the CPUs when they are short, relative to that of other zones.
     pub cpu_shares: Option<u64>,
     /// CPUs for this zone alone.
-    pub dedicated_cpu: Option<CpuCount>,
+    pub dedicated_cpu: Option<Dedicated>,
     /// Bytes of memory, with the cached pages of files.
     pub physical: Option<u64>,
     /// Bytes of memory and swap space together, as on Solaris.
@@ -136,13 +156,52 @@ pub struct Controls {
 }
 
 impl Controls {
-    /// The number that a control is set to; of a range of CPUs the upper end.
+    /// The controls that a configuration sets. The memory of a kernel zone is that of
+    /// its machine and no control of it.
+    #[must_use]
+    pub fn of(config: &Config) -> Self {
+        let limit = |control: Control| config.rctl_limit(control.as_str());
+        let physical = config.capped_memory_physical();
+        let lowest = [physical, limit(Control::MaxPhysicalMemory)];
+        Self {
+            cpu_cap: limit(Control::CpuCap),
+            cpu_shares: limit(Control::CpuShares),
+            dedicated_cpu: config.dedicated_cpu().and_then(|one| {
+                let list = |list: &[String]| Some(list.join(",")).filter(|list| !list.is_empty());
+                None.or(list(&one.cpus).map(Dedicated::Cpus))
+                    .or(list(&one.cores).map(Dedicated::Cores))
+                    .or(list(&one.sockets).map(Dedicated::Sockets))
+                    .or(one.ncpus.map(|(least, most)| Dedicated::Count(least, most)))
+            }),
+            physical: match config.family() {
+                Family::Kz => None,
+                _ => lowest.into_iter().flatten().min(),
+            },
+            swap: limit(Control::MaxSwap),
+            locked: limit(Control::MaxLockedMemory),
+            max_lwps: limit(Control::MaxLwps),
+            max_processes: limit(Control::MaxProcesses),
+            io_priority: limit(Control::IoPriority),
+            ipc: IpcLimits {
+                shm_memory: limit(Control::MaxShmMemory),
+                shm_ids: limit(Control::MaxShmIds),
+                msg_ids: limit(Control::MaxMsgIds),
+                sem_ids: limit(Control::MaxSemIds),
+            },
+        }
+    }
+
+    /// The number that a control is set to. Of a range of CPUs it is the upper end;
+    /// how many a list names, only the host knows, and it stands as 0.
     #[must_use]
     pub fn get(&self, control: Control) -> Option<u64> {
         match control {
             Control::CpuCap => self.cpu_cap,
             Control::CpuShares => self.cpu_shares,
-            Control::DedicatedCpu => self.dedicated_cpu.map(|count| count.most.into()),
+            Control::DedicatedCpu => self.dedicated_cpu.as_ref().map(|cpus| match cpus {
+                Dedicated::Count(_, most) => u64::from(*most),
+                _ => 0,
+            }),
             Control::MaxPhysicalMemory => self.physical,
             Control::MaxSwap => self.swap,
             Control::MaxLockedMemory => self.locked,
@@ -175,12 +234,9 @@ impl fmt::Display for Controls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (control, value)) in self.iter().enumerate() {
             let blank = if number == 0 { "" } else { " " };
-            match self
-                .dedicated_cpu
-                .filter(|_| control == Control::DedicatedCpu)
-            {
-                Some(count) if count.least != count.most => {
-                    write!(f, "{blank}{control}={}-{}", count.least, count.most)?;
+            match &self.dedicated_cpu {
+                Some(cpus) if control == Control::DedicatedCpu => {
+                    write!(f, "{blank}{control}={cpus}")?;
                 }
                 _ => write!(f, "{blank}{control}={value}")?,
             }
@@ -200,7 +256,7 @@ mod tests {
         assert_eq!(controls.to_string(), "");
         controls.max_lwps = Some(100);
         controls.cpu_cap = Some(25);
-        controls.dedicated_cpu = Some(CpuCount { least: 1, most: 2 });
+        controls.dedicated_cpu = Some(Dedicated::Count(1, 2));
         assert_eq!(
             controls.to_string(),
             "zone.cpu-cap=25 dedicated-cpu=1-2 zone.max-lwps=100"
@@ -212,7 +268,7 @@ mod tests {
         let controls = Controls {
             cpu_cap: Some(1),
             cpu_shares: Some(2),
-            dedicated_cpu: Some(CpuCount { least: 1, most: 3 }),
+            dedicated_cpu: Some(Dedicated::Count(1, 3)),
             physical: Some(4),
             swap: Some(5),
             locked: Some(6),

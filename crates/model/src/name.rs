@@ -11,7 +11,8 @@ pub const MAX_LEN: usize = 63;
 /// The name of the host's own zone.
 pub const GLOBAL: &str = "global";
 
-/// A legal name of a non-global zone.
+/// A legal name of a zone. Only [`ZoneName::global`] makes that of the host's own;
+/// no text parses as it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ZoneName(String);
@@ -24,6 +25,18 @@ pub struct ZoneName(String);
 pub struct BadName(pub String);
 
 impl ZoneName {
+    /// The name of the host's own zone, for its configuration.
+    #[must_use]
+    pub fn global() -> Self {
+        Self(GLOBAL.to_owned())
+    }
+
+    /// Whether it is the host's own zone.
+    #[must_use]
+    pub fn is_global(&self) -> bool {
+        self.0 == GLOBAL
+    }
+
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -93,6 +106,12 @@ mod tests {
         for good in ["a", "web1", "9lives", "db-1.prod_x", &"x".repeat(63)] {
             assert!(good.parse::<ZoneName>().is_ok(), "{good}");
         }
+    }
+
+    #[test]
+    fn the_global_zone_is_never_read() {
+        assert!(ZoneName::global().is_global());
+        assert!(ZoneName::try_from("global".to_owned()).is_err());
     }
 
     #[test]

@@ -5,19 +5,32 @@
 //! the XML files. A new property or resource is a new row; the order of the
 //! rows is the order in which `info` and `export` print them.
 
+mod address;
+mod alias;
 mod kind;
 mod rows;
+mod size;
+mod token;
 
-pub use kind::{BadValue, Kind, MAX_PATH, MAX_VALUE, expand};
-pub use rows::{GLOBAL, RESOURCES};
+pub use address::Address;
+pub use alias::{Alias, Unit};
+pub(crate) use kind::cpu_range;
+pub use kind::{BadValue, Kind, MAX_PATH, MAX_VALUE};
+pub use rows::{GLOBAL, IGNORED_ELEMENTS, RESOURCES};
+pub use size::{exact_size, short_size};
+pub use token::{Token, Tokens, expand};
+
+use std::fmt;
 
 use crate::brands::Family;
 
 /// Which brands have a property or resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brands {
-    /// All of them.
+    /// Those of zones, all of them.
     All,
+    /// All of them, and the global zone has it too.
+    AndGlobal,
     /// Those of these families.
     Only(&'static [Family]),
 }
@@ -27,7 +40,8 @@ impl Brands {
     #[must_use]
     pub fn has(self, family: Family) -> bool {
         match self {
-            Self::All => true,
+            Self::All => family != Family::Global,
+            Self::AndGlobal => true,
             Self::Only(families) => families.contains(&family),
         }
     }
@@ -46,6 +60,42 @@ pub enum Xml {
         /// The attribute of simple values; unused for complex ones.
         attribute: &'static str,
     },
+    /// Two attributes for the ends of a range, equal for a single number.
+    Range {
+        /// The attribute of the lower end.
+        min: &'static str,
+        /// The attribute of the upper end.
+        max: &'static str,
+    },
+    /// The attribute of an element of its own beside that of the resource.
+    Sibling {
+        /// The element's name.
+        element: &'static str,
+        /// The attribute of the value.
+        attribute: &'static str,
+    },
+    /// The limit of a resource control: the property is another name for it.
+    Rctl(Alias),
+}
+
+/// Whether a setting changes anything on this system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It does what it says.
+    Honoured,
+    /// It will: no release has it yet.
+    NotYet,
+    /// It cannot: Linux has nothing of the kind. It is stored and exported.
+    None,
+}
+
+/// When `info` prints a global property and `export` sets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// Always; `export` leaves only empty ones out.
+    Always,
+    /// Where it is not the default: properties that not every release knows.
+    WhenSet,
 }
 
 /// One property, of the zone or of a resource.
@@ -65,17 +115,31 @@ pub struct PropertySpec {
     pub live: bool,
     /// True when it cannot change once the zone is installed.
     pub fixed: bool,
-    /// True when `%{zonename}` and `%%` are expanded in it.
-    pub tokens: bool,
+    /// The tokens that are expanded in it, beside `%%`; in a property without any a
+    /// percent sign is just that.
+    pub tokens: &'static [Token],
     /// The brands that have it.
     pub brands: Brands,
     /// How the XML file names it.
     pub xml: Xml,
+    /// Whether it changes anything here.
+    pub effect: Effect,
+    /// When it is printed; only global properties differ in this.
+    pub show: Show,
     /// One line of help.
     pub help: &'static str,
 }
 
 impl PropertySpec {
+    /// The resource control it is another name for.
+    #[must_use]
+    pub const fn alias(&self) -> Option<&Alias> {
+        match &self.xml {
+            Xml::Rctl(alias) => Some(alias),
+            _ => None,
+        }
+    }
+
     /// True for properties that hold a list of values.
     #[must_use]
     pub const fn is_list(&self) -> bool {
@@ -84,7 +148,7 @@ impl PropertySpec {
 }
 
 /// One resource type.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct ResourceSpec {
     /// The name in the zonecfg language.
     pub name: &'static str,
@@ -96,9 +160,13 @@ pub struct ResourceSpec {
     pub properties: &'static [PropertySpec],
     /// True when it cannot be added, changed or removed once the zone is installed.
     pub fixed: bool,
+    /// True when instances can be added to, changed in and removed from a running zone.
+    pub live: bool,
     /// The brands that have it.
     pub brands: Brands,
-    /// Its element in the XML file.
+    /// Whether it changes anything here.
+    pub effect: Effect,
+    /// Its element in the XML file; empty when nothing but aliases is in it.
     pub xml: &'static str,
     /// One line of help.
     pub help: &'static str,
@@ -109,6 +177,19 @@ impl ResourceSpec {
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&'static PropertySpec> {
         self.properties.iter().find(|spec| spec.name == name)
+    }
+
+    /// True when some of its properties are other names of resource controls.
+    #[must_use]
+    pub fn has_aliases(&self) -> bool {
+        self.properties.iter().any(|spec| spec.alias().is_some())
+    }
+}
+
+impl fmt::Debug for ResourceSpec {
+    /// Its name: the rest is in the table, and long.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
     }
 }
 
@@ -129,6 +210,17 @@ pub fn global(name: &str) -> Option<&'static PropertySpec> {
 #[must_use]
 pub fn resource(name: &str) -> Option<&'static ResourceSpec> {
     RESOURCES.iter().find(|spec| spec.name == name)
+}
+
+/// The property, of the zone or of a resource, that is another name for a resource
+/// control.
+#[must_use]
+pub fn aliased(rctl: &str) -> Option<&'static PropertySpec> {
+    let of_resources = RESOURCES.iter().flat_map(|spec| spec.properties);
+    GLOBAL
+        .iter()
+        .chain(of_resources)
+        .find(|spec| spec.alias().is_some_and(|alias| alias.rctl == rctl))
 }
 
 #[cfg(test)]
@@ -158,6 +250,11 @@ mod tests {
                     Ok(spec.default),
                     "{owner} {name}: the default is a legal value in canonical form"
                 );
+                assert_eq!(
+                    spec.alias(),
+                    None,
+                    "{owner} {name}: aliases have no default"
+                );
             }
         }
     }
@@ -171,8 +268,34 @@ mod tests {
             check_properties(spec.name, spec.properties);
             assert_eq!(spec.singleton, spec.keys.is_empty(), "{}", spec.name);
             for key in spec.keys {
-                assert!(spec.property(key).is_some_and(|key| key.required), "{key}");
+                assert!(spec.property(key).is_some(), "{} {key}", spec.name);
             }
+            let only_aliases = spec.properties.iter().all(|one| one.alias().is_some());
+            assert_eq!(spec.xml.is_empty(), only_aliases, "{}", spec.name);
+            assert!(spec.singleton || !spec.has_aliases(), "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn elements_and_resource_controls_have_one_meaning() {
+        let siblings = RESOURCES.iter().flat_map(|spec| spec.properties);
+        let siblings = siblings.filter_map(|spec| match spec.xml {
+            Xml::Sibling { element, .. } => Some(element),
+            _ => None,
+        });
+        let own = RESOURCES.iter().map(|spec| spec.xml);
+        let elements: Vec<_> = own.filter(|xml| !xml.is_empty()).chain(siblings).collect();
+        let unique: HashSet<_> = elements.iter().chain(IGNORED_ELEMENTS).collect();
+        assert_eq!(unique.len(), elements.len() + IGNORED_ELEMENTS.len());
+
+        let all = RESOURCES.iter().flat_map(|spec| spec.properties);
+        let rctls: Vec<_> = GLOBAL
+            .iter()
+            .chain(all)
+            .filter_map(|spec| Some((spec.alias()?.rctl, spec.name)))
+            .collect();
+        for (rctl, name) in &rctls {
+            assert_eq!(aliased(rctl).map(|spec| spec.name), Some(*name), "{rctl}");
         }
     }
 }

@@ -3,9 +3,18 @@
 //! Only what can be told from the configuration itself; whether a zone could
 //! run on this host is `zoneadm verify`'s question.
 
+mod cpu;
+mod effect;
+mod network;
+mod resource;
+
 use crate::Config;
+use crate::brands::Family;
 use crate::config::Resource;
-use crate::table::{self, GLOBAL, Kind};
+use crate::table::GLOBAL;
+
+pub use effect::without_effect;
+pub use resource::resource;
 
 /// One thing that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +52,19 @@ pub enum Problem {
         /// Its value.
         value: String,
         /// What is wrong with it.
-        why: &'static str,
+        why: String,
+    },
+    /// Two settings of which a zone can have only one.
+    #[error("{0} cannot be used together with {1}.")]
+    Incompatible(&'static str, &'static str),
+    /// A resource in which one of several properties must be set, and none is, or
+    /// several are.
+    #[error("{resource}: {rule}")]
+    Choice {
+        /// The resource type.
+        resource: &'static str,
+        /// What it must have.
+        rule: &'static str,
     },
 }
 
@@ -53,7 +74,8 @@ impl Problem {
     pub const fn phrase(&self) -> &'static str {
         match self {
             Self::Empty(_) | Self::NotSpecified(..) => "Required property missing",
-            Self::Brand { .. } => "Incompatible settings",
+            Self::Choice { .. } => "Insufficient specification",
+            Self::Brand { .. } | Self::Incompatible(..) => "Incompatible settings",
             Self::AttrValue(_) | Self::Reserved { .. } | Self::Invalid { .. } => "Invalid argument",
         }
     }
@@ -65,12 +87,17 @@ pub fn config(config: &Config) -> Vec<Problem> {
     let family = config.family();
     let foreign = |what| Problem::Brand {
         what,
-        brand: config.brand().to_owned(),
+        brand: match family {
+            Family::Global => crate::name::GLOBAL.to_owned(),
+            _ => config.brand().to_owned(),
+        },
     };
     let mut problems = Vec::new();
     for spec in GLOBAL {
         let value = config.get(spec.name);
-        if spec.required && value.is_empty() {
+        // A machine keeps everything in its disks.
+        let needed = spec.required && spec.brands.has(family) && family != Family::Kz;
+        if needed && value.is_empty() {
             problems.push(Problem::Empty(spec.name));
         }
         if !spec.brands.has(family) && value != spec.default {
@@ -80,93 +107,39 @@ pub fn config(config: &Config) -> Vec<Problem> {
     if config.pool().starts_with("SUNW") {
         problems.push(Problem::Reserved { property: "pool" });
     }
+    if config.get("autoshutdown") == "suspend" && family != Family::Kz {
+        problems.push(foreign("autoshutdown=suspend"));
+    }
     for one in config.resources() {
-        if !one.spec().brands.has(family) {
-            problems.push(foreign(one.spec().name));
+        let spec = one.spec();
+        if !spec.brands.has(family) {
+            problems.push(foreign(spec.name));
+        }
+        let set = spec.properties.iter().filter(|spec| one.is_set(spec.name));
+        for property in set.filter(|property| !property.brands.has(family)) {
+            problems.push(foreign(property.name));
         }
         problems.extend(resource(one));
     }
+    problems.extend(cpu::problems(config));
+    problems.extend(network::problems(config));
+    problems.extend(resource::memory(config));
     problems
 }
 
-/// Global properties that are stored and exported, and that no boot acts on yet.
-const WITHOUT_EFFECT: &[&str] = &[
-    "autoboot",
-    "pool",
-    "scheduling-class",
-    "hostid",
-    "fs-allowed",
-];
-
-/// A line for each setting of a configuration that is legal but changes nothing yet:
-/// whoever relies on it must know.
-#[must_use]
-pub fn without_effect(config: &Config) -> Vec<String> {
-    let is_set = |name: &str| table::global(name).is_some_and(|p| config.get(name) != p.default);
-    WITHOUT_EFFECT
-        .iter()
-        .filter(|name| is_set(name))
-        .map(|name| format!("{name}: has no effect here yet"))
-        .collect()
-}
-
-/// Every problem of one resource by itself: what `end` checks.
-#[must_use]
-pub fn resource(resource: &Resource) -> Vec<Problem> {
-    let name = resource.spec().name;
-    let mut problems: Vec<Problem> = resource
-        .missing()
-        .map(|spec| Problem::NotSpecified(name, spec.name))
-        .collect();
-    if !problems.is_empty() {
-        return problems;
-    }
-    match name {
-        "attr" => problems.extend(attr(resource)),
-        "fs" => problems.extend(fs(resource)),
-        "inherit-pkg-dir" if resource.get("dir") == "/" => {
-            // The host's secrets lie there too.
-            problems.push(invalid(resource, "dir", "is the whole host"));
-        }
-        _ => {}
-    }
-    problems
-}
-
-fn fs(fs: &Resource) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    if fs.get("dir") == "/" {
-        problems.push(invalid(fs, "dir", "is the root of the zone"));
-    }
-    if fs.get("type") == "lofs" && !fs.get("special").starts_with('/') {
-        problems.push(invalid(fs, "special", "is not an absolute path"));
-    }
-    problems
-}
-
-fn invalid(resource: &Resource, property: &'static str, why: &'static str) -> Problem {
+fn invalid(resource: &Resource, property: &'static str, why: impl Into<String>) -> Problem {
     Problem::Invalid {
         resource: resource.spec().name,
         property,
         value: resource.get(property).to_owned(),
-        why,
+        why: why.into(),
     }
-}
-
-fn attr(attr: &Resource) -> Option<Problem> {
-    let value = attr.get("value");
-    let legal = match attr.get("type") {
-        "int" => value.parse::<i64>().is_ok(),
-        "uint" => value.parse::<u64>().is_ok(),
-        "boolean" => Kind::Bool.check("value", value).is_ok(),
-        _ => true,
-    };
-    (!legal).then(|| Problem::AttrValue(attr.get("type").to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table;
 
     fn resource(name: &str, properties: &[(&str, &str)]) -> Resource {
         let mut resource = Resource::new(table::resource(name).unwrap());
@@ -198,26 +171,6 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_effect_is_named_where_it_is_set() {
-        let mut config = Config::new("web1".parse().unwrap());
-        config.set("bootargs", "-s").unwrap();
-        config.set("ip-type", "exclusive").unwrap();
-        assert_eq!(without_effect(&config), [""; 0]);
-        for (name, value) in [
-            ("hostid", "7"),
-            ("fs-allowed", "ext4"),
-            ("pool", "web"),
-            ("scheduling-class", "FSS"),
-            ("autoboot", "true"),
-        ] {
-            config.set(name, value).unwrap();
-        }
-        let lines = without_effect(&config);
-        assert_eq!(lines.len(), WITHOUT_EFFECT.len());
-        assert_eq!(lines[1], "pool: has no effect here yet");
-    }
-
-    #[test]
     fn all_problems_are_collected() {
         let mut config = Config::new("web1".parse().unwrap());
         config.set("brand", "lx").unwrap();
@@ -240,7 +193,6 @@ mod tests {
             [
                 "zonepath cannot be empty.",
                 "pool: names that begin with SUNW are reserved.",
-                "invalid attr value for type=int",
                 "inherit-pkg-dir: not allowed for brand 'lx'.",
                 "inherit-pkg-dir: not allowed for brand 'lx'.",
                 "inherit-pkg-dir dir: Invalid argument: '/' is the whole host.",
@@ -248,6 +200,7 @@ mod tests {
                 "fs special: Invalid argument: 'x' is not an absolute path.",
                 "fs: special not specified",
                 "fs: type not specified",
+                "invalid attr value for type=int",
             ]
         );
     }

@@ -101,14 +101,18 @@ fn candidates(before: &str, context: Context) -> Vec<String> {
 
 /// The types of the resources there are.
 fn present(config: Option<&Config>) -> Vec<String> {
-    let resources = config.map(Config::resources).unwrap_or_default();
-    let names = resources.iter().map(|one| format!("{} ", one.spec().name));
-    names.collect()
+    let Some(config) = config else {
+        return Vec::new();
+    };
+    let present = RESOURCES
+        .iter()
+        .filter(|spec| !config.instances(spec).is_empty());
+    present.map(|spec| format!("{} ", spec.name)).collect()
 }
 
 /// After `select fs `: its properties; after `select fs dir=`: the values there are.
 fn filter_values(
-    spec: &ResourceSpec,
+    spec: &'static ResourceSpec,
     before: &str,
     last: &str,
     config: Option<&Config>,
@@ -116,8 +120,8 @@ fn filter_values(
     match last.split_once('=') {
         Some((name, _)) if !before.ends_with(char::is_whitespace) => config
             .into_iter()
-            .flat_map(|config| config.resources_of(spec.name))
-            .map(|(_, one)| one.get(name).to_owned())
+            .flat_map(|config| config.instances(spec))
+            .map(|one| one.get(name).to_owned())
             .filter(|value| !value.is_empty())
             .collect(),
         _ => spec
@@ -133,7 +137,7 @@ fn values(spec: &PropertySpec) -> Vec<String> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     match spec.kind {
         Kind::Bool => words(&["true", "false"]),
-        Kind::Enum(choices) => words(choices),
+        Kind::Enum(choices) | Kind::Words(choices) | Kind::OneOf(choices, _) => words(choices),
         Kind::Brand => BRANDS.iter().map(|brand| brand.name.to_owned()).collect(),
         Kind::FsType => words(&["lofs", "tmpfs", "ext4", "btrfs", "xfs", "zfs"]),
         _ => Vec::new(),
@@ -160,7 +164,7 @@ mod tests {
         for (line, expected) in [
             ("cr", &["create "][..]),
             ("create; ver", &["create; verify "]),
-            ("set auto", &["set autoboot="]),
+            ("set autob", &["set autoboot="]),
             (
                 "set autoboot=",
                 &["set autoboot=false", "set autoboot=true"],

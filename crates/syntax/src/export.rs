@@ -2,7 +2,7 @@
 
 use model::Config;
 use model::config::{Resource, Value};
-use model::table::{GLOBAL, Kind, RESOURCES};
+use model::table::{self, GLOBAL, Kind, PropertySpec, RESOURCES, Show};
 
 use crate::lex::is_reserved;
 
@@ -12,8 +12,15 @@ use crate::lex::is_reserved;
 pub fn export(config: &Config) -> String {
     let mut out = String::from("create -b\n");
     for spec in GLOBAL {
+        if spec.alias().is_some() || !spec.brands.has(config.family()) {
+            // Limits are exported as the rctl resources that they are.
+            continue;
+        }
         let value = config.get(spec.name);
         let is_default = value == spec.default;
+        if is_default && spec.show == Show::WhenSet {
+            continue;
+        }
         // As the original: a brand only when it is another, booleans and
         // choices always, text when there is any.
         if spec.kind != Kind::ZoneName
@@ -22,27 +29,53 @@ pub fn export(config: &Config) -> String {
             set(&mut out, spec.name, value);
         }
     }
-    for spec in RESOURCES {
-        for (_, one) in config.resources_of(spec.name) {
+    let rest = RESOURCES
+        .iter()
+        .map(|spec| spec.name)
+        .filter(|name| !ORDER.contains(name));
+    for name in ORDER.iter().copied().chain(rest) {
+        for one in config.resources_of(name) {
             resource(&mut out, one);
         }
     }
     out
 }
 
+/// The original's order, which is not that of `info`; other types follow.
+const ORDER: &[&str] = &[
+    "inherit-pkg-dir",
+    "fs",
+    "net",
+    "device",
+    "capped-memory",
+    "rctl",
+    "attr",
+    "dataset",
+    "dedicated-cpu",
+];
+
 fn resource(out: &mut String, resource: &Resource) {
     let spec = resource.spec();
     out.push_str(&format!("add {}\n", spec.name));
     for property in spec.properties {
         let value = resource.get(property.name);
-        if !value.is_empty() {
-            set(out, property.name, value);
+        // Of a resource only what was set, and limits are resources of their own.
+        if resource.is_set(property.name) && !value.is_empty() {
+            set(out, property.name, &written(property, value));
         }
         for value in resource.list(property.name) {
             out.push_str(&format!("add {} {}\n", property.name, shown(value)));
         }
     }
     out.push_str("end\n");
+}
+
+/// Sizes as people write them.
+fn written(spec: &PropertySpec, value: &str) -> String {
+    match (spec.kind, value.parse()) {
+        (Kind::Size, Ok(bytes)) => table::exact_size(bytes),
+        _ => value.to_owned(),
+    }
 }
 
 fn set(out: &mut String, name: &str, value: &str) {
@@ -82,7 +115,24 @@ fn quoted(value: &str, in_brackets: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::table;
+
+    #[test]
+    fn limits_are_exported_as_what_they_are() {
+        let mut config = Config::new("web1".parse().unwrap());
+        config.set_zonepath("/zones/web1").unwrap();
+        config.set("cpu-shares", "5").unwrap();
+        let mut memory = Resource::new(table::resource("capped-memory").unwrap());
+        memory.set("physical", "1536M").unwrap();
+        memory.set("swap", "2g").unwrap();
+        config.add(memory).unwrap();
+        assert_eq!(
+            export(&config),
+            "create -b\nset zonepath=/zones/web1\nset autoboot=false\nset ip-type=shared\n\
+             add capped-memory\nset physical=1536M\nend\n\
+             add rctl\nset name=zone.cpu-shares\nadd value (priv=privileged,limit=5,action=none)\nend\n\
+             add rctl\nset name=zone.max-swap\nadd value (priv=privileged,limit=2147483648,action=deny)\nend\n"
+        );
+    }
 
     #[test]
     fn is_what_the_original_prints() {

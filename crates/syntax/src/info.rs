@@ -2,7 +2,7 @@
 
 use model::Config;
 use model::config::{Resource, Value};
-use model::table::{self, GLOBAL, PropertySpec, RESOURCES, ResourceSpec};
+use model::table::{self, Effect, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec, Show};
 
 use crate::command::Filters;
 
@@ -12,11 +12,10 @@ pub fn all(config: &Config) -> String {
     let mut out = String::new();
     for spec in GLOBAL {
         let value = config.get(spec.name);
-        if let Some(expanded) = expanded(config, spec, value) {
-            line(&mut out, "", &format!("{}.template", spec.name), value);
-            line(&mut out, "", spec.name, &expanded);
-        } else {
-            line(&mut out, "", spec.name, value);
+        let printed = spec.brands.has(config.family())
+            && (spec.show == Show::Always || value != spec.default);
+        if printed {
+            out.push_str(&with_template(config, spec, value));
         }
     }
     for spec in RESOURCES {
@@ -25,29 +24,40 @@ pub fn all(config: &Config) -> String {
     out
 }
 
-/// One global property, tokens expanded.
+fn with_template(config: &Config, spec: &PropertySpec, value: &str) -> String {
+    let mut out = String::new();
+    if config.expanded(spec, value).is_some() {
+        line(&mut out, "", &format!("{}.template", spec.name), value);
+    }
+    out.push_str(&property(config, spec));
+    out
+}
+
+/// One global property, tokens expanded; limits that are set stand in brackets.
 #[must_use]
 pub fn property(config: &Config, spec: &PropertySpec) -> String {
     let mut out = String::new();
     let value = config.get(spec.name);
-    let expanded = expanded(config, spec, value);
-    line(
-        &mut out,
-        "",
-        spec.name,
-        expanded.as_deref().unwrap_or(value),
-    );
+    let expanded = config.expanded(spec, value);
+    let value = readable(spec, expanded.as_deref().unwrap_or(value));
+    if spec.alias().is_some() {
+        if !value.is_empty() {
+            out.push_str(&format!("[{}: {value}]\n", spec.name));
+        }
+    } else {
+        line(&mut out, "", spec.name, &value);
+    }
     out
 }
 
 /// The resources of one type that match.
 #[must_use]
-pub fn resources(config: &Config, spec: &ResourceSpec, filters: &Filters) -> String {
-    config
-        .resources_of(spec.name)
-        .filter(|(_, resource)| resource.matches(filters))
-        .map(|(_, one)| resource(config, one))
-        .collect()
+pub fn resources(config: &Config, spec: &'static ResourceSpec, filters: &Filters) -> String {
+    let instances = config.instances(spec);
+    let matching = instances
+        .iter()
+        .filter(|resource| resource.matches(filters));
+    matching.map(|one| resource(config, one)).collect()
 }
 
 /// One resource, complete or not.
@@ -56,7 +66,12 @@ pub fn resource(config: &Config, resource: &Resource) -> String {
     let spec = resource.spec();
     let mut out = format!("{}:\n", spec.name);
     for property in spec.properties {
-        resource_property(&mut out, config, resource, property);
+        // What this brand or platform has no use for is shown where it is set.
+        let idle = property.effect == Effect::None && property.name != "raw";
+        let foreign = !property.brands.has(config.family());
+        if !(idle || foreign) || resource.is_set(property.name) {
+            resource_property(&mut out, config, resource, property);
+        }
     }
     out
 }
@@ -69,16 +84,22 @@ pub fn resource_property(
     spec: &PropertySpec,
 ) {
     let value = resource.get(spec.name);
-    if let table::Kind::Complex(_) = spec.kind {
+    if let Kind::Complex(_) = spec.kind {
         for value in resource.list(spec.name) {
             line(out, "\t", spec.name, &shown(value));
         }
     } else if spec.is_list() {
         let list: Vec<String> = resource.list(spec.name).iter().map(shown).collect();
         line(out, "\t", spec.name, &format!("[{}]", list.join(",")));
+    } else if spec.alias().is_some() {
+        if !value.is_empty() {
+            out.push_str(&format!("\t[{}: {}]\n", spec.name, readable(spec, value)));
+        }
+    } else if value.is_empty() && matches!(spec.kind, Kind::Size) {
+        // Of limits only those that there are.
     } else if value.is_empty() {
         out.push_str(&format!("\t{} not specified\n", spec.name));
-    } else if let Some(expanded) = expanded(config, spec, value) {
+    } else if let Some(expanded) = config.expanded_in(resource, spec.name, value) {
         line(
             out,
             "\t",
@@ -87,7 +108,7 @@ pub fn resource_property(
         );
         line(out, "\t", spec.name, &quoted(&expanded));
     } else {
-        line(out, "\t", spec.name, &quoted(value));
+        line(out, "\t", spec.name, &quoted(&readable(spec, value)));
     }
 }
 
@@ -99,12 +120,12 @@ fn line(out: &mut String, indent: &str, name: &str, value: &str) {
     out.push('\n');
 }
 
-/// The value with its tokens expanded, where it has any.
-fn expanded(config: &Config, spec: &PropertySpec, value: &str) -> Option<String> {
-    if !spec.tokens || !value.contains('%') {
-        return None;
+/// Sizes in short; everything else as it is.
+fn readable(spec: &PropertySpec, value: &str) -> String {
+    match (spec.kind, value.parse()) {
+        (Kind::Size, Ok(bytes)) => table::short_size(bytes),
+        _ => value.to_owned(),
     }
-    table::expand(spec.name, value, config.name().as_str()).ok()
 }
 
 /// The original quotes blanks and nothing else here; export quotes all that must be.

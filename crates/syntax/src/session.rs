@@ -156,8 +156,8 @@ pub struct Session<B, C> {
 #[derive(Debug)]
 struct Open {
     resource: Resource,
-    /// Its place in the configuration when it was selected.
-    place: Option<usize>,
+    /// What it was when it was selected.
+    original: Option<Resource>,
 }
 
 /// A message was printed and the command is over.

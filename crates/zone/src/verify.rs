@@ -28,8 +28,11 @@ pub fn verify(host: &Host, zone: &ZoneName) -> Result<Outcome, Error> {
 
 /// The brand of a configuration.
 pub(crate) fn brand_of(config: &Config) -> Result<&'static dyn Brand, Error> {
-    brand::by_name(config.brand())
-        .ok_or_else(|| Error::Refused(format!("unknown brand {}.", config.brand())))
+    brand::by_name(config.brand()).ok_or_else(|| {
+        // Every brand that can be configured is known by name.
+        let brand = config.brand();
+        Error::Refused(format!("zones of brand {brand} cannot be installed yet."))
+    })
 }
 
 /// Checks what must hold before `verb`; all problems are collected.

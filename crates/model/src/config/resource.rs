@@ -16,6 +16,18 @@ pub enum Value {
     List(Vec<Self>),
 }
 
+impl Value {
+    /// A field of a complex value.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        let Self::Complex(pairs) = self else {
+            return None;
+        };
+        let mut found = pairs.iter().filter(|(field, _)| field == name);
+        found.next().map(|(_, text)| text.as_str())
+    }
+}
+
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self::Simple(text.to_owned())
@@ -149,6 +161,34 @@ impl Resource {
         !self.get(property).is_empty() || !self.list(property).is_empty()
     }
 
+    /// True where `property` has a value other than its default.
+    #[must_use]
+    pub fn is_set(&self, property: &str) -> bool {
+        self.simple.contains_key(property) || self.lists.contains_key(property)
+    }
+
+    /// True for the same type with the same keys.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        let keys = self.spec.keys.iter();
+        self.spec == other.spec
+            // Keys may hold tokens for it.
+            && self.get("id") == other.get("id")
+            && keys.clone().all(|key| self.get(key) == other.get(key))
+            // Where the keys are all empty there is nothing to go by.
+            && (self.spec.singleton || keys.clone().any(|key| self.has(key)) || self == other)
+    }
+
+    /// Takes a property away, default and required ones too.
+    pub(super) fn take(&mut self, property: &str) -> Option<String> {
+        self.simple.remove(property)
+    }
+
+    /// True where nothing is set.
+    pub(super) fn is_empty(&self) -> bool {
+        self.simple.is_empty() && self.lists.is_empty()
+    }
+
     /// The required properties that have no value.
     pub fn missing(&self) -> impl Iterator<Item = &'static PropertySpec> {
         self.spec
@@ -243,38 +283,11 @@ fn show(pairs: &[(String, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{self, Brands, Xml};
+    use crate::table;
 
     fn fs() -> Resource {
         Resource::new(table::resource("fs").unwrap())
     }
-
-    /// A row as the rctl resource will have it, to try complex values.
-    static RCTL: ResourceSpec = ResourceSpec {
-        name: "rctl",
-        singleton: false,
-        keys: &[],
-        properties: &[PropertySpec {
-            name: "value",
-            kind: Kind::Complex(&["priv", "limit", "action"]),
-            default: "",
-            required: true,
-            clearable: false,
-            live: false,
-            fixed: false,
-            tokens: false,
-            brands: Brands::All,
-            xml: Xml::Children {
-                element: "rctl-value",
-                attribute: "",
-            },
-            help: "",
-        }],
-        fixed: false,
-        brands: Brands::All,
-        xml: "rctl",
-        help: "",
-    };
 
     fn complex(pairs: &[(&str, &str)]) -> Value {
         Value::Complex(
@@ -306,7 +319,7 @@ mod tests {
 
     #[test]
     fn complex_values_have_all_fields_in_order() {
-        let mut rctl = Resource::new(&RCTL);
+        let mut rctl = Resource::new(table::resource("rctl").unwrap());
         let given = complex(&[("limit", "10"), ("action", "deny"), ("priv", "privileged")]);
         rctl.add_value("value", given).unwrap();
         let stored = complex(&[("priv", "privileged"), ("limit", "10"), ("action", "deny")]);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Config, Error, Value};
+use super::{Config, Error, Resource, Value};
 use crate::brands::{self, Brand, Family};
 use crate::table;
 
@@ -43,11 +43,38 @@ pub struct FileSystem {
     pub options: Vec<String>,
 }
 
+/// A user who may administer a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// The user's name.
+    pub user: String,
+    /// What the user may do, as words of the table.
+    pub auths: Vec<String>,
+}
+
+/// CPUs that a zone has for itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DedicatedCpu {
+    /// How many at least and at most.
+    pub ncpus: Option<(u32, u32)>,
+    /// Who comes first when they are short.
+    pub importance: Option<u32>,
+    /// Which CPUs: numbers and ranges.
+    pub cpus: Vec<String>,
+    /// Which cores.
+    pub cores: Vec<String>,
+    /// Which sockets.
+    pub sockets: Vec<String>,
+}
+
 impl Config {
     /// The directory of the zone, with its tokens expanded; empty when not set.
     #[must_use]
     pub fn zonepath(&self) -> PathBuf {
-        self.expanded("zonepath", self.get("zonepath")).into()
+        let zonepath = self.get("zonepath");
+        let spec = table::global("zonepath");
+        let expanded = spec.and_then(|spec| self.expanded(spec, zonepath));
+        expanded.unwrap_or_else(|| zonepath.to_owned()).into()
     }
 
     /// Sets the directory of the zone.
@@ -65,6 +92,9 @@ impl Config {
     /// were there another, it would act as native.
     #[must_use]
     pub fn family(&self) -> Family {
+        if self.name.is_global() {
+            return Family::Global;
+        }
         brands::find(self.brand()).map_or(Family::Native, |brand: &Brand| brand.family)
     }
 
@@ -125,14 +155,14 @@ impl Config {
     #[must_use]
     pub fn attr(&self, name: &str) -> Option<&str> {
         self.resources_of("attr")
-            .find(|(_, attr)| attr.get("name") == name)
-            .map(|(_, attr)| attr.get("value"))
+            .find(|attr| attr.get("name") == name)
+            .map(|attr| attr.get("value"))
     }
 
     /// The file systems in the order in which they were added.
     pub fn filesystems(&self) -> impl Iterator<Item = FileSystem> {
-        self.resources_of("fs").map(|(_, fs)| FileSystem {
-            dir: self.expanded("dir", fs.get("dir")).into(),
+        self.resources_of("fs").map(|fs| FileSystem {
+            dir: self.text(fs, "dir").into(),
             special: fs.get("special").to_owned(),
             raw: (!fs.get("raw").is_empty()).then(|| fs.get("raw").into()),
             fstype: fs.get("type").to_owned(),
@@ -144,14 +174,74 @@ impl Config {
     #[must_use]
     pub fn inherited_dirs(&self) -> Vec<PathBuf> {
         self.resources_of("inherit-pkg-dir")
-            .map(|(_, dir)| dir.get("dir").into())
+            .map(|dir| dir.get("dir").into())
             .collect()
     }
 
-    /// Tokens were checked when the value was set; text that somehow has an
-    /// unknown one stands as it is.
-    fn expanded(&self, property: &str, text: &str) -> String {
-        table::expand(property, text, self.name.as_str()).unwrap_or_else(|_| text.to_owned())
+    /// The devices of the host that the zone can use, as paths or patterns.
+    pub fn device_patterns(&self) -> impl Iterator<Item = String> {
+        let devices = self.resources_of("device");
+        devices
+            .map(|device| self.text(device, "match"))
+            .filter(|text| !text.is_empty())
+    }
+
+    /// The ZFS datasets that the zone administers.
+    pub fn datasets(&self) -> impl Iterator<Item = String> {
+        self.resources_of("dataset")
+            .map(|dataset| self.text(dataset, "name"))
+    }
+
+    /// The users who may administer the zone.
+    pub fn admins(&self) -> impl Iterator<Item = Admin> {
+        self.resources_of("admin").map(|admin| Admin {
+            user: admin.get("user").to_owned(),
+            auths: admin.get("auths").split(',').map(str::to_owned).collect(),
+        })
+    }
+
+    /// The limit of a resource control such as `zone.max-lwps`: the lowest of those
+    /// that it has.
+    #[must_use]
+    pub fn rctl_limit(&self, rctl: &str) -> Option<u64> {
+        let mut found = self
+            .resources_of("rctl")
+            .filter(|one| one.get("name") == rctl);
+        let values = found.next()?.list("value").iter();
+        values
+            .filter_map(|value| value.field("limit")?.parse().ok())
+            .min()
+    }
+
+    /// The most physical memory in bytes; in kz the memory of the machine.
+    #[must_use]
+    pub fn capped_memory_physical(&self) -> Option<u64> {
+        self.resources_of("capped-memory")
+            .next()?
+            .get("physical")
+            .parse()
+            .ok()
+    }
+
+    /// CPUs for the zone alone.
+    #[must_use]
+    pub fn dedicated_cpu(&self) -> Option<DedicatedCpu> {
+        let one = self.resources_of("dedicated-cpu").next()?;
+        let list = |name| one.list(name).iter().filter_map(simple).collect();
+        Some(DedicatedCpu {
+            ncpus: table::cpu_range(one.get("ncpus")),
+            importance: one.get("importance").parse().ok(),
+            cpus: list("cpus"),
+            cores: list("cores"),
+            sockets: list("sockets"),
+        })
+    }
+
+    /// A property of a resource with its tokens expanded.
+    fn text(&self, resource: &Resource, property: &str) -> String {
+        let text = resource.get(property);
+        self.expanded_in(resource, property, text)
+            .unwrap_or_else(|| text.to_owned())
     }
 }
 
@@ -165,7 +255,6 @@ fn simple(value: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Resource;
 
     fn resource(name: &str, properties: &[(&str, &str)]) -> Resource {
         let mut resource = Resource::new(table::resource(name).unwrap());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use model::config::{Resource, Value};
-use model::table::{self, Kind, PropertySpec, RESOURCES, ResourceSpec, Xml};
+use model::table::{self, IGNORED_ELEMENTS, Kind, PropertySpec, RESOURCES, ResourceSpec, Xml};
 use model::{Config, ZoneName, verify};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
@@ -86,22 +86,65 @@ impl<'a> File<'a> {
     }
 
     fn resources(&mut self, config: &mut Config) -> Result<(), String> {
+        // They may stand before the element they belong to.
+        let mut siblings = Vec::new();
         loop {
             let (start, has_content) = match self.next()? {
                 Next::Element(start, has_content) => (start, has_content),
-                Next::End => return Ok(()),
+                Next::End => break,
                 Next::Eof => return Err("the zone element has no end".to_owned()),
             };
+            let element = start.name();
+            let named = |text: &&str| text.as_bytes() == element.as_ref();
+            if IGNORED_ELEMENTS.iter().any(named) {
+                if has_content {
+                    self.skip()?;
+                }
+                continue;
+            }
+            if let Some((spec, property)) = sibling(&start) {
+                let pairs = attributes(&start)?;
+                if has_content && !matches!(self.next()?, Next::End) {
+                    return Err(format!("unexpected content in a {} element", spec.xml));
+                }
+                siblings.push((spec, property, pairs));
+                continue;
+            }
             let spec = RESOURCES
                 .iter()
-                .find(|spec| spec.xml.as_bytes() == start.name().as_ref())
-                .ok_or_else(|| unknown("element", start.name().as_ref()))?;
+                .filter(|spec| !spec.xml.is_empty())
+                .find(|spec| named(&spec.xml))
+                .ok_or_else(|| unknown("element", element.as_ref()))?;
             let resource = self.resource(spec, &start, has_content)?;
-            if let Some(problem) = verify::resource(&resource).first() {
-                return Err(problem.to_string());
-            }
-            config.add(resource).map_err(|error| error.to_string())?;
+            config
+                .add_stored(resource)
+                .map_err(|error| error.to_string())?;
         }
+        for (spec, property, pairs) in siblings {
+            set_sibling(config, spec, property, &pairs)?;
+        }
+        match config
+            .resources()
+            .iter()
+            .find_map(|one| verify::resource(one).into_iter().next())
+        {
+            Some(problem) => Err(problem.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Skips an element that says nothing about a configuration.
+    fn skip(&mut self) -> Result<(), String> {
+        let mut depth = 1;
+        while depth > 0 {
+            match self.next()? {
+                Next::Element(_, true) => depth += 1,
+                Next::Element(_, false) => {}
+                Next::End => depth -= 1,
+                Next::Eof => return Err("an element has no end".to_owned()),
+            }
+        }
+        Ok(())
     }
 
     fn resource(
@@ -111,7 +154,19 @@ impl<'a> File<'a> {
         has_content: bool,
     ) -> Result<Resource, String> {
         let mut resource = Resource::new(spec);
+        let mut range = (None, None);
         for (name, value) in attributes(start)? {
+            match range_end(spec, &name) {
+                Some((property, true)) => {
+                    range.0 = Some((property, value));
+                    continue;
+                }
+                Some((property, false)) => {
+                    range.1 = Some((property, value));
+                    continue;
+                }
+                None => {}
+            }
             let property = spec.properties.iter().find(|one| is_attribute(one, &name));
             let property = property
                 .ok_or_else(|| unknown(&format!("attribute of {}", spec.xml), name.as_bytes()))?;
@@ -120,6 +175,16 @@ impl<'a> File<'a> {
                     .set(property.name, &value)
                     .map_err(|error| error.to_string())?;
             }
+        }
+        match range {
+            (None, None) => {}
+            (Some((property, min)), Some((_, max))) => {
+                let text = format!("{min}-{max}");
+                resource
+                    .set(property, &text)
+                    .map_err(|error| error.to_string())?;
+            }
+            _ => return Err(format!("{} has one end of a range", spec.xml)),
         }
         if !has_content {
             return Ok(resource);
@@ -169,9 +234,61 @@ fn is_attribute(spec: &PropertySpec, name: &str) -> bool {
     matches!(spec.xml, Xml::Attribute(attribute) if attribute == name)
 }
 
+/// The property of which an attribute is an end, and whether it is the lower one.
+fn range_end(spec: &ResourceSpec, name: &str) -> Option<(&'static str, bool)> {
+    spec.properties
+        .iter()
+        .find_map(|property| match property.xml {
+            Xml::Range { min, .. } if min == name => Some((property.name, true)),
+            Xml::Range { max, .. } if max == name => Some((property.name, false)),
+            _ => None,
+        })
+}
+
+/// The property that an element beside its resource holds.
+fn sibling(start: &BytesStart) -> Option<(&'static ResourceSpec, &'static PropertySpec)> {
+    RESOURCES.iter().find_map(|spec| {
+        let mut properties = spec.properties.iter();
+        let holds = |property: &&PropertySpec| match property.xml {
+            Xml::Sibling { element, .. } => element.as_bytes() == start.name().as_ref(),
+            _ => false,
+        };
+        properties.find(holds).map(|property| (spec, property))
+    })
+}
+
+fn set_sibling(
+    config: &mut Config,
+    spec: &'static ResourceSpec,
+    property: &PropertySpec,
+    pairs: &[(String, String)],
+) -> Result<(), String> {
+    let Xml::Sibling { element, attribute } = property.xml else {
+        return Ok(());
+    };
+    let [(name, value)] = pairs else {
+        return Err(format!(
+            "{element} must have just the attribute {attribute}"
+        ));
+    };
+    if name != attribute {
+        return Err(format!(
+            "{element} must have just the attribute {attribute}"
+        ));
+    }
+    let Some(old) = config.resources_of(spec.name).next().cloned() else {
+        return Err(format!("{element} without a {} element", spec.xml));
+    };
+    let mut new = old.clone();
+    config.remove(&old);
+    new.set(property.name, value)
+        .and_then(|()| config.add_stored(new))
+        .map_err(|error| error.to_string())
+}
+
 fn is_child(spec: &PropertySpec, start: &BytesStart) -> bool {
     match spec.xml {
-        Xml::Attribute(_) => false,
+        Xml::Attribute(_) | Xml::Range { .. } | Xml::Sibling { .. } | Xml::Rctl(_) => false,
         Xml::Children { element, .. } => element.as_bytes() == start.name().as_ref(),
     }
 }

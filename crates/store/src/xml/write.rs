@@ -2,7 +2,7 @@
 
 use model::Config;
 use model::config::{Resource, Value};
-use model::table::{GLOBAL, PropertySpec, RESOURCES, Xml};
+use model::table::{GLOBAL, PropertySpec, RESOURCES, Show, Xml};
 use quick_xml::escape::escape;
 
 /// How the files of Solaris begin. The system identifier is theirs too: it
@@ -19,7 +19,10 @@ pub fn render(config: &Config) -> String {
     out.push_str(PROLOGUE);
     out.push_str("<zone");
     for spec in GLOBAL {
-        attribute(&mut out, spec, config.get(spec.name));
+        let value = config.get(spec.name);
+        if spec.show == Show::Always || value != spec.default {
+            attribute(&mut out, spec, value);
+        }
     }
     if config.resources().is_empty() {
         out.push_str("/>\n");
@@ -28,7 +31,7 @@ pub fn render(config: &Config) -> String {
     out.push_str(">\n");
     // By type as in the original's files, not in the order of their making.
     for spec in RESOURCES {
-        for (_, resource) in config.resources_of(spec.name) {
+        for resource in config.resources_of(spec.name) {
             element(&mut out, resource);
         }
     }
@@ -41,8 +44,16 @@ fn element(out: &mut String, resource: &Resource) {
     out.push_str("  <");
     out.push_str(spec.xml);
     let mut children = String::new();
+    let mut siblings = String::new();
     for property in spec.properties {
-        attribute(out, property, resource.get(property.name));
+        let value = resource.get(property.name);
+        attribute(out, property, value);
+        if let (Xml::Sibling { element, attribute }, false) = (property.xml, value.is_empty()) {
+            siblings.push_str("  <");
+            siblings.push_str(element);
+            pair(&mut siblings, attribute, value);
+            siblings.push_str("/>\n");
+        }
         if let Xml::Children { element, attribute } = property.xml {
             for value in resource.list(property.name) {
                 child(&mut children, element, attribute, value);
@@ -58,11 +69,22 @@ fn element(out: &mut String, resource: &Resource) {
         out.push_str(spec.xml);
         out.push_str(">\n");
     }
+    out.push_str(&siblings);
 }
 
 fn attribute(out: &mut String, spec: &PropertySpec, value: &str) {
-    if let (Xml::Attribute(name), false) = (spec.xml, value.is_empty()) {
-        pair(out, name, value);
+    if value.is_empty() {
+        return;
+    }
+    match spec.xml {
+        Xml::Attribute(name) => pair(out, name, value),
+        Xml::Range { min, max } => {
+            let (low, high) = value.split_once('-').unwrap_or((value, value));
+            pair(out, min, low);
+            pair(out, max, high);
+        }
+        // A limit is the rctl element; lists and siblings are elements too.
+        Xml::Rctl(_) | Xml::Children { .. } | Xml::Sibling { .. } => {}
     }
 }
 

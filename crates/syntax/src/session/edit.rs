@@ -2,6 +2,7 @@
 
 use model::State;
 use model::config::{Resource, Value};
+use model::table::ResourceSpec;
 use model::verify::{self, Problem};
 
 use super::{Backing, Console, Done, Open, Refused, Session, chain, unknown_filter};
@@ -30,7 +31,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         self.report(result)?;
         self.scope = Some(Open {
             resource: Resource::new(spec),
-            place: None,
+            original: None,
         });
         Ok(())
     }
@@ -130,10 +131,10 @@ impl<B: Backing, C: Console> Session<B, C> {
             }
             return Err(Refused);
         }
-        let (resource, place) = (open.resource.clone(), open.place);
+        let (resource, original) = (open.resource.clone(), open.original.clone());
         let config = self.config()?;
-        let result = match place {
-            Some(place) => config.replace(place, resource),
+        let result = match original {
+            Some(original) => config.replace(&original, resource),
             None => config.add(resource),
         };
         self.report(result)?;
@@ -150,14 +151,12 @@ impl<B: Backing, C: Console> Session<B, C> {
         if spec.fixed {
             self.check_not_installed(&format!("select {what}"))?;
         }
-        let places = self.matching(what, filters)?;
-        let why = match places[..] {
-            [place] => {
-                let resource = self.config()?.resources()[place].clone();
-                self.scope = Some(Open {
-                    resource,
-                    place: Some(place),
-                });
+        let mut matching = self.matching(spec, filters)?;
+        let why = match matching[..] {
+            [_] => {
+                let original = matching.pop();
+                let resource = original.clone().unwrap_or_else(|| Resource::new(spec));
+                self.scope = Some(Open { resource, original });
                 return Ok(());
             }
             [] if filters.is_empty() => "No such entry",
@@ -189,8 +188,10 @@ impl<B: Backing, C: Console> Session<B, C> {
         if spec.fixed {
             self.check_not_installed(&format!("remove {what}"))?;
         }
-        let places = self.matching(what, &filters)?;
-        match places[..] {
+        let matching = self.matching(spec, &filters)?;
+        match matching[..] {
+            // Force also means that it may be gone already (zonecfg(8)).
+            [] if force => return Ok(()),
             [] if filters.is_empty() => {
                 return self.refuse(&format!("remove {what}: No such entry"));
             }
@@ -216,18 +217,18 @@ impl<B: Backing, C: Console> Session<B, C> {
             }
         }
         let config = self.config()?;
-        for place in places.into_iter().rev() {
-            config.remove(place);
+        for resource in &matching {
+            config.remove(resource);
         }
         self.changed = true;
         Ok(())
     }
 
-    /// The places of the resources that match.
-    fn matching(&mut self, what: &str, filters: &Filters) -> Done<Vec<usize>> {
-        let resources = self.config()?.resources_of(what);
-        let matching = resources.filter(|(_, resource)| resource.matches(filters));
-        Ok(matching.map(|(place, _)| place).collect())
+    /// The resources that match.
+    fn matching(&mut self, spec: &'static ResourceSpec, filters: &Filters) -> Done<Vec<Resource>> {
+        let mut resources = self.config()?.instances(spec);
+        resources.retain(|resource| resource.matches(filters));
+        Ok(resources)
     }
 
     fn report(&mut self, result: Result<(), model::config::Error>) -> Done {

@@ -1,0 +1,108 @@
+//! Network addresses as `net` and `anet` have them.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// Longest host name in bytes.
+const MAX_HOST: usize = 253;
+
+/// An address with the length of its network's prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// The address.
+    pub ip: IpAddr,
+    /// The length of the prefix, where one is given; IPv6 addresses have one.
+    pub prefix: Option<u8>,
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (ip, prefix) = match text.split_once('/') {
+            Some((ip, prefix)) => (ip, Some(prefix)),
+            None => (text, None),
+        };
+        let ip: IpAddr = ip
+            .parse()
+            .map_err(|error| format!("is not an address: {error}"))?;
+        let longest = if ip.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix
+            .map(|prefix| {
+                let plain = prefix.bytes().all(|b| b.is_ascii_digit());
+                let number = prefix.parse::<u8>().ok().filter(|n| plain && *n <= longest);
+                number.ok_or_else(|| format!("has a prefix length that is not 0 to {longest}"))
+            })
+            .transpose()?;
+        if ip.is_ipv6() && prefix.is_none() {
+            return Err("is an IPv6 address without a prefix length".to_owned());
+        }
+        Ok(Self { ip, prefix })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.prefix {
+            Some(prefix) => write!(f, "{}/{prefix}", self.ip),
+            None => write!(f, "{}", self.ip),
+        }
+    }
+}
+
+impl Address {
+    /// The text when it is an address or the name of a host, as it stands: exports
+    /// read back unchanged.
+    pub(super) fn check(text: &str) -> Result<String, String> {
+        match text.parse::<Self>() {
+            Ok(_) => Ok(text.to_owned()),
+            Err(_) if is_host(text) => Ok(text.to_owned()),
+            Err(why) => Err(why),
+        }
+    }
+}
+
+/// A host name; not one that looks like a mistyped address.
+fn is_host(text: &str) -> bool {
+    let label = |part: &str| {
+        (1..=63).contains(&part.len())
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && !part.starts_with('-')
+    };
+    text.len() <= MAX_HOST
+        && text.split('.').all(label)
+        && text.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_print_as_they_were_read() {
+        for text in ["10.0.0.1", "10.0.0.1/8", "::1/128", "fd00::5/64"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for bad in [
+            "10.0.0",
+            "::1",
+            "::1/129",
+            "10.0.0.1/+8",
+            "10.0.0.1/",
+            "host",
+        ] {
+            assert!(bad.parse::<Address>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_of_hosts_are_no_mistyped_addresses() {
+        assert!(Address::check("web-1.example").is_ok());
+        for bad in ["10.0.0", "10.0.0.256", "web..x", "-a", ""] {
+            assert!(Address::check(bad).is_err(), "{bad}");
+        }
+    }
+}

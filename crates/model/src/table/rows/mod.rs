@@ -1,0 +1,96 @@
+//! The rows of the table.
+
+mod globals;
+mod resources;
+
+pub use globals::GLOBAL;
+pub use resources::{IGNORED_ELEMENTS, RESOURCES};
+
+use super::{Alias, Brands, Effect, Kind, PropertySpec, ResourceSpec, Show, Unit, Xml};
+
+/// A property that is optional, clearable, free to change and in every brand:
+/// rows say only where they differ.
+const fn property(name: &'static str, kind: Kind, help: &'static str) -> PropertySpec {
+    PropertySpec {
+        name,
+        kind,
+        default: "",
+        required: false,
+        clearable: true,
+        live: false,
+        fixed: false,
+        tokens: &[],
+        brands: Brands::All,
+        xml: Xml::Attribute(name),
+        effect: Effect::Honoured,
+        show: Show::Always,
+        help,
+    }
+}
+
+const fn required(name: &'static str, kind: Kind, help: &'static str) -> PropertySpec {
+    PropertySpec {
+        required: true,
+        clearable: false,
+        ..property(name, kind, help)
+    }
+}
+
+/// A property for which Linux has nothing: kept for those who bring it along.
+const fn kept(name: &'static str, help: &'static str) -> PropertySpec {
+    PropertySpec {
+        effect: Effect::None,
+        ..property(name, Kind::Text, help)
+    }
+}
+
+/// Another name for a resource control.
+const fn alias(
+    name: &'static str,
+    kind: Kind,
+    rctl: &'static str,
+    action: &'static str,
+    unit: Unit,
+    help: &'static str,
+) -> PropertySpec {
+    PropertySpec {
+        live: true,
+        brands: Brands::AndGlobal,
+        xml: Xml::Rctl(Alias { rctl, action, unit }),
+        show: Show::WhenSet,
+        ..property(name, kind, help)
+    }
+}
+
+/// A type that a zone has any number of, in every brand, apart by `keys`.
+const fn many(
+    name: &'static str,
+    keys: &'static [&'static str],
+    properties: &'static [PropertySpec],
+    help: &'static str,
+) -> ResourceSpec {
+    ResourceSpec {
+        name,
+        singleton: false,
+        keys,
+        properties,
+        fixed: false,
+        live: false,
+        brands: Brands::All,
+        effect: Effect::Honoured,
+        xml: name,
+        help,
+    }
+}
+
+/// A type that a zone has at most once.
+const fn single(
+    name: &'static str,
+    properties: &'static [PropertySpec],
+    help: &'static str,
+) -> ResourceSpec {
+    ResourceSpec {
+        singleton: true,
+        ..many(name, &[], properties, help)
+    }
+}

@@ -1,0 +1,86 @@
+//! Sizes in bytes: how they are read and the two ways they are written.
+
+/// The suffixes, each 1024 times the one before.
+const SUFFIXES: [(char, u32); 4] = [('T', 40), ('G', 30), ('M', 20), ('K', 10)];
+
+/// Bytes of a size such as `512`, `50m` or `4G`.
+pub(super) fn parse(value: &str) -> Option<u64> {
+    let last = value.chars().last()?.to_ascii_uppercase();
+    let suffix = SUFFIXES.iter().find(|(suffix, _)| *suffix == last);
+    let (digits, shift) = match suffix {
+        Some((_, shift)) => (&value[..value.len() - 1], *shift),
+        None => (value, 0),
+    };
+    let legal = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let number = legal.then(|| digits.parse::<u64>().ok()).flatten()?;
+    number.checked_mul(1 << shift)
+}
+
+/// A size that reads back as the same number of bytes: the largest suffix that
+/// divides it. `export` writes sizes like this.
+#[must_use]
+pub fn exact_size(bytes: u64) -> String {
+    let fits = |(_, shift): &&(char, u32)| bytes != 0 && bytes % (1 << shift) == 0;
+    match SUFFIXES.iter().find(fits) {
+        Some((suffix, shift)) => format!("{}{suffix}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
+/// A size for people, as `info` has it: the largest suffix that leaves at least
+/// one unit, one decimal where there are fewer than ten units and it says something.
+#[must_use]
+pub fn short_size(bytes: u64) -> String {
+    let Some((suffix, shift)) = SUFFIXES.iter().find(|(_, shift)| bytes >> shift > 0) else {
+        return format!("{bytes}B");
+    };
+    let unit = 1u64 << shift;
+    let (whole, rest) = (bytes / unit, bytes % unit);
+    // Rounded to tenths; rest is below 2^40, so this does not overflow.
+    let tenths = (rest * 10 + unit / 2) / unit;
+    match (whole, tenths) {
+        (0..10, 1..10) => format!("{whole}.{tenths}{suffix}"),
+        (_, 10) => format!("{}{suffix}", whole + 1),
+        (_, 0..5) => format!("{whole}{suffix}"),
+        _ if whole < 10 => format!("{whole}{suffix}"),
+        _ => format!("{}{suffix}", whole + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_sizes_read_back() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1K"),
+            (50 << 20, "50M"),
+            (1500 << 20, "1500M"),
+            (2 << 40, "2T"),
+            (u64::MAX, "18446744073709551615"),
+        ] {
+            assert_eq!(exact_size(bytes), text);
+            assert_eq!(parse(text), Some(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn short_sizes_are_for_people() {
+        for (bytes, text) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (50 << 20, "50M"),
+            (1500 << 20, "1.5G"),
+            (1 << 30, "1G"),
+            ((1 << 30) + 1, "1G"),
+            (10 << 30, "10G"),
+            ((10 << 30) + (600 << 20), "11G"),
+            (u64::MAX, "16777216T"),
+        ] {
+            assert_eq!(short_size(bytes), text, "{bytes}");
+        }
+    }
+}
