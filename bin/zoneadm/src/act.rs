@@ -124,6 +124,8 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
             match word.as_str() {
                 "-n" => options.dry_run = true,
                 "-?" | "--help" => return Ok(Parsed::Help),
+                // Automation passes on the options it was given, also when those are "".
+                "" => {}
                 other => options.brand.push(other.to_owned()),
             }
         }
