@@ -93,6 +93,23 @@ pub fn try_exclusive(path: &Path) -> Result<Option<File>, Error> {
     take(path, Wait::No).map_err(Error::file("lock", path))
 }
 
+/// Tells whether somebody holds a lock on a file of ours.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn is_held(path: &Path) -> Result<bool, Error> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        other => other.map_err(Error::file("open", path))?,
+    };
+    // Shared, so that two who look do not see each other.
+    match rustix::io::retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockShared)) {
+        Ok(()) => Ok(false),
+        Err(Errno::WOULDBLOCK) => Ok(true),
+        Err(errno) => Err(Error::file("lock", path)(errno.into())),
+    }
+}
+
 /// [`exclusive`], but gives up after `patience` with `None`.
 ///
 /// # Errors
@@ -172,6 +189,8 @@ mod tests {
         ));
         let adopting = try_exclusive(&root.adopt_lock(&name)).unwrap().unwrap();
         assert!(try_exclusive(&root.adopt_lock(&name)).unwrap().is_none());
+        assert!(is_held(&root.adopt_lock(&name)).unwrap());
+        assert!(!is_held(&root.root_lock(&name)).unwrap());
         drop(adopting);
         exclusive(&root.root_lock(&name)).unwrap();
         forget(&root, &name, &held).unwrap();

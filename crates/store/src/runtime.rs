@@ -49,36 +49,53 @@ pub struct Process {
     pub started: u64,
 }
 
-/// The kernel's mark (include/linux/sched.h) of a task in do_exit().
+/// Marks of the kernel (include/linux/sched.h): of a task in do_exit(), and of one
+/// that has executed no program since it was forked.
 const PF_EXITING: u64 = 0x4;
+const PF_FORKNOEXEC: u64 = 0x40;
+
+/// What /proc/PID/stat tells of a live process.
+struct Stat {
+    flags: u64,
+    started: u64,
+}
+
+/// `None` when there is none or it has begun to end: a killed process closes its
+/// files some time before it is a zombie, and whoever saw them close must not find
+/// it alive.
+fn stat(pid: i32) -> Option<Stat> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command name may hold anything, also ')': fields start after the last one.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    // Fields 9 and 22 of proc_pid_stat(5).
+    let flags: u64 = fields.nth(5)?.parse().ok()?;
+    let started = fields.nth(12)?.parse().ok()?;
+    (flags & PF_EXITING == 0).then_some(Stat { flags, started })
+}
 
 impl Process {
-    /// Looks a process up; `None` when there is none or it has begun to end: a killed
-    /// process closes its files some time before it is a zombie, and whoever saw them
-    /// close must not find it alive.
+    /// Looks a process up; `None` when there is none or it has begun to end.
     #[must_use]
     pub fn find(pid: i32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The command name may hold anything, also ')': fields start after the last one.
-        let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-        if matches!(fields.next()?, "Z" | "X") {
-            return None;
-        }
-        // Fields 9 and 22 of proc_pid_stat(5).
-        let flags: u64 = fields.nth(5)?.parse().ok()?;
-        if flags & PF_EXITING != 0 {
-            return None;
-        }
-        Some(Self {
-            pid,
-            started: fields.nth(12)?.parse().ok()?,
-        })
+        let started = stat(pid)?.started;
+        Some(Self { pid, started })
     }
 
     /// Tells whether this very process still runs.
     #[must_use]
     pub fn is_alive(self) -> bool {
         Self::find(self.pid) == Some(self)
+    }
+
+    /// Tells whether this very process runs and still is a copy of the one that
+    /// forked it: a first process that has not become init.
+    #[must_use]
+    pub fn is_copy(self) -> bool {
+        stat(self.pid)
+            .is_some_and(|stat| stat.started == self.started && stat.flags & PF_FORKNOEXEC != 0)
     }
 }
 
@@ -233,6 +250,38 @@ mod tests {
             child.wait().unwrap();
             assert!(!process.is_alive());
         }
+    }
+
+    #[test]
+    fn a_copy_is_one_until_it_executes_a_program() {
+        use std::io::{BufRead, BufReader, Write};
+        use std::process::{Command, Stdio};
+        let mut shell = Command::new("sh")
+            .args([
+                "-c",
+                "exec 3<&0; (read x <&3; exec cat <&3) & echo $!; wait",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(shell.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let copy = Process::find(line.trim().parse().unwrap()).unwrap();
+        assert!(copy.is_copy());
+        let parent = Process::find(i32::try_from(shell.id()).unwrap()).unwrap();
+        assert!(parent.is_alive() && !parent.is_copy());
+        let mut stdin = shell.stdin.take().unwrap();
+        stdin.write_all(b"\n").unwrap();
+        while copy.is_copy() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(copy.is_alive());
+        drop(stdin);
+        shell.wait().unwrap();
+        assert!(!copy.is_alive() && !copy.is_copy());
     }
 
     #[test]

@@ -187,21 +187,39 @@ pub(crate) fn lock_known(
     }
 }
 
-/// How long a lock that is held is tried again: a zoneadmd whose zone has just ended
-/// lets go of it in a moment.
+/// How long a lock that is held is tried again when nothing says that it will be free.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// Takes the lock of a zone; a zoneadmd at the end of its zone is waited for, others
+/// How often to look who holds a lock.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Takes the lock of a zone. A zoneadmd that holds it is waited for; another command
 /// only for a [`MOMENT`].
 fn lock_now(host: &Host, zone: &ZoneName) -> Result<ZoneLock, Error> {
-    match lock::zone(&host.root, zone, Wait::No) {
-        Err(store::Error::Locked(_)) => {
-            let ending = is_ending(runtime::load_any(&host.root, zone)?.as_ref());
-            let patience = if ending { CLOSING } else { MOMENT };
-            Ok(lock::zone_within(&host.root, zone, patience)?)
+    let end = Instant::now() + CLOSING;
+    let mut patience = Instant::now() + MOMENT;
+    loop {
+        match lock::zone_within(&host.root, zone, LOOK) {
+            Err(store::Error::Locked(_)) => {}
+            other => return Ok(other?),
         }
-        other => Ok(other?),
+        let now = Instant::now();
+        if zoneadmd_is_busy(host, zone)? {
+            patience = now + MOMENT;
+        }
+        if now >= patience.min(end) {
+            return Err(store::Error::Locked(zone.clone()).into());
+        }
     }
+}
+
+/// Whether a zoneadmd is building the zone's platform or is at its end: it then holds
+/// the zone's lock, or will let go of it before it lets go of the root's.
+fn zoneadmd_is_busy(host: &Host, zone: &ZoneName) -> Result<bool, Error> {
+    Ok(match runtime::load_any(&host.root, zone)? {
+        Some(known) => is_ending(Some(&known)),
+        None => lock::is_held(&host.root.root_lock(zone))?,
+    })
 }
 
 /// Whether a zone has ended and its zoneadmd is taking the platform down.
@@ -209,9 +227,9 @@ fn is_ending(runtime: Option<&Runtime>) -> bool {
     runtime.is_some_and(|runtime| !runtime.init.is_alive())
 }
 
-/// How long the first process of a zone may live on after a zoneadmd that died
+/// How long the first process of a zone may take to end after a zoneadmd that died
 /// before init was started.
-const DYING: Duration = Duration::from_secs(1);
+const DYING: Duration = Duration::from_secs(30);
 
 /// The state of a zone of the index, and what the kernel holds of it.
 ///
@@ -220,10 +238,10 @@ const DYING: Duration = Duration::from_secs(1);
 pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Error> {
     if let Some(mut runtime) = runtime::load_any(&host.root, &entry.name)? {
         if runtime.state == State::Ready && !runtime.daemon.is_alive() {
-            // Without its zoneadmd a first process that waits is killed by the kernel;
-            // one that lives on is init.
+            // Without its zoneadmd a first process that is not init yet is killed by the
+            // kernel or gives up; or it is just becoming init, and stays.
             let deadline = Instant::now() + DYING;
-            while runtime.init.is_alive() && Instant::now() < deadline {
+            while runtime.init.is_copy() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }
             runtime.state = State::Running;
