@@ -101,7 +101,7 @@ fn start(
         Start::Go(subject) => start_locked(host, &subject, verb, options, dry_run),
         Start::Already(notice) => {
             // Not quite nothing: the zone may be without its zoneadmd.
-            client::connect_or_adopt(host, zone)?;
+            client::attend(host, zone)?;
             Ok(Outcome::Already(notice))
         }
     }

@@ -73,7 +73,7 @@ impl RunningZone {
             return Err(gone());
         }
         if !runtime.daemon.is_alive() {
-            crate::daemon::client::adopt(host, zone)?;
+            crate::daemon::client::attend(host, zone)?;
         }
         Ok(Self { runtime, init })
     }

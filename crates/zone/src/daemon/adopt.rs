@@ -3,8 +3,10 @@
 //! The zone's processes, mounts and groups never depended on zoneadmd. What died
 //! with it is the console: the zone gets a new one in its place.
 
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use limits::ZoneCgroups;
 use model::{State, ZoneName};
@@ -22,6 +24,7 @@ use crate::platform::Platform;
 use crate::platform::console::Console;
 
 pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, String> {
+    let root_lock = lock_root(host, zone)?;
     let known = runtime::load(&host.root, zone).map_err(|error| flatten(&error))?;
     let mut known = known.ok_or("the zone is not active")?;
     let pid = Pid::from_raw(known.init.pid).ok_or("the zone has no first process")?;
@@ -32,7 +35,6 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     }
     let cgroups =
         ZoneCgroups::from_paths(&known.cgroups).ok_or("the zone has no control groups")?;
-    let root_lock = lock::exclusive(&host.root.root_lock(zone)).map_err(|e| flatten(&e))?;
     let listener = listen(&host.root, zone)?;
     let console = History::open(&host.root, zone)?;
     let made = Console::new(known.first_id)
@@ -58,6 +60,25 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     Ok(Server::new(
         host, zone, root_lock, listener, console, platform, known,
     ))
+}
+
+/// How often to look who holds the lock of a zone's root.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Waits for the lock of the zone's root while it is a dead zoneadmd that holds it. A
+/// live one means that the zone has ended, or ended and booted, since we were called.
+fn lock_root(host: &Host, zone: &ZoneName) -> Result<File, String> {
+    let path = host.root.root_lock(zone);
+    loop {
+        let taken = lock::exclusive_within(&path, LOOK).map_err(|error| flatten(&error))?;
+        if let Some(file) = taken {
+            return Ok(file);
+        }
+        match runtime::load_any(&host.root, zone).map_err(|error| flatten(&error))? {
+            Some(known) if !known.daemon.is_alive() => {}
+            _ => return Err("the zone has a zoneadmd".to_owned()),
+        }
+    }
 }
 
 /// Puts the new terminal where the zone's /dev/console is. A child does it: it

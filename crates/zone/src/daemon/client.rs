@@ -13,7 +13,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
     send, socket_with,
 };
-use store::{Root, lock};
+use store::{Root, lock, runtime};
 
 use super::protocol::{MAX_PACKET, Reply, Request};
 use crate::{Error, Host, spawn};
@@ -110,9 +110,27 @@ pub fn connect_or_adopt(host: &Host, zone: &ZoneName) -> Result<OwnedFd, Error> 
     if let Some(socket) = connect_to(&host.root, zone)? {
         return Ok(socket);
     }
-    adopt(host, zone)?;
-    connect_to(&host.root, zone)?
-        .ok_or_else(|| Error::Daemon("the new zoneadmd ended at once".to_owned()))
+    let adopted = adopt(host, zone);
+    if let Some(socket) = connect_to(&host.root, zone)? {
+        return Ok(socket);
+    }
+    adopted?;
+    Err(Error::Daemon("the new zoneadmd ended at once".to_owned()))
+}
+
+/// Sees to it that an active zone has a zoneadmd. One that ends or boots meanwhile
+/// needs none from us.
+///
+/// # Errors
+/// See [`connect_or_adopt`].
+pub fn attend(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    match connect_or_adopt(host, zone) {
+        Ok(_) => Ok(()),
+        Err(error) => match runtime::load(&host.root, zone)? {
+            Some(known) if !known.daemon.is_alive() => Err(error),
+            _ => Ok(()),
+        },
+    }
 }
 
 /// Starts a zoneadmd that adopts the zone, unless one is there by now.

@@ -12,6 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use store::Root;
 
 use super::protocol::ConsolePacket;
+use super::server::is_there;
 
 /// History is kept in two files of at most this many bytes.
 const MAX_HISTORY: u64 = 1 << 20;
@@ -76,6 +77,11 @@ impl Console {
                 Ok(())
             }
         }
+    }
+
+    /// Makes room for another client when the one there was has left.
+    pub(super) fn forget_gone_client(&mut self) {
+        self.client.take_if(|client| !is_there(&client.socket));
     }
 
     /// Moves what the zone wrote to the history and the client.

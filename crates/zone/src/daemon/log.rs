@@ -45,7 +45,7 @@ fn seconds() -> u64 {
 }
 
 /// Seconds since 1970 as ISO 8601 in UTC.
-pub(crate) fn timestamp(seconds: u64) -> String {
+pub fn timestamp(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Years that begin in March: the leap day is then the last day of a year.
     // 400 years have 146,097 days; day 0 of the count is 0000-03-01.

@@ -25,6 +25,8 @@ use crate::fault::Fault;
 use crate::flatten;
 use crate::platform::Platform;
 
+pub use log::timestamp;
+
 /// What zoneadm passes to a new zoneadmd.
 #[derive(Debug)]
 pub struct Passed {

@@ -29,8 +29,9 @@ const RETRY: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// How long a new connection may take to say what it wants.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long a new connection may take to say what it wants: a moment, also on a host
+/// that is very busy.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// A zoneadmd at work.
 #[derive(Debug)]
@@ -228,7 +229,7 @@ impl<'a> Server<'a> {
                 return failed;
             }
             Request::Halt => {
-                let down = self.take_down();
+                let down = self.take_down(End::Halted);
                 reply(&client, &done_or(down.clone()));
                 self.answer_waiting(&down);
                 return down.is_ok();
@@ -244,6 +245,8 @@ impl<'a> Server<'a> {
                 }
             }
             Request::Console => {
+                // One that has just gone was not noticed yet.
+                self.console.forget_gone_client();
                 let pid = rustix::net::sockopt::socket_peercred(&client)
                     .map_or(0, |peer| peer.pid.as_raw_nonzero().get());
                 match self.console.admit(client, pid) {
@@ -270,7 +273,7 @@ impl<'a> Server<'a> {
         if let Err(error) = self.platform.start(init) {
             let error = flatten(&error);
             self.console.notice("Zone boot failed");
-            return Err(match self.take_down() {
+            return Err(match self.take_down(End::Halted) {
                 Ok(()) => error,
                 Err(also) => format!("{error}; {also}"),
             });
@@ -303,13 +306,11 @@ impl<'a> Server<'a> {
     /// The zone ended by itself: cleans up, answers who waits, boots again if wanted.
     fn finish(mut self, end: End, held: Option<ZoneLock>) -> Result<(), String> {
         let again = end == End::Reboot && self.waiting.is_empty();
-        let down = self.take_down();
+        let down = self.take_down(if again { End::Reboot } else { End::Halted });
         self.answer_waiting(&down);
+        // The command that boots it takes the lock itself.
+        drop(held);
         if again && down.is_ok() {
-            self.console.notice("Zone rebooting");
-            self.log("reboots");
-            // The command that boots it takes the lock itself.
-            drop(held);
             let log = log::open(&self.host.root, self.zone).ok();
             if let Err(error) = spawn::zoneadm_boot(self.host, self.zone, log.as_ref()) {
                 self.log(&format!("could not boot again: {}", flatten(&error)));
@@ -324,7 +325,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn take_down(&mut self) -> Result<(), String> {
+    fn take_down(&mut self, end: End) -> Result<(), String> {
         self.runtime.state = State::ShuttingDown;
         let saved = self.save();
         self.root = self.platform.hold_root();
@@ -334,15 +335,19 @@ impl<'a> Server<'a> {
         } else {
             self.platform.take_down().map_err(|error| flatten(&error))
         };
+        // Said before the zone is forgotten: then it is halted for everybody, and
+        // nothing that takes time may come between that and the end of the lock.
         let result = saved.and(down).and_then(|()| {
+            self.console.notice("Zone halted");
+            self.log("halted");
+            if end == End::Reboot {
+                self.console.notice("Zone rebooting");
+                self.log("reboots");
+            }
             store::runtime::forget(&self.host.root, self.zone).map_err(|error| flatten(&error))
         });
-        match &result {
-            Ok(()) => {
-                self.console.notice("Zone halted");
-                self.log("halted");
-            }
-            Err(error) => self.log(&format!("could not halt: {error}")),
+        if let Err(error) = &result {
+            self.log(&format!("could not halt: {error}"));
         }
         result
     }
@@ -362,7 +367,7 @@ fn done_or(result: Result<(), String>) -> Reply {
 }
 
 /// Whether somebody still waits at the other end.
-fn is_there(client: &OwnedFd) -> bool {
+pub(super) fn is_there(client: &OwnedFd) -> bool {
     let mut watched = [PollFd::new(client, PollFlags::empty())];
     let now = Timespec {
         tv_sec: 0,
