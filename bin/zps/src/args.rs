@@ -1,0 +1,287 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+
+use crate::field::{self, Field};
+
+/// How it is called.
+pub const USAGE: &str = "\
+usage: zps [-AefZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
+       zps --help
+";
+
+/// All there is to know.
+pub const HELP: &str = "\
+usage: zps [-AefZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
+
+Lists processes and the zones they are in: all of all zones, unless told
+otherwise. In a zone it lists that zone's processes only.
+
+Which processes:
+    -z zones    those of these zones: names, ids, globs ('web*') or ranges
+                ('web[1-9]'), with commas between; may be repeated. 'global' is
+                the host without its zones
+    -p pids     these processes, with commas between; may be repeated. With -z:
+                those of them that are in these zones
+    -A, -e      all: what it does anyway, for those who are used to it
+
+Which columns:
+    (none)      ZONE PID TTY TIME CMD; without ZONE when -z is given
+    -f          more: UID PID PPID C ELAPSED TTY TIME CMD
+    -Z          with the column ZONE first, whatever else is shown
+    -o format   these, with commas or blanks between; may be repeated. 'name=text'
+                has text as its header and is the last of its -o; 'name=' has none,
+                and when no column has one there is no header line
+    -w          lines as long as they are, also on a terminal
+    -j, --json  everything, as JSON
+
+Columns for -o:
+    zone zoneid     the zone by name and by id
+    pid ppid        process and its parent, as this zone numbers them
+    zpid            the process as its own zone numbers it
+    pgid sid        process group, session
+    user uid        the effective user, as in the process' zone
+    ruser ruid      the real user, as in the process' zone
+    group gid       the effective group, by number
+    hostuid         the effective user as the host numbers it
+    s               state: R S D T t Z I
+    c pcpu          processor use over the process' life, in percent
+    pmem            resident memory, in percent of the host's
+    rss vsz         resident and virtual memory, in KiB
+    nlwp            threads
+    nice pri        nice value, kernel's priority
+    tty             terminal
+    time times      processor time used, [D-]HH:MM:SS and in seconds
+    etime etimes    since it was started, [D-]HH:MM:SS and in seconds
+    comm args       name and command line; also ucmd, fname, command, cmd
+    cgroup          control group, version 2
+
+Options:
+    -R root     the zones below this directory (also ZONES_ROOT)
+
+Exit status: 0 processes were listed, 1 there were none or an error, 2 usage.
+
+Examples:
+    zps -z web1                 what runs in the zone web1
+    zps -fZ                     everything, in full, with zones
+    zps -z web1 -o pid=         process ids for kill(1) or a script
+    zps -z 'web*' -o zone,user,pcpu,rss,args
+    zps -p 4711 -o zone=        which zone is this process in?
+    zps -z global -j            the host's own processes as JSON
+";
+
+/// What is asked for.
+#[derive(Debug)]
+pub enum Input {
+    /// Help.
+    Help,
+    /// A list.
+    List(Args),
+}
+
+/// A list to print.
+#[derive(Debug, Default)]
+pub struct Args {
+    /// `-R`.
+    pub root: Option<PathBuf>,
+    /// `-z`, taken apart at commas.
+    pub zones: Vec<String>,
+    /// `-p`; empty for all.
+    pub pids: Vec<i32>,
+    /// `-o`.
+    format: Vec<Column>,
+    full: bool,
+    with_zone: bool,
+    /// `-w`.
+    pub wide: bool,
+    /// `-j`.
+    pub json: bool,
+}
+
+/// A column and what stands over it.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// What is shown.
+    pub field: &'static Field,
+    /// Over it; may be empty.
+    pub header: String,
+}
+
+impl Column {
+    fn plain(field: &'static Field) -> Self {
+        Self {
+            field,
+            header: field.header.to_owned(),
+        }
+    }
+}
+
+impl Args {
+    /// The columns in their order.
+    pub fn columns(&self) -> Vec<Column> {
+        let mut columns = if !self.format.is_empty() {
+            self.format.clone()
+        } else if self.full {
+            let headed = |(name, header): &(&str, &str)| {
+                let field = field::find(name)?;
+                let header = (*header).to_owned();
+                Some(Column { field, header })
+            };
+            FULL.iter().filter_map(headed).collect()
+        } else {
+            let plain = |name: &&str| field::find(name).map(Column::plain);
+            SHORT.iter().filter_map(plain).collect()
+        };
+        let by_default = self.format.is_empty() && self.zones.is_empty();
+        if self.with_zone || by_default {
+            columns.splice(0..0, field::find("zone").map(Column::plain));
+        }
+        columns
+    }
+}
+
+const SHORT: [&str; 4] = ["pid", "tty", "time", "comm"];
+
+/// The columns of -f with the headers that they have there.
+const FULL: [(&str, &str); 8] = [
+    ("user", "UID"),
+    ("pid", "PID"),
+    ("ppid", "PPID"),
+    ("c", "C"),
+    ("etime", "ELAPSED"),
+    ("tty", "TTY"),
+    ("time", "TIME"),
+    ("args", "CMD"),
+];
+
+/// Reads the command line; `words` are those behind the program's name.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Input, String> {
+    let mut args = Args::default();
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next().map_err(|error| error.to_string())? {
+        match word {
+            Short('A' | 'e') => {}
+            Short('f') => args.full = true,
+            Short('Z') => args.with_zone = true,
+            Short('w') => args.wide = true,
+            Short('j') | Long("json") => args.json = true,
+            Short('R') => args.root = Some(words.value().map_err(|e| e.to_string())?.into()),
+            Short('z') => args.zones.extend(zones(&text(&mut words)?)?),
+            Short('p') => {
+                for pid in text(&mut words)?.split([',', ' ']) {
+                    let number: Result<i32, _> = pid.parse();
+                    let number = number.ok().filter(|number| *number > 0);
+                    args.pids
+                        .push(number.ok_or_else(|| format!("'{pid}' is no process id"))?);
+                }
+            }
+            Short('o') => args.format.extend(format(&text(&mut words)?)?),
+            Short('?' | 'h') | Long("help") => return Ok(Input::Help),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    Ok(Input::List(args))
+}
+
+fn text(words: &mut lexopt::Parser) -> Result<String, String> {
+    let word = words.value().map_err(|error| error.to_string())?;
+    word.string().map_err(|error| error.to_string())
+}
+
+/// `web1,db` taken apart; a comma inside brackets is of a range.
+fn zones(list: &str) -> Result<Vec<String>, String> {
+    let mut zones = vec![String::new()];
+    let mut in_range = false;
+    for character in list.chars() {
+        in_range = (in_range || character == '[') && character != ']';
+        match zones.last_mut() {
+            Some(last) if in_range || !matches!(character, ',' | ' ') => last.push(character),
+            _ => zones.push(String::new()),
+        }
+    }
+    if zones.iter().any(String::is_empty) {
+        return Err(format!("'{list}' is no list of zones"));
+    }
+    Ok(zones)
+}
+
+/// Takes one -o apart.
+fn format(mut list: &str) -> Result<Vec<Column>, String> {
+    let mut columns = Vec::new();
+    loop {
+        let end = list.find([',', ' ', '=']).unwrap_or(list.len());
+        let (name, rest) = list.split_at(end);
+        let field = field::find(name).ok_or_else(|| format!("there is no column '{name}'"))?;
+        let mut column = Column::plain(field);
+        let rest = match rest.strip_prefix('=') {
+            None => rest,
+            Some(empty) if empty.is_empty() || empty.starts_with([',', ' ']) => {
+                column.header.clear();
+                empty
+            }
+            Some(header) => {
+                header.clone_into(&mut column.header);
+                ""
+            }
+        };
+        columns.push(column);
+        match rest.get(1..) {
+            None => return Ok(columns),
+            Some(more) => list = more,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(line: &str) -> Result<Args, String> {
+        match parse(line.split('|').map(OsString::from))? {
+            Input::List(args) => Ok(args),
+            Input::Help => Err("help".to_owned()),
+        }
+    }
+
+    fn headers(line: &str) -> Vec<String> {
+        let columns = list(line).unwrap().columns();
+        columns.into_iter().map(|column| column.header).collect()
+    }
+
+    #[test]
+    fn columns() {
+        assert_eq!(headers("-e"), ["ZONE", "PID", "TTY", "TIME", "CMD"]);
+        assert_eq!(headers("-z|web"), ["PID", "TTY", "TIME", "CMD"]);
+        assert_eq!(headers("-Zz|web")[0], "ZONE");
+        assert_eq!(headers("-ef")[..2], ["ZONE", "UID"]);
+        assert_eq!(
+            headers("-fz|web").join(" "),
+            "UID PID PPID C ELAPSED TTY TIME CMD"
+        );
+        assert_eq!(headers("-o|pid,args"), ["PID", "COMMAND"]);
+        assert_eq!(headers("-o|pid= args="), ["", ""]);
+        assert_eq!(headers("-o|pid=,args="), ["", ""]);
+        assert_eq!(headers("-opid|-o|args=a, b"), ["PID", "a, b"]);
+        assert_eq!(headers("-Z|-o|pid"), ["ZONE", "PID"]);
+    }
+
+    #[test]
+    fn lists_of_zones_and_processes() {
+        let args = list("-z|web[1-3,5],db|-z|0|-p|1,2|-p|3").unwrap();
+        assert_eq!(args.zones, ["web[1-3,5]", "db", "0"]);
+        assert_eq!(args.pids, [1, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_no_command_line() {
+        for bad in [
+            "-z|", "-z|a,,b", "-p|x", "-p|-1", "-p|0", "-o|", "-o|pid,", "-o|size!", "-Q", "aux",
+            "-z",
+        ] {
+            assert!(list(bad).is_err(), "{bad}");
+        }
+    }
+}

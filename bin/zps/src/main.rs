@@ -1,0 +1,112 @@
+//! zps(1): processes and the zones they are in.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`args`] | the command line |
+//! | [`zones`] | which zones are active, and whose processes are whose |
+//! | [`process`] | what /proc says of a process |
+//! | [`field`] | the columns |
+//! | [`table`] | rows as text |
+
+mod args;
+mod field;
+mod process;
+mod table;
+mod zones;
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+use args::{Args, Input};
+use field::Row;
+use process::Host;
+use zones::Zones;
+
+fn main() -> ExitCode {
+    sys::process::restore_sigpipe();
+    let args = match args::parse(std::env::args_os().skip(1)) {
+        Ok(Input::List(args)) => args,
+        Ok(Input::Help) => {
+            print!("{}", args::HELP);
+            return ExitCode::SUCCESS;
+        }
+        Err(text) => {
+            eprintln!("zps: {text}");
+            eprint!("{}", args::USAGE);
+            return ExitCode::from(cli::status::USAGE);
+        }
+    };
+    match run(&args) {
+        // As every ps: nothing to show is a failure for whoever asks in a script.
+        Ok(0) => ExitCode::from(cli::status::ERROR),
+        Ok(_) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("zps: {text}");
+            ExitCode::from(cli::status::ERROR)
+        }
+    }
+}
+
+/// Prints the processes; how many there were.
+fn run(args: &Args) -> Result<usize, String> {
+    let zones = match cli::current_zone() {
+        Some(zone) => Zones::inside(zone),
+        None => {
+            let root = cli::root(args.root.as_deref()).map_err(|error| error.to_string())?;
+            Zones::of_host(root)?
+        }
+    };
+    for warning in &zones.warnings {
+        eprintln!("zps: {warning}");
+    }
+    let wanted = zones.choose(&args.zones)?;
+    let users = users();
+    let host = Host::read();
+    let processes = process::all(&args.pids);
+    let rows: Vec<Row<'_>> = processes
+        .iter()
+        .map(|process| Row {
+            zone: zones.of(process),
+            process,
+            host: &host,
+            users: &users,
+        })
+        .filter(|row| wanted.as_ref().is_none_or(|ids| ids.contains(&row.zone.id)))
+        .collect();
+    let text = if args.json {
+        let list: Vec<field::Json> = rows.iter().map(Row::json).collect();
+        serde_json::to_string_pretty(&list).map_err(|error| error.to_string())? + "\n"
+    } else {
+        let width = if args.wide { None } else { terminal_width() };
+        table::render(&args.columns(), &rows, width)
+    };
+    std::io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(|error| error.to_string())?;
+    Ok(rows.len())
+}
+
+/// The columns of the terminal that is written to, if it is one.
+fn terminal_width() -> Option<usize> {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return None;
+    }
+    let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// Names of user ids, from the password file alone: other sources of names need the C
+/// library's plug-ins, and an id is then shown as a number.
+fn users() -> BTreeMap<u32, String> {
+    let text = process::read_bounded("/etc/passwd").unwrap_or_default();
+    let mut users = BTreeMap::new();
+    for line in text.lines() {
+        let mut fields = line.split(':');
+        if let (Some(name), Some(Ok(id))) = (fields.next(), fields.nth(1).map(str::parse)) {
+            users.entry(id).or_insert_with(|| name.to_owned());
+        }
+    }
+    users
+}

@@ -1,0 +1,243 @@
+//! What /proc says of a process.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+/// Ticks per second of the times in /proc, the same on every machine we run on.
+const TICKS: u64 = 100;
+
+/// Most that is read of a file in /proc, in bytes: a command line can be long.
+const MAX_SIZE: u64 = 4 << 20;
+
+/// A process at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// As this pid namespace numbers it.
+    pub pid: i32,
+    /// Its parent; 0 when that is outside.
+    pub ppid: i32,
+    /// As its own pid namespace numbers it.
+    pub own_pid: i32,
+    /// Process group.
+    pub pgid: i32,
+    /// Session.
+    pub sid: i32,
+    /// Device number of its terminal; 0 for none.
+    pub tty: u32,
+    /// The kernel's letter.
+    pub state: char,
+    /// Real and effective user.
+    pub uids: [u32; 2],
+    /// Effective group.
+    pub gid: u32,
+    /// Processor time used, in seconds.
+    pub cpu_seconds: u64,
+    /// Start after the host's boot, in seconds.
+    pub started: u64,
+    /// The kernel's priority.
+    pub priority: i64,
+    /// Nice value.
+    pub nice: i64,
+    /// Threads.
+    pub threads: u64,
+    /// Resident memory, in KiB.
+    pub rss: u64,
+    /// Virtual memory, in KiB.
+    pub vsz: u64,
+    /// Name; may hold anything.
+    pub comm: String,
+    /// Command line, blanks between the words; may hold anything.
+    pub args: String,
+    /// Control group, version 2.
+    pub cgroup: String,
+}
+
+/// What shares are taken of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Host {
+    /// Since boot, in seconds.
+    pub uptime: u64,
+    /// Memory, in KiB.
+    pub memory: u64,
+}
+
+impl Host {
+    /// Asks /proc; what it does not say is 0.
+    pub fn read() -> Self {
+        let uptime = read_bounded("/proc/uptime").unwrap_or_default();
+        let memory = read_bounded("/proc/meminfo").unwrap_or_default();
+        Self {
+            uptime: uptime
+                .split('.')
+                .next()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or_default(),
+            memory: number(&memory, "MemTotal:"),
+        }
+    }
+}
+
+/// The processes that this one can see, or those of them that are in `pids`, by number.
+/// One that ends meanwhile is left out.
+pub fn all(pids: &[i32]) -> Vec<Process> {
+    let mut numbers: Vec<i32> = if pids.is_empty() {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        entries
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect()
+    } else {
+        pids.to_vec()
+    };
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.into_iter().filter_map(one).collect()
+}
+
+fn one(pid: i32) -> Option<Process> {
+    let folder = format!("/proc/{pid}");
+    let read = |name: &str| read_bounded(format!("{folder}/{name}"));
+    let status = read("status")?;
+    // The folder of a thread is there too, but not listed, and not a process.
+    if number(&status, "Tgid:") != u64::try_from(pid).ok()? {
+        return None;
+    }
+    let mut process = parse_stat(&read("stat")?)?;
+    add_status(&mut process, &status);
+    process.args = command_line(&read("cmdline").unwrap_or_default(), &process.comm);
+    process.cgroup = unified(&read("cgroup").unwrap_or_default()).to_owned();
+    Some(process)
+}
+
+/// See proc_pid_stat(5).
+fn parse_stat(text: &str) -> Option<Process> {
+    let (pid, rest) = text.split_once(" (")?;
+    // The name may hold anything, also ')': fields start after the last one.
+    let (comm, rest) = rest.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // Fields are counted from 1, and the first two are gone.
+    let field = |number: usize| fields.get(number - 3).copied();
+    let count = |number: usize| field(number)?.parse::<u64>().ok();
+    let signed = |number: usize| field(number)?.parse::<i64>().ok();
+    let id = |number: usize| field(number)?.parse::<i32>().ok();
+    Some(Process {
+        pid: pid.parse().ok()?,
+        comm: comm.to_owned(),
+        state: field(3)?.chars().next()?,
+        ppid: id(4)?,
+        pgid: id(5)?,
+        sid: id(6)?,
+        // Device numbers with their highest bit set do not exist.
+        tty: u32::try_from(signed(7)?).unwrap_or_default(),
+        cpu_seconds: (count(14)? + count(15)?) / TICKS,
+        priority: signed(18)?,
+        nice: signed(19)?,
+        threads: count(20)?,
+        started: count(22)? / TICKS,
+        ..Process::default()
+    })
+}
+
+fn add_status(process: &mut Process, status: &str) {
+    let ids = |key: &str| -> Vec<u32> {
+        let words = line(status, key).split_ascii_whitespace();
+        words.filter_map(|word| word.parse().ok()).collect()
+    };
+    if let [real, effective, ..] = ids("Uid:")[..] {
+        process.uids = [real, effective];
+    }
+    if let [_, effective, ..] = ids("Gid:")[..] {
+        process.gid = effective;
+    }
+    let innermost = line(status, "NSpid:").split_ascii_whitespace().last();
+    process.own_pid = innermost
+        .and_then(|pid| pid.parse().ok())
+        .unwrap_or(process.pid);
+    process.rss = number(status, "VmRSS:");
+    process.vsz = number(status, "VmSize:");
+}
+
+/// The command line in one line; of a process without one, its name as ps shows it.
+fn command_line(words: &str, comm: &str) -> String {
+    let words = words.trim_end_matches('\0');
+    if words.is_empty() {
+        format!("[{comm}]")
+    } else {
+        words.replace('\0', " ")
+    }
+}
+
+/// The group in the version 2 tree.
+fn unified(groups: &str) -> &str {
+    groups
+        .lines()
+        .find_map(|line| line.strip_prefix("0::"))
+        .unwrap_or_default()
+}
+
+/// What follows a key at the start of a line.
+fn line<'a>(text: &'a str, key: &str) -> &'a str {
+    text.lines()
+        .find_map(|line| line.strip_prefix(key))
+        .unwrap_or_default()
+}
+
+/// The number that follows a key; 0 without one.
+fn number(text: &str, key: &str) -> u64 {
+    line(text, key)
+        .split_ascii_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or_default()
+}
+
+/// The start of a file as text.
+pub fn read_bounded(path: impl AsRef<Path>) -> Option<String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).ok()?;
+    file.take(MAX_SIZE).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process() {
+        let me = i32::try_from(std::process::id()).unwrap();
+        let found = all(&[me, me]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].pid, me);
+        assert_eq!(found[0].own_pid, me);
+        assert!(found[0].args.contains("zps"), "{found:?}");
+        assert!(found[0].rss > 0 && found[0].threads > 0);
+        assert!(all(&[]).iter().any(|process| process.pid == me));
+    }
+
+    #[test]
+    fn a_name_may_hold_anything() {
+        let rest = "S 1 42 43 34817 44 4194560 1 2 3 4 100 250 0 0 20 -5 3 0 12345 999 7";
+        let process = parse_stat(&format!("42 (a) b (c) {rest}")).unwrap();
+        assert_eq!(process.comm, "a) b (c");
+        assert_eq!((process.pid, process.ppid, process.sid), (42, 1, 43));
+        assert_eq!((process.tty, process.state), (34817, 'S'));
+        assert_eq!((process.cpu_seconds, process.started), (3, 123));
+        assert_eq!((process.nice, process.threads), (-5, 3));
+        for bad in ["", "42", "42 (a", "42 (a)", "x (a) S 1"] {
+            assert_eq!(parse_stat(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn of_status_and_the_rest() {
+        let mut process = Process::default();
+        let status = "Name:\tx\nUid:\t5\t6\t7\t8\nGid:\t1\t2\t3\t4\nNSpid:\t900\t12\nVmSize:\t  70 kB\nVmRSS:\t  7 kB\n";
+        add_status(&mut process, status);
+        assert_eq!((process.uids, process.gid), ([5, 6], 2));
+        assert_eq!((process.own_pid, process.rss, process.vsz), (12, 7, 70));
+        assert_eq!(command_line("sh\0-c\0x y\0", "sh"), "sh -c x y");
+        assert_eq!(command_line("", "kthreadd"), "[kthreadd]");
+        assert_eq!(unified("1:cpu:/a\n0::/zones/web\n"), "/zones/web");
+    }
+}

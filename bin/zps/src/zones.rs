@@ -1,0 +1,282 @@
+//! Which zones are active, and whose processes are whose.
+//!
+//! A process is in the zone in whose control group it is: the zone's first process is
+//! started in it, zlogin enters it, and nothing in a zone can leave it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use cli::CurrentZone;
+use model::ZoneName;
+use store::index::Index;
+use store::{Root, runtime};
+
+use crate::process::{Process, read_bounded};
+
+/// A zone that can have processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Its name.
+    pub name: String,
+    /// Its numeric id; the global zone's is 0.
+    pub id: u32,
+    /// First host id of its range: where its root is.
+    pub first_id: u32,
+}
+
+impl Zone {
+    /// A user or group id as the zone knows it; the host's own where it is not of the
+    /// zone's range.
+    pub fn own_id(&self, host_id: u32) -> u32 {
+        match host_id.checked_sub(self.first_id) {
+            Some(id) if id < store::index::IDS_PER_ZONE => id,
+            _ => host_id,
+        }
+    }
+}
+
+/// The zones, as this process sees them.
+#[derive(Debug)]
+pub struct Zones {
+    /// The zone of processes that are in no other: the one that zps runs in.
+    own: Zone,
+    /// The others by the control group that their processes are in or below.
+    groups: BTreeMap<String, Zone>,
+    /// Whose configurations to look names up in; `None` in a zone.
+    root: Option<Root>,
+    /// What could not be read.
+    pub warnings: Vec<String>,
+}
+
+impl Zones {
+    /// In a zone there is but that zone.
+    pub fn inside(zone: CurrentZone) -> Self {
+        Self {
+            own: Zone {
+                name: zone.name,
+                id: zone.id.unwrap_or_default(),
+                first_id: 0,
+            },
+            groups: BTreeMap::new(),
+            root: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// On the host: the global zone and all that are active.
+    pub fn of_host(root: Root) -> Result<Self, String> {
+        let mounts =
+            read_bounded("/proc/self/mountinfo").ok_or("cannot read /proc/self/mountinfo")?;
+        let mut groups = BTreeMap::new();
+        let mut warnings = Vec::new();
+        for name in named_in(&root.run()) {
+            // Also of a zone whose first process is gone: others may linger.
+            match runtime::load_any(&root, &name) {
+                Ok(Some(active)) => {
+                    let group = active.cgroups.first();
+                    if let Some(group) = group.and_then(|path| in_tree(path, &mounts)) {
+                        let zone = Zone {
+                            name: name.to_string(),
+                            id: active.id,
+                            first_id: active.first_id,
+                        };
+                        groups.insert(group, zone);
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => warnings.push(format!("zone '{name}': {error}")),
+            }
+        }
+        Ok(Self {
+            own: Zone {
+                name: cli::GLOBAL.to_owned(),
+                id: 0,
+                first_id: 0,
+            },
+            groups,
+            root: Some(root),
+            warnings,
+        })
+    }
+
+    /// The zone of a process.
+    pub fn of(&self, process: &Process) -> &Zone {
+        let mut group = process.cgroup.as_str();
+        // Zones have but a few groups above their own: up from the process' to the root.
+        loop {
+            if let Some(zone) = self.groups.get(group) {
+                return zone;
+            }
+            match group.rsplit_once('/') {
+                Some((above, _)) => group = above,
+                None => return &self.own,
+            }
+        }
+    }
+
+    /// The ids of zones by what -z said; `None` when it said nothing. A zone that is
+    /// not active has no id and no processes.
+    pub fn choose(&self, words: &[String]) -> Result<Option<BTreeSet<u32>>, String> {
+        if words.is_empty() {
+            return Ok(None);
+        }
+        let known = self.known()?;
+        let mut chosen = BTreeSet::new();
+        for word in words {
+            let unknown = || format!("unknown zone '{word}'");
+            let number: Option<u32> = word.parse().ok();
+            if *word == self.own.name || number == Some(self.own.id) {
+                chosen.insert(self.own.id);
+                continue;
+            }
+            if self.root.is_none() {
+                return Err(unknown());
+            }
+            let is_name = known.iter().any(|name| name.as_str() == word);
+            if let (false, Some(id)) = (is_name, number) {
+                let zone = self.groups.values().find(|zone| zone.id == id);
+                chosen.insert(zone.ok_or_else(unknown)?.id);
+                continue;
+            }
+            let names =
+                cli::select::resolve([word.as_str()], &known).map_err(|error| match error {
+                    cli::select::Error::Range(_) => error.to_string(),
+                    _ => unknown(),
+                })?;
+            for name in names {
+                if !known.contains(&name) {
+                    return Err(format!("unknown zone '{name}'"));
+                }
+                let zone = self.groups.values().find(|zone| zone.name == name.as_str());
+                chosen.extend(zone.map(|zone| zone.id));
+            }
+        }
+        Ok(Some(chosen))
+    }
+
+    /// Every zone that there is, active or not.
+    fn known(&self) -> Result<Vec<ZoneName>, String> {
+        let Some(root) = &self.root else {
+            return Ok(Vec::new());
+        };
+        let index = Index::load(root).map_err(|error| error.to_string())?;
+        let names = index.entries().iter().map(|entry| entry.name.clone());
+        Ok(names.collect())
+    }
+}
+
+/// The zones that have a state file in a folder.
+fn named_in(folder: &Path) -> Vec<ZoneName> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let name = |entry: fs::DirEntry| {
+        let file = entry.file_name();
+        file.to_str()?.strip_suffix(".state")?.parse().ok()
+    };
+    entries.filter_map(name).collect()
+}
+
+/// A folder of a mounted cgroup2 tree as /proc/PID/cgroup names it.
+fn in_tree(path: &Path, mountinfo: &str) -> Option<String> {
+    let inside = |line: &str| {
+        let (left, right) = line.split_once(" - ")?;
+        if !right.starts_with("cgroup2 ") {
+            return None;
+        }
+        let mut fields = left.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        let below = path.strip_prefix(point).ok()?;
+        let group = Path::new(root).join(below);
+        Some((point.len(), group.to_str()?.to_owned()))
+    };
+    let found = mountinfo.lines().filter_map(inside).max()?;
+    Some(found.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn zone(name: &str, id: u32) -> Zone {
+        Zone {
+            name: name.to_owned(),
+            id,
+            first_id: 0x1000_0000,
+        }
+    }
+
+    fn zones() -> Zones {
+        let groups = [
+            ("/zones/web".to_owned(), zone("web", 7)),
+            ("/zones/web2".to_owned(), zone("web2", 8)),
+        ];
+        Zones {
+            own: Zone {
+                first_id: 0,
+                ..zone("global", 0)
+            },
+            groups: groups.into_iter().collect(),
+            root: Some(Root::new(Path::new("/nowhere"))),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_process_is_where_its_group_is() {
+        let zones = zones();
+        for (group, name) in [
+            ("/zones/web/zone", "web"),
+            ("/zones/web/zone/deep/zones/web2", "web"),
+            ("/zones/web", "web"),
+            ("/zones/web2/login", "web2"),
+            ("/zones/web3", "global"),
+            ("/zones/.zoneadmd", "global"),
+            ("/", "global"),
+            ("", "global"),
+        ] {
+            let process = Process {
+                cgroup: group.to_owned(),
+                ..Process::default()
+            };
+            assert_eq!(zones.of(&process).name, name, "{group}");
+        }
+    }
+
+    #[test]
+    fn ids_in_a_zone_are_its_own() {
+        let web = zone("web", 7);
+        assert_eq!(web.own_id(0x1000_0000), 0);
+        assert_eq!(web.own_id(0x1000_03e8), 1000);
+        assert_eq!(web.own_id(0x1001_0000), 0x1001_0000);
+        assert_eq!(web.own_id(5), 5);
+    }
+
+    #[test]
+    fn zones_are_chosen_by_name_and_by_id() {
+        let zones = zones();
+        let chosen = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            zones.choose(&words)
+        };
+        assert_eq!(chosen(&[]), Ok(None));
+        assert_eq!(chosen(&["global", "8"]), Ok(Some([0, 8].into())));
+        assert_eq!(chosen(&["0"]), Ok(Some([0].into())));
+        for unknown in ["9", "web", "a/b", "nobody*"] {
+            assert_eq!(chosen(&[unknown]), Err(format!("unknown zone '{unknown}'")));
+        }
+    }
+
+    #[test]
+    fn groups_are_named_as_the_kernel_names_them() {
+        let hybrid = "\
+30 20 0:30 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+35 30 0:35 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+        let path = Path::new("/sys/fs/cgroup/unified/zones/web");
+        assert_eq!(in_tree(path, hybrid).as_deref(), Some("/zones/web"));
+        let part = "35 30 0:35 /box /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let path = Path::new("/sys/fs/cgroup/zones/web");
+        assert_eq!(in_tree(path, part).as_deref(), Some("/box/zones/web"));
+        assert_eq!(in_tree(Path::new("/zones/web"), part), None);
+    }
+}
