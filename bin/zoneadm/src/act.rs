@@ -318,6 +318,12 @@ fn tell(verb: &str, done: usize, all: usize, told: &Mutex<Instant>) {
 fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
     match result {
         Ok(Outcome::Done) => cli::status::OK,
+        Ok(Outcome::Remarks(remarks)) => {
+            for remark in remarks {
+                eprintln!("zoneadm: zone '{zone}': WARNING: {remark}");
+            }
+            cli::status::OK
+        }
         Ok(Outcome::Already(notice)) => {
             eprintln!("zoneadm: zone '{zone}': {notice}");
             cli::status::OK

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use model::controls::{Control, Controls};
+use model::controls::{Control, Controls, Dedicated};
 
 use crate::cpus;
 use crate::knob::{Knob, Places, controller};
@@ -24,10 +24,20 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Whether it holds no more than was wanted: sizes are rounded down to pages.
+    /// Whether it holds what was wanted; the kernel rounds sizes down to pages.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.effective == Some(self.requested)
+        let size = matches!(
+            self.control,
+            Control::MaxPhysicalMemory
+                | Control::MaxSwap
+                | Control::MaxLockedMemory
+                | Control::MaxShmMemory
+        );
+        let page = if size { 1 << 16 } else { 1 };
+        self.effective
+            .and_then(|effective| self.requested.checked_sub(effective))
+            .is_some_and(|less| less < page)
     }
 }
 
@@ -56,6 +66,27 @@ pub struct Changed {
 }
 
 impl Changed {
+    /// Everything to tell whoever wanted these controls: what Linux does otherwise,
+    /// and numbers that are not those that were asked for.
+    pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
+        let told = |control| self.warnings.iter().any(|one| one.control == control);
+        let inexact = self
+            .applied
+            .iter()
+            .filter(move |one| !one.is_exact() && !told(one.control))
+            .map(|one| match one.effective {
+                Some(number) => format!(
+                    "{}: {} was asked for, {number} is in force",
+                    one.control, one.requested
+                ),
+                None => format!(
+                    "{}: {} was asked for, there is no limit in force",
+                    one.control, one.requested
+                ),
+            });
+        self.warnings.iter().map(ToString::to_string).chain(inexact)
+    }
+
     /// Adds what else was done.
     pub fn extend(&mut self, other: Self) {
         self.applied.extend(other.applied);
@@ -127,6 +158,16 @@ impl ZoneCgroups {
         let effective = self.effective();
         let applied = new.iter().filter_map(|(control, requested)| {
             controller(control)?;
+            if control == Control::DedicatedCpu {
+                let set = cpus::group(self).and_then(cpus::dedicated)?;
+                let number = set.len() as u64;
+                return Some(Applied {
+                    control,
+                    // A list names as many as there are.
+                    requested: requested.max(u64::from(requested == 0) * number),
+                    effective: Some(number),
+                });
+            }
             Some(Applied {
                 control,
                 requested,
@@ -150,7 +191,7 @@ impl ZoneCgroups {
                 None => Ok(()),
             };
         };
-        let before = cpus::dedicate(group, new.dedicated_cpu)?;
+        let before = cpus::dedicate(group, new.dedicated_cpu.as_ref())?;
         undo.push(Undo::Cpus(group.to_owned(), before));
         Ok(())
     }
@@ -168,14 +209,10 @@ impl ZoneCgroups {
         let second = read(&places.swap);
         let threads = read(&places.pids);
         let cpus = cpus::group(self).and_then(cpus::dedicated);
-        let cpus = cpus.and_then(|set| u32::try_from(set.len()).ok());
         Controls {
             cpu_cap: read(&places.cap),
             cpu_shares: read(&places.shares),
-            dedicated_cpu: cpus.map(|count| model::controls::CpuCount {
-                least: count,
-                most: count,
-            }),
+            dedicated_cpu: cpus.map(|set| Dedicated::Cpus(set.to_string())),
             physical,
             swap: match places.swap.as_ref().map(|place| place.knob) {
                 Some(Knob::SwapMax) => physical.zip(second).map(|(ram, swap)| ram + swap),

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use model::controls::CpuCount;
+use model::controls::Dedicated;
 use rustix::fs::{FlockOperation, Mode, flock};
 
 use crate::{Error, ZoneCgroups};
@@ -65,17 +65,40 @@ impl fmt::Display for CpuSet {
 
 /// Chooses from the CPUs that nobody has for himself. The last one is left to the
 /// host and to the zones that share; the first ones are what most else runs on.
-pub(crate) fn choose(all: &CpuSet, taken: &CpuSet, count: CpuCount) -> Result<CpuSet, Error> {
-    let free: Vec<u32> = all.0.difference(&taken.0).copied().collect();
-    let most = free.len().saturating_sub(1);
-    if most < count.least as usize {
+fn choose(free: &CpuSet, least: u32, most: u32) -> Result<CpuSet, Error> {
+    let spare = free.0.len().saturating_sub(1);
+    if spare < least as usize {
         return Err(Error::NoCpus {
-            wanted: count.least,
-            free: most,
+            wanted: least,
+            free: spare,
         });
     }
-    let number = most.min(count.most.max(count.least) as usize);
-    Ok(CpuSet(free.into_iter().rev().take(number).collect()))
+    let number = spare.min(most.max(least) as usize);
+    Ok(CpuSet(free.0.iter().rev().take(number).copied().collect()))
+}
+
+/// Those that are named, if they are all there and free.
+fn named(named: CpuSet, free: &CpuSet) -> Result<CpuSet, Error> {
+    let short: Vec<u32> = named.0.difference(&free.0).copied().collect();
+    let all = free.0.len() == named.0.len();
+    if named.is_empty() || all || !short.is_empty() {
+        return Err(Error::CpusTaken {
+            wanted: named.to_string(),
+            free: free.to_string(),
+        });
+    }
+    Ok(named)
+}
+
+/// The CPUs whose number in a file of their topology is on the list.
+fn with_number(list: &str, file: &str, all: &CpuSet) -> CpuSet {
+    let list = CpuSet::parse(list).0;
+    let number = |cpu: &u32| -> Option<u32> {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{file}");
+        fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    let of = |cpu: &u32| number(cpu).is_some_and(|number| list.contains(&number));
+    CpuSet(all.0.iter().copied().filter(of).collect())
 }
 
 /// The group of a zone that holds its CPUs, in v2 or v1.
@@ -89,7 +112,7 @@ pub(crate) fn group(cgroups: &ZoneCgroups) -> Option<&Path> {
 
 /// Binds the zone to CPUs that no other zone has for itself, or with `None` to no
 /// special ones. Returns the set it had before, in the file's words.
-pub(crate) fn dedicate(group: &Path, count: Option<CpuCount>) -> Result<String, Error> {
+pub(crate) fn dedicate(group: &Path, wanted: Option<&Dedicated>) -> Result<String, Error> {
     let base = group.parent().unwrap_or(group);
     let file = group.join("cpuset.cpus");
     let before = read(&file)?;
@@ -99,8 +122,20 @@ pub(crate) fn dedicate(group: &Path, count: Option<CpuCount>) -> Result<String, 
     flock(&folder, FlockOperation::LockExclusive)
         .map_err(|errno| Error::file("lock", base)(errno.into()))?;
     let all = available(base)?;
-    let set = match count {
-        Some(count) => choose(&all, &taken(base, group, &all), count)?.to_string(),
+    let set = match wanted {
+        Some(wanted) => {
+            let taken = taken(base, group, &all);
+            let free = CpuSet(all.0.difference(&taken.0).copied().collect());
+            match wanted {
+                Dedicated::Count(least, most) => choose(&free, *least, *most),
+                Dedicated::Cpus(list) => named(CpuSet::parse(list), &free),
+                Dedicated::Cores(list) => named(with_number(list, "core_id", &all), &free),
+                Dedicated::Sockets(list) => {
+                    named(with_number(list, "physical_package_id", &all), &free)
+                }
+            }?
+            .to_string()
+        }
         // v1 has no empty set.
         None if is_v2(base) => "\n".to_owned(),
         None => all.to_string(),
@@ -188,18 +223,28 @@ mod tests {
     }
 
     #[test]
-    fn chooses_free_ones_from_the_end_and_leaves_one() {
-        let count = |least, most| CpuCount { least, most };
-        let chosen = |taken: &str, least, most| {
-            choose(&set("0-7"), &set(taken), count(least, most)).map(|set| set.to_string())
-        };
-        assert_eq!(chosen("", 2, 2).unwrap(), "6-7");
-        assert_eq!(chosen("6-7", 1, 2).unwrap(), "4-5");
-        assert_eq!(chosen("4-7", 1, 9).unwrap(), "1-3");
+    fn chooses_from_the_end_and_leaves_one() {
+        let chosen =
+            |free: &str, least, most| choose(&set(free), least, most).map(|set| set.to_string());
+        assert_eq!(chosen("0-7", 2, 2).unwrap(), "6-7");
+        assert_eq!(chosen("0-5", 1, 2).unwrap(), "4-5");
+        assert_eq!(chosen("0-3", 1, 9).unwrap(), "1-3");
         assert_eq!(
-            chosen("1-7", 1, 1).unwrap_err().to_string(),
+            chosen("0", 1, 1).unwrap_err().to_string(),
             "dedicated-cpu: 1 CPU is wanted, and 0 are free: take fewer, or give up those of other zones"
         );
+    }
+
+    #[test]
+    fn named_ones_must_be_free_and_leave_one() {
+        let taken = |list: &str| named(set(list), &set("0-3")).map(|set| set.to_string());
+        assert_eq!(taken("1,3").unwrap(), "1,3");
+        assert_eq!(
+            taken("3-4").unwrap_err().to_string(),
+            "dedicated-cpu: CPUs 3-4 are wanted, and 0-3 are free, of which one must stay so: name others, or give up those of other zones"
+        );
+        assert!(taken("0-3").is_err());
+        assert!(taken("").is_err());
     }
 
     #[test]

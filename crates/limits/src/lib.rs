@@ -48,7 +48,7 @@ use std::path::{Path, PathBuf};
 pub use change::{Applied, Changed, Warning};
 pub use cpus::CpuSet;
 pub use hierarchy::Base;
-pub use model::controls::{Control, Controls, CpuCount, IpcLimits};
+pub use model::controls::{Control, Controls, Dedicated, IpcLimits};
 pub use process::{First, change_zone};
 pub use usage::Usage;
 pub use watch::{Hit, Watch};
@@ -113,6 +113,16 @@ pub enum Error {
         wanted: u32,
         /// How many there are.
         free: usize,
+    },
+    /// CPUs that are named are not there or not free.
+    #[error(
+        "dedicated-cpu: CPUs {wanted} are wanted, and {free} are free, of which one must stay so: name others, or give up those of other zones"
+    )]
+    CpusTaken {
+        /// Those that were named.
+        wanted: String,
+        /// Those that are free.
+        free: String,
     },
     /// What only the first process of a zone has: locked memory, IPC.
     #[error("cannot set {control}: {why}")]

@@ -9,7 +9,7 @@ use crate::ZoneCgroups;
 use crate::knob::{Knob, Places};
 
 /// One look at a zone. What this host does not account is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time since boot in microseconds, that of ended processes included.
     pub cpu_usec: u64,

@@ -193,7 +193,7 @@ mod tests {
             cpu_cap: Some(150),
             cpu_shares: Some(3),
             max_lwps: Some(100),
-            ..none
+            ..none.clone()
         };
         assert_eq!(
             plan(true, &none, &controls),
@@ -205,7 +205,7 @@ mod tests {
         );
         let less = Controls {
             max_lwps: None,
-            ..controls
+            ..controls.clone()
         };
         assert_eq!(plan(true, &controls, &less), ["pids.max=max"]);
         assert!(plan(true, &controls, &controls).is_empty());
@@ -284,7 +284,7 @@ mod tests {
         let none = Controls::default();
         let cap = Controls {
             cpu_cap: Some(1),
-            ..none
+            ..none.clone()
         };
         assert_eq!(writes(&nowhere, &none, &cap), Err(Control::CpuCap));
         assert_eq!(

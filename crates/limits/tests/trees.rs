@@ -252,7 +252,7 @@ fn a_control_that_has_no_place_is_refused_by_name() {
         ),
         (
             Controls {
-                dedicated_cpu: Some(limits::CpuCount { least: 1, most: 1 }),
+                dedicated_cpu: Some(limits::Dedicated::Count(1, 1)),
                 ..Controls::default()
             },
             Control::DedicatedCpu,
@@ -279,7 +279,7 @@ fn two_zones_do_not_get_the_same_cpus() {
     put(&tree.base.v2.join("db"), &cpuset);
     let db = ZoneCgroups::of(&tree.base, &"db".parse().unwrap());
     let two = Controls {
-        dedicated_cpu: Some(limits::CpuCount { least: 1, most: 2 }),
+        dedicated_cpu: Some(limits::Dedicated::Count(1, 2)),
         ..Controls::default()
     };
     assert!(tree.cgroups.set(&two).unwrap().applied[0].is_exact());
@@ -306,7 +306,7 @@ fn a_v1_group_that_is_needed_later_is_made_then() {
     }
     let before = tree.cgroups.paths().len();
     let one = Controls {
-        dedicated_cpu: Some(limits::CpuCount { least: 1, most: 1 }),
+        dedicated_cpu: Some(limits::Dedicated::Count(1, 1)),
         ..Controls::default()
     };
     let base = tree.base.clone();

@@ -222,6 +222,23 @@ impl Controls {
             .filter_map(|control| Some((control, self.get(control)?)))
     }
 
+    /// Those that control groups have, and those that processes have: locked memory
+    /// and IPC.
+    #[must_use]
+    pub fn split(&self) -> (Self, Self) {
+        let processes = Self {
+            locked: self.locked,
+            ipc: self.ipc,
+            ..Self::default()
+        };
+        let groups = Self {
+            locked: None,
+            ipc: IpcLimits::default(),
+            ..self.clone()
+        };
+        (groups, processes)
+    }
+
     /// Whether none is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -282,6 +299,9 @@ mod tests {
             },
             io_priority: Some(13),
         };
+        let (groups, processes) = controls.split();
+        assert_eq!(groups.iter().count() + processes.iter().count(), 13);
+        assert_eq!(processes.iter().count(), 5);
         let numbers: Vec<u64> = controls.iter().map(|(_, value)| value).collect();
         assert_eq!(numbers, (1..=13).collect::<Vec<u64>>());
     }

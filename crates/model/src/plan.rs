@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::config::IpType;
+use crate::controls::Controls;
 use crate::privilege::Capabilities;
 use crate::{State, Uuid, Verb, ZoneName};
 
@@ -210,6 +211,11 @@ pub enum PlatformStep {
         /// The list; all others are refused.
         allowed: Vec<(u32, Option<u32>)>,
     },
+    /// Sets the resource controls that control groups hold.
+    Controls {
+        /// What is set.
+        controls: Controls,
+    },
     /// Moves zoneadmd into a mount namespace of its own, with a scratch folder in it.
     PrivateMounts {
         /// The folder that the scratch file system is mounted on.
@@ -224,6 +230,11 @@ pub enum PlatformStep {
     },
     /// Starts the first process in its namespaces.
     FirstProcess,
+    /// Sets the resource controls that processes have: locked memory, IPC.
+    ProcessControls {
+        /// What is set.
+        controls: Controls,
+    },
     /// Assembles the root of its layers, with the zone's ids.
     Root {
         /// The zonepath.
@@ -329,6 +340,9 @@ impl fmt::Display for PlatformStep {
                     Some(minor) => write!(f, " {major}:{minor}"),
                     None => write!(f, " {major}:*"),
                 })
+            }
+            Self::Controls { controls } | Self::ProcessControls { controls } => {
+                write!(f, "set {controls}")
             }
             Self::PrivateMounts { scratch } => {
                 write!(

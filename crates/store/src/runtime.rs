@@ -8,6 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use model::controls::Controls;
 use model::{State, ZoneName};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,9 @@ pub struct Runtime {
     pub seccomp: Vec<u64>,
     /// Environment of processes that enter the zone.
     pub environment: Vec<String>,
+    /// The resource controls that were set last.
+    #[serde(default)]
+    pub controls: Controls,
 }
 
 /// A process that cannot be mistaken for a later one of the same number.
@@ -206,6 +210,7 @@ mod tests {
             capabilities: 1,
             seccomp: vec![6],
             environment: vec!["container=zone".into()],
+            controls: Controls::default(),
         }
     }
 

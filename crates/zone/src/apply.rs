@@ -22,6 +22,8 @@ use crate::{Error, Host, mount};
 pub enum Outcome {
     /// It was done.
     Done,
+    /// It was done, and this is to be told about it.
+    Remarks(Vec<String>),
     /// It was so already.
     Already(&'static str),
     /// Only shown, not done (`-n`): the plan as text.

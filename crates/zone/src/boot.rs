@@ -151,8 +151,11 @@ pub(crate) fn start_locked(
     let pass = [plan.as_fd(), theirs.as_fd(), subject.lock().as_fd()];
     spawn::zoneadmd(host, zone, &[], &pass)?;
     drop(theirs);
-    client::listen_to(report)?;
-    Ok(Outcome::Done)
+    let remarks = client::listen_to(report)?;
+    if remarks.is_empty() {
+        return Ok(Outcome::Done);
+    }
+    Ok(Outcome::Remarks(remarks))
 }
 
 fn make_plan(

@@ -154,22 +154,23 @@ pub fn adopt(host: &Host, zone: &ZoneName) -> Result<(), Error> {
         &[nothing.as_fd(), theirs.as_fd(), nothing.as_fd()],
     )?;
     drop(theirs);
-    listen_to(report)
+    listen_to(report).map(drop)
 }
 
-/// Waits for the word of a zoneadmd that was just started.
+/// Waits for the word of a zoneadmd that was just started; returns its remarks.
 ///
 /// # Errors
 /// [`Error::Daemon`] with what it said, or that it said nothing.
-pub(crate) fn listen_to(report: OwnedFd) -> Result<(), Error> {
+pub(crate) fn listen_to(report: OwnedFd) -> Result<Vec<String>, Error> {
     let mut text = String::new();
     File::from(report)
         .take(MAX_PACKET as u64)
         .read_to_string(&mut text)
         .map_err(Error::io("hear zoneadmd"))?;
-    match text.as_str() {
-        "ok" => Ok(()),
-        "" => Err(Error::Daemon("zoneadmd ended without a word".to_owned())),
-        error => Err(Error::Daemon(error.to_owned())),
+    let mut lines = text.lines();
+    match lines.next() {
+        Some("ok") => Ok(lines.map(str::to_owned).collect()),
+        None => Err(Error::Daemon("zoneadmd ended without a word".to_owned())),
+        Some(_) => Err(Error::Daemon(text)),
     }
 }

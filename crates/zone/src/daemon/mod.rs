@@ -15,7 +15,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 
-use model::plan::{BootPlan, InsideStep};
+use model::controls::Controls;
+use model::plan::{BootPlan, InsideStep, PlatformStep};
 use model::{State, ZoneName};
 use store::lock;
 use store::runtime::{Process, Runtime};
@@ -40,7 +41,8 @@ pub struct Passed {
 
 /// Descriptor on which zoneadmd finds its plan.
 pub const PLAN_FD: i32 = 3;
-/// Descriptor on which zoneadmd says how building went: "ok" or an error.
+/// Descriptor on which zoneadmd says how building went: "ok" and a line for each
+/// remark, or an error.
 pub const REPORT_FD: i32 = 4;
 /// Descriptor that holds the zone's lock until zoneadmd has reported.
 pub const LOCK_FD: i32 = 5;
@@ -59,7 +61,7 @@ pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> 
     match built {
         Ok(mut server) => {
             // Whoever asked may have gone meanwhile: the zone runs all the same.
-            let _ = report.write_all(b"ok");
+            let _ = report.write_all(server.report().as_bytes());
             drop(report);
             server.settle();
             server.serve()
@@ -171,7 +173,18 @@ fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, String> {
         capabilities: 0,
         seccomp: Vec::new(),
         environment: plan.init.environment.clone(),
+        controls: Controls::default(),
     };
+    for step in &plan.platform {
+        match step {
+            PlatformStep::Controls { controls } => runtime.controls.clone_from(controls),
+            PlatformStep::ProcessControls { controls } => {
+                runtime.controls.locked = controls.locked;
+                runtime.controls.ipc = controls.ipc;
+            }
+            _ => {}
+        }
+    }
     for step in &plan.inside {
         match step {
             InsideStep::Privileges { keep } => runtime.capabilities = keep.0,

@@ -109,6 +109,16 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// What the command that booted the zone is told.
+    pub(super) fn report(&self) -> String {
+        let mut text = "ok".to_owned();
+        for remark in &self.platform.remarks {
+            text.push('\n');
+            text.push_str(remark);
+        }
+        text
+    }
+
     /// What can wait until the command that booted the zone has its answer.
     pub(super) fn settle(&mut self) {
         if let Err(error) = self.platform.go_home() {
@@ -123,6 +133,9 @@ impl<'a> Server<'a> {
         };
         self.console.notice(&format!("Zone {what}"));
         self.log(&format!("{what}, id {}", self.runtime.id));
+        for remark in std::mem::take(&mut self.platform.remarks) {
+            self.log(&format!("WARNING: {remark}"));
+        }
     }
 
     /// Serves until the zone is down.

@@ -6,6 +6,7 @@ use brand::sparse::Layout;
 use brand::{BootSpec, InitProgram, Platform};
 use limits::{Base, ZoneCgroups, devices};
 use model::config::{FileSystem, IpType};
+use model::controls::Controls;
 use model::plan::{BootPlan, Init, InsideStep, PlatformStep};
 use model::privilege::{self, Capabilities};
 use model::{Config, Uuid};
@@ -94,12 +95,21 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
     if ip_type == IpType::Exclusive {
         allowed.push((devices::TUN.major, devices::TUN.minor));
     }
+    let controls = Controls::of(config);
+    let groups = ZoneCgroups::for_controls(inputs.base, config.name(), &controls);
+    let (controls, of_processes) = controls.split();
     let mut steps = vec![
         PlatformStep::Cgroups {
-            paths: ZoneCgroups::of(inputs.base, config.name()).paths(),
+            paths: groups.paths(),
             shared: inputs.base.v1_shared.clone(),
         },
         PlatformStep::Devices { allowed },
+    ];
+    // Before anything runs in the zone.
+    if !controls.is_empty() {
+        steps.push(PlatformStep::Controls { controls });
+    }
+    steps.extend([
         PlatformStep::PrivateMounts {
             scratch: inputs.scratch.to_owned(),
         },
@@ -107,13 +117,18 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
         PlatformStep::Network { ip_type },
         PlatformStep::Console,
         PlatformStep::FirstProcess,
-        PlatformStep::Root {
-            zonepath: stack.zonepath.clone(),
-            top: stack.top.clone(),
-            work: stack.work.clone(),
-            lowers: stack.lowers.clone(),
-        },
-    ];
+    ]);
+    if !of_processes.is_empty() {
+        steps.push(PlatformStep::ProcessControls {
+            controls: of_processes,
+        });
+    }
+    steps.push(PlatformStep::Root {
+        zonepath: stack.zonepath.clone(),
+        top: stack.top.clone(),
+        work: stack.work.clone(),
+        lowers: stack.lowers.clone(),
+    });
     let inherited = inputs
         .layout
         .map(|layout| layout.dirs.as_slice())

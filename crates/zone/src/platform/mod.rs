@@ -77,6 +77,8 @@ pub struct Platform {
     layers: Option<storage::Scratch>,
     /// The host's namespaces, to go back to; none where we never left.
     home: Vec<(OwnedFd, u64)>,
+    /// What is to be told about the resource controls.
+    pub remarks: Vec<String>,
 }
 
 impl Platform {
@@ -146,6 +148,7 @@ impl Platform {
             channel: None,
             layers: None,
             home: Vec::new(),
+            remarks: Vec::new(),
         }
     }
 

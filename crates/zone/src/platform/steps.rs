@@ -9,6 +9,7 @@ use std::rc::Rc;
 use limits::ZoneCgroups;
 use limits::devices::{self, Device};
 use model::config::IpType;
+use model::controls::Controls;
 use model::plan::{BootPlan, PlatformStep};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
@@ -40,6 +41,8 @@ struct Building<'a> {
     /// The first process, its user namespace, and our end of the channel.
     first: Option<(Rc<Child>, OwnedFd, Channel)>,
     console: Option<Console>,
+    /// What is to be told about the resource controls.
+    remarks: Vec<String>,
 }
 
 pub(super) fn build(
@@ -67,6 +70,7 @@ pub(super) fn build(
         layers: None,
         first: None,
         console: None,
+        remarks: Vec::new(),
     };
     for (name, kind) in [("mnt", ns::MOUNT), ("net", ns::NET), ("time", ns::TIME)] {
         building
@@ -99,6 +103,11 @@ impl Building<'_> {
                 let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
                 Ok(cgroups.allow_devices(&devices::program(&allowed))?)
             }
+            PlatformStep::Controls { controls } => {
+                let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
+                self.remarks.extend(cgroups.set(controls)?.remarks());
+                Ok(())
+            }
             PlatformStep::PrivateMounts { scratch } => self.leave_host_mounts(scratch),
             PlatformStep::Clocks => start_clocks(),
             PlatformStep::Network { ip_type } => {
@@ -110,6 +119,7 @@ impl Building<'_> {
                 }
             }
             PlatformStep::FirstProcess => self.start_first_process(undo),
+            PlatformStep::ProcessControls { controls } => self.limit_processes(controls),
             PlatformStep::Root {
                 zonepath,
                 top,
@@ -226,6 +236,19 @@ impl Building<'_> {
             Mode::empty(),
         )?;
         self.first = Some((child, users, ours));
+        Ok(())
+    }
+
+    fn limit_processes(&mut self, controls: &Controls) -> Result<(), AnyError> {
+        let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
+        let (child, ..) = self.first.as_ref().ok_or("no first process")?;
+        let first = limits::First {
+            pid: child.pid,
+            pidfd: child.pidfd.as_fd(),
+            owner: self.plan.first_id,
+        };
+        let changed = limits::process::change(cgroups, first, &Controls::default(), controls)?;
+        self.remarks.extend(changed.remarks());
         Ok(())
     }
 
@@ -379,6 +402,7 @@ impl Building<'_> {
             channel: Some(channel),
             layers: self.layers,
             home: self.home,
+            remarks: self.remarks,
         })
     }
 }
