@@ -27,6 +27,8 @@ Examples:
         web2 configured like web1
     zonecfg -z web1 info
     zonecfg -z web1 delete -F
+    zonecfg -z global 'set cpu-shares=10'
+        the host's own share of the CPUs
 
 ";
 
@@ -146,6 +148,9 @@ fn text(parser: &mut lexopt::Parser) -> Result<String, String> {
 }
 
 fn name(text: &str) -> Result<Zone, String> {
+    if text == model::name::GLOBAL {
+        return Ok(Zone::Name(ZoneName::global()));
+    }
     // As the original's messages this one names the zone and not the program.
     text.parse()
         .map(Zone::Name)
@@ -192,7 +197,7 @@ mod tests {
             "-z",
             "info",
             "-q -z a",
-            "-z global",
+            "-z SUNWdefault",
             "-z a -f x info",
             "-u 1 info",
             "-R",

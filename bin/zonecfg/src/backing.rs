@@ -53,6 +53,8 @@ pub enum Error {
 pub struct Stored {
     root: Root,
     host_dirs: Vec<&'static str>,
+    /// The ZFS pool of the host's root.
+    root_pool: Option<String>,
     /// The index as read for the present command.
     index: Option<Index>,
 }
@@ -63,6 +65,7 @@ impl Stored {
         Self {
             root,
             host_dirs: host::software_dirs(),
+            root_pool: host::root_pool(),
             index: None,
         }
     }
@@ -98,6 +101,31 @@ impl Stored {
         built_in.chain(files).collect()
     }
 
+    /// The configuration as this host understands it.
+    fn here(&self, config: Config) -> Config {
+        match &self.root_pool {
+            Some(pool) => config.on_root_pool(pool),
+            None => config,
+        }
+    }
+
+    /// The global zone is there without a file: it has all defaults then.
+    fn global(&self) -> Result<Config, Error> {
+        match xml::load(&self.root, &ZoneName::global()) {
+            Ok(config) => Ok(self.here(config)),
+            Err(store::Error::NoSuchZone(name)) => Ok(self.here(Config::new(name))),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn commit_global(&self, change: &Change) -> Result<(), Error> {
+        let _held = lock::zone(&self.root, change.zone, Wait::No)?;
+        if Some(&self.global()?) != change.base {
+            return Err(Error::Changed(change.zone.clone()));
+        }
+        Ok(xml::save(&self.root, change.config)?)
+    }
+
     fn index(&mut self) -> Result<&Index, store::Error> {
         if self.index.is_none() {
             self.index = Some(Index::load(&self.root)?);
@@ -121,18 +149,24 @@ impl Backing for Stored {
     type Error = Error;
 
     fn load(&mut self, zone: &ZoneName) -> Result<Option<Config>, Error> {
+        if zone.is_global() {
+            return self.global().map(Some);
+        }
         // A file without an entry is a template, or was never finished.
         if self.index()?.find(zone).is_none() {
             return Ok(None);
         }
         match xml::load(&self.root, zone) {
-            Ok(config) => Ok(Some(config)),
+            Ok(config) => Ok(Some(self.here(config))),
             Err(store::Error::NoSuchZone(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
     fn state(&mut self, zone: &ZoneName) -> Result<Option<State>, Error> {
+        if zone.is_global() {
+            return Ok(Some(State::Running));
+        }
         let Some(state) = self.index()?.find(zone).map(|entry| entry.state) else {
             return Ok(None);
         };
@@ -146,7 +180,30 @@ impl Backing for Stored {
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
         let template = template.unwrap_or(template::DEFAULT);
         let config = template::load(&self.root, template, zone, &self.host_dirs)?;
-        Ok(config)
+        Ok(self.here(config))
+    }
+
+    fn detached(&mut self, zonepath: &str, zone: &ZoneName) -> Result<Config, Error> {
+        let config = template::detached(&self.root, zonepath, zone)?;
+        Ok(self.here(config))
+    }
+
+    fn existing(&mut self, zone: &ZoneName) -> Result<Config, Error> {
+        Ok(self.here(xml::load(&self.root, zone)?))
+    }
+
+    fn problems(&mut self, config: &Config) -> Vec<String> {
+        let strangers = config
+            .admins()
+            .filter(|admin| !host::user_exists(&admin.user));
+        strangers
+            .map(|admin| {
+                format!(
+                    "admin user: Invalid argument: '{}' is not a user of this host.",
+                    admin.user
+                )
+            })
+            .collect()
     }
 
     fn host_dirs(&self) -> &[&str] {
@@ -154,6 +211,9 @@ impl Backing for Stored {
     }
 
     fn commit(&mut self, change: &Change) -> Result<(), Error> {
+        if change.zone.is_global() {
+            return self.commit_global(change);
+        }
         let (old, config) = (change.zone, change.config);
         let new = config.name();
         let _held = self.lock(old, new)?;

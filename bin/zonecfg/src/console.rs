@@ -72,6 +72,10 @@ impl Console for Terminal {
         }
     }
 
+    fn notice(&mut self, text: &str) {
+        eprintln!("{text}");
+    }
+
     fn error(&mut self, text: &str) {
         if let Some(place) = self.place() {
             eprintln!("On {place}:");

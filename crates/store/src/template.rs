@@ -24,6 +24,8 @@ static BUILT_IN: &[(&str, &str)] = &[
     ("SYSdefault", include_str!("templates/SYSdefault.xml")),
     ("SYSblank", include_str!("templates/SYSblank.xml")),
     ("SYSlx", include_str!("templates/SYSlx.xml")),
+    ("SYSsolaris", include_str!("templates/SYSsolaris.xml")),
+    ("SYSsolaris-kz", include_str!("templates/SYSsolaris-kz.xml")),
 ];
 
 /// Why there is no configuration from a template.
@@ -73,6 +75,31 @@ pub fn load(
     config.retain(|resource| {
         resource.spec().name != "inherit-pkg-dir" || host_dirs.contains(&resource.get("dir"))
     });
+    Ok(config)
+}
+
+/// The file that a zone leaves in its zonepath when it is detached.
+pub const DETACHED: &str = "SUNWdetached.xml";
+
+/// The configuration that a detached zone has left in `zonepath`, a path below the
+/// root, as that of `zone` at this place.
+///
+/// # Errors
+/// [`TemplateError`].
+pub fn detached(root: &Root, zonepath: &str, zone: &ZoneName) -> Result<Config, TemplateError> {
+    let path = root.path(Path::new(zonepath)).join(DETACHED);
+    let Some(text) = xml::read_bounded(&path)? else {
+        return Err(TemplateError::NoSuchTemplate(path.display().to_string()));
+    };
+    let mut config = xml::parse_any(&text, &path, zone)?;
+    let damaged = |error: model::config::Error| Error::Damaged {
+        path: path.clone(),
+        line: 1,
+        reason: error.to_string(),
+    };
+    config
+        .set_zonepath(&zonepath.replace('%', "%%"))
+        .map_err(damaged)?;
     Ok(config)
 }
 

@@ -18,7 +18,7 @@ use model::{Config, ZoneName};
 use crate::atomic::{self, Durability};
 use crate::{Error, Root};
 
-pub use read::parse;
+pub use read::{parse, parse_any};
 pub use write::render;
 
 /// Largest file that is read or written, in bytes.

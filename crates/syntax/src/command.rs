@@ -26,7 +26,7 @@ pub enum Command {
     },
     /// `commit`
     Commit,
-    /// `create [-F] [-b | -t <template>]`
+    /// `create [-F] [-b | -t <template> | -a <path> | -X]`
     Create {
         /// Overwrite a configured zone without asking.
         force: bool,
@@ -45,8 +45,10 @@ pub enum Command {
         /// Do not ask.
         force: bool,
     },
-    /// `export [-f <file>]`
+    /// `export [-j] [-f <file>]`
     Export {
+        /// As JSON.
+        json: bool,
         /// Where to, instead of standard output.
         file: Option<String>,
     },
@@ -55,8 +57,10 @@ pub enum Command {
         /// A command, resource, property, or one of help's own subjects.
         subject: Option<String>,
     },
-    /// `info [<resource or property> [<filters>]]`
+    /// `info [-j] [<resource or property> [<filters>]]`
     Info {
+        /// As JSON.
+        json: bool,
         /// What to print; everything when absent.
         what: Option<String>,
         /// Which resources.
@@ -105,6 +109,10 @@ pub enum Template {
     Blank,
     /// `-t`: this template or zone.
     Named(String),
+    /// `-a`: what a zone that was detached has left in its zonepath.
+    Detached(String),
+    /// `-X`: the file that is there for the zone already.
+    Existing,
 }
 
 /// What follows the name after `remove`.
@@ -206,10 +214,10 @@ pub static VERBS: &[VerbSpec] = &[
     row(
         Verb::Create,
         "create",
-        "create [-F] [-b | -t <template>]",
+        "create [-F] [-b | -t <template> | -a <path> | -X]",
         Scope::Global,
         true,
-        "Begins a configuration: from the system's default, with -b blank (a whole root), with -t from a template or a zone. -F overwrites a configured zone.",
+        "Begins a configuration: from the system's default, with -b blank (a whole root), with -t from a template or a zone, with -a from the zonepath of a detached zone, with -X from the XML file that is already in the zones directory. -F overwrites a configured zone.",
     ),
     row(
         Verb::Delete,
@@ -238,10 +246,10 @@ pub static VERBS: &[VerbSpec] = &[
     row(
         Verb::Export,
         "export",
-        "export [-f <output-file>]",
+        "export [-j] [-f <output-file>]",
         Scope::Both,
         false,
-        "Prints the commands that make this configuration, for zonecfg -f.",
+        "Prints the commands that make this configuration, for zonecfg -f; with -j JSON.",
     ),
     row(
         Verb::Help,
@@ -254,10 +262,10 @@ pub static VERBS: &[VerbSpec] = &[
     row(
         Verb::Info,
         "info",
-        "info [<resource-type> [<property-name>=<property-value>]* | <property-name>]",
+        "info [-j] [<resource-type> [<property-name>=<property-value>]* | <property-name>]",
         Scope::Both,
         false,
-        "Prints the configuration, one property, or the resources that match.",
+        "Prints the configuration, one property, or the resources that match; with -j as JSON.",
     ),
     row(
         Verb::Remove,

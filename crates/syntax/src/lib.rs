@@ -11,6 +11,7 @@ pub mod complete;
 pub mod export;
 pub mod help;
 pub mod info;
+pub mod json;
 pub mod lex;
 pub mod parse;
 pub mod session;

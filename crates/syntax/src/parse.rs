@@ -105,6 +105,7 @@ impl Rest {
                 force: self.flag("-F"),
             },
             Verb::Export => Command::Export {
+                json: self.flag("-j"),
                 file: if self.flag("-f") {
                     Some(self.word()?)
                 } else {
@@ -115,6 +116,7 @@ impl Rest {
                 subject: self.optional(Self::word)?,
             },
             Verb::Info => Command::Info {
+                json: self.flag("-j"),
                 what: self.optional(Self::word)?,
                 filters: self.filters()?,
             },
@@ -149,6 +151,10 @@ impl Rest {
                 template = Template::Blank;
             } else if self.flag("-t") {
                 template = Template::Named(self.word()?);
+            } else if self.flag("-a") {
+                template = Template::Detached(self.word()?);
+            } else if self.flag("-X") {
+                template = Template::Existing;
             } else {
                 break;
             }
@@ -342,6 +348,7 @@ mod tests {
         assert_eq!(
             one("export -f /tmp/x"),
             Ok(Command::Export {
+                json: false,
                 file: Some("/tmp/x".to_owned())
             })
         );

@@ -9,12 +9,12 @@ mod edit;
 mod save;
 
 use model::config::Resource;
-use model::table::{self, ResourceSpec};
+use model::table::{self, PropertySpec, ResourceSpec};
 use model::{Config, State, ZoneName};
 
 use crate::command::{Command, Filters, Scope, Verb};
 use crate::complete::Context;
-use crate::{SyntaxError, export, help, info};
+use crate::{SyntaxError, export, help, info, json};
 
 /// Where configurations are kept.
 pub trait Backing {
@@ -39,6 +39,22 @@ pub trait Backing {
     /// # Errors
     /// When there is no such template.
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Self::Error>;
+
+    /// The configuration that a detached zone has left in `zonepath`, for `zone`.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn detached(&mut self, zonepath: &str, zone: &ZoneName) -> Result<Config, Self::Error>;
+
+    /// The configuration file that is there for a zone that does not exist.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn existing(&mut self, zone: &ZoneName) -> Result<Config, Self::Error>;
+
+    /// What is wrong with a configuration on this host and cannot be seen from the
+    /// configuration alone, such as users that do not exist.
+    fn problems(&mut self, config: &Config) -> Vec<String>;
 
     /// The directories of software that zones of this host inherit.
     fn host_dirs(&self) -> &[&str];
@@ -86,6 +102,9 @@ pub trait Console {
     fn page(&mut self, text: &str) {
         self.print(text);
     }
+
+    /// Prints a message that is no error.
+    fn notice(&mut self, text: &str);
 
     /// Prints one message about an error.
     fn error(&mut self, text: &str);
@@ -156,8 +175,17 @@ pub struct Session<B, C> {
 #[derive(Debug)]
 struct Open {
     resource: Resource,
+    /// The complex value that is being specified in a scope of its own.
+    nested: Option<Nested>,
     /// What it was when it was selected.
     original: Option<Resource>,
+}
+
+/// A complex value being specified (`add mac` in anet).
+#[derive(Debug)]
+struct Nested {
+    spec: &'static PropertySpec,
+    fields: Vec<(String, String)>,
 }
 
 /// A message was printed and the command is over.
@@ -212,6 +240,16 @@ impl<B: Backing, C: Console> Session<B, C> {
     #[must_use]
     pub fn prompt(&self) -> String {
         match &self.scope {
+            Some(Open {
+                resource,
+                nested: Some(nested),
+                ..
+            }) => format!(
+                "zonecfg:{}:{}:{}> ",
+                self.zone,
+                resource.spec().name,
+                nested.spec.name
+            ),
             Some(open) => format!("zonecfg:{}:{}> ", self.zone, open.resource.spec().name),
             None => format!("zonecfg:{}> ", self.zone),
         }
@@ -276,15 +314,19 @@ impl<B: Backing, C: Console> Session<B, C> {
             Command::Revert { force } => return self.revert(force),
             Command::Add { what, value } => self.add(&what, value),
             Command::Cancel => {
-                self.scope = None;
+                self.cancel();
                 Ok(())
             }
             Command::Clear { property } => self.clear(&property),
             Command::Commit => self.commit(),
             Command::End => self.end(),
-            Command::Export { file } => self.export(file.as_deref()),
+            Command::Export { json, file } => self.export(json, file.as_deref()),
             Command::Help { subject } => self.help(subject.as_deref()),
-            Command::Info { what, filters } => self.info(what.as_deref(), &filters),
+            Command::Info {
+                json,
+                what,
+                filters,
+            } => self.info(json, what.as_deref(), &filters),
             Command::Remove {
                 force,
                 what,
@@ -341,8 +383,13 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    fn export(&mut self, file: Option<&str>) -> Done {
-        let text = export::export(self.config()?);
+    fn export(&mut self, json: bool, file: Option<&str>) -> Done {
+        let config = self.config()?;
+        let text = if json {
+            json::all(config)
+        } else {
+            export::export(config)
+        };
         match file {
             None => self.console.print(&text),
             Some(file) => {
@@ -376,7 +423,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    fn info(&mut self, what: Option<&str>, filters: &Filters) -> Done {
+    fn info(&mut self, json: bool, what: Option<&str>, filters: &Filters) -> Done {
         // Loads the configuration, or tells that there is none.
         self.config()?;
         let Some(config) = &self.config else {
@@ -386,6 +433,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         let text = if let Some(open) = scope {
             let resource = &open.resource;
             match resource.spec().property(what) {
+                _ if json => json::resource(config, resource),
                 Some(spec) => {
                     let mut text = String::new();
                     info::resource_property(&mut text, config, resource, spec);
@@ -393,13 +441,23 @@ impl<B: Backing, C: Console> Session<B, C> {
                 }
                 None => info::resource(config, resource),
             }
+        } else if what.is_empty() && json {
+            json::all(config)
         } else if what.is_empty() {
             info::all(config)
         } else if let Some(spec) = table::global(what) {
-            info::property(config, spec)
+            match json {
+                true => json::property(config, spec),
+                false => info::property(config, spec),
+            }
         } else if let Some(spec) = table::resource(what) {
             if let Some(text) = unknown_filter(spec, filters) {
                 return self.refuse(&text);
+            }
+            if json {
+                let text = json::resources(config, spec, filters);
+                self.console.page(&text);
+                return Ok(());
             }
             match info::resources(config, spec, filters) {
                 text if text.is_empty() && !filters.is_empty() => {

@@ -16,6 +16,18 @@ use crate::Error;
 /// # Errors
 /// [`Error::Damaged`] with the line and what is wrong there.
 pub fn parse(text: &str, path: &Path, written: &str, zone: &ZoneName) -> Result<Config, Error> {
+    read(text, path, Some(written), zone)
+}
+
+/// Reads a configuration whatever it calls itself, as that of `zone`.
+///
+/// # Errors
+/// See [`parse`].
+pub fn parse_any(text: &str, path: &Path, zone: &ZoneName) -> Result<Config, Error> {
+    read(text, path, None, zone)
+}
+
+fn read(text: &str, path: &Path, written: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
     let mut file = File {
         reader: Reader::from_str(text),
     };
@@ -45,7 +57,7 @@ enum Next<'a> {
 }
 
 impl<'a> File<'a> {
-    fn zone(&mut self, written: &str, zone: &ZoneName) -> Result<Config, String> {
+    fn zone(&mut self, written: Option<&str>, zone: &ZoneName) -> Result<Config, String> {
         let Next::Element(start, has_content) = self.next()? else {
             return Err("no zone element".to_owned());
         };
@@ -56,7 +68,7 @@ impl<'a> File<'a> {
         let mut named = false;
         for (name, value) in attributes(&start)? {
             if name == "name" {
-                if value != written {
+                if written.is_some_and(|written| value != written) {
                     return Err(format!("it is the configuration of '{value}'"));
                 }
                 named = true;

@@ -1,26 +1,35 @@
 //! Commands that change the configuration in the session.
 
 use model::State;
+use model::brands::Family;
 use model::config::{Resource, Value};
-use model::table::ResourceSpec;
+use model::table::{Brands, Kind, ResourceSpec};
 use model::verify::{self, Problem};
 
-use super::{Backing, Console, Done, Open, Refused, Session, chain, unknown_filter};
+use super::{Backing, Console, Done, Nested, Open, Refused, Session, chain, unknown_filter};
 use crate::command::{Argument, Filters};
 
 impl<B: Backing, C: Console> Session<B, C> {
     pub(super) fn add(&mut self, what: &str, value: Option<Value>) -> Done {
         self.config()?;
         if let Some(open) = &mut self.scope {
-            let result = match value {
-                Some(value) => open.resource.add_value(what, value),
-                None => {
+            let complex = open.resource.spec().property(what);
+            let complex = complex.filter(|spec| matches!(spec.kind, Kind::Complex(_)));
+            let result = match (value, complex) {
+                (Some(value), _) if open.nested.is_none() => open.resource.add_value(what, value),
+                (None, Some(spec)) if open.nested.is_none() => {
+                    let fields = Vec::new();
+                    open.nested = Some(Nested { spec, fields });
+                    Ok(())
+                }
+                _ => {
                     return self.refuse(&format!("add {what}: Insufficient specification"));
                 }
             };
             return self.report(result);
         }
         let spec = self.resource_spec(what)?;
+        self.check_in_zone(spec.name, spec.brands)?;
         if value.is_some() {
             return self.refuse("A property value only makes sense in the resource scope.");
         }
@@ -31,15 +40,49 @@ impl<B: Backing, C: Console> Session<B, C> {
         self.report(result)?;
         self.scope = Some(Open {
             resource: Resource::new(spec),
+            nested: None,
             original: None,
         });
         Ok(())
+    }
+
+    /// The global zone has few settings, and to set another is a mistake at once.
+    fn check_in_zone(&mut self, what: &str, brands: Brands) -> Done {
+        if self.config()?.family() != Family::Global || brands.has(Family::Global) {
+            return Ok(());
+        }
+        self.refuse(&format!("{what}: the global zone does not have it."))
+    }
+
+    /// Leaves the innermost scope and forgets what was specified in it.
+    pub(super) fn cancel(&mut self) {
+        match &mut self.scope {
+            Some(open) if open.nested.is_some() => open.nested = None,
+            _ => self.scope = None,
+        }
     }
 
     pub(super) fn set(&mut self, force: bool, property: &str, value: Value) -> Done {
         self.config()?;
         if force && !(self.alternate_root && property == "zonepath") {
             return self.refuse("set -F is only for zonepath, and only with an alternate root.");
+        }
+        if let Some(Open {
+            nested: Some(nested),
+            ..
+        }) = &mut self.scope
+        {
+            let known =
+                matches!(nested.spec.kind, Kind::Complex(names) if names.contains(&property));
+            let Value::Simple(text) = value else {
+                return self.refuse("A simple value was expected here.");
+            };
+            if !known {
+                return self.refuse(&format!("{property}: No such property type"));
+            }
+            nested.fields.retain(|(name, _)| name != property);
+            nested.fields.push((property.to_owned(), text));
+            return Ok(());
         }
         if let Some(open) = &mut self.scope {
             let result = open.resource.set_value(property, value);
@@ -51,7 +94,11 @@ impl<B: Backing, C: Console> Session<B, C> {
         if property == "zonename" {
             return self.rename(&text);
         }
-        let fixed = model::table::global(property).is_some_and(|spec| spec.fixed);
+        let spec = model::table::global(property);
+        if let Some(spec) = spec {
+            self.check_in_zone(spec.name, spec.brands)?;
+        }
+        let fixed = spec.is_some_and(|spec| spec.fixed);
         // What is already so is no change: scripts set it again.
         if fixed && self.config()?.get(property) != text {
             let active = self.state()?.is_some_and(State::is_active);
@@ -70,6 +117,9 @@ impl<B: Backing, C: Console> Session<B, C> {
         let old = self.config()?.name().clone();
         if text == old.as_str() {
             return Ok(());
+        }
+        if old.is_global() {
+            return self.refuse("The name of the global zone cannot be changed.");
         }
         let Ok(name) = text.parse::<model::ZoneName>() else {
             return self.refuse(&format!("{text}: Bogus zone name"));
@@ -116,9 +166,17 @@ impl<B: Backing, C: Console> Session<B, C> {
 
     pub(super) fn end(&mut self) -> Done {
         self.config()?;
-        let Some(open) = &self.scope else {
+        let Some(open) = &mut self.scope else {
             return Err(Refused);
         };
+        if let Some(nested) = &open.nested {
+            let value = Value::Complex(nested.fields.clone());
+            let result = open.resource.add_value(nested.spec.name, value);
+            if result.is_ok() {
+                open.nested = None;
+            }
+            return self.report(result);
+        }
         let problems = verify::resource(&open.resource);
         if !problems.is_empty() {
             for problem in problems {
@@ -156,7 +214,11 @@ impl<B: Backing, C: Console> Session<B, C> {
             [_] => {
                 let original = matching.pop();
                 let resource = original.clone().unwrap_or_else(|| Resource::new(spec));
-                self.scope = Some(Open { resource, original });
+                self.scope = Some(Open {
+                    resource,
+                    nested: None,
+                    original,
+                });
                 return Ok(());
             }
             [] if filters.is_empty() => "No such entry",

@@ -13,6 +13,10 @@ const BLANK: &str = "SUNWblank";
 
 impl<B: Backing, C: Console> Session<B, C> {
     pub(super) fn create(&mut self, force: bool, template: &Template) -> Flow {
+        if self.zone.is_global() {
+            self.fail("The global zone is there already: set changes it.");
+            return Flow::Go;
+        }
         let (stored, state) = match (self.stored(), self.state()) {
             (Ok(stored), Ok(state)) => (stored, state),
             _ => return Flow::Go,
@@ -35,12 +39,15 @@ impl<B: Backing, C: Console> Session<B, C> {
                 return flow;
             }
         }
-        let template = match template {
-            Template::Default => None,
-            Template::Blank => Some(BLANK),
-            Template::Named(name) => Some(name.as_str()),
+        let zone = &self.zone;
+        let config = match template {
+            Template::Default => self.backing.template(None, zone),
+            Template::Blank => self.backing.template(Some(BLANK), zone),
+            Template::Named(name) => self.backing.template(Some(name), zone),
+            Template::Detached(zonepath) => self.backing.detached(zonepath, zone),
+            Template::Existing => self.backing.existing(zone),
         };
-        match self.backing.template(template, &self.zone) {
+        match config {
             Ok(config) => {
                 self.base = stored;
                 self.config = Some(config);
@@ -61,6 +68,10 @@ impl<B: Backing, C: Console> Session<B, C> {
     }
 
     pub(super) fn delete(&mut self, force: bool) -> Flow {
+        if self.zone.is_global() {
+            self.fail("The global zone cannot be deleted: clear and remove change it.");
+            return Flow::Go;
+        }
         if !force {
             if self.config().is_err() {
                 return Flow::Go;
@@ -164,7 +175,12 @@ impl<B: Backing, C: Console> Session<B, C> {
 
     pub(super) fn verify(&mut self) -> Done {
         match self.problem()? {
-            None => Ok(()),
+            None => {
+                for line in verify::without_effect(self.config()?) {
+                    self.console.notice(&format!("{}: {line}", self.zone));
+                }
+                Ok(())
+            }
             Some(phrase) => self.refuse(&format!("{}: {phrase}", self.zone)),
         }
     }
@@ -201,6 +217,12 @@ impl<B: Backing, C: Console> Session<B, C> {
         let mut phrase = problems.first().map(Problem::phrase);
         for problem in problems {
             self.fail(&problem.to_string());
+        }
+        if let Some(config) = &self.config {
+            for text in self.backing.problems(config) {
+                self.fail(&text);
+                phrase = phrase.or(Some("Invalid argument"));
+            }
         }
         if self.scope.is_some() {
             self.fail("resource specification incomplete");

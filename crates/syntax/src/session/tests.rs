@@ -44,6 +44,23 @@ impl Backing for Memory {
         Ok(config)
     }
 
+    fn detached(&mut self, zonepath: &str, zone: &ZoneName) -> Result<Config, MemoryError> {
+        let mut config = self.template(Some("SUNWblank"), zone)?;
+        config.set_zonepath(zonepath).unwrap();
+        Ok(config)
+    }
+
+    fn existing(&mut self, zone: &ZoneName) -> Result<Config, MemoryError> {
+        Err(MemoryError::NoTemplate(zone.to_string()))
+    }
+
+    fn problems(&mut self, config: &Config) -> Vec<String> {
+        let admins = config.admins().filter(|admin| admin.user == "nobody-here");
+        admins
+            .map(|admin| format!("{}: no such user", admin.user))
+            .collect()
+    }
+
     fn host_dirs(&self) -> &[&str] {
         &["/usr", "/opt"]
     }
@@ -83,6 +100,10 @@ struct User {
 impl Console for User {
     fn print(&mut self, text: &str) {
         self.printed.push_str(text);
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.printed.push_str(&format!("~ {text}\n"));
     }
 
     fn error(&mut self, text: &str) {
