@@ -120,12 +120,17 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
     let mut options = Options::default();
     if verb == "install" {
         // Options are the brand's, but for -n, which every verb has, and help.
-        for word in words {
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
             match word.as_str() {
                 "-n" => options.dry_run = true,
                 "-?" | "--help" => return Ok(Parsed::Help),
                 // Automation passes on the options it was given, also when those are "".
                 "" => {}
+                // As illumos' zones without a ZFS dataset of their own: all of ours.
+                "-x" if words.as_slice().first().is_some_and(|x| x == "nodataset") => {
+                    words.next();
+                }
                 other => options.brand.push(other.to_owned()),
             }
         }
