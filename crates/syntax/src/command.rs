@@ -24,8 +24,8 @@ pub enum Command {
         /// The property.
         property: String,
     },
-    /// `commit`
-    Commit,
+    /// `commit [-n] [-q]`
+    Commit(How),
     /// `create [-F] [-b | -t <template> | -a <path> | -X]`
     Create {
         /// Overwrite a configured zone without asking.
@@ -98,6 +98,15 @@ pub enum Command {
     },
     /// `verify`
     Verify,
+}
+
+/// How `commit` is done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// `-n`: nothing is changed.
+    pub dry_run: bool,
+    /// `-q`: nothing is told but errors.
+    pub quiet: bool,
 }
 
 /// What `create` starts from.
@@ -206,10 +215,10 @@ pub static VERBS: &[VerbSpec] = &[
     row(
         Verb::Commit,
         "commit",
-        "commit",
+        "commit [-n] [-q]",
         Scope::Both,
         true,
-        "Verifies the configuration and saves it. Leaving zonecfg does the same.",
+        "Verifies the configuration and saves it, or with zonecfg -r changes the running zone. Leaving zonecfg does the same. -n only tells what would be done, -q tells nothing.",
     ),
     row(
         Verb::Create,
@@ -358,7 +367,7 @@ impl Command {
             Self::Add { .. } => Verb::Add,
             Self::Cancel => Verb::Cancel,
             Self::Clear { .. } => Verb::Clear,
-            Self::Commit => Verb::Commit,
+            Self::Commit(_) => Verb::Commit,
             Self::Create { .. } => Verb::Create,
             Self::Delete { .. } => Verb::Delete,
             Self::End => Verb::End,

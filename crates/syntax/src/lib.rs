@@ -16,6 +16,6 @@ pub mod lex;
 pub mod parse;
 pub mod session;
 
-pub use command::{Argument, Command, Verb};
+pub use command::{Argument, Command, How, Verb};
 pub use parse::{SyntaxError, parse_line};
 pub use session::{Backing, Change, Console, Finish, Flow, Mode, Session};

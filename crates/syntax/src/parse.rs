@@ -2,7 +2,7 @@
 
 use model::config::Value;
 
-use crate::command::{Argument, Command, Filters, Template, Verb};
+use crate::command::{Argument, Command, Filters, How, Template, Verb};
 use crate::lex::{self, Token};
 
 /// Why a command could not be understood.
@@ -95,7 +95,7 @@ impl Rest {
             Verb::Clear => Command::Clear {
                 property: self.word()?,
             },
-            Verb::Commit => Command::Commit,
+            Verb::Commit => self.commit(),
             Verb::Create => self.create()?,
             Verb::Delete => Command::Delete {
                 force: self.flag("-F"),
@@ -139,6 +139,19 @@ impl Rest {
             }
             Verb::Verify => Command::Verify,
         })
+    }
+
+    fn commit(&mut self) -> Command {
+        let mut how = How::default();
+        loop {
+            if self.flag("-n") {
+                how.dry_run = true;
+            } else if self.flag("-q") {
+                how.quiet = true;
+            } else {
+                return Command::Commit(how);
+            }
+        }
     }
 
     fn create(&mut self) -> Result<Command, SyntaxError> {
@@ -352,6 +365,9 @@ mod tests {
                 file: Some("/tmp/x".to_owned())
             })
         );
+        let how = |dry_run, quiet| Ok(Command::Commit(How { dry_run, quiet }));
+        assert_eq!(one("commit"), how(false, false));
+        assert_eq!(one("commit -q -n"), how(true, true));
         assert_eq!(
             one("commit -?"),
             Ok(Command::Help {

@@ -12,7 +12,7 @@ use model::config::Resource;
 use model::table::{self, PropertySpec, ResourceSpec};
 use model::{Config, State, ZoneName};
 
-use crate::command::{Command, Filters, Scope, Verb};
+use crate::command::{Command, Filters, How, Scope, Verb};
 use crate::complete::Context;
 use crate::{SyntaxError, export, help, info, json};
 
@@ -65,6 +65,18 @@ pub trait Backing {
     /// When it cannot be stored, or when what is stored is no longer
     /// [`Change::base`].
     fn commit(&mut self, change: &Change) -> Result<(), Self::Error>;
+
+    /// [`Self::commit`] as `commit -n -q` asks for it. What is only stored has nothing
+    /// to tell; a running zone has.
+    ///
+    /// # Errors
+    /// Those of [`Self::commit`].
+    fn commit_how(&mut self, change: &Change, how: How) -> Result<(), Self::Error> {
+        if how.dry_run {
+            return Ok(());
+        }
+        self.commit(change)
+    }
 
     /// Deletes a zone's configuration; with `force` what is left of it in
     /// whatever state that is not active.
@@ -318,7 +330,7 @@ impl<B: Backing, C: Console> Session<B, C> {
                 Ok(())
             }
             Command::Clear { property } => self.clear(&property),
-            Command::Commit => self.commit(),
+            Command::Commit(how) => self.commit(how),
             Command::End => self.end(),
             Command::Export { json, file } => self.export(json, file.as_deref()),
             Command::Help { subject } => self.help(subject.as_deref()),

@@ -6,7 +6,7 @@ use model::verify::{self, Problem};
 use model::{State, table};
 
 use super::{Backing, Change, Console, Done, Finish, Flow, Mode, Refused, Session, chain};
-use crate::command::Template;
+use crate::command::{How, Template};
 
 /// The template of `create -b`.
 const BLANK: &str = "SUNWblank";
@@ -185,7 +185,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    pub(super) fn commit(&mut self) -> Done {
+    pub(super) fn commit(&mut self, how: How) -> Done {
         self.complete()?;
         if let Some(phrase) = self.problem()? {
             let text = format!("Zone {} failed to verify", self.zone);
@@ -201,8 +201,11 @@ impl<B: Backing, C: Console> Session<B, C> {
             config,
             zonepath_forced: self.zonepath_forced,
         };
-        if let Err(error) = self.backing.commit(&change) {
+        if let Err(error) = self.backing.commit_how(&change, how) {
             return self.refuse(&chain(&error));
+        }
+        if how.dry_run {
+            return Ok(());
         }
         self.base = Some(config.clone());
         self.stored_as = self.zone.clone();
@@ -278,7 +281,7 @@ impl<B: Backing, C: Console> Session<B, C> {
                 }
             }
         }
-        if self.changed && self.config.is_some() && self.commit().is_err() {
+        if self.changed && self.config.is_some() && self.commit(How::default()).is_err() {
             match self.ask_at_end("Configuration not saved; really quit") {
                 Some(true) => {}
                 Some(false) => return Finish::Again,

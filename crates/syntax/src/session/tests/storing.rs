@@ -231,3 +231,15 @@ fn leaving_asks_about_what_is_incomplete() {
     assert_eq!(ran.finish, Finish::Again);
     assert_eq!(quit(&[], "add fs; exit -F").finish, Finish::Failed);
 }
+
+#[test]
+fn a_dry_run_stores_nothing() {
+    let ran = run(
+        with_web1(State::Configured),
+        "set autoboot=true; commit -n; revert -F",
+    );
+    assert_eq!(ran.printed, "");
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Ok, 0));
+    let ran = run(with_web1(State::Configured), "set autoboot=true; commit -q");
+    assert_eq!((ran.finish, ran.memory.commits), (Finish::Ok, 1));
+}

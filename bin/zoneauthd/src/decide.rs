@@ -1,0 +1,233 @@
+//! Whether a request is granted.
+//!
+//! By what is stored now, below the root that this service was started with. There is
+//! no second copy of who may do what, so none that could be out of date.
+
+use authority::request::Malformed;
+use authority::{Program, Request, Task, auth};
+use model::ZoneName;
+use store::index::Index;
+use store::{Root, xml};
+use zone::flatten;
+
+use crate::users::User;
+
+/// A request that is not granted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// What was asked for, as far as it was understood: program, subcommand, zones.
+    pub what: What,
+    /// Why not, for the log.
+    pub why: String,
+    /// What the user is told.
+    pub told: String,
+}
+
+/// What a request is about, for the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct What {
+    /// The program.
+    pub program: String,
+    /// The subcommand.
+    pub verb: String,
+    /// The zones, and for a clone its source.
+    pub zones: String,
+}
+
+impl What {
+    /// What a task is about.
+    pub fn of(task: &Task) -> Self {
+        let names: Vec<&str> = task.zones().iter().map(ZoneName::as_str).collect();
+        let mut zones = names.join(",");
+        if let Some(source) = task.source() {
+            zones.push_str(&format!(",from:{source}"));
+        }
+        Self {
+            program: task.program().to_string(),
+            verb: task.verb().to_owned(),
+            zones,
+        }
+    }
+}
+
+/// Decides on a packet.
+///
+/// # Errors
+/// [`Denied`], which is the answer to everything that is not expressly allowed.
+pub fn decide(root: &Root, user: &User, packet: &[u8]) -> Result<(Request, Task), Denied> {
+    let request = Request::decode(packet).map_err(malformed)?;
+    let task = Task::parse(request.program, &request.words).map_err(|refusal| {
+        let why = refusal.to_string();
+        Denied {
+            what: What {
+                program: request.program.to_string(),
+                ..What::default()
+            },
+            told: why.clone(),
+            why,
+        }
+    })?;
+    allowed(root, user, &task)?;
+    Ok((request, task))
+}
+
+fn malformed(malformed: Malformed) -> Denied {
+    Denied {
+        what: What::default(),
+        why: malformed.to_string(),
+        told: malformed.to_string(),
+    }
+}
+
+/// Refuses the task unless the user may all of it.
+fn allowed(root: &Root, user: &User, task: &Task) -> Result<(), Denied> {
+    let denied = |zone: &ZoneName, why: String| Denied {
+        what: What::of(task),
+        why,
+        // The same for a zone that there is not.
+        told: not_authorized(task, user, zone),
+    };
+    let index = match Index::load(root) {
+        Ok(index) => index,
+        Err(error) => {
+            return Err(Denied {
+                what: What::of(task),
+                why: flatten(&error),
+                told: "the index of zones cannot be read".to_owned(),
+            });
+        }
+    };
+    let auths = |zone: &ZoneName| {
+        // A file without an entry is a template, or the rest of a deleted zone.
+        if index.find(zone).is_none() {
+            return Err(format!("{zone}: no such zone"));
+        }
+        let config = xml::load(root, zone).map_err(|error| flatten(&error))?;
+        Ok(auth::given(&config, |name| user.is(name)))
+    };
+    for zone in task.zones() {
+        let auths = auths(zone).map_err(|why| denied(zone, why))?;
+        if !task.is_allowed_by(auths) {
+            return Err(denied(zone, format!("no auth for {} of {zone}", task.verb())));
+        }
+    }
+    if let Some(source) = task.source() {
+        let auths = auths(source).map_err(|why| denied(source, why))?;
+        if !Task::may_clone_from(auths) {
+            return Err(denied(source, format!("no auth to clone from {source}")));
+        }
+    }
+    Ok(())
+}
+
+/// The words of the originals.
+fn not_authorized(task: &Task, user: &User, zone: &ZoneName) -> String {
+    let name = &user.name;
+    match task.program() {
+        Program::Zoneadm => {
+            let verb = task.verb();
+            format!("zone '{zone}': User {name} is not authorized to {verb} this zone.")
+        }
+        Program::Zlogin => format!("user {name} is not authorized to log in to zone '{zone}'."),
+        Program::Zonecfg => format!("{zone}: User {name} is not authorized to configure this zone."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use authority::request::Stream;
+    use store::index::{self, Entry};
+
+    use super::*;
+
+    /// A root with zones `name: user: auths`; `gone` has a file and no entry.
+    fn root(zones: &[(&str, &str, &str)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::new(folder.path());
+        for (name, user, auths) in zones {
+            let zone: ZoneName = name.parse().unwrap();
+            let mut config = model::Config::new(zone.clone());
+            config.set("zonepath", "/zones/%{zonename}").unwrap();
+            let mut admin = model::config::Resource::new(model::table::resource("admin").unwrap());
+            admin.set("user", user).unwrap();
+            admin.set("auths", auths).unwrap();
+            config.add(admin).unwrap();
+            xml::save(&root, &config).unwrap();
+            if *name != "gone" {
+                index::update(&root, |index| {
+                    index.put(Entry::configured(zone, config.zonepath()));
+                    Ok::<(), store::Error>(())
+                })
+                .unwrap();
+            }
+        }
+        (folder, root)
+    }
+
+    fn ask(root: &Root, uid: u32, line: &str) -> Result<Vec<String>, String> {
+        let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let request = Request {
+            streams: [Stream::Nothing, Stream::Pipe, Stream::Pipe],
+            size: (0, 0),
+            term: String::new(),
+            lang: String::new(),
+            program: Program::find(&words.remove(0)).unwrap(),
+            words,
+        };
+        decide(root, &User::of(uid), &request.encode().unwrap())
+            .map(|(_, task)| task.words())
+            .map_err(|denied| denied.why)
+    }
+
+    #[test]
+    fn only_the_named_user_on_the_named_zone_and_only_that() {
+        let (_folder, root) = root(&[
+            ("a", "daemon", "login,manage"),
+            ("b", "bin", "manage,config"),
+            ("m", "daemon", "clonefrom"),
+            ("gone", "daemon", "login,manage,config"),
+        ]);
+        let uid = |name: &str| {
+            let text = std::fs::read_to_string("/etc/passwd").unwrap();
+            let line = text.lines().find(|line| line.starts_with(&format!("{name}:"))).unwrap();
+            line.split(':').nth(2).unwrap().parse::<u32>().unwrap()
+        };
+        let (daemon, bin, nobody) = (uid("daemon"), uid("bin"), uid("nobody"));
+        for (who, line, granted) in [
+            (daemon, "zoneadm -z a boot", true),
+            (daemon, "zlogin a id", true),
+            (daemon, "zoneadm -z a clone m", true),
+            (bin, "zoneadm -z b halt", true),
+            (bin, "zonecfg -z b info", true),
+            // Another zone, one of several, another verb.
+            (daemon, "zoneadm -z b boot", false),
+            (daemon, "zoneadm -z a -z b boot", false),
+            (daemon, "zoneadm -z b -z a boot", false),
+            (daemon, "zlogin b id", false),
+            (daemon, "zonecfg -z a info", false),
+            (daemon, "zoneadm -z a clone b", false),
+            (daemon, "zoneadm -z m clone a", false),
+            (bin, "zlogin b", false),
+            (bin, "zonecfg -z b -r", false),
+            (bin, "zoneadm -z b clone m", false),
+            // Not in the index, not there.
+            (daemon, "zoneadm -z gone boot", false),
+            (daemon, "zoneadm -z other boot", false),
+            (nobody, "zoneadm -z a boot", false),
+            (nobody, "zlogin a", false),
+            (4_000_000_000, "zlogin a", false),
+        ] {
+            assert_eq!(ask(&root, who, line).is_ok(), granted, "{who} {line}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_that_cannot_be_read_gives_nothing() {
+        let (_folder, root) = root(&[("a", "daemon", "manage")]);
+        let zone: ZoneName = "a".parse().unwrap();
+        std::fs::write(root.xml(&zone), "<zone").unwrap();
+        assert!(ask(&root, 1, "zoneadm -z a boot").is_err());
+        std::fs::remove_file(root.xml(&zone)).unwrap();
+        assert!(ask(&root, 1, "zoneadm -z a boot").is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! How many may come in, and how often somebody is sent away.
+//!
+//! Anybody can connect. Nobody may keep others from it, fill the log, or make the
+//! service hold more than it can.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::net::{Shutdown, shutdown};
+
+/// Most connections of one user at a time; each may be a running program.
+pub const MAX_PER_USER: usize = 32;
+
+/// Most connections that have not said yet what they want. A client says it at once;
+/// when there are more, the oldest is closed.
+const MAX_WAITING: usize = 128;
+
+/// Refusals of one user that are logged each, before they are only counted.
+const BURST: u32 = 100;
+
+/// How often one more is logged after that.
+const REFILL: Duration = Duration::from_secs(10);
+
+/// Users remembered before those are forgotten who did nothing lately.
+const MAX_REMEMBERED: usize = 1024;
+
+/// The state behind the limits.
+#[derive(Debug, Default)]
+pub struct Doors(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    inside: HashMap<u32, usize>,
+    waiting: VecDeque<Weak<OwnedFd>>,
+    refusals: HashMap<u32, Bucket>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    left: u32,
+    since: Instant,
+    /// Refusals that were not logged.
+    uncounted: u64,
+}
+
+/// A place inside, free again when dropped.
+#[derive(Debug)]
+pub struct Place {
+    doors: Arc<Doors>,
+    uid: u32,
+}
+
+/// What to do about a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tell {
+    /// Log it, and that so many before it were not.
+    Log {
+        /// How many.
+        before: u64,
+    },
+    /// Only count it.
+    Count,
+}
+
+impl Doors {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Counters: whoever panicked left them as good as they were.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets a connection of this user in, if there are not too many already.
+    pub fn enter(doors: &Arc<Self>, uid: u32) -> Option<Place> {
+        let mut state = doors.state();
+        let count = state.inside.entry(uid).or_default();
+        if *count >= MAX_PER_USER {
+            return None;
+        }
+        *count += 1;
+        drop(state);
+        Some(Place {
+            doors: Arc::clone(doors),
+            uid,
+        })
+    }
+
+    /// Remembers a connection that has not said yet what it wants.
+    pub fn wait(&self, socket: &Arc<OwnedFd>) {
+        let mut state = self.state();
+        state.waiting.retain(|one| one.strong_count() > 0);
+        state.waiting.push_back(Arc::downgrade(socket));
+        if state.waiting.len() > MAX_WAITING {
+            if let Some(oldest) = state.waiting.pop_front().and_then(|one| one.upgrade()) {
+                // Its thread sees the end of it.
+                let _ = shutdown(&oldest, Shutdown::Both);
+            }
+        }
+    }
+
+    /// Forgets it: it has spoken.
+    pub fn spoke(&self, socket: &Arc<OwnedFd>) {
+        let this = Arc::downgrade(socket);
+        self.state().waiting.retain(|one| !one.ptr_eq(&this));
+    }
+
+    /// Counts a refusal.
+    pub fn refused(&self, uid: u32) -> Tell {
+        self.refused_at(uid, Instant::now())
+    }
+
+    fn refused_at(&self, uid: u32, now: Instant) -> Tell {
+        let mut state = self.state();
+        if state.refusals.len() >= MAX_REMEMBERED {
+            state.refusals.retain(|_, bucket| {
+                bucket.refill(now);
+                bucket.left < BURST || bucket.uncounted > 0
+            });
+        }
+        let bucket = state.refusals.entry(uid).or_insert(Bucket {
+            left: BURST,
+            since: now,
+            uncounted: 0,
+        });
+        bucket.refill(now);
+        if bucket.left == 0 {
+            bucket.uncounted += 1;
+            return Tell::Count;
+        }
+        bucket.left -= 1;
+        Tell::Log {
+            before: std::mem::take(&mut bucket.uncounted),
+        }
+    }
+}
+
+impl Bucket {
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.since).as_secs() / REFILL.as_secs();
+        let more = u32::try_from(passed).unwrap_or(u32::MAX);
+        if more > 0 {
+            self.since = now;
+            self.left = self.left.saturating_add(more).min(BURST);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.doors.state();
+        if let Some(count) = state.inside.get_mut(&self.uid) {
+            *count -= 1;
+            if *count == 0 {
+                state.inside.remove(&self.uid);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_user_has_places_of_its_own() {
+        let doors = Arc::new(Doors::default());
+        let mut places: Vec<_> = (0..MAX_PER_USER).map(|_| Doors::enter(&doors, 1).unwrap()).collect();
+        assert!(Doors::enter(&doors, 1).is_none());
+        assert!(Doors::enter(&doors, 2).is_some());
+        places.pop();
+        places.push(Doors::enter(&doors, 1).unwrap());
+        assert!(Doors::enter(&doors, 1).is_none());
+        drop(places);
+        assert!(doors.state().inside.is_empty());
+    }
+
+    #[test]
+    fn who_does_not_speak_makes_room() {
+        let doors = Doors::default();
+        let sockets: Vec<_> = (0..=MAX_WAITING)
+            .map(|_| std::os::unix::net::UnixStream::pair().unwrap())
+            .map(|(ours, theirs)| (Arc::new(OwnedFd::from(ours)), theirs))
+            .collect();
+        let is_open = |theirs: &std::os::unix::net::UnixStream| {
+            use std::io::Read;
+            theirs.set_nonblocking(true).unwrap();
+            let mut theirs = theirs;
+            !matches!(theirs.read(&mut [0]), Ok(0))
+        };
+        doors.wait(&sockets[0].0);
+        doors.spoke(&sockets[0].0);
+        for (ours, _) in &sockets[1..] {
+            doors.wait(ours);
+        }
+        assert!(sockets.iter().all(|(_, theirs)| is_open(theirs)));
+        doors.wait(&sockets[0].0);
+        assert!(!is_open(&sockets[1].1));
+        assert!(is_open(&sockets[0].1) && is_open(&sockets[2].1));
+    }
+
+    #[test]
+    fn a_flood_of_refusals_is_counted() {
+        let doors = Doors::default();
+        let start = Instant::now();
+        for _ in 0..BURST {
+            assert_eq!(doors.refused_at(1, start), Tell::Log { before: 0 });
+        }
+        assert_eq!(doors.refused_at(1, start), Tell::Count);
+        assert_eq!(doors.refused_at(1, start), Tell::Count);
+        assert_eq!(doors.refused_at(2, start), Tell::Log { before: 0 });
+        let later = start + REFILL;
+        assert_eq!(doors.refused_at(1, later), Tell::Log { before: 2 });
+        assert_eq!(doors.refused_at(1, later), Tell::Count);
+        let much_later = start + REFILL * (2 * BURST);
+        for _ in 0..BURST {
+            assert!(matches!(doors.refused_at(1, much_later), Tell::Log { .. }));
+        }
+        assert_eq!(doors.refused_at(1, much_later), Tell::Count);
+    }
+
+    #[test]
+    fn many_users_do_not_fill_the_memory() {
+        let doors = Doors::default();
+        let start = Instant::now();
+        for uid in 0..5000 {
+            let now = start + REFILL * uid;
+            doors.refused_at(uid, now);
+        }
+        assert!(doors.state().refusals.len() <= MAX_REMEMBERED);
+    }
+}

@@ -1,0 +1,94 @@
+//! zoneauthd(8): runs zoneadm, zlogin and zonecfg for users who are not root, as far as
+//! the `admin` resources of zones say.
+//!
+//! The user is whom the kernel says is at the other end of the socket. What may be done
+//! the crate `authority` says. What is passed between the user and the program are
+//! pipes and a terminal that are made here: no descriptor, path, variable or word of
+//! the user's reaches a process of root's, but the words that were understood.
+
+mod decide;
+mod doors;
+mod listen;
+mod log;
+mod program;
+mod serve;
+mod streams;
+mod users;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lexopt::prelude::*;
+
+const USAGE: &str = "\
+usage: zoneauthd [-R root]
+
+Runs zoneadm, zlogin and zonecfg for users who are not root, as far as the admin
+resources of zones say. Listens on /run/zones/auth.sock, or on the socket that systemd
+passes. Every request is logged in /var/log/zones/authority.log and to syslog.
+
+examples: zonecfg -z web1 'add admin; set user=joe; set auths=login,manage; end'
+          zoneauthd &
+";
+
+/// The first word of a zoneauthd that is about to become the program behind it.
+pub const BECOME: &str = "--become";
+
+enum Call {
+    Help,
+    Serve { root: Option<PathBuf> },
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args_os().skip(1);
+    if words.next().is_some_and(|word| word == BECOME) {
+        return program::become_it(words);
+    }
+    match parse() {
+        Ok(Call::Help) => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        Ok(Call::Serve { root }) => run(root),
+        Err(error) => {
+            eprintln!("zoneauthd: {error}");
+            eprint!("{USAGE}");
+            ExitCode::from(cli::status::USAGE)
+        }
+    }
+}
+
+fn parse() -> Result<Call, lexopt::Error> {
+    let mut root = None;
+    let mut arguments = lexopt::Parser::from_env();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Short('R') => root = Some(PathBuf::from(arguments.value()?)),
+            Short('?' | 'h') | Long("help") => return Ok(Call::Help),
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Call::Serve { root })
+}
+
+fn run(root: Option<PathBuf>) -> ExitCode {
+    let serve = || {
+        if cli::current_zone().is_some() {
+            return Err("must be in the global zone.".to_owned());
+        }
+        if !cli::is_root() {
+            return Err("only root can do for others what root may.".to_owned());
+        }
+        let host = cli::host(root.as_deref())?;
+        let _ = rustix::process::chdir("/");
+        let listener = listen::listener(&host.root)?;
+        serve::serve(&host, &listener)
+    };
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("zoneauthd: {text}");
+            ExitCode::from(cli::status::ERROR)
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Starting a program for a user, with nothing of the user's about it.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::process::{Child, Command, ExitCode};
+
+use authority::{Request, Task, UID_VARIABLE, USER_VARIABLE};
+use rustix::fs::Mode;
+use sys::process::{Executable, Program};
+use zone::Host;
+
+use crate::BECOME;
+use crate::users::User;
+
+/// Exit status of a program that could not be started.
+const NOT_RUN: u8 = 127;
+
+/// Where our programs look for others.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Starts the program of a task. It is this program again first, which becomes the
+/// leader of a session and then the program itself: between fork and exec there is no
+/// place for that in a process with threads.
+pub fn start(
+    host: &Host,
+    user: &User,
+    request: &Request,
+    task: &Task,
+    streams: [std::process::Stdio; 3],
+) -> io::Result<Child> {
+    let name = task.program().as_str();
+    let path = host
+        .program(name)
+        .ok_or_else(|| io::Error::other(format!("the program {name} is not installed")))?;
+    let [input, output, errors] = streams;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg(BECOME)
+        .arg(path)
+        .args(task.words())
+        .env_clear()
+        .env("PATH", PATH)
+        .env(cli::ROOT_VARIABLE, host.root.dir())
+        .env(cli::CGROUP_VARIABLE, &host.cgroup)
+        .env(UID_VARIABLE, user.uid.to_string())
+        .env(USER_VARIABLE, &user.name)
+        .current_dir("/")
+        .stdin(input)
+        .stdout(output)
+        .stderr(errors);
+    for (variable, value) in [("TERM", &request.term), ("LANG", &request.lang)] {
+        if !value.is_empty() {
+            command.env(variable, value);
+        }
+    }
+    command.spawn()
+}
+
+/// In the new process: becomes the program that the words name.
+pub fn become_it(words: impl Iterator<Item = OsString>) -> ExitCode {
+    let text = |word: OsString| CString::new(word.into_vec());
+    let variable = |(name, value): (OsString, OsString)| {
+        let mut text = name.into_vec();
+        text.push(b'=');
+        text.extend(value.into_vec());
+        CString::new(text)
+    };
+    let program = || -> io::Result<Program> {
+        let arguments = words.map(text).collect::<Result<Vec<_>, _>>()?;
+        let path = arguments.first().cloned();
+        Ok(Program {
+            executable: Executable::Path(path.ok_or(io::ErrorKind::InvalidInput)?),
+            arguments,
+            environment: std::env::vars_os().map(variable).collect::<Result<_, _>>()?,
+        })
+    };
+    let error = match program().and_then(|program| settle().map(|()| program)) {
+        Ok(program) => program.exec(),
+        Err(error) => error,
+    };
+    eprintln!("zoneauthd: could not start the program: {error}");
+    ExitCode::from(NOT_RUN)
+}
+
+/// Leaves what is the service's: its session, keyring, groups and mask.
+fn settle() -> io::Result<()> {
+    rustix::process::setsid()?;
+    // Where keyrings are forbidden, none is inherited either.
+    let _ = sys::keyring::leave_session();
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    if rustix::termios::isatty(rustix::stdio::stdin()) {
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Which changes of a configuration can be delegated.
+//!
+//! A user with the auth `config` must not become root of the host by it. So only what
+//! concerns nobody but the zone itself may differ, which the table says
+//! (`delegable`): no path, device, network, privilege, name or user of the host.
+//! What is stored at commit is compared as a whole, whatever commands made it.
+
+use model::Config;
+use model::table::{self, GLOBAL};
+
+/// The properties and resource types in which `new` differs from `base` and may not, in
+/// the table's order; empty when the change can be delegated.
+#[must_use]
+pub fn forbidden(base: &Config, new: &Config) -> Vec<&'static str> {
+    let globals = GLOBAL
+        .iter()
+        .filter(|spec| !spec.delegable && base.get(spec.name) != new.get(spec.name))
+        .map(|spec| spec.name);
+    let same = |kind: &str| {
+        let of = |config: &Config| -> Vec<_> {
+            config.resources_of(kind).cloned().collect()
+        };
+        of(base) == of(new)
+    };
+    let kinds = table::RESOURCES
+        .iter()
+        .filter(|spec| !spec.delegable && !same(spec.name))
+        .map(|spec| spec.name);
+    globals.chain(kinds).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use model::config::{Resource, Value};
+
+    use super::*;
+
+    fn base() -> Config {
+        let mut config = Config::new("web".parse().unwrap());
+        config.set("zonepath", "/zones/%{zonename}").unwrap();
+        config.set("limitpriv", "default,!sys_admin").unwrap();
+        config.add(resource("fs", &[("dir", "/data"), ("special", "/srv/web"), ("type", "lofs")])).unwrap();
+        config.add(resource("admin", &[("user", "joe"), ("auths", "config")])).unwrap();
+        config
+    }
+
+    fn resource(kind: &str, properties: &[(&str, &str)]) -> Resource {
+        let mut resource = Resource::new(table::resource(kind).unwrap());
+        for (name, value) in properties {
+            resource.set(name, value).unwrap();
+        }
+        resource
+    }
+
+    /// The whole list, so that a new row is delegable only when somebody says so here,
+    /// too. None of these names a thing of the host or guards it.
+    #[test]
+    fn what_can_be_delegated() {
+        let globals = GLOBAL.iter().filter(|spec| spec.delegable).map(|spec| spec.name);
+        assert_eq!(
+            globals.collect::<Vec<_>>(),
+            [
+                "autoboot",
+                "bootargs",
+                "hostid",
+                "max-lwps",
+                "max-processes",
+                "max-shm-memory",
+                "max-shm-ids",
+                "max-msg-ids",
+                "max-sem-ids",
+                "cpu-shares",
+                "zfs-io-priority",
+                "autoshutdown",
+                "boot-priority",
+            ]
+        );
+        let kinds = table::RESOURCES.iter().filter(|spec| spec.delegable).map(|spec| spec.name);
+        let mut kinds: Vec<_> = kinds.collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, ["attr", "capped-cpu", "capped-memory", "rctl"]);
+    }
+
+    #[test]
+    fn what_concerns_the_zone_alone_may_change() {
+        let mut new = base();
+        new.set("autoboot", "true").unwrap();
+        new.set("bootargs", "-s").unwrap();
+        new.set("max-lwps", "100").unwrap();
+        new.add(resource("attr", &[("name", "owner"), ("type", "string"), ("value", "joe")])).unwrap();
+        new.add(resource("capped-memory", &[("physical", "100M"), ("swap", "200M")])).unwrap();
+        assert_eq!(forbidden(&base(), &new), [""; 0]);
+        assert_eq!(forbidden(&new, &base()), [""; 0]);
+        assert_eq!(forbidden(&base(), &base()), [""; 0]);
+    }
+
+    #[test]
+    fn what_reaches_the_host_may_not() {
+        type Edit = fn(&mut Config);
+        let edits: &[(&str, Edit)] = &[
+            ("zonename", |config| config.rename("db".parse().unwrap())),
+            ("zonepath", |config| config.set("zonepath", "/etc").unwrap()),
+            ("brand", |config| config.set("brand", "lx").unwrap()),
+            ("limitpriv", |config| config.set("limitpriv", "").unwrap()),
+            ("ip-type", |config| config.set("ip-type", "exclusive").unwrap()),
+            ("fs-allowed", |config| config.set("fs-allowed", "ext4").unwrap()),
+            ("pool", |config| config.set("pool", "web").unwrap()),
+            ("global-time", |config| config.set("global-time", "true").unwrap()),
+            ("file-mac-profile", |config| config.set("file-mac-profile", "none").unwrap()),
+            ("inherit-pkg-dir", |config| {
+                config.add(resource("inherit-pkg-dir", &[("dir", "/root")])).unwrap();
+            }),
+            ("fs", |config| {
+                config.add(resource("fs", &[("dir", "/h"), ("special", "/"), ("type", "lofs")])).unwrap();
+            }),
+            ("fs", |config| config.retain(|one| one.spec().name != "fs")),
+            ("device", |config| {
+                config.add(resource("device", &[("match", "/dev/sda")])).unwrap();
+            }),
+            ("net", |config| {
+                config.add(resource("net", &[("physical", "eth0"), ("address", "192.0.2.1/24")])).unwrap();
+            }),
+            ("anet", |config| {
+                config.add(resource("anet", &[("linkname", "net0"), ("lower-link", "eth0")])).unwrap();
+            }),
+            ("dataset", |config| {
+                config.add(resource("dataset", &[("name", "rpool/export")])).unwrap();
+            }),
+            ("dedicated-cpu", |config| {
+                config.add(resource("dedicated-cpu", &[("ncpus", "2")])).unwrap();
+            }),
+            ("admin", |config| {
+                config.add(resource("admin", &[("user", "eve"), ("auths", "login")])).unwrap();
+            }),
+            ("admin", |config| config.retain(|one| one.spec().name != "admin")),
+        ];
+        for (name, edit) in edits {
+            let mut new = base();
+            edit(&mut new);
+            assert_eq!(forbidden(&base(), &new), [*name]);
+            assert_eq!(forbidden(&new, &base()), [*name], "and back");
+        }
+        // An option of a file system that is there, and more auths for oneself.
+        for (kind, property, value) in [("fs", "special", "/"), ("admin", "auths", "config,login")] {
+            let mut new = base();
+            let mut changed = new.resources_of(kind).next().unwrap().clone();
+            changed.set(property, value).unwrap();
+            let old = new.resources_of(kind).next().unwrap().clone();
+            new.replace(&old, changed).unwrap();
+            assert_eq!(forbidden(&base(), &new), [kind]);
+        }
+        let mut new = base();
+        let old = new.resources_of("fs").next().unwrap().clone();
+        let mut changed = old.clone();
+        changed.add_value("options", Value::Simple("suid".to_owned())).unwrap();
+        new.replace(&old, changed).unwrap();
+        assert_eq!(forbidden(&base(), &new), ["fs"]);
+    }
+}

@@ -1,0 +1,299 @@
+//! The one packet that a client sends to be served.
+//!
+//! It comes from anybody, so it has no lengths and no nesting: a header of fixed size,
+//! then words, each with a zero byte at its end. The user is not in it: that the kernel
+//! knows.
+
+use crate::Program;
+
+/// Longest packet in bytes.
+pub const MAX_SIZE: usize = 64 * 1024;
+
+/// Most words behind the program's name.
+pub const MAX_WORDS: usize = 4096;
+
+/// Longest name of a terminal type or a locale in bytes.
+const MAX_NAME: usize = 64;
+
+/// The first bytes of a packet: what follows has the form described here.
+const MAGIC: [u8; 4] = *b"ZNA1";
+
+/// Length of what stands before the words.
+const HEADER: usize = MAGIC.len() + 3 + 4;
+
+/// Where a stream of the program leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// There is nothing to be read.
+    Nothing,
+    /// A pipe, whose other end the client gets.
+    Pipe,
+    /// A new terminal, whose other side the client gets.
+    Terminal,
+}
+
+impl Stream {
+    const fn byte(self) -> u8 {
+        match self {
+            Self::Nothing => b'-',
+            Self::Pipe => b'p',
+            Self::Terminal => b't',
+        }
+    }
+
+    const fn of(byte: u8) -> Option<Self> {
+        match byte {
+            b'-' => Some(Self::Nothing),
+            b'p' => Some(Self::Pipe),
+            b't' => Some(Self::Terminal),
+            _ => None,
+        }
+    }
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Standard input, output and error. Output is never nothing, and leads to the
+    /// terminal only if input does.
+    pub streams: [Stream; 3],
+    /// Rows and columns of the client's terminal.
+    pub size: (u16, u16),
+    /// The type of the client's terminal; empty when it has none that is known.
+    pub term: String,
+    /// The client's locale; may be empty.
+    pub lang: String,
+    /// What to run.
+    pub program: Program,
+    /// The words behind its name.
+    pub words: Vec<String>,
+}
+
+/// Why a packet is no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// More than [`MAX_SIZE`] bytes or [`MAX_WORDS`] words.
+    #[error("the command line is too long: at most {MAX_SIZE} bytes and {MAX_WORDS} words")]
+    Size,
+    /// Not of the form.
+    #[error("not a request that this zoneauthd knows")]
+    Form,
+    /// Streams that do not go together.
+    #[error("streams that do not go together")]
+    Streams,
+    /// Words that are not UTF-8.
+    #[error("words must be UTF-8")]
+    Text,
+    /// A word with a zero byte in it.
+    #[error("a word cannot have a zero byte in it")]
+    Zero,
+    /// A program that is not delegated.
+    #[error("no program that can be delegated")]
+    Program,
+}
+
+impl Request {
+    /// The packet.
+    ///
+    /// # Errors
+    /// When the words are too long or too many, or one has a zero byte.
+    pub fn encode(&self) -> Result<Vec<u8>, Malformed> {
+        if self.words.len() > MAX_WORDS {
+            return Err(Malformed::Size);
+        }
+        let mut packet = MAGIC.to_vec();
+        packet.extend(self.streams.map(Stream::byte));
+        packet.extend(self.size.0.to_le_bytes());
+        packet.extend(self.size.1.to_le_bytes());
+        let fixed = [&self.term, &self.lang, self.program.as_str()];
+        for word in fixed.into_iter().chain(self.words.iter().map(String::as_str)) {
+            if word.contains('\0') {
+                return Err(Malformed::Zero);
+            }
+            packet.extend(word.bytes().chain([0]));
+        }
+        if packet.len() > MAX_SIZE {
+            return Err(Malformed::Size);
+        }
+        Ok(packet)
+    }
+
+    /// Reads a packet. A terminal type or locale that could be anything else is left
+    /// empty; all other oddities are refused.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn decode(packet: &[u8]) -> Result<Self, Malformed> {
+        if packet.len() > MAX_SIZE {
+            return Err(Malformed::Size);
+        }
+        let (header, text) = packet.split_at_checked(HEADER).ok_or(Malformed::Form)?;
+        let header = header.strip_prefix(&MAGIC).ok_or(Malformed::Form)?;
+        let [input, output, errors, rows, more_rows, columns, more_columns] = *header else {
+            return Err(Malformed::Form);
+        };
+        let stream = |byte| Stream::of(byte).ok_or(Malformed::Form);
+        let streams = [stream(input)?, stream(output)?, stream(errors)?];
+        for output in &streams[1..] {
+            let fits = match output {
+                Stream::Nothing => false,
+                Stream::Pipe => true,
+                Stream::Terminal => streams[0] == Stream::Terminal,
+            };
+            if !fits {
+                return Err(Malformed::Streams);
+            }
+        }
+        let text = text.strip_suffix(&[0]).ok_or(Malformed::Form)?;
+        let text = std::str::from_utf8(text).map_err(|_| Malformed::Text)?;
+        let mut words = text.split('\0');
+        let mut next = || words.next().ok_or(Malformed::Form);
+        let (term, lang, program) = (next()?, next()?, next()?);
+        let words: Vec<String> = words.take(MAX_WORDS + 1).map(str::to_owned).collect();
+        if words.len() > MAX_WORDS {
+            return Err(Malformed::Size);
+        }
+        Ok(Self {
+            streams,
+            size: (
+                u16::from_le_bytes([rows, more_rows]),
+                u16::from_le_bytes([columns, more_columns]),
+            ),
+            term: name(term),
+            lang: name(lang),
+            program: Program::find(program).ok_or(Malformed::Program)?,
+            words,
+        })
+    }
+}
+
+/// The text, if it can be the name of a terminal type or a locale and no path.
+#[must_use]
+pub fn name(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+@".contains(&byte);
+    let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    if first && text.len() <= MAX_NAME && text.bytes().all(plain) {
+        text.to_owned()
+    } else {
+        String::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn request() -> Request {
+        Request {
+            streams: [Stream::Terminal, Stream::Terminal, Stream::Pipe],
+            size: (25, 80),
+            term: "xterm-256color".to_owned(),
+            lang: "de_DE.UTF-8@euro".to_owned(),
+            program: Program::Zlogin,
+            words: ["web1", "", "echo 'a b'\n", "-z"].map(str::to_owned).to_vec(),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let request = request();
+        assert_eq!(Request::decode(&request.encode().unwrap()), Ok(request.clone()));
+        let bare = Request {
+            streams: [Stream::Nothing, Stream::Pipe, Stream::Pipe],
+            term: String::new(),
+            words: Vec::new(),
+            ..request
+        };
+        assert_eq!(Request::decode(&bare.encode().unwrap()), Ok(bare));
+    }
+
+    #[test]
+    fn every_piece_of_a_packet_is_no_request_of_its_own() {
+        let packet = request().encode().unwrap();
+        for length in 0..packet.len() {
+            // A packet that ends behind a whole word is one, with fewer words.
+            if let Ok(shorter) = Request::decode(&packet[..length]) {
+                assert_eq!(packet[length - 1], 0);
+                assert!(request().words.starts_with(&shorter.words));
+            }
+        }
+    }
+
+    #[test]
+    fn odd_packets() {
+        let good = request().encode().unwrap();
+        let with = |at: usize, byte: u8| {
+            let mut packet = good.clone();
+            packet[at] = byte;
+            Request::decode(&packet)
+        };
+        assert_eq!(Request::decode(b""), Err(Malformed::Form));
+        assert_eq!(with(0, b'z'), Err(Malformed::Form));
+        assert_eq!(with(3, b'2'), Err(Malformed::Form));
+        assert_eq!(with(4, b'x'), Err(Malformed::Form));
+        // No terminal but with the keyboard.
+        assert_eq!(with(4, b'p'), Err(Malformed::Streams));
+        assert_eq!(with(6, b'-'), Err(Malformed::Streams));
+        assert_eq!(with(good.len() - 1, b'!'), Err(Malformed::Form));
+        assert_eq!(with(good.len() - 2, 0xff), Err(Malformed::Text));
+        let text = String::from_utf8(good.clone()).unwrap();
+        let other = text.replace("zlogin", "zlogim");
+        assert_eq!(Request::decode(other.as_bytes()), Err(Malformed::Program));
+        let path = text.replace("zlogin", "../zlogin");
+        assert_eq!(Request::decode(path.as_bytes()), Err(Malformed::Program));
+    }
+
+    #[test]
+    fn bounds() {
+        let with = |words: Vec<String>| Request {
+            words,
+            ..request()
+        };
+        let many = |count| vec![String::new(); count];
+        assert_eq!(with(many(MAX_WORDS + 1)).encode(), Err(Malformed::Size));
+        let most = with(many(MAX_WORDS));
+        let mut packet = most.encode().unwrap();
+        assert_eq!(Request::decode(&packet), Ok(most));
+        packet.push(0);
+        assert_eq!(Request::decode(&packet), Err(Malformed::Size));
+        assert_eq!(with(vec!["x".repeat(MAX_SIZE)]).encode(), Err(Malformed::Size));
+        let mut long = request().encode().unwrap();
+        long.resize(MAX_SIZE + 1, 0);
+        assert_eq!(Request::decode(&long), Err(Malformed::Size));
+        assert_eq!(with(vec!["a\0b".to_owned()]).encode(), Err(Malformed::Zero));
+    }
+
+    #[test]
+    fn names_are_no_paths_and_no_assignments() {
+        for good in ["xterm", "xterm-256color", "C.UTF-8", "sr_RS@latin", "vt100+x"] {
+            assert_eq!(name(good), good);
+        }
+        for bad in ["/etc/x", "../x", "..", "a=b", "a\nb", "-x", "\u{e9}", &"x".repeat(65)] {
+            assert_eq!(name(bad), "", "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            if let Ok(request) = Request::decode(&bytes) {
+                prop_assert_eq!(Request::decode(&request.encode().unwrap()), Ok(request));
+            }
+        }
+
+        #[test]
+        fn a_changed_packet_is_read_or_refused(at in 0_usize..200, byte in any::<u8>(), cut in 0_usize..200) {
+            let mut packet = request().encode().unwrap();
+            let length = packet.len();
+            packet[at % length] = byte;
+            packet.truncate(length - cut % length);
+            if let Ok(request) = Request::decode(&packet) {
+                prop_assert!(request.words.iter().all(|word| !word.contains('\0')));
+                prop_assert_eq!(name(&request.term), request.term.clone());
+                prop_assert_eq!(Request::decode(&request.encode().unwrap()), Ok(request));
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The one table of what can be delegated.
+//!
+//! A row is a command and all that may go with it. What is not here cannot be
+//! delegated: a new subcommand or option is refused until somebody has thought about
+//! it. No option that takes a path, an alternate root or a uuid is here.
+
+use std::fmt;
+
+use crate::Auth;
+use crate::Auth::{Clonefrom, Config, Liveconfig, Login, Manage};
+
+/// A program that zoneauthd starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Program {
+    /// zoneadm(8)
+    Zoneadm,
+    /// zlogin(1)
+    Zlogin,
+    /// zonecfg(8)
+    Zonecfg,
+}
+
+impl Program {
+    /// Every program.
+    pub const ALL: [Self; 3] = [Self::Zoneadm, Self::Zlogin, Self::Zonecfg];
+
+    /// Its name, which is that of its file.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Zoneadm => "zoneadm",
+            Self::Zlogin => "zlogin",
+            Self::Zonecfg => "zonecfg",
+        }
+    }
+
+    /// The program of that name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.as_str() == name)
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// An option of a command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opt {
+    /// Its letter.
+    pub letter: char,
+    /// Its long form, without the dashes.
+    pub long: Option<&'static str>,
+    /// What it takes.
+    pub value: Value,
+}
+
+/// The value of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// It takes none.
+    None,
+    /// Exactly this.
+    Only(&'static str),
+    /// Any text; the program checks it.
+    Text,
+}
+
+/// What may follow the options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// Nothing.
+    Nothing,
+    /// Words behind `--`, for the init of the zone.
+    Boot,
+    /// The name of one zone, for which [`SOURCE_NEEDS`] holds.
+    Source,
+}
+
+/// A subcommand of zoneadm.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Verb {
+    pub name: &'static str,
+    pub options: &'static [Opt],
+    pub rest: Rest,
+    /// One of these, on each zone.
+    pub needs: &'static [Auth],
+}
+
+const fn flag(letter: char) -> Opt {
+    Opt {
+        letter,
+        long: None,
+        value: Value::None,
+    }
+}
+
+/// Shows what would be done.
+const DRY_RUN: Opt = Opt {
+    long: Some("dry-run"),
+    ..flag('n')
+};
+
+const fn manage(name: &'static str, options: &'static [Opt], rest: Rest) -> Verb {
+    Verb {
+        name,
+        options,
+        rest,
+        needs: &[Manage],
+    }
+}
+
+/// The subcommands of zoneadm that act on zones.
+pub(crate) const ZONEADM: &[Verb] = &[
+    manage("boot", &[DRY_RUN, flag('w'), flag('W')], Rest::Boot),
+    manage("halt", &[DRY_RUN], Rest::Nothing),
+    manage("ready", &[DRY_RUN], Rest::Nothing),
+    manage("reboot", &[DRY_RUN], Rest::Boot),
+    manage("shutdown", &[DRY_RUN, flag('r')], Rest::Boot),
+    manage("verify", &[DRY_RUN], Rest::Nothing),
+    // Options of a brand name archives and folders of the host.
+    manage("install", &[DRY_RUN], Rest::Nothing),
+    manage("uninstall", &[DRY_RUN, flag('F')], Rest::Nothing),
+    manage(
+        "clone",
+        // Not --create: it configures zones.
+        &[
+            DRY_RUN,
+            Opt {
+                value: Value::Only("copy"),
+                ..flag('m')
+            },
+        ],
+        Rest::Source,
+    ),
+    Verb {
+        needs: &[Liveconfig, Manage],
+        ..manage("apply", &[DRY_RUN, flag('q')], Rest::Nothing)
+    },
+];
+
+/// What the source of a clone needs.
+pub(crate) const SOURCE_NEEDS: &[Auth] = &[Clonefrom];
+
+/// The options of zlogin.
+pub(crate) const ZLOGIN: &[Opt] = &[
+    flag('C'),
+    flag('d'),
+    flag('E'),
+    Opt {
+        value: Value::Text,
+        ..flag('e')
+    },
+    flag('i'),
+    Opt {
+        value: Value::Text,
+        ..flag('l')
+    },
+    flag('n'),
+    flag('Q'),
+    flag('S'),
+];
+
+/// What zlogin needs, however it is called: who is root of the zone is root of its
+/// console, too.
+pub(crate) const ZLOGIN_NEEDS: &[Auth] = &[Login];
+
+/// The options of zonecfg, besides `-z`.
+pub(crate) const ZONECFG: &[Opt] = &[
+    Opt {
+        // Standard input; a file would be opened by root.
+        value: Value::Only("-"),
+        ..flag('f')
+    },
+    flag('r'),
+];
+
+/// What zonecfg needs.
+pub(crate) const ZONECFG_NEEDS: &[Auth] = &[Config];
+
+/// What `zonecfg -r` needs.
+pub(crate) const LIVE_NEEDS: &[Auth] = &[Liveconfig];

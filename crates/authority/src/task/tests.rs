@@ -1,0 +1,223 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn parse(line: &str) -> Result<Task, Refusal> {
+    let mut words = words(line);
+    let program = Program::find(&words.remove(0)).unwrap();
+    Task::parse(program, &words)
+}
+
+/// The words that the program is started with.
+fn started(line: &str) -> String {
+    let task = parse(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    task.words().join(" ")
+}
+
+fn allows(line: &str, list: &str) -> bool {
+    parse(line).unwrap().is_allowed_by(Auths::of_list(list))
+}
+
+#[test]
+fn each_command_needs_what_its_row_says() {
+    let manage = [
+        "boot",
+        "boot -n",
+        "boot --dry-run",
+        "boot -w -- -i /bin/sh -s",
+        "halt",
+        "ready",
+        "reboot -- -s",
+        "shutdown -r -- -m verbose",
+        "verify",
+        "install",
+        "uninstall -F",
+        "uninstall -nF",
+        "clone master",
+        "clone -m copy master",
+    ];
+    let lines = manage.map(|rest| (format!("zoneadm -z web {rest}"), vec![Auth::Manage]));
+    let more = [
+        ("zoneadm -z web apply -nq", vec![Auth::Manage, Auth::Liveconfig]),
+        ("zlogin web", vec![Auth::Login]),
+        ("zlogin -C web", vec![Auth::Login]),
+        ("zlogin -S web id", vec![Auth::Login]),
+        ("zonecfg -z web", vec![Auth::Config]),
+        ("zonecfg -z web -f -", vec![Auth::Config]),
+        ("zonecfg -z web set autoboot=true", vec![Auth::Config]),
+        ("zonecfg -z web -r", vec![Auth::Liveconfig]),
+        ("zonecfg -r -z web info", vec![Auth::Liveconfig]),
+    ];
+    let more = more.map(|(line, auths)| (line.to_owned(), auths));
+    for (line, auths) in lines.into_iter().chain(more) {
+        for auth in Auth::ALL {
+            assert_eq!(allows(&line, auth.as_str()), auths.contains(&auth), "{line}: {auth}");
+        }
+        assert!(!allows(&line, ""), "{line}");
+    }
+    for auth in Auth::ALL {
+        let suffices = Task::may_clone_from(Auths::of_list(auth.as_str()));
+        assert_eq!(suffices, auth == Auth::Clonefrom);
+    }
+}
+
+#[test]
+fn programs_get_words_that_can_be_read_in_one_way() {
+    for (line, expected) in [
+        ("zoneadm -zweb boot", "-z web boot"),
+        ("zoneadm -z a -z b boot -nw -- -z db", "-z a -z b boot -n -w -- -z db"),
+        ("zoneadm -z web uninstall -Fn", "-z web uninstall -F -n"),
+        ("zoneadm -z web clone -mcopy master", "-z web clone -m copy master"),
+        ("zoneadm -z web shutdown --dry-run", "-z web shutdown -n"),
+        ("zlogin -nQe@ -lroot web ls -l", "-n -Q -e @ -l root web ls -l"),
+        ("zlogin web -C", "web -C"),
+        ("zlogin -l -C web", "-l -C web"),
+        ("zonecfg -f- -zweb", "-z web -f -"),
+        ("zonecfg -r -z web info -R /", "-z web -r info -R /"),
+    ] {
+        assert_eq!(started(line), expected, "{line}");
+    }
+}
+
+#[test]
+fn what_is_not_in_the_table_is_refused() {
+    for line in [
+        // Another root, another way to name a zone, no zone.
+        "zoneadm -R /alt -z web boot",
+        "zoneadm -z web -R /alt boot",
+        "zoneadm -R/alt -z web boot",
+        "zoneadm -u 6b2ca6c0-4c2e-4b2a-9d2b-0c1a5b9b8c11 boot",
+        "zoneadm -z",
+        "zoneadm -z web",
+        "zoneadm boot",
+        "zoneadm -- -z web boot",
+        "zoneadm --zone web boot",
+        // Verbs that reach further than one zone, or show the root on the host.
+        "zoneadm -z web mark incomplete",
+        "zoneadm -z web mount",
+        "zoneadm -z web unmount",
+        "zoneadm -z web list",
+        // Whom they mean is not for us to find out.
+        "zoneadm -z w* boot",
+        "zoneadm -z web[1-3] boot",
+        "zoneadm -z web -z * boot",
+        "zoneadm -z global boot",
+        "zoneadm -z ../web boot",
+        "zoneadm -z web attach",
+        "zoneadm -z web detach",
+        "zoneadm -z web move /zones/other",
+        "zoneadm -z web migrate host",
+        "zoneadm -z web boo",
+        "zoneadm -z web Boot",
+        // Options with a path, and those of other verbs.
+        "zoneadm -z web install -a /etc/shadow",
+        "zoneadm -z web install -d /",
+        "zoneadm -z web install -na /etc/shadow",
+        "zoneadm -z web install -c /etc/shadow",
+        "zoneadm -z web install -m /etc/shadow",
+        "zoneadm -z web install /etc/shadow",
+        "zoneadm -z web install -- -a /etc/shadow",
+        "zoneadm -z web clone --create master",
+        "zoneadm -z web clone -m move master",
+        "zoneadm -z web clone -c /etc master",
+        "zoneadm -z web clone",
+        "zoneadm -z web clone master db",
+        "zoneadm -z web clone master -n",
+        "zoneadm -z web clone m*",
+        "zoneadm -z web clone ../db",
+        "zoneadm -z web clone -- master",
+        "zoneadm -z web halt -F",
+        "zoneadm -z web halt -- -s",
+        "zoneadm -z web boot now",
+        "zoneadm -z web boot -s",
+        "zlogin",
+        "zlogin -x web",
+        "zlogin -l",
+        "zlogin w*",
+        "zlogin global",
+        "zlogin ../web",
+        "zlogin -R /alt web",
+        "zlogin -- web",
+        "zlogin --help web",
+        "zonecfg",
+        "zonecfg info",
+        "zonecfg -z",
+        "zonecfg -z w*",
+        "zonecfg -z global info",
+        "zonecfg -z SUNWdefault info",
+        "zonecfg -z web -z db info",
+        "zonecfg -zweb -zdb info",
+        "zonecfg -R /alt -z web info",
+        "zonecfg -u 6b2ca6c0-4c2e-4b2a-9d2b-0c1a5b9b8c11 info",
+        "zonecfg -z web -f /etc/shadow",
+        "zonecfg -z web -f/etc/shadow",
+        "zonecfg -z web -rf /etc/shadow",
+        "zonecfg -z web -a /x",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+    assert_eq!(
+        parse("zoneadm -z web mount").unwrap_err().to_string(),
+        "mount is for root alone"
+    );
+    assert_eq!(
+        parse("zonecfg -z web -f /etc/shadow").unwrap_err().to_string(),
+        "-f /etc/shadow is for root alone"
+    );
+}
+
+#[test]
+fn no_row_takes_a_path() {
+    let texts = |options: &[Opt]| -> Vec<char> {
+        let text = options.iter().filter(|one| one.value == Value::Text);
+        text.map(|one| one.letter).collect()
+    };
+    for verb in table::ZONEADM {
+        assert_eq!(texts(verb.options), [], "{}", verb.name);
+        assert!(!verb.needs.is_empty(), "{}", verb.name);
+    }
+    // The escape character, and the user in the zone.
+    assert_eq!(texts(table::ZLOGIN), ['e', 'l']);
+    assert_eq!(texts(table::ZONECFG), []);
+}
+
+fn any_words() -> impl Strategy<Value = Vec<String>> {
+    let pieces = [
+        "-z", "-zweb", "web", "db", "w*", "-R", "-R/", "/etc/shadow", "-f", "-", "-f-", "--", "boot", "halt",
+        "clone", "install", "uninstall", "-n", "-F", "-nF", "-r", "-m", "copy", "--create", "-C", "-l", "-e",
+        "info", "-u", "", "\n", "-\u{e9}", "--dry-run", "-a", "-d",
+    ];
+    let piece = prop_oneof![
+        8 => proptest::sample::select(pieces.to_vec()).prop_map(str::to_owned),
+        1 => "[ -~]{0,6}",
+    ];
+    proptest::collection::vec(piece, 0..8)
+}
+
+proptest! {
+    /// Whatever is let through says the same to whoever reads it again, and among our
+    /// own words is nothing that the table does not have.
+    #[test]
+    fn what_is_let_through_is_known(
+        program in proptest::sample::select(Program::ALL.to_vec()),
+        words in any_words(),
+    ) {
+        let Ok(task) = Task::parse(program, &words) else { return Ok(()) };
+        let made = task.words();
+        prop_assert_eq!(Task::parse(program, &made), Ok(task.clone()));
+        let ours = &made[..made.len() - task.rest.len()];
+        let values = ["-e", "-l"];
+        for (place, word) in ours.iter().enumerate() {
+            let is_value = place > 0 && values.contains(&ours[place - 1].as_str());
+            if program == Program::Zlogin && is_value {
+                continue;
+            }
+            prop_assert!(!word.contains('/') && word != "--", "{ours:?}");
+            prop_assert!(!["-R", "-u", "-a"].contains(&word.as_str()), "{ours:?}");
+        }
+    }
+}

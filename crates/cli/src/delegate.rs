@@ -1,0 +1,355 @@
+//! Asking zoneauthd(8) to do what needs root.
+//!
+//! The client keeps its own streams to itself and moves the bytes: what it gets from
+//! zoneauthd are the other ends of the program's, pipes or a terminal. Its terminal is
+//! then only a keyboard and a screen, as with ssh.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::thread::JoinHandle;
+
+use authority::reply::{self, SIGNALS};
+use authority::request::{self, Request, Stream};
+use authority::{End, Program, Reply, SOCKET};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
+use rustix::process::{Signal, getpgrp};
+use rustix::termios::{
+    OptionalActions, Termios, Winsize, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr, tcsetwinsize,
+};
+use rustix::time::Timespec;
+use store::Root;
+use sys::signals::{self, Taken};
+
+use crate::status;
+
+/// How often a client in the background looks whether it has the keyboard again.
+const LOOK_EVERY: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 500_000_000,
+};
+
+/// Bytes moved at a time.
+const PIECE: usize = 32 * 1024;
+
+/// Whether the program reads anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// It does not: what is typed ahead, or what a shell's loop reads, stays where it is.
+    Nothing,
+    /// It reads standard input, perhaps as a terminal.
+    Standard,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The program has run and ended with this status.
+    Ended(u8),
+    /// It was not started or its end is not known, and why.
+    Refused(String),
+    /// Nobody serves here.
+    NoService,
+}
+
+/// The address of the service's socket below a root. A socket address holds 108 bytes
+/// and an alternate root may be deep: the folder goes by descriptor, which must live as
+/// long as the address is used.
+///
+/// # Errors
+/// When the folder is not there.
+pub fn address(root: &Root) -> io::Result<(SocketAddrUnix, OwnedFd)> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = openat(CWD, root.run(), flags, Mode::empty())?;
+    let short = Path::new("/proc/self/fd")
+        .join(folder.as_raw_fd().to_string())
+        .join(SOCKET);
+    Ok((SocketAddrUnix::new(short)?, folder))
+}
+
+/// Lets zoneauthd run a program with these words behind its name, if it grants that,
+/// with our streams and signals. To be called while the process has one thread.
+#[must_use]
+pub fn run(program: Program, words: &[OsString], input: Input) -> Outcome {
+    let Some(socket) = reach() else {
+        return Outcome::NoService;
+    };
+    let text = |word: &OsString| word.to_str().map(str::to_owned);
+    let Some(words) = words.iter().map(text).collect::<Option<Vec<_>>>() else {
+        return Outcome::Refused("words must be UTF-8".to_owned());
+    };
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let size = tcgetwinsize(stdin()).ok();
+    let request = Request {
+        streams: streams(input),
+        size: size.map_or((0, 0), |size| (size.ws_row, size.ws_col)),
+        term: request::name(&variable("TERM")),
+        lang: request::name(&variable("LANG")),
+        program,
+        words,
+    };
+    ask(&socket, &request).unwrap_or_else(|error| match error.raw_os_error() {
+        Some(_) => Outcome::Refused(format!("zoneauthd went away: {error}")),
+        None => Outcome::Refused(error.to_string()),
+    })
+}
+
+/// Connects to the service, if it is root's.
+fn reach() -> Option<OwnedFd> {
+    let root = crate::root(None).ok()?;
+    let (address, _folder) = address(&root).ok()?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok()?;
+    connect(&socket, &address).ok()?;
+    // What is typed goes there.
+    let served_by = sys::peer::peer(socket.as_fd()).ok()?;
+    (served_by.uid == 0).then_some(socket)
+}
+
+/// Where the program's streams are to lead.
+fn streams(input: Input) -> [Stream; 3] {
+    // In the background another program has the keyboard.
+    let at_keyboard = io::stdin().is_terminal() && !in_background();
+    let output = |is_terminal: bool| match is_terminal && at_keyboard && input == Input::Standard {
+        true => Stream::Terminal,
+        false => Stream::Pipe,
+    };
+    let input = match input {
+        Input::Nothing => Stream::Nothing,
+        Input::Standard if at_keyboard => Stream::Terminal,
+        Input::Standard if io::stdin().is_terminal() => Stream::Nothing,
+        Input::Standard => Stream::Pipe,
+    };
+    let (out, err) = (io::stdout().is_terminal(), io::stderr().is_terminal());
+    [input, output(out), output(err)]
+}
+
+fn ask(socket: &OwnedFd, request: &Request) -> io::Result<Outcome> {
+    let packet = request.encode().map_err(io::Error::other)?;
+    send(socket, &packet, SendFlags::NOSIGNAL)?;
+    match hear(socket)? {
+        Reply::Granted => {}
+        Reply::Refused(why) => return Ok(Outcome::Refused(why)),
+        Reply::Ended(_) => return Err(odd()),
+    }
+    let streams = &request.streams;
+    let next = || sys::passing::receive(socket.as_fd()).map(|(end, _)| end).ok_or_else(odd);
+    let terminal = match streams[0] {
+        Stream::Terminal => Some(next()?),
+        _ => None,
+    };
+    let input = match streams[0] {
+        Stream::Pipe => Some(next()?),
+        _ => None,
+    };
+    let mut outputs = Vec::new();
+    for (stream, to) in streams[1..].iter().zip([stdout(), stderr()]) {
+        if *stream == Stream::Pipe {
+            outputs.push((next()?, to));
+        }
+    }
+    let taken = take_signals(terminal.is_some())?;
+    let raw = terminal.as_ref().and_then(|_| Raw::enter());
+    if let Some(terminal) = &terminal {
+        let screen = match (streams[1], streams[2]) {
+            (Stream::Terminal, _) => stdout(),
+            (_, Stream::Terminal) => stderr(),
+            _ => stdin(),
+        };
+        outputs.push((terminal.try_clone()?, screen));
+        let keyboard = terminal.try_clone()?;
+        drop(std::thread::spawn(move || type_to(&keyboard)));
+    }
+    if let Some(input) = input {
+        drop(std::thread::spawn(move || copy(stdin(), input.as_fd())));
+    }
+    let outputs = outputs
+        .into_iter()
+        .map(|(from, to)| std::thread::spawn(move || copy(from.as_fd(), to)))
+        .collect();
+    let outcome = attend(socket, &taken, terminal.as_ref(), outputs);
+    drop(raw);
+    match outcome? {
+        Reply::Ended(End::Status(status)) => Ok(Outcome::Ended(status)),
+        Reply::Ended(End::Signal(number)) => {
+            // As the shell that waits for us expects.
+            if SIGNALS.contains(&i32::from(number)) {
+                signals::die_by(i32::from(number));
+            }
+            Ok(Outcome::Ended(number.saturating_add(128)))
+        }
+        Reply::Refused(why) => Ok(Outcome::Refused(why)),
+        Reply::Granted => Err(odd()),
+    }
+}
+
+fn odd() -> io::Error {
+    io::Error::other("zoneauthd said something odd")
+}
+
+fn hear(socket: &OwnedFd) -> io::Result<Reply> {
+    let mut packet = [0; reply::MAX_SIZE];
+    let (length, _) = rustix::io::retry_on_intr(|| recv(socket, &mut packet, RecvFlags::empty()))?;
+    if length == 0 {
+        return Err(Errno::CONNRESET.into());
+    }
+    Reply::decode(&packet[..length]).ok_or_else(odd)
+}
+
+/// Takes the signals that are passed on, and those of the window.
+fn take_signals(terminal: bool) -> io::Result<Taken> {
+    let taken = Taken::take(&[&SIGNALS[..], &[Signal::WINCH.as_raw()]].concat())?;
+    // Who does not read must not end us: the program is told, and we are told how it ends.
+    signals::ignore(&[Signal::PIPE.as_raw()]);
+    if terminal {
+        // We must be there when the program ends.
+        signals::ignore(&[Signal::TSTP, Signal::TTIN, Signal::TTOU].map(Signal::as_raw));
+    }
+    Ok(taken)
+}
+
+/// Passes signals on until the program has ended and all is shown that it printed.
+fn attend(
+    socket: &OwnedFd,
+    taken: &Taken,
+    terminal: Option<&OwnedFd>,
+    outputs: Vec<JoinHandle<()>>,
+) -> io::Result<Reply> {
+    loop {
+        let mut watched = [
+            PollFd::new(socket, PollFlags::IN),
+            PollFd::new(taken, PollFlags::IN),
+        ];
+        match poll(&mut watched, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let [answered, signalled] = watched.map(|one| !one.revents().is_empty());
+        while let Some(number) = signalled.then(|| taken.next()).flatten() {
+            if SIGNALS.contains(&number) {
+                send(socket, &reply::signal(number), SendFlags::NOSIGNAL)?;
+            } else if let (Some(terminal), Some(size)) = (terminal, size()) {
+                let _ = tcsetwinsize(terminal, size);
+            }
+        }
+        if answered {
+            let reply = hear(socket)?;
+            for output in outputs {
+                let _ = output.join();
+            }
+            return Ok(reply);
+        }
+    }
+}
+
+/// Moves bytes until one side has no more or takes no more.
+fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
+    let mut piece = vec![0; PIECE];
+    while let Some(length) = read_some(from, &mut piece) {
+        if !write_all(to, &piece[..length]) {
+            return;
+        }
+    }
+}
+
+/// Types what the user types, as long as we have the keyboard.
+fn type_to(terminal: &OwnedFd) {
+    loop {
+        copy(stdin(), terminal.as_fd());
+        if !in_background() {
+            return;
+        }
+        let _ = poll(&mut [], Some(&LOOK_EVERY));
+    }
+}
+
+/// `None` at the end.
+fn read_some(from: BorrowedFd<'_>, piece: &mut [u8]) -> Option<usize> {
+    loop {
+        match rustix::io::read(from, &mut *piece) {
+            Ok(0) => return None,
+            Ok(length) => return Some(length),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait_for(from, PollFlags::IN),
+            // The end of a terminal is an error.
+            Err(_) => return None,
+        }
+    }
+}
+
+fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(length) => bytes = &bytes[length..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait_for(to, PollFlags::OUT),
+            Err(_) => return false,
+        }
+    }
+    true
+}
+
+/// Somebody else made it not wait.
+fn wait_for(stream: BorrowedFd<'_>, events: PollFlags) {
+    let _ = poll(&mut [PollFd::from_borrowed_fd(stream, events)], None);
+}
+
+/// The user's terminal in raw mode, as it was again when dropped.
+struct Raw(Termios);
+
+impl Raw {
+    fn enter() -> Option<Self> {
+        let before = tcgetattr(stdin()).ok()?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(stdin(), OptionalActions::Now, &raw).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+fn in_background() -> bool {
+    tcgetpgrp(stdin()).is_ok_and(|group| group != getpgrp())
+}
+
+fn size() -> Option<Winsize> {
+    tcgetwinsize(stdin()).ok()
+}
+
+fn stdin() -> BorrowedFd<'static> {
+    rustix::stdio::stdin()
+}
+
+fn stdout() -> BorrowedFd<'static> {
+    rustix::stdio::stdout()
+}
+
+fn stderr() -> BorrowedFd<'static> {
+    rustix::stdio::stderr()
+}
+
+/// The status of a command that zoneauthd did not run, after telling why: what the
+/// command says to those who are not root, and what would help.
+pub fn refused(program: Program, outcome: &Outcome, classic: &str) -> u8 {
+    match outcome {
+        Outcome::Ended(status) => return *status,
+        Outcome::Refused(why) => eprintln!("{program}: {why}"),
+        Outcome::NoService => eprintln!(
+            "{program}: {classic}\n\
+             {program}: (users whom an admin resource of the zone names can, where zoneauthd runs)"
+        ),
+    }
+    status::ERROR
+}

@@ -1,0 +1,74 @@
+//! Who is at the other end of a socket.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// The process that connected to a unix socket, or that made the one we connected to,
+/// as it was then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its effective user id, in our user namespace.
+    pub uid: u32,
+    /// Its number, to be shown: it may be somebody else's by now. `None` for a process
+    /// that our pid namespace does not have.
+    pub pid: Option<i32>,
+}
+
+/// Asks the kernel for the peer of a connected unix socket.
+///
+/// # Errors
+/// What getsockopt(2) says.
+pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
+    let mut told = libc::ucred {
+        pid: 0,
+        uid: libc::uid_t::MAX,
+        gid: libc::gid_t::MAX,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // Not by rustix: its process number cannot be zero, the kernel's can.
+    // SAFETY: the kernel writes at most `length` bytes to `told`, which has that many.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut told).cast(),
+            &raw mut length,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // A socket without a peer has nobody's ids.
+    if length as usize != size_of::<libc::ucred>() || told.uid == libc::uid_t::MAX {
+        return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
+    }
+    Ok(Peer {
+        uid: told.uid,
+        pid: Some(told.pid).filter(|&pid| pid > 0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn we_are_our_own_peer() {
+        let (here, _there) = UnixStream::pair().unwrap();
+        let peer = peer(here.as_fd()).unwrap();
+        assert_eq!(peer.uid, rustix::process::geteuid().as_raw());
+        assert_eq!(peer.pid, i32::try_from(std::process::id()).ok());
+    }
+
+    #[test]
+    fn what_is_no_connection_has_no_peer() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        assert!(peer(null.as_fd()).is_err());
+        let alone = std::os::unix::net::UnixDatagram::unbound().unwrap();
+        assert!(peer(alone.as_fd()).is_err());
+    }
+}

@@ -1,0 +1,202 @@
+# fish completion for zoneadm(8). Generated: cargo run -p generate
+
+# The zones whose state is among the arguments; all of them without arguments.
+function __zoneadm_list
+    PATH=$PATH:/usr/sbin command zoneadm list -cp 2>/dev/null | while read -d : -l id name state more
+        if test "$name" != global; and begin
+                test (count $argv) -eq 0; or contains -- $state $argv
+            end
+            printf '%s\t%s\n' $name $state
+        end
+    end
+end
+
+# The states in which a subcommand acts; nothing for one that acts on no zone.
+function __zoneadm_states
+    switch "$argv[1]"
+        case verify; printf 'configured\ninstalled\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case install; printf 'configured\n'
+        case clone; printf 'configured\n'
+        case uninstall; printf 'incomplete\ninstalled\n'
+        case ready; printf 'installed\n'
+        case boot; printf 'installed\nready\n'
+        case reboot; printf 'ready\nrunning\n'
+        case shutdown; printf 'running\n'
+        case halt; printf 'ready\nrunning\nshutting_down\ndown\n'
+        case mount; printf 'installed\n'
+        case unmount; printf 'mounted\n'
+        case snapshot; printf 'installed\nready\nrunning\n'
+        case snapshots; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case rollback; printf 'installed\n'
+        case destroy-snapshot; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case mark; printf 'configured\nincomplete\ninstalled\n'
+    end
+end
+
+function __zoneadm_all
+    printf '%s\t%s\n' help 'Prints usage, or what is known of one subcommand'
+    printf '%s\t%s\n' list 'Lists zones'
+    printf '%s\t%s\n' verify 'Checks whether the zone could run on this host; changes nothing'
+    printf '%s\t%s\n' install 'Populates the root of a configured zone'
+    printf '%s\t%s\n' clone 'Installs a configured zone as a copy of an installed, halted one'
+    printf '%s\t%s\n' uninstall 'Removes the zone\'s files'
+    printf '%s\t%s\n' ready 'Makes the zone\'s virtual platform and starts no process in it'
+    printf '%s\t%s\n' boot 'Boots the zone'
+    printf '%s\t%s\n' reboot 'Halts the zone and boots it again, with its configuration read anew'
+    printf '%s\t%s\n' shutdown 'Lets the zone\'s init stop everything in order, and waits for it'
+    printf '%s\t%s\n' halt 'Ends every process of the zone at once and takes its platform down'
+    printf '%s\t%s\n' mount 'Shows the whole root of a halted zone at <zonepath>/lu'
+    printf '%s\t%s\n' unmount 'Takes away what mount shows'
+    printf '%s\t%s\n' snapshot 'Keeps the zone\'s root as it is now under a name'
+    printf '%s\t%s\n' snapshots 'Lists the zone\'s snapshots, the oldest first'
+    printf '%s\t%s\n' rollback 'Takes the root of a halted zone back to a snapshot'
+    printf '%s\t%s\n' destroy-snapshot 'Removes a snapshot, and layers that nothing else needs'
+    printf '%s\t%s\n' mark 'Says by hand that the zone is incomplete'
+end
+
+function __zoneadm_suboptions
+    switch "$argv[1]"
+        case list
+            printf '%s\t%s\n' -c 'configured ones too, so all'
+            printf '%s\t%s\n' -i 'installed ones too'
+            printf '%s\t%s\n' -n 'not the global zone'
+            printf '%s\t%s\n' -s 'with auxiliary states'
+            printf '%s\t%s\n' -p 'for programs: zoneid:zonename:state:zonepath:uuid:brand:ip-type'
+            printf '%s\t%s\n' -v 'in columns'
+            printf '%s\t%s\n' -j 'as JSON'
+        case install
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' -a 'from an archive'
+            printf '%s\t%s\n' -d 'from a directory'
+        case clone
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' --create 'configures zones that do not exist like the source'
+            printf '%s\t%s\n' -s 'clones a snapshot of the source, which may be running'
+            printf '%s\t%s\n' -m 'how the files are copied'
+        case uninstall
+            printf '%s\t%s\n' -F 'do not ask'
+            printf '%s\t%s\n' -n 'show what would be done'
+        case ready
+            printf '%s\t%s\n' -n 'show what would be done'
+        case boot
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' -- 'options for the zone\'s init'
+        case reboot
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' -- 'options for the zone\'s init'
+        case shutdown
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' -r 'boots the zone again'
+            printf '%s\t%s\n' -- 'options for the zone\'s init'
+        case halt
+            printf '%s\t%s\n' -n 'show what would be done'
+        case mount
+            printf '%s\t%s\n' -n 'show what would be done'
+        case unmount
+            printf '%s\t%s\n' -n 'show what would be done'
+        case snapshot
+            printf '%s\t%s\n' -n 'show what would be done'
+        case snapshots
+            printf '%s\t%s\n' -p 'for programs: zonename:snapshot:seconds since 1970:layers:bytes:bytes'
+            printf '%s\t%s\n' -j 'as JSON'
+        case rollback
+            printf '%s\t%s\n' -F 'do not ask'
+            printf '%s\t%s\n' -n 'show what would be done'
+        case destroy-snapshot
+            printf '%s\t%s\n' -n 'show what would be done'
+        case mark
+            printf '%s\t%s\n' -n 'show what would be done'
+    end
+end
+
+# Among the words given: the subcommand, nothing when there is none yet.
+function __zoneadm_verb
+    set -l words $argv[2..-1]
+    while set -q words[1]
+        switch $words[1]
+            case -z -u -R
+                set -e words[1]
+            case '-*'
+            case '*'
+                echo $words[1]
+                return 0
+        end
+        set -e words[1]
+    end
+    return 1
+end
+
+# The options that name zones, one word a line.
+function __zoneadm_zones_of
+    for i in (seq (count $argv))
+        contains -- $argv[$i] -z -u; and printf '%s\n' $argv[$i] $argv[(math $i + 1)]
+    end
+end
+
+# The subcommands that the states of the zones admit.
+function __zoneadm_admitted
+    set -l states
+    set -q argv[1]; and set states (PATH=$PATH:/usr/sbin command zoneadm $argv list -p 2>/dev/null | cut -d: -f3)
+    __zoneadm_all | while read -d \t -l verb help
+        set -l admits (__zoneadm_states $verb)
+        set -l fits no
+        if test (count $states) -eq 0 -o (count $admits) -eq 0
+            set fits yes
+        end
+        for state in $states
+            contains -- $state $admits; and set fits yes
+        end
+        test $fits = yes; and printf '%s\t%s\n' $verb $help
+    end
+end
+
+function __zoneadm_candidates
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l verb (__zoneadm_verb $words)
+    set -l before $words[-1]
+    if test -z "$verb"
+        switch $before
+            case -z
+                # A subcommand behind the cursor says which zones make sense.
+                set -l all (commandline -op)
+                __zoneadm_list (__zoneadm_states (__zoneadm_verb $all[1..(count $words)] $all[(math (count $words) + 2)..-1]))
+            case -u
+                PATH=$PATH:/usr/sbin command zoneadm list -cp 2>/dev/null | cut -d: -f5
+            case -R
+                __fish_complete_directories $current
+            case '*'
+                if string match -q -- '-*' $current
+                    printf '%s\t%s\n' -R 'alternate root'
+                    printf '%s\t%s\n' -u 'the zone with this uuid'
+                    printf '%s\t%s\n' -z 'zone, glob or range'
+                else
+                    __zoneadm_admitted (__zoneadm_zones_of $words)
+                end
+        end
+        return
+    end
+    if string match -q -- '-*' $current
+        __zoneadm_suboptions $verb
+        return
+    end
+    switch $verb:$before
+        case install:-a
+            __fish_complete_path $current
+        case install:-d
+            __fish_complete_directories $current
+        case clone:-m
+            echo copy
+        case clone:-s
+        case 'clone:*'
+            __zoneadm_list installed
+        case 'rollback:*' 'destroy-snapshot:*'
+            PATH=$PATH:/usr/sbin command zoneadm (__zoneadm_zones_of $words) snapshots -p 2>/dev/null | cut -d: -f2
+        case 'mark:*'
+            echo incomplete
+        case 'help:*'
+            __zoneadm_all
+    end
+end
+
+complete -c zoneadm -f -a '(__zoneadm_candidates)'

@@ -1,0 +1,90 @@
+//! Completions for bash, zsh and fish.
+//!
+//! What a shell has to do stands in a template per program and shell, as an ordinary
+//! script; lines `@name@` in it are replaced by what comes from the tables.
+
+mod plain;
+mod words;
+
+use std::path::PathBuf;
+
+use crate::Made;
+
+/// Makes the name of the file that completes a program.
+type FileName = fn(&str) -> String;
+
+/// The shells, and where each looks for the completion of a program.
+const SHELLS: [(&str, FileName); 3] = [
+    ("bash", |program| program.to_owned()),
+    ("zsh", |program| format!("_{program}")),
+    ("fish", |program| format!("{program}.fish")),
+];
+
+/// Templates by program and shell.
+const TEMPLATES: [(&str, &str, &str); 6] = [
+    ("zoneadm", "bash", include_str!("zoneadm.bash")),
+    ("zoneadm", "zsh", include_str!("zoneadm.zsh")),
+    ("zoneadm", "fish", include_str!("zoneadm.fish")),
+    ("zonecfg", "bash", include_str!("zonecfg.bash")),
+    ("zonecfg", "zsh", include_str!("zonecfg.zsh")),
+    ("zonecfg", "fish", include_str!("zonecfg.fish")),
+];
+
+/// Every completion.
+pub fn files() -> Vec<Made> {
+    let mut files = Vec::new();
+    for (program, shell, template) in TEMPLATES {
+        files.push((path(program, shell), fill(template, shell)));
+    }
+    for program in crate::programs::plain() {
+        for (shell, _) in SHELLS {
+            files.push((path(program.name, shell), plain::script(&program, shell)));
+        }
+    }
+    files
+}
+
+fn path(program: &str, shell: &str) -> PathBuf {
+    let named = SHELLS.iter().find(|(name, _)| *name == shell);
+    let file = named.map_or_else(String::new, |(_, file)| file(program));
+    PathBuf::from(format!("packaging/completions/{shell}/{file}"))
+}
+
+/// Puts the words of the tables into a template. A line that is nothing but a name
+/// between `@` becomes lines with its indentation.
+fn fill(template: &str, shell: &str) -> String {
+    let mut out = String::with_capacity(2 * template.len());
+    for line in template.lines() {
+        let bare = line.trim_start();
+        let name = bare
+            .strip_prefix('@')
+            .and_then(|rest| rest.strip_suffix('@'));
+        match name.and_then(|name| words::lines(name, shell)) {
+            Some(lines) => {
+                let indent = &line[..line.len() - bare.len()];
+                for one in lines {
+                    out.push_str(&format!("{indent}{one}\n"));
+                }
+            }
+            None => out.push_str(&format!("{line}\n")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_filled() {
+        for (path, text) in files() {
+            let hole = text.lines().find(|line| {
+                let line = line.trim();
+                line.len() > 2 && line.starts_with('@') && line.ends_with('@')
+            });
+            assert_eq!(hole, None, "{}", path.display());
+        }
+        assert_eq!(fill("a\n  @nothing@\n", "bash"), "a\n  @nothing@\n");
+    }
+}

@@ -1,0 +1,267 @@
+//! Completions of programs that have options and a zone, and no language of their own.
+
+use model::State;
+
+use super::words::in_quotes;
+use crate::programs::{Argument, Flag, Program};
+
+/// The script of a program for a shell.
+pub fn script(program: &Program, shell: &str) -> String {
+    match shell {
+        "bash" => bash(program),
+        "zsh" => zsh(program),
+        _ => fish(program),
+    }
+}
+
+fn states(states: &[State]) -> String {
+    let names: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
+    names.join(" ")
+}
+
+/// The flags that take a word of their own.
+fn taking(program: &Program) -> Vec<&Flag> {
+    program
+        .flags
+        .iter()
+        .filter(|flag| flag.argument.is_some())
+        .collect()
+}
+
+/// The states of zones that the first operand may be in.
+fn operand(program: &Program) -> Option<String> {
+    match &program.operand {
+        Some(Argument::Zone(wanted)) => Some(states(wanted)),
+        _ => None,
+    }
+}
+
+/// True where a zone can stand somewhere.
+fn wants_zones(program: &Program) -> bool {
+    let zone = |argument: &Option<Argument>| matches!(argument, Some(Argument::Zone(_)));
+    zone(&program.operand) || program.flags.iter().any(|flag| zone(&flag.argument))
+}
+
+/// What the scripts of a shell begin with.
+fn head(program: &Program, shell: &str, list: &str) -> String {
+    let name = program.name;
+    let mut out = String::new();
+    match shell {
+        "bash" => out.push_str("# shellcheck shell=bash disable=SC2046,SC2086 # words are split\n"),
+        "zsh" => out.push_str(&format!("#compdef {name}\n")),
+        _ => {}
+    }
+    out.push_str(&format!(
+        "# {shell} completion for {name}(1). Generated: cargo run -p generate\n\n"
+    ));
+    if wants_zones(program) {
+        let about =
+            "# The zones whose state is among the arguments; all of them without arguments.";
+        out.push_str(&format!("{about}\n{}\n", list.replace("NAME", name)));
+    }
+    out
+}
+
+const BASH_LIST: &str = r#"_NAME_list() {
+    local name state
+    while IFS=: read -r _ name state _; do
+        [[ $name =~ ^[A-Za-z0-9_.-]+$ && $name != global ]] || continue
+        if [ $# -eq 0 ] || [[ " $* " == *" $state "* ]]; then printf '%s\n' "$name"; fi
+    done < <(PATH=$PATH:/usr/sbin zoneadm list -cp 2>/dev/null)
+}
+"#;
+
+fn bash(program: &Program) -> String {
+    let name = program.name;
+    let flags: Vec<&str> = program
+        .flags
+        .iter()
+        .map(|flag| flag.name.as_str())
+        .collect();
+    let operand = operand(program);
+    let states_are = operand.as_ref().map(|states| format!(" states='{states}'"));
+    let mut out = head(program, "bash", BASH_LIST);
+    out.push_str(&format!(
+        "_{name}() {{\n    local current=${{COMP_WORDS[COMP_CWORD]}} i{}\n    COMPREPLY=()\n",
+        states_are.unwrap_or_default()
+    ));
+    out.push_str("    for ((i = 1; i < COMP_CWORD; i++)); do\n        case ${COMP_WORDS[i]} in\n");
+    if let Some((flag, other)) = &program.other {
+        out.push_str(&format!("        {flag}) states='{}' ;;\n", states(other)));
+    }
+    for flag in taking(program) {
+        let words = match &flag.argument {
+            Some(Argument::User) => "compgen -u".to_owned(),
+            Some(Argument::File) => "compgen -f".to_owned(),
+            Some(Argument::Folder) => "compgen -d".to_owned(),
+            Some(Argument::Zone(wanted)) => {
+                format!("compgen -W \"$(_{name}_list {})\"", states(wanted))
+            }
+            Some(Argument::Words(words)) => format!("compgen -W '{}'", words.join(" ")),
+            _ => "compgen -W ''".to_owned(),
+        };
+        out.push_str(&format!(
+            "        {})
+            i=$((i + 1))
+            if ((i == COMP_CWORD)); then
+                mapfile -t COMPREPLY < <({words} -- \"$current\")
+                return
+            fi
+            ;;\n",
+            flag.name
+        ));
+    }
+    out.push_str(
+        "        -*) ;;
+        *) return ;; # what runs in the zone is the zone's
+        esac
+    done
+    if [[ $current == -* ]]; then\n",
+    );
+    out.push_str(&format!(
+        "        mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$current\")\n",
+        flags.join(" ")
+    ));
+    if operand.is_some() {
+        out.push_str(&format!(
+            "    else
+        mapfile -t COMPREPLY < <(compgen -W \"$(_{name}_list $states)\" -- \"$current\")\n"
+        ));
+    }
+    out.push_str(&format!("    fi\n}}\n\ncomplete -F _{name} {name}\n"));
+    out
+}
+
+const ZSH_LIST: &str = r#"_NAME_list() {
+    local name state
+    PATH=$PATH:/usr/sbin zoneadm list -cp 2>/dev/null | while IFS=: read -r _ name state _; do
+        [[ $name != global ]] || continue
+        if (( $# == 0 )) || (( ${@[(Ie)$state]} )); then print -r -- $name; fi
+    done
+}
+"#;
+
+fn zsh(program: &Program) -> String {
+    let name = program.name;
+    let mut out = head(program, "zsh", ZSH_LIST);
+    if let Some(wanted) = operand(program) {
+        out.push_str(&format!("_{name}_zones() {{\n"));
+        match &program.other {
+            Some((flag, other)) => out.push_str(&format!(
+                "    if (( ${{words[(Ie){flag}]}} )); then
+        compadd -- $(_{name}_list {})
+    else
+        compadd -- $(_{name}_list {wanted})
+    fi\n",
+                states(other)
+            )),
+            None => out.push_str(&format!("    compadd -- $(_{name}_list {wanted})\n")),
+        }
+        out.push_str("}\n\n");
+    }
+    out.push_str("_arguments");
+    for flag in &program.flags {
+        let action = match &flag.argument {
+            None => String::new(),
+            Some(Argument::User) => ":user:_users".to_owned(),
+            Some(Argument::File) => ":file:_files".to_owned(),
+            Some(Argument::Folder) => ":folder:_files -/".to_owned(),
+            Some(Argument::Zone(wanted)) => {
+                format!(":zone:{{compadd -- $(_{name}_list {})}}", states(wanted))
+            }
+            Some(Argument::Words(words)) => format!(":word:({})", words.join(" ")),
+            Some(_) => ":word: ".to_owned(),
+        };
+        let help = in_quotes(&flag.help, "zsh").replace(['[', ']'], "");
+        out.push_str(&format!(" \\\n    '{}[{help}]{action}'", flag.name));
+    }
+    if operand(program).is_some() {
+        out.push_str(&format!(
+            " \\\n    ':zone:_{name}_zones' \\\n    '*::command: '"
+        ));
+    }
+    out.push('\n');
+    out
+}
+
+const FISH_LIST: &str = r#"function __NAME_list
+    PATH=$PATH:/usr/sbin command zoneadm list -cp 2>/dev/null | while read -d : -l id name state more
+        if test "$name" != global; and begin
+                test (count $argv) -eq 0; or contains -- $state $argv
+            end
+            printf '%s\t%s\n' $name $state
+        end
+    end
+end
+"#;
+
+fn fish(program: &Program) -> String {
+    let name = program.name;
+    let mut out = head(program, "fish", FISH_LIST);
+    let before = match operand(program) {
+        None => String::new(),
+        Some(_) => {
+            let taking: Vec<&str> = taking(program)
+                .iter()
+                .map(|one| one.name.as_str())
+                .collect();
+            out.push_str(&format!(
+                "# True as long as no zone is named.
+function __{name}_before
+    set -l words (commandline -opc)
+    set -e words[1]
+    while set -q words[1]
+        switch $words[1]
+            case {}
+                set -e words[1]
+            case '-*'
+            case '*'
+                return 1
+        end
+        set -e words[1]
+    end
+end\n\n",
+                taking.join(" ")
+            ));
+            format!(" -n __{name}_before")
+        }
+    };
+    out.push_str(&format!("complete -c {name} -f\n"));
+    for flag in &program.flags {
+        let argument = match &flag.argument {
+            None => String::new(),
+            Some(Argument::User) => " -x -a '(__fish_complete_users)'".to_owned(),
+            Some(Argument::File) => " -r -F".to_owned(),
+            Some(Argument::Folder) => " -x -a '(__fish_complete_directories)'".to_owned(),
+            Some(Argument::Zone(wanted)) => format!(" -x -a '(__{name}_list {})'", states(wanted)),
+            Some(Argument::Words(words)) => format!(" -x -a '{}'", words.join(" ")),
+            Some(_) => " -x".to_owned(),
+        };
+        let named = match flag.name.strip_prefix("--") {
+            Some(long) => format!("-l {long}"),
+            None => format!("-s {}", flag.name.trim_start_matches('-')),
+        };
+        let help = in_quotes(&flag.help, "fish");
+        out.push_str(&format!(
+            "complete -c {name}{before} {named}{argument} -d '{help}'\n"
+        ));
+    }
+    match (operand(program), &program.other) {
+        (Some(wanted), Some((flag, other))) => {
+            let letter = flag.trim_start_matches('-');
+            let test = format!("__fish_contains_opt -s {letter}");
+            out.push_str(&format!(
+                "complete -c {name} -n '__{name}_before; and not {test}' -a '(__{name}_list {wanted})'
+complete -c {name} -n '__{name}_before; and {test}' -a '(__{name}_list {})'\n",
+                states(other)
+            ));
+        }
+        (Some(wanted), None) => {
+            out.push_str(&format!(
+                "complete -c {name}{before} -a '(__{name}_list {wanted})'\n"
+            ));
+        }
+        (None, _) => {}
+    }
+    out
+}

@@ -1,0 +1,249 @@
+//! The options of the programs, for completion.
+
+use model::{State, Verb};
+use syntax::help;
+
+// zoneadm's own table: only data.
+#[allow(dead_code, reason = "examples are for its own help")]
+#[path = "../../../bin/zoneadm/src/subcommands.rs"]
+mod subcommands;
+
+pub use subcommands::{SUBCOMMANDS, Subcommand};
+
+/// What stands behind an option, or at a place of the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// A zone in one of these states; in any where there are none.
+    Zone(Vec<State>),
+    /// The uuid of a zone.
+    Uuid,
+    /// A file.
+    File,
+    /// A folder.
+    Folder,
+    /// A user of the host.
+    User,
+    /// One of these words.
+    Words(&'static [&'static str]),
+    /// Anything.
+    Text,
+}
+
+/// An option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// With its dash or dashes.
+    pub name: String,
+    /// What must follow it.
+    pub argument: Option<Argument>,
+    /// What it does, in a few words.
+    pub help: String,
+}
+
+/// A program that has options and no subcommands.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub name: &'static str,
+    pub flags: Vec<Flag>,
+    /// What its first operand is.
+    pub operand: Option<Argument>,
+    /// With this option given the first operand is a zone in one of these states.
+    pub other: Option<(&'static str, Vec<State>)>,
+}
+
+fn flag(name: &str, argument: Option<Argument>, help: &str) -> Flag {
+    Flag {
+        name: name.to_owned(),
+        argument,
+        help: help.to_owned(),
+    }
+}
+
+/// The programs without subcommands. tests/completion compares them with `--help`.
+pub fn plain() -> Vec<Program> {
+    use Argument::{Text, User, Zone};
+    let installed = State::ALL
+        .into_iter()
+        .filter(|state| *state >= State::Installed);
+    let active = State::ALL.into_iter().filter(|state| state.is_active());
+    vec![
+        Program {
+            name: "zlogin",
+            flags: vec![
+                flag("-C", None, "the zone's console"),
+                flag("-d", None, "with -C: leave when the zone halts"),
+                flag("-E", None, "no escape character"),
+                flag("-e", Some(Text), "this escape character"),
+                flag("-i", None, "a terminal for the command, too"),
+                flag("-l", Some(User), "as this user"),
+                flag("-n", None, "standard input is empty"),
+                flag("-Q", None, "without messages of zlogin's own"),
+                flag("-S", None, "a plain shell, without login"),
+            ],
+            operand: Some(Zone(vec![State::Running])),
+            other: Some(("-C", installed.collect())),
+        },
+        Program {
+            name: "zps",
+            flags: vec![
+                flag("-A", None, "all processes: what it does anyway"),
+                flag("-e", None, "all processes: what it does anyway"),
+                flag("-f", None, "more columns"),
+                flag("-j", None, "as JSON"),
+                flag("--json", None, "as JSON"),
+                flag("-o", Some(Text), "these columns"),
+                flag("-p", Some(Text), "these processes"),
+                flag("-R", Some(Argument::Folder), "alternate root"),
+                flag("-w", None, "lines as long as they are"),
+                flag("-Z", None, "the zone first"),
+                flag("-z", Some(Zone(active.collect())), "processes of this zone"),
+            ],
+            operand: None,
+            other: None,
+        },
+        Program {
+            name: "zonename",
+            flags: Vec::new(),
+            operand: None,
+            other: None,
+        },
+    ]
+}
+
+/// The verb of a subcommand, where it acts on a zone.
+pub fn verb(name: &str) -> Option<Verb> {
+    serde_json::from_value(name.into()).ok()
+}
+
+/// The options of zoneadm in front of its subcommand.
+pub fn zoneadm() -> Vec<Flag> {
+    vec![
+        flag("-R", Some(Argument::Folder), "alternate root"),
+        flag("-u", Some(Argument::Uuid), "the zone with this uuid"),
+        flag(
+            "-z",
+            Some(Argument::Zone(Vec::new())),
+            "zone, glob or range",
+        ),
+    ]
+}
+
+/// The options of zonecfg: those that its usage shows.
+pub fn zonecfg() -> Vec<Flag> {
+    let mut flags = forms(help::USAGE);
+    for one in &mut flags {
+        let (argument, text) = match one.name.as_str() {
+            "-z" => (Some(Argument::Zone(Vec::new())), "zone"),
+            "-u" => (Some(Argument::Uuid), "the zone with this uuid"),
+            "-f" => (Some(Argument::File), "commands from a file"),
+            "-R" => (Some(Argument::Folder), "alternate root"),
+            "-r" => (None, "the running configuration"),
+            _ => continue,
+        };
+        one.argument = argument;
+        one.help = text.to_owned();
+    }
+    flags
+}
+
+/// The options of a subcommand of zoneadm, read off its form and its help.
+pub fn flags(one: &Subcommand) -> Vec<Flag> {
+    let mut flags = forms(one.form);
+    if one.name == "install" {
+        flags.push(flag("-a", Some(Argument::File), "from an archive"));
+        flags.push(flag("-d", Some(Argument::Folder), "from a directory"));
+    }
+    for flag in &mut flags {
+        let told = one.help.lines().find_map(|line| {
+            let (name, text) = line.strip_prefix('\t')?.split_once("  ")?;
+            let name = name.split_whitespace().next()?;
+            (name == flag.name).then(|| text.trim().to_owned())
+        });
+        flag.help = match (told, flag.name.as_str()) {
+            (Some(text), _) => text,
+            (None, "-m") => "how the files are copied".to_owned(),
+            (None, "-n") => "show what would be done".to_owned(),
+            (None, "-F") => "do not ask".to_owned(),
+            (None, "--") => "options for the zone's init".to_owned(),
+            (None, _) => std::mem::take(&mut flag.help),
+        };
+    }
+    flags
+}
+
+/// The options in a form such as `list [-cins] [-p | -v] [-m copy] --create`.
+pub fn forms(form: &str) -> Vec<Flag> {
+    let mut flags: Vec<Flag> = Vec::new();
+    let mut words = form.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let last = word.ends_with([']', '}']);
+        let word = word.trim_matches(['[', ']', '{', '}', '|', ',', '.']);
+        let mut names = Vec::new();
+        if word.starts_with("--") {
+            names.push(word.to_owned());
+        } else if let Some(letters) = word.strip_prefix('-') {
+            names.extend(letters.chars().map(|letter| format!("-{letter}")));
+        }
+        for name in names {
+            if flags.iter().any(|flag| flag.name == name) {
+                continue;
+            }
+            let next = words.peek().map(|next| next.trim_matches([']', '}', '|']));
+            let argument = match next {
+                Some("copy") => Some(Argument::Words(&["copy"])),
+                Some(next)
+                    if !last
+                        && name != "--"
+                        && !next.is_empty()
+                        && !next.starts_with(['-', '[']) =>
+                {
+                    Some(Argument::Text)
+                }
+                _ => None,
+            };
+            flags.push(flag(&name, argument, ""));
+        }
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(flags: &[Flag]) -> Vec<&str> {
+        flags.iter().map(|flag| flag.name.as_str()).collect()
+    }
+
+    #[test]
+    fn options_are_read_off_forms() {
+        let flags = forms("x [-cin] [-p | -v] [--create] [-m copy] [-f <file>] [-- words]");
+        assert_eq!(
+            names(&flags),
+            ["-c", "-i", "-n", "-p", "-v", "--create", "-m", "-f", "--"]
+        );
+        let taking: Vec<&Flag> = flags
+            .iter()
+            .filter(|flag| flag.argument.is_some())
+            .collect();
+        assert_eq!(taking.len(), 2, "{taking:?}");
+        for one in super::zonecfg() {
+            assert!(
+                !one.help.is_empty(),
+                "zonecfg {}: say what it does",
+                one.name
+            );
+        }
+    }
+
+    #[test]
+    fn every_option_says_what_it_does() {
+        for one in SUBCOMMANDS {
+            for flag in flags(one) {
+                assert!(!flag.help.is_empty(), "zoneadm {} {}", one.name, flag.name);
+            }
+        }
+        assert_eq!(verb("boot"), Some(Verb::Boot));
+        assert_eq!(verb("list"), None);
+    }
+}
