@@ -27,14 +27,7 @@ impl Applied {
     /// Whether it holds what was wanted; the kernel rounds sizes down to pages.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        let size = matches!(
-            self.control,
-            Control::MaxPhysicalMemory
-                | Control::MaxSwap
-                | Control::MaxLockedMemory
-                | Control::MaxShmMemory
-        );
-        let page = if size { 1 << 16 } else { 1 };
+        let page = if self.control.is_size() { 1 << 16 } else { 1 };
         self.effective
             .and_then(|effective| self.requested.checked_sub(effective))
             .is_some_and(|less| less < page)
@@ -59,7 +52,8 @@ impl std::fmt::Display for Warning {
 /// What a change came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// Every control that is set now, with the value that is effective.
+    /// Every control that is set now, with the value that is effective. Of
+    /// max-processes beside max-lwps there is none.
     pub applied: Vec<Applied>,
     /// What has no or another effect on Linux.
     pub warnings: Vec<Warning>,
@@ -76,12 +70,15 @@ impl Changed {
             .filter(move |one| !one.is_exact() && !told(one.control))
             .map(|one| match one.effective {
                 Some(number) => format!(
-                    "{}: {} was asked for, {number} is in force",
-                    one.control, one.requested
+                    "{}: {} was asked for, {} is in force",
+                    one.control,
+                    one.control.show(one.requested),
+                    one.control.show(number)
                 ),
                 None => format!(
                     "{}: {} was asked for, there is no limit in force",
-                    one.control, one.requested
+                    one.control,
+                    one.control.show(one.requested)
                 ),
             });
         self.warnings.iter().map(ToString::to_string).chain(inexact)
@@ -158,6 +155,10 @@ impl ZoneCgroups {
         let effective = self.effective();
         let applied = new.iter().filter_map(|(control, requested)| {
             controller(control)?;
+            // The limit on threads is the one in force; see the warnings.
+            if control == Control::MaxProcesses && new.max_lwps.is_some() {
+                return None;
+            }
             if control == Control::DedicatedCpu {
                 let set = cpus::group(self).and_then(cpus::dedicated)?;
                 let number = set.len() as u64;

@@ -98,7 +98,8 @@ pub enum Error {
     },
     /// More is in use than the new limit admits.
     #[error(
-        "cannot lower {control} to {wanted}: more is in use, and the zone cannot give it back; end some of its processes first"
+        "cannot lower {control} to {}: more is in use, and the zone cannot give it back; end some of its processes first",
+        control.show(*wanted)
     )]
     InUse {
         /// Which control.

@@ -7,7 +7,7 @@ use std::os::fd::BorrowedFd;
 use model::controls::{Control, Controls};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::change::{Applied, Changed};
+use crate::change::{Applied, Changed, Warning};
 use crate::zone::processes;
 use crate::{Base, Error, ZoneCgroups, ipc};
 
@@ -90,6 +90,10 @@ pub fn change(
         }
     }
     if let Some(requested) = new.locked {
+        changed.warnings.push(Warning {
+            control: Control::MaxLockedMemory,
+            text: "Linux limits the locked memory of each process, not of the zone".to_owned(),
+        });
         changed.applied.push(Applied {
             control: Control::MaxLockedMemory,
             requested,

@@ -1,22 +1,30 @@
 //! Hearing of it when a zone runs into a limit.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::controls::Control;
-use rustix::event::{EventfdFlags, PollFlags, eventfd};
+use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::ZoneCgroups;
 use crate::usage::Events;
+
+/// How often to look where nobody tells.
+const PERIOD: Duration = Duration::from_secs(5);
 
 /// Watches the limits of one zone. At an event read [`Watch::hits`], and not more
 /// often than once a second: who is at a limit usually runs into it again and again.
 #[derive(Debug)]
 pub struct Watch {
     cgroups: ZoneCgroups,
-    /// Become readable ([`Watch::INTEREST`]) when something happens.
     sources: Vec<Source>,
+    /// Of all sources; none where the kernel tells of nothing.
+    ready: Option<OwnedFd>,
+    /// Where the limit on threads is, if the kernel tells nothing of that: v1.
+    untold: Option<PathBuf>,
     seen: Events,
 }
 
@@ -28,7 +36,7 @@ enum Source {
     Event(OwnedFd, #[expect(dead_code, reason = "kept open")] File),
 }
 
-/// A limit that a zone ran into.
+/// A limit that a zone ran into. It prints as a line for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
     /// Which.
@@ -41,10 +49,27 @@ pub struct Hit {
     pub total: u64,
 }
 
-impl Watch {
-    /// What to poll for.
-    pub const INTEREST: PollFlags = PollFlags::PRI.union(PollFlags::IN);
+impl fmt::Display for Hit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            control,
+            limit,
+            more,
+            total,
+        } = self;
+        let what = match control {
+            Control::MaxLwps => "new threads refused",
+            _ => "processes killed for want of memory",
+        };
+        match limit {
+            Some(limit) => write!(f, "{control}={} was reached", control.show(*limit))?,
+            None => write!(f, "{control}: the host itself is short")?,
+        }
+        write!(f, ": {more} {what}, {total} since boot")
+    }
+}
 
+impl Watch {
     /// Begins to watch; what happened before is not told. A kernel that tells of
     /// nothing is no error: the counts are still in [`ZoneCgroups::events`].
     #[must_use]
@@ -56,23 +81,31 @@ impl Watch {
         } else if let Some(control) = cgroups.v1_file("memory.oom_control") {
             sources.extend(out_of_memory(&control));
         }
-        let v2 = Some(cgroups.v2.join("pids.events")).filter(|path| path.exists());
-        if let Some(path) = v2.or_else(|| cgroups.v1_file("pids.events")) {
-            sources.extend(changes_of(&path));
+        let pids = cgroups.v2.join("pids.events");
+        if pids.exists() {
+            sources.extend(changes_of(&pids));
         }
         Self {
             seen: cgroups.events(),
             cgroups: cgroups.clone(),
+            ready: together(&sources).ok(),
+            untold: cgroups.v1_file("pids.max"),
             sources,
         }
     }
 
-    /// The descriptors to poll.
-    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sources.iter().map(|source| match source {
-            Source::File(file) => file.as_fd(),
-            Source::Event(event, _) => event.as_fd(),
-        })
+    /// Becomes readable when something happens, and is until [`Watch::hits`].
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.ready.as_ref().map(AsFd::as_fd)
+    }
+
+    /// How often to look although nothing was told: a zone with a limit on threads
+    /// on a host that has it in v1.
+    #[must_use]
+    pub fn period(&self) -> Option<Duration> {
+        let limit = fs::read_to_string(self.untold.as_ref()?).ok()?;
+        (limit.trim() != "max").then_some(PERIOD)
     }
 
     /// What happened since the last look.
@@ -114,6 +147,18 @@ impl Watch {
     }
 }
 
+fn together(sources: &[Source]) -> rustix::io::Result<OwnedFd> {
+    let ready = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for source in sources {
+        let (descriptor, flags) = match source {
+            Source::File(file) => (file.as_fd(), epoll::EventFlags::PRI),
+            Source::Event(event, _) => (event.as_fd(), epoll::EventFlags::IN),
+        };
+        epoll::add(&ready, descriptor, epoll::EventData::new_u64(0), flags)?;
+    }
+    Ok(ready)
+}
+
 fn changes_of(path: &Path) -> Option<Source> {
     let file = File::open(path).ok()?;
     // A file that was never read has always changed.
@@ -129,4 +174,29 @@ fn out_of_memory(control: &Path) -> Option<Source> {
     let line = format!("{} {}", number(event.as_fd()), number(file.as_fd()));
     fs::write(control.with_file_name("cgroup.event_control"), line).ok()?;
     Some(Source::Event(event, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hit_names_control_value_and_count() {
+        let mut hit = Hit {
+            control: Control::MaxLwps,
+            limit: Some(40),
+            more: 3,
+            total: 8,
+        };
+        assert_eq!(
+            hit.to_string(),
+            "zone.max-lwps=40 was reached: 3 new threads refused, 8 since boot"
+        );
+        hit.control = Control::MaxPhysicalMemory;
+        hit.limit = Some(64 << 20);
+        assert_eq!(
+            hit.to_string(),
+            "zone.max-physical-memory=64M was reached: 3 processes killed for want of memory, 8 since boot"
+        );
+    }
 }

@@ -135,12 +135,6 @@ fn warnings(places: &Places, new: &Controls) -> Vec<Warning> {
             "this kernel does not account swap space: only memory is limited",
         );
     }
-    if new.locked.is_some() {
-        warn(
-            Control::MaxLockedMemory,
-            "Linux limits locked memory of each process, not of a zone",
-        );
-    }
     warnings
 }
 

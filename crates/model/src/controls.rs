@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Config;
 use crate::brands::Family;
+use crate::table::exact_size;
 
 /// Name of one control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -77,6 +78,25 @@ impl Control {
             Self::MaxMsgIds => "zone.max-msg-ids",
             Self::MaxSemIds => "zone.max-sem-ids",
             Self::IoPriority => "zone.zfs-io-priority",
+        }
+    }
+
+    /// Whether its number is one of bytes.
+    #[must_use]
+    pub const fn is_size(self) -> bool {
+        matches!(
+            self,
+            Self::MaxPhysicalMemory | Self::MaxSwap | Self::MaxLockedMemory | Self::MaxShmMemory
+        )
+    }
+
+    /// A number of it for people: sizes with a suffix.
+    #[must_use]
+    pub fn show(self, value: u64) -> String {
+        if self.is_size() {
+            exact_size(value)
+        } else {
+            value.to_string()
         }
     }
 }
@@ -247,7 +267,7 @@ impl Controls {
 }
 
 impl fmt::Display for Controls {
-    /// `zone.cpu-cap=25 zone.max-lwps=100`, in the order of [`Control::ALL`].
+    /// `zone.cpu-cap=25 zone.max-swap=64M`, in the order of [`Control::ALL`].
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (control, value)) in self.iter().enumerate() {
             let blank = if number == 0 { "" } else { " " };
@@ -255,7 +275,7 @@ impl fmt::Display for Controls {
                 Some(cpus) if control == Control::DedicatedCpu => {
                     write!(f, "{blank}{control}={cpus}")?;
                 }
-                _ => write!(f, "{blank}{control}={value}")?,
+                _ => write!(f, "{blank}{control}={}", control.show(value))?,
             }
         }
         Ok(())
@@ -272,11 +292,12 @@ mod tests {
         assert!(controls.is_empty());
         assert_eq!(controls.to_string(), "");
         controls.max_lwps = Some(100);
+        controls.swap = Some(64 << 20);
         controls.cpu_cap = Some(25);
         controls.dedicated_cpu = Some(Dedicated::Count(1, 2));
         assert_eq!(
             controls.to_string(),
-            "zone.cpu-cap=25 dedicated-cpu=1-2 zone.max-lwps=100"
+            "zone.cpu-cap=25 dedicated-cpu=1-2 zone.max-swap=64M zone.max-lwps=100"
         );
     }
 

@@ -9,6 +9,7 @@ pub mod client;
 mod console;
 mod log;
 pub mod protocol;
+mod rctl;
 mod server;
 
 use std::fs::File;

@@ -19,6 +19,7 @@ use store::runtime::Runtime;
 use super::console::Console;
 use super::log;
 use super::protocol::{MAX_PACKET, Reply, Request};
+use super::rctl::Rctls;
 use crate::flatten;
 use crate::platform::Platform;
 use crate::{Host, spawn};
@@ -42,6 +43,7 @@ pub(super) struct Server<'a> {
     console: Console,
     platform: Platform,
     runtime: Runtime,
+    rctls: Option<Rctls>,
     /// Keeps the root open until everybody has been answered.
     root: Option<OwnedFd>,
     /// Tells others that the root may be mounted; released last.
@@ -103,6 +105,7 @@ impl<'a> Server<'a> {
             console,
             platform,
             runtime,
+            rctls: None,
             root: None,
             _root_lock: root_lock,
             waiting: Vec::new(),
@@ -142,9 +145,17 @@ impl<'a> Server<'a> {
     pub(super) fn serve(mut self) -> Result<(), String> {
         // From here on it mostly waits; that it keeps more than it needs is no error.
         let _ = sys::memory::release_program_pages();
+        self.rctls = Some(Rctls::new(&self.platform.cgroups));
         let mut ended = None;
         loop {
-            let [from_zone, from_client, asked, gone] = self.wait(ended.is_some())?;
+            let [from_zone, from_client, asked, gone, hit] = self.wait(ended.is_some())?;
+            if let Some(rctls) = &mut self.rctls {
+                if hit {
+                    rctls.wake();
+                }
+                let hits = rctls.hits();
+                self.tell(&hits);
+            }
             if from_zone {
                 self.console.show_zone_output(&self.platform.console);
             }
@@ -170,8 +181,9 @@ impl<'a> Server<'a> {
     }
 
     /// Waits for something to happen; says what did.
-    fn wait(&self, ended: bool) -> Result<[bool; 4], String> {
+    fn wait(&self, ended: bool) -> Result<[bool; 5], String> {
         let client = self.console.client();
+        let limit = self.rctls.as_ref().and_then(Rctls::descriptor);
         // Descriptors that do not matter now are replaced by one that never speaks.
         let idle = self.platform.console.as_fd();
         let mut watched = [
@@ -197,10 +209,21 @@ impl<'a> Server<'a> {
                     PollFlags::IN
                 },
             ),
+            PollFd::from_borrowed_fd(
+                limit.unwrap_or(idle),
+                if limit.is_some() {
+                    PollFlags::IN
+                } else {
+                    PollFlags::empty()
+                },
+            ),
         ];
-        match poll(&mut watched, ended.then_some(&RETRY)) {
+        let patience = self.rctls.as_ref().and_then(Rctls::patience);
+        let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
+        let patience = if ended { Some(RETRY) } else { patience };
+        match poll(&mut watched, patience.as_ref()) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok([false; 4]),
+            Err(rustix::io::Errno::INTR) => return Ok([false; 5]),
             Err(errno) => return Err(format!("could not wait: {errno}")),
         }
         let spoke = |i: usize, really: bool| really && !watched[i].revents().is_empty();
@@ -209,7 +232,15 @@ impl<'a> Server<'a> {
             spoke(1, client.is_some()),
             spoke(2, true),
             spoke(3, !ended),
+            spoke(4, limit.is_some()),
         ])
+    }
+
+    /// Logs the limits that the zone ran into.
+    fn tell(&self, hits: &[limits::Hit]) {
+        for hit in hits {
+            self.log(&hit.to_string());
+        }
     }
 
     /// Answers one connection; true when the zone is down and we are done.
@@ -339,6 +370,9 @@ impl<'a> Server<'a> {
     }
 
     fn take_down(&mut self, end: End) -> Result<(), String> {
+        if let Some(rctls) = self.rctls.take() {
+            self.tell(&rctls.last_hits());
+        }
         self.runtime.state = State::ShuttingDown;
         let saved = self.save();
         self.root = self.platform.hold_root();

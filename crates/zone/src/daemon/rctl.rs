@@ -1,0 +1,62 @@
+//! What zoneadmd hears of a zone that runs into its resource controls.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use limits::{Hit, Watch, ZoneCgroups};
+
+/// Who is at a limit runs into it again and again: that is told once a second.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The watch over a zone's limits.
+#[derive(Debug)]
+pub(super) struct Rctls {
+    watch: Watch,
+    /// Something has happened since the last look.
+    woken: bool,
+    /// When to look next.
+    due: Option<Instant>,
+}
+
+impl Rctls {
+    pub(super) fn new(cgroups: &ZoneCgroups) -> Self {
+        let watch = Watch::new(cgroups);
+        Self {
+            woken: false,
+            due: watch.period().map(|period| Instant::now() + period),
+            watch,
+        }
+    }
+
+    /// Becomes readable when something happens; none while that is known already.
+    pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.descriptor().filter(|_| !self.woken)
+    }
+
+    /// How long to wait at most.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.due
+            .map(|due| due.saturating_duration_since(Instant::now()))
+    }
+
+    /// Something has happened.
+    pub(super) fn wake(&mut self) {
+        self.woken = true;
+        self.due = Some(Instant::now() + PAUSE);
+    }
+
+    /// What happened, when it is time to tell.
+    pub(super) fn hits(&mut self) -> Vec<Hit> {
+        if self.due.is_none_or(|due| due > Instant::now()) {
+            return Vec::new();
+        }
+        self.woken = false;
+        self.due = self.watch.period().map(|period| Instant::now() + period);
+        self.watch.hits()
+    }
+
+    /// What happened, now: soon there is nothing left to look at.
+    pub(super) fn last_hits(mut self) -> Vec<Hit> {
+        self.watch.hits()
+    }
+}
