@@ -12,6 +12,7 @@ use model::{Verb, ZoneName};
 use store::index::Index;
 use zone::apply::Outcome;
 use zone::boot::BootOptions;
+use zone::snapshot::{BadName, Name};
 use zone::{Error, Host, flatten};
 
 use crate::call::Call;
@@ -25,11 +26,22 @@ struct Options {
     create: bool,
     /// Boot again after shutdown.
     again: bool,
-    /// The source of a clone, or the state for mark.
+    /// The source of a clone, the state for mark, or a snapshot.
     operand: Option<String>,
+    /// The snapshot of the source that is cloned.
+    snapshot: Option<Name>,
     boot: BootOptions,
     /// What the brand makes of the rest.
     brand: Vec<String>,
+}
+
+impl Options {
+    /// The snapshot that the operand names; looked at when it was read.
+    fn named(&self) -> Result<Name, Error> {
+        let name = self.operand.as_deref().unwrap_or_default();
+        name.parse()
+            .map_err(|error: BadName| Error::Usage(error.to_string()))
+    }
 }
 
 enum Parsed {
@@ -147,7 +159,11 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
         match word {
             Short('n') | Long("dry-run") => options.dry_run = true,
             Short('?' | 'h') | Long("help") => return Ok(Parsed::Help),
-            Short('F') if verb == "uninstall" => options.force = true,
+            Short('F') if matches!(verb, "uninstall" | "rollback") => options.force = true,
+            Short('s') if verb == "clone" => {
+                let value = parser.value().and_then(|value| value.string());
+                options.snapshot = Some(snapshot(&value.map_err(|error| error.to_string())?)?);
+            }
             Short('r') if verb == "shutdown" => options.again = true,
             Long("create") if verb == "clone" => options.create = true,
             Short('m') if verb == "clone" => {
@@ -159,7 +175,7 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
             }
             // Immutable zones do not exist yet; for others both are ignored.
             Short('w' | 'W') if verb == "boot" => {}
-            Value(value) if matches!(verb, "clone" | "mark") && options.operand.is_none() => {
+            Value(value) if takes_operand(verb) && options.operand.is_none() => {
                 options.operand = Some(value.string().map_err(|error| error.to_string())?);
             }
             other => return Err(other.unexpected().to_string()),
@@ -167,6 +183,12 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
     }
     match (verb, options.operand.as_deref()) {
         ("clone", None) => return Err("clone needs the name of a source zone".to_owned()),
+        ("snapshot" | "rollback" | "destroy-snapshot", None) => {
+            return Err(format!("{verb} needs the name of a snapshot"));
+        }
+        ("snapshot" | "rollback" | "destroy-snapshot", Some(name)) => {
+            snapshot(name)?;
+        }
         ("mark", Some("incomplete")) => {}
         ("mark", _) => return Err("mark takes the state incomplete".to_owned()),
         _ => {}
@@ -182,6 +204,17 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
     Ok(Parsed::Options(options))
 }
 
+fn takes_operand(verb: &str) -> bool {
+    matches!(
+        verb,
+        "clone" | "mark" | "snapshot" | "rollback" | "destroy-snapshot"
+    )
+}
+
+fn snapshot(text: &str) -> Result<Name, String> {
+    text.parse().map_err(|error: BadName| error.to_string())
+}
+
 fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u8 {
     match verb {
         "clone" => clone_all(host, zones, options),
@@ -190,9 +223,15 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
             // Nobody is asked about what cannot be.
             match zones.as_slice() {
                 [] => refused,
-                zones => refused
-                    .max(ask(zones).unwrap_or_else(|| act_on_each(host, verb, zones, options))),
+                zones => refused.max(
+                    ask(verb, verb, zones)
+                        .unwrap_or_else(|| act_on_each(host, verb, zones, options)),
+                ),
             }
+        }
+        "rollback" if !options.force && !options.dry_run => {
+            let lost = "roll back, losing what was written since,";
+            ask(verb, lost, zones).unwrap_or_else(|| act_on_each(host, verb, zones, options))
         }
         _ => act_on_each(host, verb, zones, options),
     }
@@ -218,6 +257,14 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         "mount" => zone::mount::mount(host, zone, options.dry_run),
         "unmount" => zone::mount::unmount(host, zone, options.dry_run),
         "mark" => zone::mark::incomplete(host, zone, options.dry_run),
+        "snapshot" => {
+            let name = options.named()?;
+            zone::snapshot::snapshot(host, zone, &name, options.dry_run, progress)
+        }
+        "destroy-snapshot" => {
+            zone::snapshot::destroy(host, zone, &options.named()?, options.dry_run)
+        }
+        "rollback" => zone::rollback::rollback(host, zone, &options.named()?, options.dry_run),
         other => Err(Error::Usage(format!("{other}: unknown subcommand"))),
     })
 }
@@ -262,17 +309,17 @@ fn warn_of_what_has_no_effect(host: &Host, zone: &ZoneName) {
     }
 }
 
-/// Asks before zones are removed; an exit status when it must not go on.
-fn ask(zones: &[ZoneName]) -> Option<u8> {
+/// Asks before something is lost; an exit status when it must not go on.
+fn ask(verb: &str, deed: &str, zones: &[ZoneName]) -> Option<u8> {
     if !cli::prompt::can_ask() {
-        eprintln!("zoneadm: Input not from terminal and -F not specified: uninstall not done.");
+        eprintln!("zoneadm: Input not from terminal and -F not specified: {verb} not done.");
         return Some(cli::status::ERROR);
     }
     let what = match zones {
         [zone] => format!("zone {zone}"),
         many => format!("{} zones", many.len()),
     };
-    let yes = cli::prompt::confirm(&format!("Are you sure you want to uninstall {what}"));
+    let yes = cli::prompt::confirm(&format!("Are you sure you want to {deed} {what}"));
     (!yes).then_some(cli::status::OK)
 }
 
@@ -346,7 +393,7 @@ fn clone_all(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
     use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
     let source = options.operand.as_deref().unwrap_or_default();
     let origin = match source.parse::<ZoneName>() {
-        Ok(name) => Origin::open(host, &name),
+        Ok(name) => Origin::open(host, &name, options.snapshot.clone()),
         Err(_) => {
             eprintln!("zoneadm: {source}: No such zone configured");
             return cli::status::ERROR;

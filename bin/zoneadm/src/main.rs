@@ -5,6 +5,7 @@ mod call;
 mod list;
 mod report;
 mod subcommands;
+mod snapshots;
 mod usage;
 
 use std::ffi::OsString;
@@ -33,6 +34,7 @@ fn run(call: &Call) -> u8 {
         "help" => usage::print(call.rest.first().map(String::as_str)),
         "list" => list::run(call),
         verb if usage::find(verb).is_some() => act::run(call),
+        "snapshots" => snapshots::run(call),
         verb => usage::complain(&format!("{verb}: unknown subcommand"), None),
     }
 }

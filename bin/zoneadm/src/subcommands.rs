@@ -42,20 +42,25 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "install",
         form: "install [-n] [brand options]",
         help: "Populates the root of a configured zone. Brand native takes no options.\n\
-               Brand lx: -a archive.tar[.gz|.xz|.zst] or -d directory.",
+               Brand lx, and native with a whole root: -a archive.tar[.gz|.xz|.zst],\n\
+               -d directory, or -i image: its name or digest, see zoneimg. Zones on one\n\
+               image share its files until they write.",
         examples: &[
             "zoneadm -z master install",
+            "zoneadm -z web1 install -i debian-12",
             "zoneadm -z alpine install -a /tmp/alpine.tar.gz",
         ],
     },
     Subcommand {
         name: "clone",
-        form: "clone [-n] [--create] [-m copy] source",
+        form: "clone [-n] [--create] [-s snapshot] [-m copy] source",
         help: "Installs a configured zone as a copy of an installed, halted one. Nothing is\n\
                copied: both share the source's files until they write.\n\
-               \t--create  configures zones that do not exist like the source",
+               \t--create  configures zones that do not exist like the source\n\
+               \t-s name   clones a snapshot of the source, which may be running",
         examples: &[
             "zoneadm -z web1 clone master",
+            "zoneadm -z web1 clone -s golden master",
             "zoneadm -z 'web[1-50]' clone --create master",
         ],
     },
@@ -114,6 +119,43 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         form: "unmount [-n]",
         help: "Takes away what mount shows.",
         examples: &["zoneadm -z web1 unmount"],
+    },
+    Subcommand {
+        name: "snapshot",
+        form: "snapshot [-n] name",
+        help: "Keeps the zone's root as it is now under a name. Of a halted zone nothing is\n\
+               copied. A running zone stands still while what it has written is copied: a\n\
+               moment on btrfs and xfs, as long as a copy takes on ext4. What it then finds\n\
+               is what it would find after a power cut.",
+        examples: &[
+            "zoneadm -z web1 snapshot before-upgrade",
+            "zoneadm -z 'web*' snapshot monday",
+        ],
+    },
+    Subcommand {
+        name: "snapshots",
+        form: "snapshots [-p | -j]",
+        help: "Lists the zone's snapshots, the oldest first: when each was made, on how many\n\
+               layers it stands, what removing it would free, and what is in all its layers.\n\
+               \t-p  for programs: zonename:snapshot:seconds since 1970:layers:bytes:bytes\n\
+               \t-j  as JSON",
+        examples: &[
+            "zoneadm -z web1 snapshots",
+            "zoneadm -z 'web*' snapshots -j",
+        ],
+    },
+    Subcommand {
+        name: "rollback",
+        form: "rollback [-F] [-n] name",
+        help: "Takes the root of a halted zone back to a snapshot. What was written since is\n\
+               lost, so it asks first, unless -F is given. All snapshots stay.",
+        examples: &["zoneadm -z web1 rollback -F before-upgrade"],
+    },
+    Subcommand {
+        name: "destroy-snapshot",
+        form: "destroy-snapshot [-n] name",
+        help: "Removes a snapshot, and layers that nothing else needs.",
+        examples: &["zoneadm -z web1 destroy-snapshot before-upgrade"],
     },
     Subcommand {
         name: "mark",

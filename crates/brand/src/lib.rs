@@ -24,6 +24,7 @@ use model::Config;
 
 pub use boot::{BootError, BootRequest, BootSpec, InitProgram, ShutdownSignals};
 pub use identity::Identity;
+pub use image::{Source as ImageSource, unpack as unpack_image};
 pub use install::{Error, InstallRequest, Installed};
 pub use native::sparse;
 pub use platform::{Device, Mount, Platform};

@@ -7,6 +7,7 @@ mod current;
 pub mod prompt;
 pub mod select;
 
+pub mod units;
 use std::env;
 use std::path::{Path, PathBuf};
 

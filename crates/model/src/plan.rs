@@ -44,6 +44,13 @@ pub enum Step {
         /// The zonepath.
         path: PathBuf,
     },
+    /// Makes the zone's dataset: a new top on an image.
+    StandOnImage {
+        /// The image's digest.
+        image: String,
+        /// The zonepath.
+        path: PathBuf,
+    },
     /// Populates the root as the brand does.
     Populate {
         /// The brand.
@@ -61,6 +68,38 @@ pub enum Step {
         from: PathBuf,
         /// The new zonepath.
         to: PathBuf,
+        /// The origin's snapshot; none for the origin as it is now.
+        snapshot: Option<String>,
+    },
+    /// Stops every process of the zone where it is.
+    Freeze,
+    /// Copies the writable top.
+    CopyTop {
+        /// The zonepath.
+        path: PathBuf,
+    },
+    /// Lets the zone go on.
+    Thaw,
+    /// Makes a snapshot: of the copied top, or by sealing the top of a halted zone.
+    Snapshot {
+        /// The zonepath.
+        path: PathBuf,
+        /// The snapshot.
+        name: String,
+    },
+    /// Takes the root back to a snapshot.
+    Rollback {
+        /// The zonepath.
+        path: PathBuf,
+        /// The snapshot.
+        name: String,
+    },
+    /// Removes a snapshot, and layers that nobody else needs.
+    DestroySnapshot {
+        /// The zonepath.
+        path: PathBuf,
+        /// The snapshot.
+        name: String,
     },
     /// Writes what no two zones may share: host name, machine id, hosts.
     Identify {
@@ -113,6 +152,13 @@ impl fmt::Display for Step {
             Self::MakeDataset { path } => {
                 write!(f, "make an empty root at {}/root", path.display())
             }
+            Self::StandOnImage { image, path } => {
+                write!(
+                    f,
+                    "put a new root at {}/root on image {image}",
+                    path.display()
+                )
+            }
             Self::Populate {
                 brand,
                 root,
@@ -121,11 +167,34 @@ impl fmt::Display for Step {
                 write!(f, "install brand {brand} into {}", root.display())?;
                 options.iter().try_for_each(|option| write!(f, " {option}"))
             }
-            Self::CloneDataset { origin, from, to } => write!(
+            Self::CloneDataset {
+                origin,
+                from,
+                to,
+                snapshot,
+            } => {
+                let (to, from) = (to.display(), from.display());
+                write!(f, "put a new root at {to}/root on ")?;
+                match snapshot {
+                    None => write!(f, "the sealed layers of zone {origin} ({from})"),
+                    Some(name) => write!(f, "snapshot {name} of zone {origin} ({from})"),
+                }
+            }
+            Self::Freeze => f.write_str("freeze the processes of the zone"),
+            Self::CopyTop { path } => write!(f, "copy the top of {}", path.display()),
+            Self::Thaw => f.write_str("let the processes go on"),
+            Self::Snapshot { path, name } => {
+                write!(f, "keep the root of {} as snapshot {name}", path.display())
+            }
+            Self::Rollback { path, name } => write!(
                 f,
-                "put a new root at {}/root on the sealed layers of zone {origin} ({})",
-                to.display(),
-                from.display()
+                "put a new root at {} on snapshot {name}, and remove what was written since",
+                path.display()
+            ),
+            Self::DestroySnapshot { path, name } => write!(
+                f,
+                "remove snapshot {name} of {} and layers nobody else needs",
+                path.display()
             ),
             Self::Identify { path, .. } => {
                 write!(

@@ -34,6 +34,15 @@ pub enum Verb {
     Unmount,
     /// Sets the zone incomplete by hand.
     Mark,
+    /// Keeps the root as it is now under a name.
+    Snapshot,
+    /// Lists the snapshots.
+    Snapshots,
+    /// Takes the root back to a snapshot.
+    Rollback,
+    /// Removes a snapshot.
+    #[serde(rename = "destroy-snapshot")]
+    DestroySnapshot,
 }
 
 /// What to do with a verb in a given state.
@@ -64,6 +73,10 @@ impl Verb {
             Self::Mount => "mount",
             Self::Unmount => "unmount",
             Self::Mark => "mark",
+            Self::Snapshot => "snapshot",
+            Self::Snapshots => "snapshots",
+            Self::Rollback => "rollback",
+            Self::DestroySnapshot => "destroy-snapshot",
         }
     }
 
@@ -125,6 +138,18 @@ impl Verb {
                 State::Incomplete => incomplete(),
                 _ => invalid(),
             },
+            // A zone that is mounted is written to by who knows whom: nobody can be
+            // asked to stand still.
+            Self::Snapshot | Self::Snapshots | Self::Rollback | Self::DestroySnapshot => {
+                match (self, state) {
+                    (_, State::Configured) => before_installed(),
+                    (_, State::Incomplete) => incomplete(),
+                    (_, State::Installed) => Go,
+                    (Self::Snapshot, State::Ready | State::Running) => Go,
+                    (Self::Snapshots | Self::DestroySnapshot, _) => Go,
+                    _ => invalid(),
+                }
+            }
             Self::Unmount => match state {
                 State::Mounted => Go,
                 State::Installed => Already("zone is already unmounted"),

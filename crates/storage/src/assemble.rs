@@ -15,7 +15,7 @@
 //!
 //! Trusted attributes are used, not `userxattr`: that excludes `redirect_dir`.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
@@ -24,6 +24,7 @@ use sys::mount::{Attr, Extent, MountFd, Param};
 
 use crate::dataset::{ROOT, WORK};
 use crate::error::{Error, Result};
+use crate::fstype;
 
 use crate::stack::Stack;
 
@@ -150,27 +151,11 @@ fn layer(path: &Path, idmap: Option<BorrowedFd<'_>>, set: MountAttrFlags) -> Res
         Err(e) if idmap.is_some() && e.source.kind() == std::io::ErrorKind::InvalidInput => {
             Err(Error::NoIdmap {
                 path: path.to_owned(),
-                fstype: fstype(&mount),
+                fstype: fstype::name(&mount),
             })
         }
         Err(e) => Err(e.into()),
     }
-}
-
-/// The name of a mount's file system type, or its number in hexadecimal.
-fn fstype(mount: impl AsFd) -> String {
-    let Ok(vfs) = rustix::fs::fstatfs(mount) else {
-        return "its file system".to_owned();
-    };
-    let name = match vfs.f_type {
-        0x0102_1994 => "tmpfs",
-        0x794c_7630 => "overlay",
-        0x2fc1_2fc1 => "zfs",
-        0x6969 => "nfs",
-        0x6573_5546 => "fuse",
-        other => return format!("file system type {other:#x}"),
-    };
-    name.to_owned()
 }
 
 /// Makes an overlay of what is in the working directory; writable when `both` is the

@@ -10,6 +10,7 @@ use crate::collect::{Collected, Lost};
 use crate::crash;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::fstype;
 use crate::id::Id;
 use crate::layers::{
     LayerPath, Layers, MAX_LAYERS, REFS, User, VOLUME, bad_link, dataset_ref, parse_layer,
@@ -37,8 +38,8 @@ const IN_VOLUME: &str = "vol/root";
 /// Where something may be mounted.
 pub(crate) const TOPS: &[&str] = &[ROOT, NEXT_ROOT, WORK, VOLUME];
 
-/// More layers than this are merged when a top is sealed: a file's first lookup
-/// takes 7 us on one layer, 15 us on eight, 217 us on 200.
+/// The most layers below a top that use leads to; more would be merged. A file's first
+/// lookup takes 7 us on one layer, 15 us on eight, 217 us on 200.
 pub const DEEP: usize = 8;
 
 /// How many are left then. Fewer than [`DEEP`], so that not every seal merges.
@@ -106,6 +107,15 @@ impl Dataset {
         self.zonepath.path()
     }
 
+    /// How the dataset is stored, for people: `layered on ext4`.
+    pub fn kind(&self) -> Result<String> {
+        let driver = match self.form()? {
+            Form::Folder => "layered",
+            Form::Volume => "btrfs subvolume, layered",
+        };
+        Ok(format!("{driver} on {}", fstype::name(&self.zonepath)))
+    }
+
     /// What to mount for the zone's root.
     pub fn stack(&self) -> Result<Stack> {
         let lowers = match self.bond()? {
@@ -143,6 +153,19 @@ impl Dataset {
     pub fn shorten(&self, most: usize) -> Result<usize> {
         let _lock = self.lock()?;
         self.shorten_locked(most)
+    }
+
+    /// How many layers are below the top.
+    pub fn depth(&self) -> Result<usize> {
+        Ok(match self.bond()? {
+            Some(bond) => bond.layer.chain()?.len(),
+            None => 0,
+        })
+    }
+
+    /// [`Dataset::shorten`] to as many layers as a seal leaves when it merges.
+    pub fn tend(&self) -> Result<usize> {
+        self.shorten(SHORT)
     }
 
     /// [`Dataset::shorten`] for whoever holds the lock.
@@ -188,10 +211,11 @@ impl Dataset {
         Self::make_on(&bond.layer, zonepath)
     }
 
-    /// Seals the top, and merges layers when there are more than [`DEEP`] then.
+    /// Seals the top, and merges layers when there are [`DEEP`] then: a snapshot of the
+    /// running zone may put one more on them.
     pub(crate) fn seal_short(&self) -> Result<Bond> {
         let bond = self.seal_locked()?;
-        if bond.layer.chain()?.len() <= DEEP {
+        if bond.layer.chain()?.len() < DEEP {
             return Ok(bond);
         }
         self.shorten_locked(SHORT)?;
@@ -238,18 +262,22 @@ impl Dataset {
         };
         let dataset = Self { zonepath: folder };
         remove::refuse_mounts(zonepath, TOPS)?;
+        let home = Layers::home(&dataset.zonepath)?;
+        // Until the graves are empty, so that nobody else digs in them.
+        let (_, shared) = Layers::enter(&home)?;
         let graves = {
             let _lock = dataset.lock()?;
             dataset.destroy_locked()?
         };
         // All that counts is done: the rest only frees space, and may be left
         // to `collect`.
-        let mut emptied = vec![Layers::home(&dataset.zonepath)?];
+        let mut emptied = vec![home];
         for grave in graves {
             remove::bury(&grave)?;
             // <layers>/.dead/<grave>; a moved dataset's are in several folders.
             emptied.extend(grave.ancestors().nth(2).map(Path::to_owned));
         }
+        drop(shared);
         emptied.sort();
         emptied.dedup();
         emptied.iter().try_for_each(|layers| Layers::leave(layers))

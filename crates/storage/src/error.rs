@@ -83,6 +83,20 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// There is no such image.
+    #[error("{0}: no such image")]
+    NoImage(String),
+    /// Several images have a digest that begins so.
+    #[error("{0}: several images begin with this")]
+    ManyImages(String),
+    /// The files of an image are not what they were.
+    #[error("{digest}: damaged, its files now have the digest {found}")]
+    Damaged {
+        /// What the image is called.
+        digest: crate::Digest,
+        /// What its files have.
+        found: crate::Digest,
+    },
     /// A tree changes while it is removed.
     #[error("{}: cannot be emptied, something writes into it", .0.display())]
     NotEmptied(PathBuf),

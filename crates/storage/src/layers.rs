@@ -241,6 +241,8 @@ impl Layers {
             };
             // Removed between opening and locking: a new one is needed.
             if folder.is_at_its_path()? {
+                // Now, as a full disk has no room for it when something must go.
+                folder.make(DEAD)?;
                 return Ok((Self { folder }, lock));
             }
         }
@@ -363,7 +365,8 @@ impl Layers {
             .rename(name, &layer.open()?, form.sealed())
     }
 
-    /// Removes this folder when nothing is in it and nobody is about to use it.
+    /// Removes what crashes left among the graves, and this folder when nothing is in
+    /// it then, unless somebody is at work here.
     pub(crate) fn leave(path: &Path) -> Result<()> {
         let layers = match Self::open(path) {
             Err(e) if e.is_missing() => return Ok(()),
@@ -372,6 +375,16 @@ impl Layers {
         let Some(_lock) = layers.folder.try_lock()? else {
             return Ok(());
         };
+        if layers.folder.is_folder(DEAD)? {
+            let dead = layers.folder.open_child(DEAD)?;
+            for (name, _) in dead.entries()? {
+                remove::bury(&dead.path().join(name))?;
+            }
+        }
+        let entries = layers.folder.entries()?;
+        if entries.iter().any(|(name, _)| name != DEAD) {
+            return Ok(());
+        }
         for at in [path.join(DEAD), path.to_owned()] {
             match rustix::fs::rmdir(&at) {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}

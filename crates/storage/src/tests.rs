@@ -4,6 +4,7 @@
 //! top and then in each layer; nothing in these tests deletes a file.
 
 mod crashes;
+mod images;
 mod snapshots;
 
 use std::fs;

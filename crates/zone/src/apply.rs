@@ -137,7 +137,16 @@ impl Work<'_> {
             Step::MakeDataset { path } => {
                 refuse_root(path)?;
                 undo_dataset(path, undo);
-                Ok(Dataset::create(path).map(drop)?)
+                let made = Dataset::create(path)?;
+                (self.progress)(&format!("Storage: {}.", made.kind()?));
+                Ok(())
+            }
+            Step::StandOnImage { image, path } => {
+                refuse_root(path)?;
+                undo_dataset(path, undo);
+                let made = crate::images::open(self.host)?.install(&image.parse()?, path)?;
+                (self.progress)(&format!("Storage: {}.", made.kind()?));
+                Ok(())
             }
             Step::Populate { root, options, .. } => {
                 let brand = brand::by_name(self.config.brand()).ok_or("the brand is unknown")?;
@@ -151,11 +160,16 @@ impl Work<'_> {
                 brand.install(&mut request)?;
                 Ok(())
             }
-            Step::CloneDataset { from, to, .. } => {
+            Step::CloneDataset {
+                from, to, snapshot, ..
+            } => {
                 refuse_root(to)?;
                 undo_dataset(to, undo);
                 let origin = Dataset::open(from)?;
-                let clone = origin.clone_to(to)?;
+                let clone = match snapshot {
+                    None => origin.clone_to(to)?,
+                    Some(name) => origin.clone_snapshot_to(&name.parse()?, to)?,
+                };
                 let index = self.host.root.index();
                 Ok(clone.settle(&index)?)
             }
@@ -187,6 +201,15 @@ impl Work<'_> {
                     self.entry.slot = None;
                 }
                 Ok((self.record)(self.entry.clone())?)
+            }
+            // Those of running zones are carried out by the verb itself.
+            Step::Snapshot { path, name } => Ok(Dataset::open(path)?.snapshot(&name.parse()?)?),
+            Step::Rollback { path, name } => Ok(Dataset::open(path)?.rollback(&name.parse()?)?),
+            Step::DestroySnapshot { path, name } => {
+                Ok(Dataset::open(path)?.destroy_snapshot(&name.parse()?)?)
+            }
+            Step::Freeze | Step::CopyTop { .. } | Step::Thaw => {
+                Err("only for running zones".into())
             }
             Step::ShowRoot { path, at } => Ok(mount::show(path, at)?),
             Step::HideRoot { at } => Ok(mount::hide(at)?),
@@ -225,7 +248,8 @@ fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
 
 /// What is there already is not ours, and must not be undone.
 fn refuse_root(zonepath: &Path) -> Result<(), AnyError> {
-    match zonepath.join(storage::ROOT).symlink_metadata() {
+    // A link to nothing is what a clone left that died early.
+    match zonepath.join(storage::ROOT).metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
         Ok(_) => Err(format!("{} has a root already", zonepath.display()).into()),

@@ -132,6 +132,9 @@ pub(crate) fn start_locked(
         }
     };
     verify::before(host, subject, &config, verb)?;
+    if !dry_run && subject.state == State::Installed {
+        shorten(host, subject)?;
+    }
     let mut plan = make_plan(host, subject, &config, verb, &options)?;
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
@@ -156,6 +159,19 @@ pub(crate) fn start_locked(
         return Ok(Outcome::Done);
     }
     Ok(Outcome::Remarks(remarks))
+}
+
+/// Merges layers of a zone that stands on more than is good. Use does not lead there,
+/// as what adds a layer merges; other hands may.
+fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
+    let dataset = Dataset::open(&subject.zonepath)?;
+    if dataset.depth()? <= storage::DEEP {
+        return Ok(());
+    }
+    // What was mounted on the old layers must be closed first.
+    subject::settle(host, &subject.entry.name)?;
+    dataset.tend()?;
+    Ok(())
 }
 
 fn make_plan(

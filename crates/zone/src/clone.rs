@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid, Verb, ZoneName};
+use storage::{Dataset, Name};
 use store::index::Entry;
 use store::lock::{self, Wait, ZoneLock};
 use store::xml;
@@ -21,30 +22,44 @@ pub struct Origin {
     entry: Entry,
     path: PathBuf,
     config: Config,
+    /// The snapshot that is copied in place of the zone.
+    snapshot: Option<Name>,
     _lock: ZoneLock,
 }
 
 impl Origin {
     /// Takes the origin's lock, waiting for others that clone it, and checks that
-    /// it is halted.
+    /// it is halted. A snapshot may be cloned whatever the zone does.
     ///
     /// # Errors
-    /// [`Error::Refused`] unless it is installed.
-    pub fn open(host: &Host, zone: &ZoneName) -> Result<Self, Error> {
+    /// [`Error::Source`] unless it is installed, or has such a snapshot.
+    pub fn open(host: &Host, zone: &ZoneName, snapshot: Option<Name>) -> Result<Self, Error> {
         let (lock, entry, _) = subject::lock_known(host, zone, Wait::Yes)?;
         let (state, _) = subject::state(host, &entry)?;
-        if state != State::Installed {
-            return Err(Error::Source(format!(
-                "zone {zone} is {state}; installed is required."
-            )));
-        }
-        subject::settle(host, zone)?;
         let path = host.root.path(&entry.zonepath);
+        let has_root = state.is_active() || matches!(state, State::Installed | State::Mounted);
+        match &snapshot {
+            Some(name) if has_root => {
+                let all = Dataset::open(&path)?.snapshots()?;
+                if all.iter().all(|one| one.name != *name) {
+                    return Err(Error::Source(format!(
+                        "zone {zone} has no snapshot {name}."
+                    )));
+                }
+            }
+            None if state == State::Installed => subject::settle(host, zone)?,
+            _ => {
+                return Err(Error::Source(format!(
+                    "zone {zone} is {state}; installed is required."
+                )));
+            }
+        }
         let config = xml::load(&host.root, zone)?;
         Ok(Self {
             entry,
             path,
             config,
+            snapshot,
             _lock: lock,
         })
     }
@@ -215,6 +230,7 @@ fn plan(subject: &Subject, origin: &Origin, uuid: Uuid) -> ZonePlan {
                 origin: origin.entry.name.clone(),
                 from: origin.path.clone(),
                 to: path.clone(),
+                snapshot: origin.snapshot.as_ref().map(Name::to_string),
             },
             Step::Identify { path, uuid },
             Step::Record {

@@ -101,6 +101,19 @@ pub fn install(request: &mut InstallRequest<'_>, source: &Source) -> Result<Inst
     install_within(request.root, source, LIMITS, request.progress)
 }
 
+/// Populates an empty folder from a source, as an install does a zone's root.
+///
+/// # Errors
+/// [`Error::Member`] and [`Error::Source`] for what is not acceptable; the folder then
+/// holds an unfinished tree.
+pub fn unpack(
+    root: &Path,
+    source: &Source,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Installed, Error> {
+    install_within(root, source, LIMITS, progress)
+}
+
 fn install_within(
     root: &Path,
     source: &Source,

@@ -37,6 +37,8 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
         ZoneCgroups::from_paths(&known.cgroups).ok_or("the zone has no control groups")?;
     let listener = listen(&host.root, zone)?;
     let console = History::open(&host.root, zone)?;
+    // The old one may have died while it held the zone still.
+    let _ = cgroups.freeze(false);
     let made = Console::new(known.first_id)
         .map_err(|error| format!("could not make a console: {error}"))?;
     let init = Child {

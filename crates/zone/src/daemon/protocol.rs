@@ -21,6 +21,9 @@ pub enum Request {
     Shutdown,
     /// Joins the zone's console.
     Console,
+    /// Stops every process of the zone until the connection is closed, so also when
+    /// whoever asked dies.
+    Freeze,
 }
 
 /// The answer.

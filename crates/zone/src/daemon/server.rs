@@ -22,7 +22,7 @@ use super::protocol::{MAX_PACKET, Reply, Request};
 use super::rctl::Rctls;
 use crate::flatten;
 use crate::platform::Platform;
-use crate::{Host, spawn};
+use crate::{Host, freeze, spawn};
 
 /// How often an ended zone is tried to be taken down while a command holds its lock.
 const RETRY: Timespec = Timespec {
@@ -288,6 +288,7 @@ impl<'a> Server<'a> {
                     }
                 }
             }
+            Request::Freeze => self.stand_still(&client),
             Request::Console => {
                 // One that has just gone was not noticed yet.
                 self.console.forget_gone_client();
@@ -307,6 +308,22 @@ impl<'a> Server<'a> {
             }
         }
         false
+    }
+
+    /// Keeps the zone frozen while somebody holds the other end. Nothing happens in
+    /// the zone meanwhile, so there is nothing else to do here.
+    fn stand_still(&self, client: &OwnedFd) {
+        let frozen = freeze::stop(&self.platform.cgroups);
+        let holds = frozen.is_ok();
+        reply(client, &done_or(frozen.map_err(|error| flatten(&error))));
+        while holds && is_there(client) {
+            let mut watched = [PollFd::new(client, PollFlags::empty())];
+            // Only its end wakes this.
+            let _ = poll(&mut watched, None);
+        }
+        if let Err(error) = self.platform.cgroups.freeze(false) {
+            self.log(&format!("could not let the zone go on: {}", flatten(&error)));
+        }
     }
 
     fn boot(&mut self, init: &model::plan::Init) -> Result<(), String> {

@@ -1,0 +1,260 @@
+//! zoneimg(8): the images that zones are installed from.
+
+mod show;
+mod subcommands;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use lexopt::prelude::*;
+use storage::{Digest, Image, Images};
+use zone::{Error, Host, flatten};
+
+/// What a subcommand was asked for.
+#[derive(Debug, Default)]
+struct Options {
+    json: bool,
+    parseable: bool,
+    force: bool,
+    name: Option<String>,
+    digest: Option<Digest>,
+    operands: Vec<String>,
+}
+
+/// Why there is nothing to run.
+enum Problem {
+    Help(Option<&'static str>),
+    Usage(String, Option<&'static str>),
+}
+
+fn main() -> ExitCode {
+    // As everybody expects of a command in a pipe; Rust ignores the signal.
+    sys::process::restore_sigpipe();
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    ExitCode::from(match run(words) {
+        Ok(status) => status,
+        Err(Problem::Help(verb)) => {
+            print!("{}", subcommands::help(verb));
+            cli::status::OK
+        }
+        Err(Problem::Usage(text, verb)) => {
+            eprintln!("zoneimg: {text}");
+            eprint!("{}", subcommands::usage(verb));
+            cli::status::USAGE
+        }
+    })
+}
+
+fn run(words: Vec<OsString>) -> Result<u8, Problem> {
+    let (root, verb, options) = parse(words)?;
+    if let Some(zone) = cli::current_zone() {
+        eprintln!("zoneimg: zone '{zone}': images belong to the global zone.");
+        return Ok(cli::status::ERROR);
+    }
+    if !cli::is_root() {
+        eprintln!("zoneimg: only a privileged user may {verb} images.");
+        return Ok(cli::status::ERROR);
+    }
+    let done = cli::host(root.as_deref())
+        .map_err(Error::Refused)
+        .and_then(|host| act(&host, verb, &options));
+    Ok(match done {
+        Ok(status) => status,
+        Err(error) => complain(&error),
+    })
+}
+
+fn complain(error: &Error) -> u8 {
+    eprintln!("zoneimg: {}", flatten(error));
+    if error.is_usage() {
+        cli::status::USAGE
+    } else {
+        cli::status::ERROR
+    }
+}
+
+fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options), Problem> {
+    let usage = |text: String| Problem::Usage(text, None);
+    let (mut root, mut verb, mut options) = (None, None, Options::default());
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next().map_err(|error| usage(error.to_string()))? {
+        let here = |text: String| Problem::Usage(text, verb);
+        match word {
+            Short('?' | 'h') | Long("help") => return Err(Problem::Help(verb)),
+            Short('R') if verb.is_none() => {
+                let value = words.value().map_err(|error| usage(error.to_string()))?;
+                root = Some(PathBuf::from(value));
+            }
+            Value(word) if verb.is_none() => {
+                let word = word.to_string_lossy().into_owned();
+                if word == "help" {
+                    let topic = words.value().ok();
+                    let topic = topic.and_then(|word| subcommands::find(&word.to_string_lossy()));
+                    return Err(Problem::Help(topic.map(|one| one.name)));
+                }
+                let known = subcommands::find(&word);
+                let known = known.ok_or_else(|| usage(format!("{word}: unknown subcommand")))?;
+                verb = Some(known.name);
+            }
+            Short('j') | Long("json") if matches!(verb, Some("list" | "inspect" | "prune")) => {
+                options.json = true;
+            }
+            Short('p') if verb == Some("list") => options.parseable = true,
+            Short('f') if verb == Some("remove") => options.force = true,
+            Short('n') | Long("name") if verb == Some("import") => {
+                let value = words.value().and_then(|value| value.string());
+                options.name = Some(value.map_err(|error| here(error.to_string()))?);
+            }
+            Long("digest") if verb == Some("import") => {
+                let value = words.value().and_then(|value| value.string());
+                let value = value.map_err(|error| here(error.to_string()))?;
+                let digest = value.parse();
+                options.digest = Some(digest.map_err(|error| here(format!("{value}: {error}")))?);
+            }
+            Value(word) => {
+                let word = word.string().map_err(|error| here(error.to_string()))?;
+                options.operands.push(word);
+            }
+            other => return Err(here(other.unexpected().to_string())),
+        }
+    }
+    let verb = verb.ok_or_else(|| usage("no subcommand was given".to_owned()))?;
+    let fits = match verb {
+        "list" | "prune" => options.operands.is_empty(),
+        "import" | "inspect" => options.operands.len() == 1,
+        _ => !options.operands.is_empty(),
+    };
+    if !fits {
+        let text = "wrong number of operands".to_owned();
+        return Err(Problem::Usage(text, Some(verb)));
+    }
+    if options.name.as_deref().is_some_and(|name| !is_name(name)) {
+        let text = "a name has up to 64 printable characters".to_owned();
+        return Err(Problem::Usage(text, Some(verb)));
+    }
+    Ok((root, verb, options))
+}
+
+fn is_name(name: &str) -> bool {
+    let length = name.chars().count();
+    (1..=64).contains(&length) && !name.chars().any(char::is_control)
+}
+
+fn act(host: &Host, verb: &str, options: &Options) -> Result<u8, Error> {
+    let images = zone::images::open(host)?;
+    match verb {
+        "list" => {
+            let rows = show::rows(&images, &images.list()?)?;
+            print!("{}", show::list(&rows, options.json, options.parseable));
+        }
+        "import" => {
+            let path = absolute(&options.operands[0])?;
+            let request = zone::images::Request {
+                path,
+                name: options.name.clone(),
+                digest: options.digest,
+            };
+            let image = zone::images::import(host, &request, &mut |line| eprintln!("{line}"))?;
+            println!("{}", image.digest);
+        }
+        "inspect" => {
+            let image = images.find(&options.operands[0])?;
+            let row = show::row(&images, &image)?;
+            print!("{}", show::one(&row, &image, options.json));
+        }
+        "prune" => print!(
+            "{}",
+            show::pruned(&zone::images::prune(host)?, options.json)
+        ),
+        _ => return Ok(each(&images, verb, options)),
+    }
+    Ok(cli::status::OK)
+}
+
+/// What is done with several images; an error stops no other.
+fn each(images: &Images, verb: &str, options: &Options) -> u8 {
+    let mut status = cli::status::OK;
+    for word in &options.operands {
+        let done = images
+            .find(word)
+            .map_err(Error::from)
+            .and_then(|image| match verb {
+                "verify" => {
+                    images.verify(&image)?;
+                    println!("{}: as it was imported", image.digest);
+                    Ok(())
+                }
+                _ => remove(images, &image, options.force),
+            });
+        if let Err(error) = done {
+            status = status.max(complain(&error));
+        }
+    }
+    status
+}
+
+fn remove(images: &Images, image: &Image, force: bool) -> Result<(), Error> {
+    if !force && !image.users.is_empty() {
+        let first = image.users[0].display();
+        return Err(Error::Refused(format!(
+            "{}: in use by {} zones or layers, {first} first; -f removes its name, and its \
+             files when nobody needs them",
+            image.digest,
+            image.users.len()
+        )));
+    }
+    Ok(images.remove(&image.digest)?)
+}
+
+fn absolute(text: &str) -> Result<PathBuf, Error> {
+    let path = Path::new(text);
+    std::path::absolute(path)
+        .map_err(|error| Error::Io(format!("look at {}", path.display()), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(line: &str) -> Result<(&'static str, Options), String> {
+        let words = line.split_whitespace().map(OsString::from).collect();
+        match parse(words) {
+            Ok((_, verb, options)) => Ok((verb, options)),
+            Err(Problem::Help(topic)) => Err(format!("help {topic:?}")),
+            Err(Problem::Usage(text, _)) => Err(text),
+        }
+    }
+
+    #[test]
+    fn lines_are_read_as_they_are_described() {
+        let digest = "a".repeat(64);
+        let (verb, options) = status(&format!("import -n deb --digest {digest} root.tar")).unwrap();
+        assert_eq!((verb, options.name.as_deref()), ("import", Some("deb")));
+        assert_eq!(options.digest, digest.parse().ok());
+        assert_eq!(options.operands, ["root.tar"]);
+        assert!(status("list -j").unwrap().1.json);
+        assert!(status("remove -f one two").unwrap().1.force);
+        assert_eq!(status("help import").unwrap_err(), "help Some(\"import\")");
+        assert_eq!(
+            status("import --help").unwrap_err(),
+            "help Some(\"import\")"
+        );
+        for wrong in [
+            "",
+            "lisst",
+            "list extra",
+            "list -f",
+            "import",
+            "import a b",
+            "import --digest abc a",
+            "inspect",
+            "verify",
+        ] {
+            assert!(status(wrong).is_err(), "{wrong}");
+        }
+        for one in subcommands::SUBCOMMANDS {
+            assert!(one.form.starts_with(one.name));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The table of subcommands, and the help that is made from it.
+
+/// A subcommand as help shows it.
+pub struct Subcommand {
+    pub name: &'static str,
+    /// How it is called, behind `zoneimg`.
+    pub form: &'static str,
+    pub help: &'static str,
+    pub examples: &'static [&'static str],
+}
+
+/// Every subcommand, in the order of help.
+pub const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand {
+        name: "list",
+        form: "list [-p | -j]",
+        help: "Lists the images: digest, size on disk, what stands on each, when it was\n\
+               imported, and its name.\n\
+               \t-p  for programs: digest:bytes:users:seconds since 1970:name\n\
+               \t-j  as JSON",
+        examples: &["zoneimg list"],
+    },
+    Subcommand {
+        name: "import",
+        form: "import [-n name] [--digest digest] path",
+        help: "Makes an image of an archive (tar, plain or with gzip, xz, zstd or bzip2) or of\n\
+               a directory, and prints its digest. Device nodes and foreign attributes are\n\
+               left out. An image with the same files is not made twice.\n\
+               \t-n name          what it is called, by default like the path\n\
+               \t--digest digest  refuses anything else: SHA-256 of the archive, as its\n\
+               \t                 publisher gives it, or of the image, as list shows it",
+        examples: &[
+            "zoneimg import /tmp/debian-12.tar.xz",
+            "zoneimg import -n alpine --digest 1c4b...e2 alpine-minirootfs.tar.gz",
+        ],
+    },
+    Subcommand {
+        name: "inspect",
+        form: "inspect [-j] image",
+        help: "Shows all that is known of an image, with the zones and layers on it. An image\n\
+               is named by its digest, six or more of its first digits, or its name.",
+        examples: &["zoneimg inspect debian-12"],
+    },
+    Subcommand {
+        name: "verify",
+        form: "verify image ...",
+        help: "Reads images and compares them with their digests.",
+        examples: &["zoneimg verify debian-12"],
+    },
+    Subcommand {
+        name: "remove",
+        form: "remove [-f] image ...",
+        help: "Removes images.\n\
+               \t-f  also one that is in use: its files go with the last zone or snapshot",
+        examples: &["zoneimg remove 1c4be2"],
+    },
+    Subcommand {
+        name: "prune",
+        form: "prune [-j]",
+        help: "Removes images that nothing stands on, and what imports and commands left that\n\
+               were cut off.",
+        examples: &["zoneimg prune"],
+    },
+];
+
+/// Finds a subcommand; abbreviations are none.
+pub fn find(name: &str) -> Option<&'static Subcommand> {
+    SUBCOMMANDS.iter().find(|one| one.name == name)
+}
+
+/// What `help`, or `--help` behind a subcommand, prints.
+pub fn help(verb: Option<&str>) -> String {
+    let Some(one) = verb.and_then(find) else {
+        return usage(None);
+    };
+    let mut text = format!("usage:\tzoneimg {}\n{}\n\nexamples:\n", one.form, one.help);
+    for example in one.examples {
+        text.push_str(&format!("\t{example}\n"));
+    }
+    text
+}
+
+/// How zoneimg, or one subcommand, is called.
+pub fn usage(verb: Option<&str>) -> String {
+    if let Some(one) = verb.and_then(find) {
+        return format!("usage:\tzoneimg {}\n", one.form);
+    }
+    let mut text = String::from("usage:\tzoneimg [-R root] <subcommand>\n\nsubcommands:\n");
+    text.push_str("\thelp [subcommand]\n");
+    for one in SUBCOMMANDS {
+        text.push_str(&format!("\t{}\n", one.form));
+    }
+    text.push_str("\nexamples:\n\tzoneimg import /tmp/debian-12.tar.xz\n");
+    text.push_str("\tzoneadm -z web1 install -i debian-12\n");
+    text
+}

@@ -1,0 +1,23 @@
+//! Names of file systems, for messages.
+
+use std::os::fd::AsFd;
+
+/// The name of the type of file system that something open is on, or its number in
+/// hexadecimal.
+pub(crate) fn name(of: impl AsFd) -> String {
+    let Ok(vfs) = rustix::fs::fstatfs(of) else {
+        return "its file system".to_owned();
+    };
+    let name = match vfs.f_type {
+        0xEF53 => "ext4",
+        0x5846_5342 => "xfs",
+        0x9123_683E => "btrfs",
+        0x0102_1994 => "tmpfs",
+        0x794c_7630 => "overlay",
+        0x2fc1_2fc1 => "zfs",
+        0x6969 => "nfs",
+        0x6573_5546 => "fuse",
+        other => return format!("file system type {other:#x}"),
+    };
+    name.to_owned()
+}

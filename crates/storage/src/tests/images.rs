@@ -1,0 +1,197 @@
+//! Images: imported, stood on, verified, removed, and all of it cut off.
+
+use std::fs;
+use std::path::Path;
+
+use super::Zones;
+use super::crashes::crash_everywhere;
+use crate::collect::{Lost, collect};
+use crate::dataset::Dataset;
+use crate::error::Error;
+use crate::images::{About, Image, Images};
+
+fn images(zones: &Zones) -> Images {
+    Images::open(&zones.zone("images")).unwrap()
+}
+
+fn import(images: &Images, name: &str, text: &str) -> Image {
+    let import = images.begin().unwrap();
+    fs::write(import.tree().join("a"), text).unwrap();
+    // The same files have the same times, too.
+    let file = fs::File::open(import.tree().join("a")).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let about = About {
+        name: name.to_owned(),
+        source: format!("/{name}.tar"),
+        entries: 1,
+        bytes: text.len() as u64,
+        ..About::default()
+    };
+    images.finish(import, &about).unwrap()
+}
+
+fn left(zones: &Zones) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(zones.zone("images"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn read(dataset: &Dataset) -> String {
+    let stack = dataset.stack().unwrap();
+    fs::read_to_string(stack.lowers.last().unwrap().join("a")).unwrap()
+}
+
+#[test]
+fn many_zones_stand_on_one_image_and_outlive_its_name() {
+    let zones = Zones::new();
+    let images = images(&zones);
+    let image = import(&images, "debian", "one");
+    let again = import(&images, "other", "one");
+    assert_eq!(
+        (again.digest, again.about.name),
+        (image.digest, "debian".to_owned())
+    );
+    let web = images.install(&image.digest, &zones.zone("web")).unwrap();
+    let db = images.install(&image.digest, &zones.zone("db")).unwrap();
+    assert_eq!(web.stack().unwrap().lowers, db.stack().unwrap().lowers);
+    // A clone stands on the image, too, as soon as it has layers of its own.
+    fs::write(web.stack().unwrap().top.join("b"), "two").unwrap();
+    let clone = web.clone_to(&zones.zone("clone")).unwrap();
+    let listed = images.list().unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!(listed[0].users.len(), 2, "{listed:?}");
+    assert!(listed[0].users.contains(&zones.zone("db")));
+    assert_eq!(images.prune().unwrap().images, []);
+    images.remove(&image.digest).unwrap();
+    assert!(matches!(images.find("debian"), Err(Error::NoImage(_))));
+    images.prune().unwrap();
+    for dataset in [&web, &db, &clone] {
+        assert_eq!(read(dataset), "one");
+    }
+    for name in ["web", "db", "clone"] {
+        assert_eq!(read(&Dataset::open(&zones.zone("clone")).unwrap()), "one");
+        Dataset::destroy(&zones.zone(name)).unwrap();
+    }
+    images.prune().unwrap();
+    assert_eq!(left(&zones), [] as [&str; 0]);
+}
+
+#[test]
+fn images_are_found_by_digest_beginning_and_name() {
+    let zones = Zones::new();
+    let images = images(&zones);
+    let first = import(&images, "debian", "one");
+    let second = import(&images, "debian", "two");
+    let digest = first.digest.to_string();
+    for word in [&digest[..], &digest[7..], &digest[..15], &digest[7..13]] {
+        assert_eq!(images.find(word).unwrap().digest, first.digest, "{word}");
+    }
+    // Of one name and one second, either may be the last.
+    let named = images.find("debian").unwrap();
+    assert!([first.digest, second.digest].contains(&named.digest));
+    for word in ["", "deb", &digest[7..12], "../images", "ffffffffffff"] {
+        assert!(
+            matches!(images.find(word), Err(Error::NoImage(_))),
+            "{word}"
+        );
+    }
+    let about = images.find(&digest).unwrap().about;
+    assert_eq!(
+        (about.source.as_str(), about.entries, about.bytes),
+        ("/debian.tar", 1, 3)
+    );
+}
+
+#[test]
+fn a_changed_image_is_found_out() {
+    let zones = Zones::new();
+    let images = images(&zones);
+    let image = import(&images, "debian", "one");
+    images.verify(&image).unwrap();
+    fs::write(image.tree.join("a"), "two").unwrap();
+    assert!(matches!(images.verify(&image), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn a_crash_in_import_leaves_an_image_or_nothing() {
+    let points = crash_everywhere(
+        |zones| drop(images(zones)),
+        |zones| drop(import(&images(zones), "debian", "one")),
+        |zones| {
+            // What is whole stays, as a zone stands on it.
+            let images = images(zones);
+            if let Ok(image) = images.find("debian") {
+                images
+                    .install(&image.digest, &zones.zone("web"))
+                    .unwrap_or_else(|_| Dataset::open(&zones.zone("web")).unwrap());
+            }
+            images.prune().unwrap();
+        },
+        |zones, at| {
+            let images = images(zones);
+            let whole = images.find("debian").is_ok();
+            assert!(whole || at.is_some());
+            assert!(whole || left(zones).is_empty(), "{at:?}: {:?}", left(zones));
+            let image = import(&images, "debian", "one");
+            images.verify(&image).unwrap();
+            finish(&images, zones, at);
+        },
+    );
+    assert!(points >= 6, "{points}");
+}
+
+#[test]
+fn a_crash_in_install_or_removal_leaves_no_layer() {
+    for remove in [false, true] {
+        crash_everywhere(
+            |zones| {
+                let images = images(zones);
+                let image = import(&images, "debian", "one");
+                images.install(&image.digest, &zones.zone("web")).unwrap();
+            },
+            |zones| {
+                let images = images(zones);
+                let digest = images.find("debian").unwrap().digest;
+                match remove {
+                    true => images.remove(&digest).unwrap(),
+                    false => drop(images.install(&digest, &zones.zone("db")).unwrap()),
+                }
+            },
+            |zones| {
+                collect(&zones.zone(".layers"), Lost::Keep).unwrap();
+                images(zones).prune().unwrap();
+            },
+            |zones, at| {
+                assert_eq!(read(&Dataset::open(&zones.zone("web")).unwrap()), "one");
+                if let Ok(db) = Dataset::open(&zones.zone("db")) {
+                    assert_eq!(read(&db), "one");
+                }
+                finish(&images(zones), zones, at);
+            },
+        );
+    }
+}
+
+/// Without zones there are no images after a prune, and then nothing.
+fn finish(images: &Images, zones: &Zones, at: Option<u32>) {
+    for name in ["web", "db"] {
+        Dataset::destroy(&zones.zone(name)).unwrap();
+    }
+    images.prune().unwrap();
+    assert_eq!(left(zones), [] as [&str; 0], "{at:?}");
+}
+
+#[test]
+fn an_import_that_is_given_up_leaves_nothing() {
+    let zones = Zones::new();
+    let images = images(&zones);
+    let import = images.begin().unwrap();
+    fs::write(import.tree().join("a"), "one").unwrap();
+    import.discard();
+    images.prune().unwrap();
+    assert_eq!(left(&zones), [] as [&str; 0]);
+    assert!(!Path::new(&zones.zone("images/.layers")).exists());
+}

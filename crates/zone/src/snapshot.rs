@@ -1,0 +1,209 @@
+//! `zoneadm snapshot` and `destroy-snapshot`: the root of a zone under a name.
+//!
+//! Of a halted zone the top becomes a layer: nothing is copied. A mounted overlay
+//! goes on writing into its top wherever that is renamed to, so of a running zone the
+//! top is copied while the zone stands still, and the copy becomes the layer.
+
+use limits::ZoneCgroups;
+use model::plan::{Step, ZonePlan};
+use model::{State, Verb, ZoneName};
+pub use storage::{BadName, Name};
+use storage::{Dataset, Method, TopCopy};
+
+use crate::apply::{self, Outcome, Work};
+use crate::freeze::Frozen;
+use crate::subject::{self, Start, Subject};
+use crate::{Error, Fault, Host, flatten};
+
+/// Makes a snapshot of a halted or running zone.
+///
+/// # Errors
+/// [`Error::Step`]; there is then no snapshot, and a running zone runs.
+pub fn snapshot(
+    host: &Host,
+    zone: &ZoneName,
+    name: &Name,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    act(host, zone, Verb::Snapshot, name, dry_run, progress)
+}
+
+/// Removes a snapshot, and layers that nobody else needs.
+///
+/// # Errors
+/// [`Error::Step`] when there is no such snapshot.
+pub fn destroy(host: &Host, zone: &ZoneName, name: &Name, dry_run: bool) -> Result<Outcome, Error> {
+    act(
+        host,
+        zone,
+        Verb::DestroySnapshot,
+        name,
+        dry_run,
+        &mut |_| {},
+    )
+}
+
+pub(crate) fn act(
+    host: &Host,
+    zone: &ZoneName,
+    verb: Verb,
+    name: &Name,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let subject = match Subject::admit(host, zone, verb)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+    };
+    let plan = plan(&subject, verb, name);
+    if dry_run {
+        return Ok(Outcome::Planned(plan.to_string()));
+    }
+    let known = Dataset::open(&subject.zonepath)?.snapshots()?;
+    // Before a zone is stopped for nothing.
+    match known.iter().any(|one| one.name == *name) {
+        true if verb == Verb::Snapshot => {
+            return Err(Error::Refused(format!("has a snapshot {name} already.")));
+        }
+        false if verb != Verb::Snapshot => {
+            return Err(Error::Refused(format!("has no snapshot {name}.")));
+        }
+        _ => {}
+    }
+    let running = subject.state != State::Installed;
+    if running && verb == Verb::Snapshot {
+        return of_running(host, &subject, &plan, name, progress).map(|()| Outcome::Done);
+    }
+    if !running {
+        subject::settle(host, zone)?;
+    }
+    let config = subject.config(host)?;
+    let mut work = Work {
+        host,
+        config: &config,
+        entry: subject.entry.clone(),
+        record: &mut |entry| apply::record_now(host, entry),
+        progress,
+    };
+    apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    Ok(Outcome::Done)
+}
+
+fn plan(subject: &Subject, verb: Verb, name: &Name) -> ZonePlan {
+    let (path, name) = (subject.zonepath.clone(), name.to_string());
+    let steps = match verb {
+        Verb::DestroySnapshot => vec![Step::DestroySnapshot { path, name }],
+        Verb::Rollback => vec![Step::Rollback { path, name }],
+        _ if subject.state == State::Installed => vec![Step::Snapshot { path, name }],
+        _ => vec![
+            Step::Freeze,
+            Step::CopyTop { path: path.clone() },
+            Step::Thaw,
+            Step::Snapshot { path, name },
+        ],
+    };
+    ZonePlan {
+        zone: subject.entry.name.clone(),
+        verb,
+        steps,
+    }
+}
+
+/// A running zone on its way to a snapshot. Dropping it lets the zone go on.
+struct Taking<'a> {
+    host: &'a Host,
+    subject: &'a Subject,
+    dataset: Dataset,
+    name: &'a Name,
+    frozen: Option<Frozen>,
+    copy: Option<TopCopy>,
+    progress: &'a mut dyn FnMut(&str),
+}
+
+fn of_running(
+    host: &Host,
+    subject: &Subject,
+    plan: &ZonePlan,
+    name: &Name,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let mut taking = Taking {
+        host,
+        subject,
+        dataset: Dataset::open(&subject.zonepath)?,
+        name,
+        frozen: None,
+        copy: None,
+        progress,
+    };
+    let mut fault = host.fault.clone();
+    for step in &plan.steps {
+        let done = match fault.strikes(plan.verb.as_str()) {
+            true => Err(Error::Refused(Fault::error().to_string())),
+            false => taking.carry_out(step),
+        };
+        if let Err(error) = done {
+            drop(taking.frozen.take());
+            taking.copy.take().into_iter().for_each(TopCopy::discard);
+            return Err(Error::Step {
+                step: step.to_string(),
+                why: flatten(&error),
+                left: None,
+            });
+        }
+    }
+    // One more moment at which a crash must do no harm: all done, nothing said.
+    let _ = fault.strikes(plan.verb.as_str());
+    Ok(())
+}
+
+impl Taking<'_> {
+    fn carry_out(&mut self, step: &Step) -> Result<(), Error> {
+        match step {
+            Step::Freeze => {
+                let paths = self
+                    .subject
+                    .runtime
+                    .as_ref()
+                    .map(|one| one.cgroups.as_slice());
+                let cgroups = ZoneCgroups::from_paths(paths.unwrap_or_default())
+                    .ok_or_else(|| Error::Refused("has no control groups.".to_owned()))?;
+                let zone = &self.subject.entry.name;
+                self.frozen = Some(Frozen::new(self.host, zone, cgroups)?);
+            }
+            Step::CopyTop { .. } => self.copy = Some(self.dataset.copy_top()?),
+            Step::Thaw => {
+                let stood = self
+                    .frozen
+                    .take()
+                    .map_or(Ok(None), |one| one.thaw().map(Some))?;
+                if let (Some(copy), Some(stood)) = (&self.copy, stood) {
+                    (self.progress)(&said(copy, stood));
+                }
+            }
+            _ => {
+                if let Some(copy) = self.copy.take() {
+                    self.dataset.snapshot_of_copy(self.name, copy)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a snapshot of a running zone has cost it.
+fn said(copy: &TopCopy, stood: std::time::Duration) -> String {
+    let how = match copy.method {
+        Method::Subvolume => "Made a snapshot of its subvolume".to_owned(),
+        Method::Reflink => format!(
+            "Copied {} entries, sharing {} bytes in files",
+            copy.copied.entries, copy.copied.shared_bytes
+        ),
+        Method::Plain => format!(
+            "Copied {} entries with {} bytes in files, as its file system cannot share blocks",
+            copy.copied.entries, copy.copied.copied_bytes
+        ),
+    };
+    format!("{how}. The zone stood still for {} ms.", stood.as_millis())
+}
