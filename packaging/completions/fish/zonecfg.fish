@@ -10,7 +10,7 @@ function __zonecfg_commands
     printf '%s\t%s\n' add 'Begins a new resource, which end completes'
     printf '%s\t%s\n' cancel 'Drops the resource being specified and goes back to the global scope'
     printf '%s\t%s\n' clear 'Puts a property back to its default'
-    printf '%s\t%s\n' commit 'Verifies the configuration and saves it'
+    printf '%s\t%s\n' commit 'Verifies the configuration and saves it, or with zonecfg -r changes the running zone'
     printf '%s\t%s\n' create 'Begins a configuration'
     printf '%s\t%s\n' delete 'Deletes the configuration at once'
     printf '%s\t%s\n' end 'Completes the resource being specified'
@@ -34,6 +34,7 @@ function __zonecfg_scope
 end
 function __zonecfg_command_options
     switch "$argv[1]"
+        case commit; printf '-n\n-q\n'
         case create; printf '-F\n-b\n-t\n-a\n-X\n'
         case delete; printf '-F\n'
         case exit; printf '-F\n'

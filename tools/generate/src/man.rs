@@ -191,20 +191,18 @@ fn kind(kind: Kind) -> String {
     }
 }
 
-/// What each subcommand of zoneadm does in each state.
+/// In which states each subcommand of zoneadm acts, and where it is so already.
 fn transitions() -> String {
-    let mut out = String::from(
-        ".Bl -column \"uninstall\" \"running, shutting_down, down, mounted\" \"configured\"\n\
-         .It Em subcommand Ta Em acts in Ta Em already so in\n",
-    );
+    let mut out = String::from(".Bl -tag -width \"destroy-snapshot\" -compact\n");
     for one in SUBCOMMANDS {
         let Some(verb) = verb(one.name) else { continue };
-        let _ = writeln!(
-            out,
-            ".It Cm {verb} Ta {} Ta {}",
-            states(verb, |admission| *admission == Admission::Go),
-            states(verb, |admission| matches!(admission, Admission::Already(_))),
-        );
+        let acts = states(verb, |admission| *admission == Admission::Go);
+        let already = states(verb, |admission| matches!(admission, Admission::Already(_)));
+        let text = match already.as_str() {
+            "" => acts,
+            already => format!("{acts}; already so in {already}"),
+        };
+        let _ = writeln!(out, ".It Cm {verb}\n{}", wrap(&text));
     }
     out.push_str(".El\n");
     out
@@ -217,7 +215,6 @@ fn states(verb: Verb, which: impl Fn(&Admission) -> bool) -> String {
         .map(State::as_str)
         .collect();
     match names.len() {
-        0 => "-".to_owned(),
         n if n == State::ALL.len() => "any state".to_owned(),
         _ => names.join(", "),
     }

@@ -102,6 +102,39 @@ pub fn plain() -> Vec<Program> {
             other: None,
         },
         Program {
+            name: "zonep2vchk",
+            flags: vec![
+                flag("-b", None, "basic checks"),
+                flag("-c", None, "commands for zonecfg"),
+                flag("-j", None, "as JSON"),
+                flag("--json", None, "as JSON"),
+                flag("-P", None, "for programs"),
+                flag(
+                    "-R",
+                    Some(Argument::Folder),
+                    "the system below this directory",
+                ),
+                flag(
+                    "-S",
+                    Some(Argument::File),
+                    "programs at the paths in this file",
+                ),
+                flag(
+                    "-s",
+                    Some(Argument::File),
+                    "programs at this path and below",
+                ),
+                flag(
+                    "-T",
+                    Some(Argument::Words(&["S10", "S11"])),
+                    "zones as there",
+                ),
+                flag("-V", None, "the version"),
+            ],
+            operand: None,
+            other: None,
+        },
+        Program {
             name: "zonename",
             flags: Vec::new(),
             operand: None,

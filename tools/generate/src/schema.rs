@@ -16,7 +16,7 @@ pub fn file() -> crate::Made {
 fn schema() -> Value {
     let mut properties = Map::new();
     for spec in GLOBAL {
-        properties.insert(spec.name.to_owned(), property(spec));
+        insert(&mut properties, spec);
     }
     for spec in RESOURCES {
         let mut one = object(spec.properties);
@@ -43,10 +43,10 @@ fn schema() -> Value {
 }
 
 fn object(specs: &[PropertySpec]) -> Value {
-    let properties: Map<String, Value> = specs
-        .iter()
-        .map(|spec| (spec.name.to_owned(), property(spec)))
-        .collect();
+    let mut properties = Map::new();
+    for spec in specs {
+        insert(&mut properties, spec);
+    }
     let required: Vec<&str> = specs
         .iter()
         .filter(|spec| spec.required)
@@ -58,6 +58,18 @@ fn object(specs: &[PropertySpec]) -> Value {
         "required": required,
         "additionalProperties": false,
     })
+}
+
+/// A property, and beside it its value before tokens were replaced.
+fn insert(properties: &mut Map<String, Value>, spec: &PropertySpec) {
+    properties.insert(spec.name.to_owned(), property(spec));
+    if !spec.tokens.is_empty() {
+        let template = json!({
+            "type": "string",
+            "description": format!("{} as it was set, with its tokens.", spec.name),
+        });
+        properties.insert(format!("{}.template", spec.name), template);
+    }
 }
 
 fn property(spec: &PropertySpec) -> Value {
@@ -157,6 +169,9 @@ pub fn brand_names(brands: Brands) -> Option<Vec<&'static str>> {
 
 #[cfg(test)]
 mod tests {
+    use model::Config;
+    use model::config::{Resource, Value as Setting};
+
     use super::*;
 
     #[test]
@@ -169,13 +184,158 @@ mod tests {
             let one = &schema["properties"][spec.name];
             let fields = if spec.singleton { one } else { &one["items"] };
             for property in spec.properties {
-                assert!(
-                    fields["properties"][property.name].is_object(),
-                    "{}",
-                    property.name
-                );
+                let field = &fields["properties"][property.name];
+                assert!(field.is_object(), "{} {}", spec.name, property.name);
             }
         }
         assert_eq!(schema["properties"]["autoboot"]["default"], json!(false));
+    }
+
+    /// What is wrong with a value, by the few words of JSON Schema that we use (but
+    /// patterns: they are for other programs).
+    fn check(value: &Value, schema: &Value, at: &str) -> Result<(), String> {
+        let wrong = |what: &str| Err(format!("{at}: {what}: {value} by {schema}"));
+        let is = |kind: &str| match kind {
+            "string" => value.is_string(),
+            "boolean" => value.is_boolean(),
+            "integer" => value.is_u64(),
+            "number" => value.is_number(),
+            "array" => value.is_array(),
+            "object" => value.is_object(),
+            other => panic!("{other}: unknown type"),
+        };
+        let legal = match &schema["type"] {
+            Value::String(kind) => is(kind),
+            Value::Array(kinds) => kinds.iter().any(|kind| is(kind.as_str().unwrap())),
+            _ => true,
+        };
+        if !legal {
+            return wrong("type");
+        }
+        if let Value::Array(words) = &schema["enum"] {
+            if !words.contains(value) {
+                return wrong("none of the words");
+            }
+        }
+        if let Value::Array(ways) = &schema["anyOf"] {
+            if !ways.iter().any(|way| check(value, way, at).is_ok()) {
+                return wrong("none of the ways");
+            }
+        }
+        if let (Some(number), Some(max)) = (value.as_u64(), schema["maximum"].as_u64()) {
+            if number > max {
+                return wrong("too large");
+            }
+        }
+        for (name, one) in value.as_object().into_iter().flatten() {
+            match &schema["properties"][name] {
+                Value::Null => return wrong(&format!("{name} is not allowed")),
+                field => check(one, field, &format!("{at}/{name}"))?,
+            }
+        }
+        for name in schema["required"].as_array().into_iter().flatten() {
+            if value[name.as_str().unwrap()].is_null() {
+                return wrong(&format!("{name} is missing"));
+            }
+        }
+        for one in value.as_array().into_iter().flatten() {
+            check(one, &schema["items"], at)?;
+        }
+        Ok(())
+    }
+
+    /// Some value that the kind takes.
+    fn sample(spec: &PropertySpec) -> String {
+        let tries = [
+            "1",
+            "1500",
+            "true",
+            "/a",
+            "a",
+            "5M",
+            "1.5",
+            "native",
+            "lofs",
+            "192.0.2.7/24",
+            "192.0.2.1",
+            "2:8:20:1:2:3",
+            "zone.max-lwps",
+            "root",
+            "none",
+            "login",
+        ];
+        let mut words: Vec<&str> = tries.to_vec();
+        if let Kind::Enum(choices) | Kind::Words(choices) = spec.kind {
+            words.extend(choices);
+        }
+        let fits = |word: &&&str| spec.kind.check(spec.name, word).is_ok();
+        (*words
+            .iter()
+            .find(fits)
+            .unwrap_or_else(|| panic!("{}", spec.name)))
+        .to_owned()
+    }
+
+    fn full(spec: &'static model::table::ResourceSpec) -> Resource {
+        let mut resource = Resource::new(spec);
+        for property in spec.properties {
+            let name = property.name;
+            match property.kind {
+                Kind::List => resource.add_value(name, "ro".into()).unwrap(),
+                Kind::Complex(fields) => {
+                    let value = |field: &&str| match *field {
+                        "priv" => "privileged",
+                        "action" => "deny",
+                        "mac-address" => "2:8:20:1:2:3",
+                        _ => "7",
+                    };
+                    let pairs = fields
+                        .iter()
+                        .map(|one| ((*one).to_owned(), value(one).to_owned()));
+                    resource
+                        .add_value(name, Setting::Complex(pairs.collect()))
+                        .unwrap();
+                }
+                _ => resource.set(name, &sample(property)).unwrap(),
+            }
+        }
+        resource
+    }
+
+    #[test]
+    fn what_zonecfg_prints_is_as_the_schema_says() {
+        let schema = schema();
+        let mut config = Config::new("web1".parse().unwrap());
+        config.set_zonepath("/zones/%{zonename}").unwrap();
+        for spec in GLOBAL {
+            if !matches!(spec.kind, Kind::ZoneName | Kind::ZonePath | Kind::Brand) {
+                config.set(spec.name, &sample(spec)).unwrap();
+            }
+        }
+        for spec in RESOURCES {
+            // Some exclude each other; the first one stays.
+            let _ = config.add(full(spec));
+        }
+        let printed: Value = serde_json::from_str(&syntax::json::all(&config)).unwrap();
+        assert!(printed["fs"][0]["options"].is_array(), "{printed}");
+        assert!(printed["zonepath.template"].is_string());
+        assert_eq!(check(&printed, &schema, ""), Ok(()));
+        for (path, bad) in [
+            ("/autoboot", json!("true")),
+            ("/fs", json!([{}])),
+            ("/brand", json!(7)),
+        ] {
+            let mut wrong = printed.clone();
+            *wrong.pointer_mut(path).unwrap() = bad;
+            assert!(check(&wrong, &schema, "").is_err(), "{path}");
+        }
+        assert!(
+            check(
+                &json!({ "zonename": "a", "brand": "lx", "x": 1 }),
+                &schema,
+                ""
+            )
+            .is_err()
+        );
     }
 }
