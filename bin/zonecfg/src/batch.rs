@@ -55,7 +55,8 @@ pub fn stdin(session: &mut CfgSession) -> anyhow::Result<Finish> {
         }
         Terminal::next_line(session.console());
         session.backing().refresh();
-        match session.line(&line) {
+        // Its end also ends a quote that is open.
+        match session.line(line.trim_end_matches('\n')) {
             Flow::Go => {}
             Flow::Exit => break,
             Flow::Abort => return Ok(Finish::Failed),

@@ -36,6 +36,13 @@ pub enum Brands {
 }
 
 impl Brands {
+    /// True when a resource of `family` has this property: only a list of brands is
+    /// narrower than the resource's own.
+    #[must_use]
+    pub fn has_in_resource(self, family: Family) -> bool {
+        self == Self::All || self.has(family)
+    }
+
     /// True when a brand of `family` has it.
     #[must_use]
     pub fn has(self, family: Family) -> bool {
@@ -89,7 +96,7 @@ pub enum Effect {
     None,
 }
 
-/// When `info` prints a global property and `export` sets it.
+/// When `info` prints a property, and `export` sets a global one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
     /// Always; `export` leaves only empty ones out.
@@ -124,8 +131,12 @@ pub struct PropertySpec {
     pub xml: Xml,
     /// Whether it changes anything here.
     pub effect: Effect,
-    /// When it is printed; only global properties differ in this.
+    /// When it is printed.
     pub show: Show,
+    /// True for a global property that concerns nobody but the zone: a user with the
+    /// auth `config` may change it. Whatever names something of the host, or guards the
+    /// host from the zone, is not. For a property of a resource the resource says it.
+    pub delegable: bool,
     /// One line of help.
     pub help: &'static str,
 }
@@ -166,6 +177,9 @@ pub struct ResourceSpec {
     pub brands: Brands,
     /// Whether it changes anything here.
     pub effect: Effect,
+    /// True when a user with the auth `config` may add, change and remove it, see
+    /// [`PropertySpec::delegable`].
+    pub delegable: bool,
     /// Its element in the XML file; empty when nothing but aliases is in it.
     pub xml: &'static str,
     /// One line of help.

@@ -116,7 +116,7 @@ pub fn config(config: &Config) -> Vec<Problem> {
             problems.push(foreign(spec.name));
         }
         let set = spec.properties.iter().filter(|spec| one.is_set(spec.name));
-        for property in set.filter(|property| !property.brands.has(family)) {
+        for property in set.filter(|property| !property.brands.has_in_resource(family)) {
             problems.push(foreign(property.name));
         }
         problems.extend(resource(one));

@@ -68,8 +68,9 @@ pub fn resource(config: &Config, resource: &Resource) -> String {
     for property in spec.properties {
         // What this brand or platform has no use for is shown where it is set.
         let idle = property.effect == Effect::None && property.name != "raw";
-        let foreign = !property.brands.has(config.family());
-        if !(idle || foreign) || resource.is_set(property.name) {
+        let foreign = !property.brands.has_in_resource(config.family());
+        let later = property.show == Show::WhenSet && property.alias().is_none();
+        if !(idle || foreign || later) || resource.is_set(property.name) {
             resource_property(&mut out, config, resource, property);
         }
     }

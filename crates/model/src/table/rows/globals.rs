@@ -54,6 +54,7 @@ pub static GLOBAL: &[PropertySpec] = &[
     PropertySpec {
         default: "false",
         live: true,
+        delegable: true,
         effect: Effect::NotYet,
         ..property(
             "autoboot",
@@ -61,11 +62,14 @@ pub static GLOBAL: &[PropertySpec] = &[
             "Whether the zone boots when the host does: true or false.",
         )
     },
-    property(
-        "bootargs",
-        Kind::Text,
-        "Boot arguments used when boot and reboot are given none.",
-    ),
+    PropertySpec {
+        delegable: true,
+        ..property(
+            "bootargs",
+            Kind::Text,
+            "Boot arguments used when boot and reboot are given none.",
+        )
+    },
     PropertySpec {
         brands: Brands::AndGlobal,
         effect: Effect::NotYet,
@@ -98,6 +102,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         )
     },
     PropertySpec {
+        delegable: true,
         effect: Effect::NotYet,
         ..property(
             "hostid",
@@ -170,6 +175,7 @@ pub static GLOBAL: &[PropertySpec] = &[
     },
     later(PropertySpec {
         default: "shutdown",
+        delegable: true,
         effect: Effect::NotYet,
         ..property(
             "autoshutdown",
@@ -179,6 +185,7 @@ pub static GLOBAL: &[PropertySpec] = &[
     }),
     later(PropertySpec {
         default: "normal",
+        delegable: true,
         effect: Effect::NotYet,
         ..property(
             "boot-priority",

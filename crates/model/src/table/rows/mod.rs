@@ -24,6 +24,7 @@ const fn property(name: &'static str, kind: Kind, help: &'static str) -> Propert
         xml: Xml::Attribute(name),
         effect: Effect::Honoured,
         show: Show::Always,
+        delegable: false,
         help,
     }
 }
@@ -57,6 +58,7 @@ const fn alias(
         live: true,
         brands: Brands::AndGlobal,
         xml: Xml::Rctl(Alias { rctl, action, unit }),
+        delegable: true,
         show: Show::WhenSet,
         ..property(name, kind, help)
     }
@@ -78,6 +80,7 @@ const fn many(
         live: false,
         brands: Brands::All,
         effect: Effect::Honoured,
+        delegable: false,
         xml: name,
         help,
     }

@@ -2,7 +2,7 @@
 
 use super::{alias, kept, many, property, required, single};
 use crate::brands::Family;
-use crate::table::{Brands, Effect, Kind, PropertySpec, ResourceSpec, Token, Unit, Xml};
+use crate::table::{Brands, Effect, Kind, PropertySpec, ResourceSpec, Show, Token, Unit, Xml};
 
 /// Elements of the zones DTD that say nothing about a configuration: what was
 /// installed in a detached zone, and a remnant of old releases.
@@ -116,6 +116,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
                 ),
                 PropertySpec {
                     default: "true",
+                    show: Show::WhenSet,
                     ..property(
                         "configure-allowed-address",
                         Kind::Bool,
@@ -396,6 +397,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
                     )
                 },
                 PropertySpec {
+                    show: Show::WhenSet,
                     xml: Xml::Sibling {
                         element: "tmp_pool",
                         attribute: "importance",
@@ -410,6 +412,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
                     )
                 },
                 PropertySpec {
+                    show: Show::WhenSet,
                     xml: Xml::Children {
                         element: "cpu",
                         attribute: "id",
@@ -421,6 +424,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
                     )
                 },
                 PropertySpec {
+                    show: Show::WhenSet,
                     xml: Xml::Children {
                         element: "core",
                         attribute: "id",
@@ -432,6 +436,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
                     )
                 },
                 PropertySpec {
+                    show: Show::WhenSet,
                     xml: Xml::Children {
                         element: "socket",
                         attribute: "id",
@@ -449,6 +454,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
     ResourceSpec {
         live: true,
         brands: Brands::Only(&[Family::Native, Family::Lx, Family::Global]),
+        delegable: true,
         xml: "",
         ..single(
             "capped-cpu",
@@ -470,6 +476,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
     ResourceSpec {
         live: true,
         brands: Brands::AndGlobal,
+        delegable: true,
         xml: "mcap",
         ..single(
             "capped-memory",
@@ -645,20 +652,23 @@ pub static RESOURCES: &[ResourceSpec] = &[
             "Security flags of the zone's processes.",
         )
     },
-    many(
-        "attr",
-        &["name"],
-        &[
-            required("name", Kind::AttrName, "The name of the attribute."),
-            required(
-                "type",
-                Kind::Enum(&["int", "uint", "boolean", "string"]),
-                "The type of its value: int, uint, boolean or string.",
-            ),
-            required("value", Kind::Text, "Its value."),
-        ],
-        "A named value, for comments, brands and tools.",
-    ),
+    ResourceSpec {
+        delegable: true,
+        ..many(
+            "attr",
+            &["name"],
+            &[
+                required("name", Kind::AttrName, "The name of the attribute."),
+                required(
+                    "type",
+                    Kind::Enum(&["int", "uint", "boolean", "string"]),
+                    "The type of its value: int, uint, boolean or string.",
+                ),
+                required("value", Kind::Text, "Its value."),
+            ],
+            "A named value, for comments, brands and tools.",
+        )
+    },
     ResourceSpec {
         brands: NOT_KZ,
         effect: Effect::NotYet,
@@ -670,7 +680,10 @@ pub static RESOURCES: &[ResourceSpec] = &[
                     tokens: &[Token::ZoneName],
                     ..required("name", Kind::Dataset, "The ZFS dataset.")
                 },
-                property("alias", Kind::Dataset, "The name of its pool in the zone."),
+                PropertySpec {
+                    show: Show::WhenSet,
+                    ..property("alias", Kind::Dataset, "The name of its pool in the zone.")
+                },
             ],
             "A ZFS dataset that the zone administers.",
         )
@@ -690,6 +703,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
     ),
     ResourceSpec {
         live: true,
+        delegable: true,
         brands: Brands::AndGlobal,
         ..many(
             "rctl",

@@ -1,0 +1,94 @@
+//! A script of 300 lines, right and wrong ones, in every way that commands come in.
+
+use e2e::{Host, Terminal};
+
+const SCRIPT: &str = include_str!("data/script.cfg");
+
+/// What a zone is configured as; empty when there is none.
+fn export(host: &Host, zone: &str) -> String {
+    host.zonecfg(&["-z", zone, "export"]).out
+}
+
+fn file(host: &Host, text: &str) -> String {
+    let path = host.path("/commands.cfg");
+    std::fs::write(&path, text).expect("a file of commands");
+    path.to_str().expect("a plain path").to_owned()
+}
+
+#[test]
+fn arguments_standard_input_and_a_terminal_come_to_the_same() {
+    let Some(host) = Host::new() else { return };
+    assert_eq!(SCRIPT.lines().count(), 300);
+
+    let by_words = host.zonecfg(&["-z", "words", SCRIPT]);
+    assert_eq!(by_words.code(), Some(1), "{by_words:?}");
+
+    let mut command = host.command("zonecfg", &["-z", "stdin", "-f", "-"]);
+    let by_stdin = e2e::run::run(&mut command, SCRIPT.as_bytes());
+    assert_eq!(by_stdin.code(), Some(1), "{by_stdin:?}");
+
+    let mut command = host.command("zonecfg", &["-z", "typed"]);
+    let mut terminal = Terminal::start({
+        command.env("TERM", "dumb");
+        command
+    });
+    for line in SCRIPT.lines() {
+        terminal.expect("> ");
+        terminal.types(&format!("{line}\n"));
+    }
+    terminal.expect("> ");
+    terminal.types("exit\n");
+    assert_eq!(terminal.status(), 1);
+
+    let words = export(&host, "words");
+    assert!(words.contains("\nset dir=/many/"), "{words}");
+    assert!(words.lines().count() > 100, "{words}");
+    for other in ["stdin", "typed"] {
+        assert_eq!(export(&host, other), words, "{other}");
+    }
+}
+
+#[test]
+fn a_line_does_the_same_as_an_argument_and_in_a_file() {
+    let Some(host) = Host::new() else { return };
+    let mut good = 0;
+    for line in SCRIPT.lines() {
+        // Only arguments go on after an error: what would clean up after it is left out.
+        let line = line.strip_suffix("; cancel").unwrap_or(line);
+        let by_words = host.zonecfg(&["-z", "by-argument", line]);
+        let by_file = host.zonecfg(&["-z", "by-file", "-f", &file(&host, &format!("{line}\n"))]);
+        assert_eq!(by_words.code(), by_file.code(), "{by_words:?}\n{by_file:?}");
+        assert_eq!(
+            by_words.out.replace("by-argument", "by-file"),
+            by_file.out,
+            "{by_words:?}"
+        );
+        assert_eq!(
+            export(&host, "by-argument"),
+            export(&host, "by-file"),
+            "{line}"
+        );
+        good += i32::from(by_words.code() == Some(0));
+    }
+    assert!((100..250).contains(&good), "{good} lines are right");
+}
+
+#[test]
+fn a_file_ends_at_its_first_error() {
+    let Some(host) = Host::new() else { return };
+    let lines: Vec<&str> = SCRIPT.lines().collect();
+    let path = file(&host, SCRIPT);
+    let ran = host.zonecfg(&["-z", "file", "-f", &path]);
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+    let place = ran
+        .err
+        .split_once("line ")
+        .expect("an error names its line")
+        .1;
+    let digits: String = place.chars().take_while(char::is_ascii_digit).collect();
+    let at: usize = digits.parse().expect("the number of a line");
+    assert!(at > 1, "{ran:?}");
+    let before = lines[..at - 1].join("\n");
+    assert_eq!(host.zonecfg(&["-z", "words", &before]).code(), Some(0));
+    assert_eq!(export(&host, "file"), export(&host, "words"));
+}
