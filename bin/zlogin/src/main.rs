@@ -12,7 +12,11 @@ mod session;
 mod sink;
 mod terminal;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
+
+use authority::Program;
+use cli::delegate::{self, Input};
 
 use call::{Call, Mode, Problem};
 
@@ -55,6 +59,9 @@ fn main() -> ExitCode {
 }
 
 fn run(call: &Call) -> u8 {
+    if let Some(status) = delegated(call) {
+        return status;
+    }
     let entered = prepare(call).and_then(|host| match &call.mode {
         Mode::Console { leave_on_halt } => console::attach(&host, call, *leave_on_halt),
         _ => inside::run(&host, call),
@@ -74,11 +81,22 @@ fn prepare(call: &Call) -> Result<zone::Host, String> {
     if call.zone == cli::GLOBAL {
         return Err("zone 'global' is where you are; log in to another one.".to_owned());
     }
-    if !cli::is_root() {
-        return Err(format!(
-            "only a privileged user may log in to zone '{}'.",
-            call.zone
-        ));
-    }
     cli::host(None)
+}
+
+/// The status of a zlogin that zoneauthd ran, or would not run, for somebody who is not
+/// root.
+fn delegated(call: &Call) -> Option<u8> {
+    if cli::is_root() || cli::current_zone().is_some() || call.zone == cli::GLOBAL {
+        return None;
+    }
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let input = if call.no_input {
+        Input::Nothing
+    } else {
+        Input::Standard
+    };
+    let outcome = delegate::run(Program::Zlogin, &words, input);
+    let classic = format!("only a privileged user may log in to zone '{}'.", call.zone);
+    Some(delegate::refused(Program::Zlogin, &outcome, &classic))
 }

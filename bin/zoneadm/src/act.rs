@@ -16,7 +16,7 @@ use zone::snapshot::{BadName, Name};
 use zone::{Error, Host, flatten};
 
 use crate::call::Call;
-use crate::{report, usage};
+use crate::{delegated, report, space, usage};
 
 /// What a subcommand was asked for.
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ struct Options {
     operand: Option<String>,
     /// The snapshot of the source that is cloned.
     snapshot: Option<Name>,
+    /// The limit to set; none lifts it.
+    quota: Option<u64>,
     boot: BootOptions,
     /// What the brand makes of the rest.
     brand: Vec<String>,
@@ -78,9 +80,9 @@ pub fn run(call: &Call) -> u8 {
         return cli::status::ERROR;
     }
     if !cli::is_root() {
-        let zone = call.zones.first().map_or("", String::as_str);
-        eprintln!("zoneadm: zone '{zone}': only a privileged user may {verb} a zone.");
-        return cli::status::ERROR;
+        let has_question = matches!(verb, "uninstall" | "rollback");
+        let asks = has_question && !options.force && !options.dry_run;
+        return delegated::run(call, asks);
     }
     match prepare(call) {
         Ok((host, zones)) => dispatch(&host, verb, &zones, &options),
@@ -91,7 +93,8 @@ pub fn run(call: &Call) -> u8 {
     }
 }
 
-fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
+/// The host, and the zones that are meant.
+pub fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
     let host = cli::host(call.root.as_deref())?;
     let plain = call.uuid.is_none() && !call.zones.iter().any(|zone| cli::select::is_pattern(zone));
     // Names stand for themselves: whether there is such a zone the verb will see.
@@ -189,6 +192,10 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
         ("snapshot" | "rollback" | "destroy-snapshot", Some(name)) => {
             snapshot(name)?;
         }
+        ("quota", operand) => {
+            let operand = operand.ok_or("quota needs a size, or none")?;
+            options.quota = space::quota(operand)?;
+        }
         ("mark", Some("incomplete")) => {}
         ("mark", _) => return Err("mark takes the state incomplete".to_owned()),
         _ => {}
@@ -207,7 +214,7 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
 fn takes_operand(verb: &str) -> bool {
     matches!(
         verb,
-        "clone" | "mark" | "snapshot" | "rollback" | "destroy-snapshot"
+        "clone" | "mark" | "snapshot" | "rollback" | "destroy-snapshot" | "quota"
     )
 }
 
@@ -264,6 +271,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         "destroy-snapshot" => {
             zone::snapshot::destroy(host, zone, &options.named()?, options.dry_run)
         }
+        "quota" => zone::quota::set(host, zone, options.quota, options.dry_run),
         "rollback" => zone::rollback::rollback(host, zone, &options.named()?, options.dry_run),
         other => Err(Error::Usage(format!("{other}: unknown subcommand"))),
     })

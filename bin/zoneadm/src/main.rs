@@ -2,10 +2,12 @@
 
 mod act;
 mod call;
+mod delegated;
 mod list;
 mod report;
-mod subcommands;
 mod snapshots;
+mod space;
+mod subcommands;
 mod usage;
 
 use std::ffi::OsString;
@@ -33,8 +35,9 @@ fn run(call: &Call) -> u8 {
     match call.verb.as_str() {
         "help" => usage::print(call.rest.first().map(String::as_str)),
         "list" => list::run(call),
-        verb if usage::find(verb).is_some() => act::run(call),
         "snapshots" => snapshots::run(call),
+        "storage" => space::run(call),
+        verb if usage::find(verb).is_some() => act::run(call),
         verb => usage::complain(&format!("{verb}: unknown subcommand"), None),
     }
 }

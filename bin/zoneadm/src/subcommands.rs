@@ -158,6 +158,22 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm -z web1 destroy-snapshot before-upgrade"],
     },
     Subcommand {
+        name: "storage",
+        form: "storage [-p | -j]",
+        help: "Says how the zone's root is stored: driver and file system, how many layers and\n\
+               snapshots there are, what the zone alone holds, what it shares, and its quota.\n\
+               \t-p  for programs: zonename:driver:fs:layers:snapshots:bytes:bytes:quota\n\
+               \t-j  as JSON",
+        examples: &["zoneadm -z 'web*' storage"],
+    },
+    Subcommand {
+        name: "quota",
+        form: "quota [-n] size | none",
+        help: "Limits what the zone may write into its root, or lifts the limit. Layers do\n\
+               not count. On btrfs with quotas enabled; elsewhere it says why not.",
+        examples: &["zoneadm -z web1 quota 10G", "zoneadm -z web1 quota none"],
+    },
+    Subcommand {
         name: "mark",
         form: "mark [-n] incomplete",
         help: "Says by hand that the zone is incomplete: only uninstall then helps.",

@@ -108,7 +108,10 @@ fn allowed(root: &Root, user: &User, task: &Task) -> Result<(), Denied> {
     for zone in task.zones() {
         let auths = auths(zone).map_err(|why| denied(zone, why))?;
         if !task.is_allowed_by(auths) {
-            return Err(denied(zone, format!("no auth for {} of {zone}", task.verb())));
+            return Err(denied(
+                zone,
+                format!("no auth for {} of {zone}", task.verb()),
+            ));
         }
     }
     if let Some(source) = task.source() {
@@ -129,7 +132,9 @@ fn not_authorized(task: &Task, user: &User, zone: &ZoneName) -> String {
             format!("zone '{zone}': User {name} is not authorized to {verb} this zone.")
         }
         Program::Zlogin => format!("user {name} is not authorized to log in to zone '{zone}'."),
-        Program::Zonecfg => format!("{zone}: User {name} is not authorized to configure this zone."),
+        Program::Zonecfg => {
+            format!("{zone}: User {name} is not authorized to configure this zone.")
+        }
     }
 }
 
@@ -189,7 +194,10 @@ mod tests {
         ]);
         let uid = |name: &str| {
             let text = std::fs::read_to_string("/etc/passwd").unwrap();
-            let line = text.lines().find(|line| line.starts_with(&format!("{name}:"))).unwrap();
+            let line = text
+                .lines()
+                .find(|line| line.starts_with(&format!("{name}:")))
+                .unwrap();
             line.split(':').nth(2).unwrap().parse::<u32>().unwrap()
         };
         let (daemon, bin, nobody) = (uid("daemon"), uid("bin"), uid("nobody"));
@@ -208,7 +216,7 @@ mod tests {
             (daemon, "zoneadm -z a clone b", false),
             (daemon, "zoneadm -z m clone a", false),
             (bin, "zlogin b", false),
-            (bin, "zonecfg -z b -r", false),
+            (daemon, "zoneadm -z b apply", false),
             (bin, "zoneadm -z b clone m", false),
             // Not in the index, not there.
             (daemon, "zoneadm -z gone boot", false),

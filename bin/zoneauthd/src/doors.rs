@@ -164,7 +164,9 @@ mod tests {
     #[test]
     fn each_user_has_places_of_its_own() {
         let doors = Arc::new(Doors::default());
-        let mut places: Vec<_> = (0..MAX_PER_USER).map(|_| Doors::enter(&doors, 1).unwrap()).collect();
+        let mut places: Vec<_> = (0..MAX_PER_USER)
+            .map(|_| Doors::enter(&doors, 1).unwrap())
+            .collect();
         assert!(Doors::enter(&doors, 1).is_none());
         assert!(Doors::enter(&doors, 2).is_some());
         places.pop();

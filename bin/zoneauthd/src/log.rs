@@ -117,7 +117,9 @@ fn line(user: &User, peer: Peer, what: &What, event: Event<'_>) -> String {
             _ => text,
         }
     };
-    let pid = peer.pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+    let pid = peer
+        .pid
+        .map_or_else(|| "-".to_owned(), |pid| pid.to_string());
     let event = match event {
         Event::Granted => "granted".to_owned(),
         Event::Refused(why) => format!("refused: {}", cut(&plain(why))),
@@ -170,15 +172,34 @@ mod tests {
         );
         let odd = "a\nuid=0 user=root granted\u{1b}[2J\u{e9}";
         let text = line(&joe(), PEER, &what(odd), Event::Refused(odd));
-        assert!(text.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{text}");
+        assert!(
+            text.bytes().all(|byte| (b' '..=b'~').contains(&byte)),
+            "{text}"
+        );
         // What a user wrote is no field of its own.
         let fields: Vec<&str> = text.split(' ').take(7).collect();
-        assert!(fields[4].starts_with("zone=a\\nuid=0\\x20user=root"), "{text}");
+        assert!(
+            fields[4].starts_with("zone=a\\nuid=0\\x20user=root"),
+            "{text}"
+        );
         assert_eq!((fields[5], fields[6]), ("verb=boot", "refused:"));
-        let long = line(&joe(), PEER, &what(&"x".repeat(1 << 16)), Event::Refused(&"y".repeat(1 << 16)));
+        let long = line(
+            &joe(),
+            PEER,
+            &what(&"x".repeat(1 << 16)),
+            Event::Refused(&"y".repeat(1 << 16)),
+        );
         assert!(long.len() < 600, "{}", long.len());
-        let nothing = line(&joe(), Peer { uid: 1, pid: None }, &What::default(), Event::Ended("7"));
-        assert_eq!(nothing, "uid=1000 user=joe pid=- program=- zone=- verb=- ended: 7");
+        let nothing = line(
+            &joe(),
+            Peer { uid: 1, pid: None },
+            &What::default(),
+            Event::Ended("7"),
+        );
+        assert_eq!(
+            nothing,
+            "uid=1000 user=joe pid=- program=- zone=- verb=- ended: 7"
+        );
     }
 
     #[test]
@@ -197,7 +218,10 @@ mod tests {
         fs::write(&path, vec![b'\n'; usize::try_from(MAX_SIZE).unwrap()]).unwrap();
         log.add(&joe(), PEER, &what("web"), Event::Granted);
         let fresh = fs::read_to_string(&path).unwrap();
-        assert!(fresh.ends_with("verb=boot granted\n") && fresh.len() < 200, "{fresh}");
+        assert!(
+            fresh.ends_with("verb=boot granted\n") && fresh.len() < 200,
+            "{fresh}"
+        );
         assert!(path.with_extension("log.0").exists());
         // Not where a link leads.
         fs::remove_file(&path).unwrap();

@@ -15,7 +15,7 @@ mod serve;
 mod streams;
 mod users;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lexopt::prelude::*;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
-        Ok(Call::Serve { root }) => run(root),
+        Ok(Call::Serve { root }) => run(root.as_deref()),
         Err(error) => {
             eprintln!("zoneauthd: {error}");
             eprint!("{USAGE}");
@@ -71,7 +71,7 @@ fn parse() -> Result<Call, lexopt::Error> {
     Ok(Call::Serve { root })
 }
 
-fn run(root: Option<PathBuf>) -> ExitCode {
+fn run(root: Option<&Path>) -> ExitCode {
     let serve = || {
         if cli::current_zone().is_some() {
             return Err("must be in the global zone.".to_owned());
@@ -79,7 +79,7 @@ fn run(root: Option<PathBuf>) -> ExitCode {
         if !cli::is_root() {
             return Err("only root can do for others what root may.".to_owned());
         }
-        let host = cli::host(root.as_deref())?;
+        let host = cli::host(root)?;
         let _ = rustix::process::chdir("/");
         let listener = listen::listener(&host.root)?;
         serve::serve(&host, &listener)

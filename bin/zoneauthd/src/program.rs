@@ -72,7 +72,9 @@ pub fn become_it(words: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(Program {
             executable: Executable::Path(path.ok_or(io::ErrorKind::InvalidInput)?),
             arguments,
-            environment: std::env::vars_os().map(variable).collect::<Result<_, _>>()?,
+            environment: std::env::vars_os()
+                .map(variable)
+                .collect::<Result<_, _>>()?,
         })
     };
     let error = match program().and_then(|program| settle().map(|()| program)) {
@@ -83,8 +85,9 @@ pub fn become_it(words: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(NOT_RUN)
 }
 
-/// Leaves what is the service's: its session, keyring, groups and mask.
+/// Leaves what is the service's: its signals, session, keyring, groups and mask.
 fn settle() -> io::Result<()> {
+    sys::signals::reset_all();
     rustix::process::setsid()?;
     // Where keyrings are forbidden, none is inherited either.
     let _ = sys::keyring::leave_session();

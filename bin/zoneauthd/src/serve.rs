@@ -139,10 +139,14 @@ impl Guest {
             .and_then(|()| decide(&service.host.root, &user, &packet));
         match decided {
             Ok((request, task)) => {
-                service.log.add(&user, self.peer, &What::of(&task), Event::Granted);
+                service
+                    .log
+                    .add(&user, self.peer, &What::of(&task), Event::Granted);
                 let ended = self.run(&user, &request, &task);
                 let how = ended.map_or_else(|error| error, |status| status.to_string());
-                service.log.add(&user, self.peer, &What::of(&task), Event::Ended(&how));
+                service
+                    .log
+                    .add(&user, self.peer, &What::of(&task), Event::Ended(&how));
             }
             Err(denied) => {
                 let tell = service.doors.refused(self.peer.uid);
@@ -264,7 +268,9 @@ impl Service {
         let why = match tell {
             Tell::Count => return,
             Tell::Log { before: 0 } => denied.why.clone(),
-            Tell::Log { before } => format!("{} ({before} more before were not logged)", denied.why),
+            Tell::Log { before } => {
+                format!("{} ({before} more before were not logged)", denied.why)
+            }
         };
         self.log.add(user, peer, &denied.what, Event::Refused(&why));
     }

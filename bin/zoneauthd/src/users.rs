@@ -55,7 +55,9 @@ impl User {
 /// as such, and a dash begins an option.
 fn is_name(text: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-@\\$+".contains(&b);
-    text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
+    text.bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
         && text.bytes().all(legal)
         && !text.bytes().all(|b| b.is_ascii_digit())
 }
@@ -108,7 +110,10 @@ fn ask_nss(name: &str) -> String {
         return String::new();
     };
     let mut text = String::new();
-    let read = child.stdout.take().map(|out| out.take(MAX_SIZE).read_to_string(&mut text));
+    let read = child
+        .stdout
+        .take()
+        .map(|out| out.take(MAX_SIZE).read_to_string(&mut text));
     let ended = child.wait().is_ok_and(|status| status.success());
     match read {
         Some(Ok(_)) if ended => text,
@@ -140,10 +145,20 @@ mod tests {
 
     #[test]
     fn what_is_no_name_is_nobodys() {
-        for good in ["joe", "_apt", "www-data", "j.doe@example.org", "DOM\\joe", "pc$", "9lives"] {
+        for good in [
+            "joe",
+            "_apt",
+            "www-data",
+            "j.doe@example.org",
+            "DOM\\joe",
+            "pc$",
+            "9lives",
+        ] {
             assert!(is_name(good), "{good}");
         }
-        for bad in ["", "0", "1000", "-h", "--help", "+", "a b", "a:b", "a\nb", "a/b", "\u{e9}"] {
+        for bad in [
+            "", "0", "1000", "-h", "--help", "+", "a b", "a:b", "a\nb", "a/b", "\u{e9}",
+        ] {
             assert!(!is_name(bad), "{bad}");
             assert!(!User::of(0).is(bad), "{bad}");
         }

@@ -15,12 +15,12 @@ use rustyline::{Editor, Helper};
 use syntax::complete::{self, Context};
 use syntax::{Finish, Flow, Session};
 
-use crate::backing::Stored;
 use crate::batch;
 use crate::console::Terminal;
+use crate::delegated::Guarded;
 
 /// The session this program runs.
-pub type CfgSession = Session<Stored, Terminal>;
+pub type CfgSession = Session<Guarded, Terminal>;
 
 /// Runs a session until the user leaves it.
 pub fn run(session: &mut CfgSession) -> anyhow::Result<Finish> {

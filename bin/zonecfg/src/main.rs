@@ -8,6 +8,7 @@ mod args;
 mod backing;
 mod batch;
 mod console;
+mod delegated;
 mod host;
 mod interactive;
 
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 use args::{Args, Input};
 use backing::Stored;
 use console::Terminal;
+use delegated::{Caller, Guarded};
 use store::Root;
 use syntax::{Finish, Mode, Session};
 
@@ -62,17 +64,23 @@ fn run(args: Args, root: Root) -> anyhow::Result<bool> {
         args::Commands::File(file) if file == "-" => (Mode::Interactive, Some(file.clone())),
         args::Commands::File(file) => (Mode::File, Some(file.clone())),
     };
+    let zone = match args.zone {
+        args::Zone::Name(name) => name,
+        args::Zone::Uuid(uuid) => stored.zone_with(uuid)?,
+    };
+    if read_only && !cli::is_root() {
+        if let Some(status) = delegated::ask(&zone, &args.commands) {
+            return Ok(status != cli::status::OK);
+        }
+    }
     if read_only && mode != Mode::Words {
         eprintln!(
             "WARNING: you do not have write access to this zone's configuration file;\n\
              going into read-only mode."
         );
     }
-    let zone = match args.zone {
-        args::Zone::Name(name) => name,
-        args::Zone::Uuid(uuid) => stored.zone_with(uuid)?,
-    };
     let terminal = Terminal::new(mode, file.as_deref());
+    let stored = Guarded::new(stored, Caller::of_environment());
     let mut session = Session::new(zone, mode, stored, terminal)
         .read_only(read_only)
         .alternate_root(alternate);

@@ -117,7 +117,16 @@ mod tests {
         assert!(auths.has(Auth::Login) && auths.has(Auth::Manage));
         assert!(!auths.has(Auth::Config));
         for none in [
-            "", ",", "Login", "logins", "log in", "all", "*", "login\n,", "migrate.cold", "login;manage",
+            "",
+            ",",
+            "Login",
+            "logins",
+            "log in",
+            "all",
+            "*",
+            "login\n,",
+            "migrate.cold",
+            "login;manage",
         ] {
             let auths = Auths::of_list(none);
             if none == "login\n," {

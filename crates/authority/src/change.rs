@@ -17,9 +17,7 @@ pub fn forbidden(base: &Config, new: &Config) -> Vec<&'static str> {
         .filter(|spec| !spec.delegable && base.get(spec.name) != new.get(spec.name))
         .map(|spec| spec.name);
     let same = |kind: &str| {
-        let of = |config: &Config| -> Vec<_> {
-            config.resources_of(kind).cloned().collect()
-        };
+        let of = |config: &Config| -> Vec<_> { config.resources_of(kind).cloned().collect() };
         of(base) == of(new)
     };
     let kinds = table::RESOURCES
@@ -39,8 +37,15 @@ mod tests {
         let mut config = Config::new("web".parse().unwrap());
         config.set("zonepath", "/zones/%{zonename}").unwrap();
         config.set("limitpriv", "default,!sys_admin").unwrap();
-        config.add(resource("fs", &[("dir", "/data"), ("special", "/srv/web"), ("type", "lofs")])).unwrap();
-        config.add(resource("admin", &[("user", "joe"), ("auths", "config")])).unwrap();
+        config
+            .add(resource(
+                "fs",
+                &[("dir", "/data"), ("special", "/srv/web"), ("type", "lofs")],
+            ))
+            .unwrap();
+        config
+            .add(resource("admin", &[("user", "joe"), ("auths", "config")]))
+            .unwrap();
         config
     }
 
@@ -56,7 +61,10 @@ mod tests {
     /// too. None of these names a thing of the host or guards it.
     #[test]
     fn what_can_be_delegated() {
-        let globals = GLOBAL.iter().filter(|spec| spec.delegable).map(|spec| spec.name);
+        let globals = GLOBAL
+            .iter()
+            .filter(|spec| spec.delegable)
+            .map(|spec| spec.name);
         assert_eq!(
             globals.collect::<Vec<_>>(),
             [
@@ -75,7 +83,10 @@ mod tests {
                 "boot-priority",
             ]
         );
-        let kinds = table::RESOURCES.iter().filter(|spec| spec.delegable).map(|spec| spec.name);
+        let kinds = table::RESOURCES
+            .iter()
+            .filter(|spec| spec.delegable)
+            .map(|spec| spec.name);
         let mut kinds: Vec<_> = kinds.collect();
         kinds.sort_unstable();
         assert_eq!(kinds, ["attr", "capped-cpu", "capped-memory", "rctl"]);
@@ -87,8 +98,16 @@ mod tests {
         new.set("autoboot", "true").unwrap();
         new.set("bootargs", "-s").unwrap();
         new.set("max-lwps", "100").unwrap();
-        new.add(resource("attr", &[("name", "owner"), ("type", "string"), ("value", "joe")])).unwrap();
-        new.add(resource("capped-memory", &[("physical", "100M"), ("swap", "200M")])).unwrap();
+        new.add(resource(
+            "attr",
+            &[("name", "owner"), ("type", "string"), ("value", "joe")],
+        ))
+        .unwrap();
+        new.add(resource(
+            "capped-memory",
+            &[("physical", "100M"), ("swap", "200M")],
+        ))
+        .unwrap();
         assert_eq!(forbidden(&base(), &new), [""; 0]);
         assert_eq!(forbidden(&new, &base()), [""; 0]);
         assert_eq!(forbidden(&base(), &base()), [""; 0]);
@@ -102,37 +121,72 @@ mod tests {
             ("zonepath", |config| config.set("zonepath", "/etc").unwrap()),
             ("brand", |config| config.set("brand", "lx").unwrap()),
             ("limitpriv", |config| config.set("limitpriv", "").unwrap()),
-            ("ip-type", |config| config.set("ip-type", "exclusive").unwrap()),
-            ("fs-allowed", |config| config.set("fs-allowed", "ext4").unwrap()),
+            ("ip-type", |config| {
+                config.set("ip-type", "exclusive").unwrap();
+            }),
+            ("fs-allowed", |config| {
+                config.set("fs-allowed", "ext4").unwrap();
+            }),
             ("pool", |config| config.set("pool", "web").unwrap()),
-            ("global-time", |config| config.set("global-time", "true").unwrap()),
-            ("file-mac-profile", |config| config.set("file-mac-profile", "none").unwrap()),
+            ("global-time", |config| {
+                config.set("global-time", "true").unwrap();
+            }),
+            ("file-mac-profile", |config| {
+                config.set("file-mac-profile", "none").unwrap();
+            }),
             ("inherit-pkg-dir", |config| {
-                config.add(resource("inherit-pkg-dir", &[("dir", "/root")])).unwrap();
+                config
+                    .add(resource("inherit-pkg-dir", &[("dir", "/root")]))
+                    .unwrap();
             }),
             ("fs", |config| {
-                config.add(resource("fs", &[("dir", "/h"), ("special", "/"), ("type", "lofs")])).unwrap();
+                config
+                    .add(resource(
+                        "fs",
+                        &[("dir", "/h"), ("special", "/"), ("type", "lofs")],
+                    ))
+                    .unwrap();
             }),
             ("fs", |config| config.retain(|one| one.spec().name != "fs")),
             ("device", |config| {
-                config.add(resource("device", &[("match", "/dev/sda")])).unwrap();
+                config
+                    .add(resource("device", &[("match", "/dev/sda")]))
+                    .unwrap();
             }),
             ("net", |config| {
-                config.add(resource("net", &[("physical", "eth0"), ("address", "192.0.2.1/24")])).unwrap();
+                config
+                    .add(resource(
+                        "net",
+                        &[("physical", "eth0"), ("address", "192.0.2.1/24")],
+                    ))
+                    .unwrap();
             }),
             ("anet", |config| {
-                config.add(resource("anet", &[("linkname", "net0"), ("lower-link", "eth0")])).unwrap();
+                config
+                    .add(resource(
+                        "anet",
+                        &[("linkname", "net0"), ("lower-link", "eth0")],
+                    ))
+                    .unwrap();
             }),
             ("dataset", |config| {
-                config.add(resource("dataset", &[("name", "rpool/export")])).unwrap();
+                config
+                    .add(resource("dataset", &[("name", "rpool/export")]))
+                    .unwrap();
             }),
             ("dedicated-cpu", |config| {
-                config.add(resource("dedicated-cpu", &[("ncpus", "2")])).unwrap();
+                config
+                    .add(resource("dedicated-cpu", &[("ncpus", "2")]))
+                    .unwrap();
             }),
             ("admin", |config| {
-                config.add(resource("admin", &[("user", "eve"), ("auths", "login")])).unwrap();
+                config
+                    .add(resource("admin", &[("user", "eve"), ("auths", "login")]))
+                    .unwrap();
             }),
-            ("admin", |config| config.retain(|one| one.spec().name != "admin")),
+            ("admin", |config| {
+                config.retain(|one| one.spec().name != "admin");
+            }),
         ];
         for (name, edit) in edits {
             let mut new = base();
@@ -141,7 +195,8 @@ mod tests {
             assert_eq!(forbidden(&new, &base()), [*name], "and back");
         }
         // An option of a file system that is there, and more auths for oneself.
-        for (kind, property, value) in [("fs", "special", "/"), ("admin", "auths", "config,login")] {
+        for (kind, property, value) in [("fs", "special", "/"), ("admin", "auths", "config,login")]
+        {
             let mut new = base();
             let mut changed = new.resources_of(kind).next().unwrap().clone();
             changed.set(property, value).unwrap();
@@ -152,7 +207,9 @@ mod tests {
         let mut new = base();
         let old = new.resources_of("fs").next().unwrap().clone();
         let mut changed = old.clone();
-        changed.add_value("options", Value::Simple("suid".to_owned())).unwrap();
+        changed
+            .add_value("options", Value::Simple("suid".to_owned()))
+            .unwrap();
         new.replace(&old, changed).unwrap();
         assert_eq!(forbidden(&base(), &new), ["fs"]);
     }

@@ -56,8 +56,14 @@ impl Reply {
         match word {
             "granted" => Some(Self::Granted),
             "refused" => Some(Self::Refused(plain(rest))),
-            "ended" => rest.parse().ok().map(|status| Self::Ended(End::Status(status))),
-            "killed" => rest.parse().ok().map(|number| Self::Ended(End::Signal(number))),
+            "ended" => rest
+                .parse()
+                .ok()
+                .map(|status| Self::Ended(End::Status(status))),
+            "killed" => rest
+                .parse()
+                .ok()
+                .map(|number| Self::Ended(End::Signal(number))),
             _ => None,
         }
     }
@@ -107,7 +113,15 @@ mod tests {
         ] {
             assert_eq!(Reply::decode(&reply.encode()), Some(reply));
         }
-        for odd in [&b""[..], b"ended", b"ended 256", b"ended -1", b"killed x", b"\xff", b"Granted"] {
+        for odd in [
+            &b""[..],
+            b"ended",
+            b"ended 256",
+            b"ended -1",
+            b"killed x",
+            b"\xff",
+            b"Granted",
+        ] {
             assert_eq!(Reply::decode(odd), None);
         }
     }
@@ -130,7 +144,15 @@ mod tests {
         for number in [-1, 0, 9, 10, 17, 18, 19, 34, i32::MAX] {
             assert_eq!(signal_of(&signal(number)), None);
         }
-        for odd in [&b""[..], b"signal", b"signal  1", b"signal 1 ", b"signal 1\n", b"1", b"\xff"] {
+        for odd in [
+            &b""[..],
+            b"signal",
+            b"signal  1",
+            b"signal 1 ",
+            b"signal 1\n",
+            b"1",
+            b"\xff",
+        ] {
             assert_eq!(signal_of(odd), None);
         }
     }

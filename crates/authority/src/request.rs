@@ -106,7 +106,10 @@ impl Request {
         packet.extend(self.size.0.to_le_bytes());
         packet.extend(self.size.1.to_le_bytes());
         let fixed = [&self.term, &self.lang, self.program.as_str()];
-        for word in fixed.into_iter().chain(self.words.iter().map(String::as_str)) {
+        for word in fixed
+            .into_iter()
+            .chain(self.words.iter().map(String::as_str))
+        {
             if word.contains('\0') {
                 return Err(Malformed::Zero);
             }
@@ -129,7 +132,16 @@ impl Request {
         }
         let (header, text) = packet.split_at_checked(HEADER).ok_or(Malformed::Form)?;
         let header = header.strip_prefix(&MAGIC).ok_or(Malformed::Form)?;
-        let [input, output, errors, rows, more_rows, columns, more_columns] = *header else {
+        let [
+            input,
+            output,
+            errors,
+            rows,
+            more_rows,
+            columns,
+            more_columns,
+        ] = *header
+        else {
             return Err(Malformed::Form);
         };
         let stream = |byte| Stream::of(byte).ok_or(Malformed::Form);
@@ -171,7 +183,10 @@ impl Request {
 #[must_use]
 pub fn name(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-+@".contains(&byte);
-    let first = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+    let first = text
+        .bytes()
+        .next()
+        .is_some_and(|b| b.is_ascii_alphanumeric());
     if first && text.len() <= MAX_NAME && text.bytes().all(plain) {
         text.to_owned()
     } else {
@@ -192,14 +207,19 @@ mod tests {
             term: "xterm-256color".to_owned(),
             lang: "de_DE.UTF-8@euro".to_owned(),
             program: Program::Zlogin,
-            words: ["web1", "", "echo 'a b'\n", "-z"].map(str::to_owned).to_vec(),
+            words: ["web1", "", "echo 'a b'\n", "-z"]
+                .map(str::to_owned)
+                .to_vec(),
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
         let request = request();
-        assert_eq!(Request::decode(&request.encode().unwrap()), Ok(request.clone()));
+        assert_eq!(
+            Request::decode(&request.encode().unwrap()),
+            Ok(request.clone())
+        );
         let bare = Request {
             streams: [Stream::Nothing, Stream::Pipe, Stream::Pipe],
             term: String::new(),
@@ -247,10 +267,7 @@ mod tests {
 
     #[test]
     fn bounds() {
-        let with = |words: Vec<String>| Request {
-            words,
-            ..request()
-        };
+        let with = |words: Vec<String>| Request { words, ..request() };
         let many = |count| vec![String::new(); count];
         assert_eq!(with(many(MAX_WORDS + 1)).encode(), Err(Malformed::Size));
         let most = with(many(MAX_WORDS));
@@ -258,7 +275,10 @@ mod tests {
         assert_eq!(Request::decode(&packet), Ok(most));
         packet.push(0);
         assert_eq!(Request::decode(&packet), Err(Malformed::Size));
-        assert_eq!(with(vec!["x".repeat(MAX_SIZE)]).encode(), Err(Malformed::Size));
+        assert_eq!(
+            with(vec!["x".repeat(MAX_SIZE)]).encode(),
+            Err(Malformed::Size)
+        );
         let mut long = request().encode().unwrap();
         long.resize(MAX_SIZE + 1, 0);
         assert_eq!(Request::decode(&long), Err(Malformed::Size));
@@ -267,10 +287,25 @@ mod tests {
 
     #[test]
     fn names_are_no_paths_and_no_assignments() {
-        for good in ["xterm", "xterm-256color", "C.UTF-8", "sr_RS@latin", "vt100+x"] {
+        for good in [
+            "xterm",
+            "xterm-256color",
+            "C.UTF-8",
+            "sr_RS@latin",
+            "vt100+x",
+        ] {
             assert_eq!(name(good), good);
         }
-        for bad in ["/etc/x", "../x", "..", "a=b", "a\nb", "-x", "\u{e9}", &"x".repeat(65)] {
+        for bad in [
+            "/etc/x",
+            "../x",
+            "..",
+            "a=b",
+            "a\nb",
+            "-x",
+            "\u{e9}",
+            &"x".repeat(65),
+        ] {
             assert_eq!(name(bad), "", "{bad}");
         }
     }

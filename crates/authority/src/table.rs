@@ -65,6 +65,8 @@ pub(crate) enum Value {
     None,
     /// Exactly this.
     Only(&'static str),
+    /// The name of a snapshot.
+    Name,
     /// Any text; the program checks it.
     Text,
 }
@@ -78,6 +80,8 @@ pub(crate) enum Rest {
     Boot,
     /// The name of one zone, for which [`SOURCE_NEEDS`] holds.
     Source,
+    /// The name of a snapshot.
+    Name,
 }
 
 /// A subcommand of zoneadm.
@@ -133,9 +137,16 @@ pub(crate) const ZONEADM: &[Verb] = &[
                 value: Value::Only("copy"),
                 ..flag('m')
             },
+            Opt {
+                value: Value::Name,
+                ..flag('s')
+            },
         ],
         Rest::Source,
     ),
+    manage("snapshot", &[DRY_RUN], Rest::Name),
+    manage("rollback", &[DRY_RUN, flag('F')], Rest::Name),
+    manage("destroy-snapshot", &[DRY_RUN], Rest::Name),
     Verb {
         needs: &[Liveconfig, Manage],
         ..manage("apply", &[DRY_RUN, flag('q')], Rest::Nothing)
@@ -168,18 +179,13 @@ pub(crate) const ZLOGIN: &[Opt] = &[
 /// console, too.
 pub(crate) const ZLOGIN_NEEDS: &[Auth] = &[Login];
 
-/// The options of zonecfg, besides `-z`.
-pub(crate) const ZONECFG: &[Opt] = &[
-    Opt {
-        // Standard input; a file would be opened by root.
-        value: Value::Only("-"),
-        ..flag('f')
-    },
-    flag('r'),
-];
+/// The options of zonecfg, besides `-z`. `-r`, which needs [`Liveconfig`], can come in
+/// when what it applies goes through the same guard as what is stored.
+pub(crate) const ZONECFG: &[Opt] = &[Opt {
+    // Standard input; a file would be opened by root.
+    value: Value::Only("-"),
+    ..flag('f')
+}];
 
 /// What zonecfg needs.
 pub(crate) const ZONECFG_NEEDS: &[Auth] = &[Config];
-
-/// What `zonecfg -r` needs.
-pub(crate) const LIVE_NEEDS: &[Auth] = &[Liveconfig];

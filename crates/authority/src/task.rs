@@ -26,6 +26,9 @@ pub enum Refusal {
     /// No zone is named.
     #[error("no zone is named")]
     NoZone,
+    /// No snapshot is named.
+    #[error("no snapshot is named")]
+    NoName,
     /// A name that no zone can have.
     #[error("{0}: No such zone configured")]
     Name(String),
@@ -110,7 +113,12 @@ impl Task {
             Program::Zoneadm => {
                 let source = self.source.iter().map(ToString::to_string);
                 let verb = [self.verb.to_owned()];
-                named.chain(verb).chain(options).chain(source).chain(rest).collect()
+                named
+                    .chain(verb)
+                    .chain(options)
+                    .chain(source)
+                    .chain(rest)
+                    .collect()
             }
             Program::Zlogin => options.chain(named).chain(rest).collect(),
             Program::Zonecfg => named.chain(options).chain(rest).collect(),
@@ -141,11 +149,15 @@ fn zoneadm(words: &[String]) -> Result<Task, Refusal> {
         _ => (rest, [].as_slice()),
     };
     let (set, operands) = options(verb.options, ours)?;
-    let source = match (verb.rest, operands) {
-        (Rest::Source, [source]) => Some(zone_name(source)?),
+    let (source, rest) = match (verb.rest, operands) {
+        (Rest::Source, [source]) => (Some(zone_name(source)?), Vec::new()),
+        (Rest::Name, [name]) if is_plain(name) => (None, vec![name.clone()]),
         (Rest::Source, []) => return Err(Refusal::OneZone),
-        (Rest::Source, [_, word, ..]) | (_, [word, ..]) => return Err(Refusal::Word(word.clone())),
-        (_, []) => None,
+        (Rest::Name, []) => return Err(Refusal::NoName),
+        (Rest::Source | Rest::Name, [_, word, ..]) | (_, [word, ..]) => {
+            return Err(Refusal::Word(word.clone()));
+        }
+        (Rest::Nothing | Rest::Boot, []) => (None, theirs.to_vec()),
     };
     Ok(Task {
         program: Program::Zoneadm,
@@ -154,7 +166,7 @@ fn zoneadm(words: &[String]) -> Result<Task, Refusal> {
         source,
         needs: verb.needs,
         options: written(set),
-        rest: theirs.to_vec(),
+        rest,
     })
 }
 
@@ -190,17 +202,12 @@ fn zonecfg(words: &[String]) -> Result<Task, Refusal> {
     let [(_, Some(zone))] = zones.as_slice() else {
         return Err(Refusal::OneZone);
     };
-    let live = set.iter().any(|(option, _)| option.letter == 'r');
     Ok(Task {
         program: Program::Zonecfg,
-        verb: if live { "liveconfig" } else { "config" },
+        verb: "config",
         zones: vec![zone_name(zone)?],
         source: None,
-        needs: if live {
-            table::LIVE_NEEDS
-        } else {
-            table::ZONECFG_NEEDS
-        },
+        needs: table::ZONECFG_NEEDS,
         options: written(set),
         rest: rest.to_vec(),
     })
@@ -208,6 +215,13 @@ fn zonecfg(words: &[String]) -> Result<Task, Refusal> {
 
 fn zone_name(text: &str) -> Result<ZoneName, Refusal> {
     text.parse().map_err(|_| Refusal::Name(text.to_owned()))
+}
+
+/// True for what can be the name of something, and is no option and no path.
+fn is_plain(text: &str) -> bool {
+    let legal = |b: u8| b.is_ascii_alphanumeric() || b"_-.:".contains(&b);
+    let first = text.bytes().next();
+    first.is_some_and(|b| b.is_ascii_alphanumeric()) && text.bytes().all(legal)
 }
 
 type Set = Vec<(Opt, Option<String>)>;
@@ -239,13 +253,20 @@ fn options<'a>(known: &[Opt], words: &'a [String]) -> Result<(Set, &'a [String])
             }
             let value = match letters.as_str() {
                 "" => {
-                    let (value, behind) = words.split_first().ok_or_else(|| Refusal::NoValue(named()))?;
+                    let (value, behind) = words
+                        .split_first()
+                        .ok_or_else(|| Refusal::NoValue(named()))?;
                     words = behind;
                     value.clone()
                 }
                 attached => attached.to_owned(),
             };
-            if matches!(option.value, Value::Only(only) if only != value) {
+            let fits = match option.value {
+                Value::Only(only) => value == only,
+                Value::Name => is_plain(&value),
+                Value::Text | Value::None => true,
+            };
+            if !fits {
                 return Err(Refusal::Option(format!("-{letter} {value}")));
             }
             set.push((option, Some(value)));

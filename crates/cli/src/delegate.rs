@@ -140,7 +140,11 @@ fn ask(socket: &OwnedFd, request: &Request) -> io::Result<Outcome> {
         Reply::Ended(_) => return Err(odd()),
     }
     let streams = &request.streams;
-    let next = || sys::passing::receive(socket.as_fd()).map(|(end, _)| end).ok_or_else(odd);
+    let next = || {
+        sys::passing::receive(socket.as_fd())
+            .map(|(end, _)| end)
+            .ok_or_else(odd)
+    };
     let terminal = match streams[0] {
         Stream::Terminal => Some(next()?),
         _ => None,

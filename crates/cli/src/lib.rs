@@ -4,10 +4,11 @@
 //! do, and what more than one of them does stands here.
 
 mod current;
+pub mod delegate;
 pub mod prompt;
 pub mod select;
-
 pub mod units;
+
 use std::env;
 use std::path::{Path, PathBuf};
 

@@ -17,6 +17,24 @@ pub fn bytes(bytes: u64) -> String {
     format!("{}.{}{}", tenths / 10, tenths % 10, UNITS[unit])
 }
 
+/// Reads what [`bytes`] writes, without a fraction: `512`, `12M`, `3G`; in either case.
+#[must_use]
+pub fn parse(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|char: char| char.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        "P" => 50,
+        _ => return None,
+    };
+    let begins = digits.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+    let number: u64 = digits.parse().ok().filter(|_| begins)?;
+    number.checked_mul(1 << shift)
+}
+
 /// Seconds since 1970 as `2025-11-20T21:32:57Z`.
 #[must_use]
 pub fn utc(seconds: u64) -> String {
@@ -54,6 +72,16 @@ mod tests {
             (u64::MAX, "15.9E"),
         ] {
             assert_eq!(bytes(size), text);
+        }
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        for (text, size) in [("0", 0), ("12", 12), ("1k", 1024), ("2M", 2 << 20), ("3P", 3 << 50)] {
+            assert_eq!(parse(text), Some(size), "{text}");
+        }
+        for bad in ["", "K", "+1", "-1", "1.5G", "1KB", "99999999P", "1 G"] {
+            assert_eq!(parse(bad), None, "{bad}");
         }
     }
 

@@ -13,6 +13,7 @@ pub mod memory;
 pub mod mount;
 pub mod namespace;
 pub mod passing;
+pub mod peer;
 pub mod process;
 pub mod seccomp;
 pub mod signals;

@@ -39,23 +39,32 @@ fn each_command_needs_what_its_row_says() {
         "uninstall -nF",
         "clone master",
         "clone -m copy master",
+        "clone -s golden master",
+        "snapshot monday",
+        "rollback -nF before:upgrade-1.2",
+        "destroy-snapshot monday",
     ];
     let lines = manage.map(|rest| (format!("zoneadm -z web {rest}"), vec![Auth::Manage]));
     let more = [
-        ("zoneadm -z web apply -nq", vec![Auth::Manage, Auth::Liveconfig]),
+        (
+            "zoneadm -z web apply -nq",
+            vec![Auth::Manage, Auth::Liveconfig],
+        ),
         ("zlogin web", vec![Auth::Login]),
         ("zlogin -C web", vec![Auth::Login]),
         ("zlogin -S web id", vec![Auth::Login]),
         ("zonecfg -z web", vec![Auth::Config]),
         ("zonecfg -z web -f -", vec![Auth::Config]),
         ("zonecfg -z web set autoboot=true", vec![Auth::Config]),
-        ("zonecfg -z web -r", vec![Auth::Liveconfig]),
-        ("zonecfg -r -z web info", vec![Auth::Liveconfig]),
     ];
     let more = more.map(|(line, auths)| (line.to_owned(), auths));
     for (line, auths) in lines.into_iter().chain(more) {
         for auth in Auth::ALL {
-            assert_eq!(allows(&line, auth.as_str()), auths.contains(&auth), "{line}: {auth}");
+            assert_eq!(
+                allows(&line, auth.as_str()),
+                auths.contains(&auth),
+                "{line}: {auth}"
+            );
         }
         assert!(!allows(&line, ""), "{line}");
     }
@@ -69,15 +78,24 @@ fn each_command_needs_what_its_row_says() {
 fn programs_get_words_that_can_be_read_in_one_way() {
     for (line, expected) in [
         ("zoneadm -zweb boot", "-z web boot"),
-        ("zoneadm -z a -z b boot -nw -- -z db", "-z a -z b boot -n -w -- -z db"),
+        (
+            "zoneadm -z a -z b boot -nw -- -z db",
+            "-z a -z b boot -n -w -- -z db",
+        ),
         ("zoneadm -z web uninstall -Fn", "-z web uninstall -F -n"),
-        ("zoneadm -z web clone -mcopy master", "-z web clone -m copy master"),
+        (
+            "zoneadm -z web clone -mcopy master",
+            "-z web clone -m copy master",
+        ),
         ("zoneadm -z web shutdown --dry-run", "-z web shutdown -n"),
-        ("zlogin -nQe@ -lroot web ls -l", "-n -Q -e @ -l root web ls -l"),
+        (
+            "zlogin -nQe@ -lroot web ls -l",
+            "-n -Q -e @ -l root web ls -l",
+        ),
         ("zlogin web -C", "web -C"),
         ("zlogin -l -C web", "-l -C web"),
         ("zonecfg -f- -zweb", "-z web -f -"),
-        ("zonecfg -r -z web info -R /", "-z web -r info -R /"),
+        ("zonecfg -z web info -R /", "-z web info -R /"),
     ] {
         assert_eq!(started(line), expected, "{line}");
     }
@@ -130,6 +148,18 @@ fn what_is_not_in_the_table_is_refused() {
         "zoneadm -z web clone m*",
         "zoneadm -z web clone ../db",
         "zoneadm -z web clone -- master",
+        "zoneadm -z web clone -s ../x master",
+        "zoneadm -z web clone -s /etc master",
+        "zoneadm -z web clone -s -R master",
+        "zoneadm -z web snapshot",
+        "zoneadm -z web snapshot ../x",
+        "zoneadm -z web snapshot a/b",
+        "zoneadm -z web snapshot .",
+        "zoneadm -z web snapshot a b",
+        "zoneadm -z web snapshot -F a",
+        "zoneadm -z web destroy-snapshot -F a",
+        "zoneadm -z web rollback -- a",
+        "zoneadm -z web install -i debian",
         "zoneadm -z web halt -F",
         "zoneadm -z web halt -- -s",
         "zoneadm -z web boot now",
@@ -155,7 +185,8 @@ fn what_is_not_in_the_table_is_refused() {
         "zonecfg -u 6b2ca6c0-4c2e-4b2a-9d2b-0c1a5b9b8c11 info",
         "zonecfg -z web -f /etc/shadow",
         "zonecfg -z web -f/etc/shadow",
-        "zonecfg -z web -rf /etc/shadow",
+        "zonecfg -z web -r",
+        "zonecfg -z web -rf -",
         "zonecfg -z web -a /x",
     ] {
         assert!(parse(line).is_err(), "{line}");
@@ -165,7 +196,9 @@ fn what_is_not_in_the_table_is_refused() {
         "mount is for root alone"
     );
     assert_eq!(
-        parse("zonecfg -z web -f /etc/shadow").unwrap_err().to_string(),
+        parse("zonecfg -z web -f /etc/shadow")
+            .unwrap_err()
+            .to_string(),
         "-f /etc/shadow is for root alone"
     );
 }
@@ -187,9 +220,44 @@ fn no_row_takes_a_path() {
 
 fn any_words() -> impl Strategy<Value = Vec<String>> {
     let pieces = [
-        "-z", "-zweb", "web", "db", "w*", "-R", "-R/", "/etc/shadow", "-f", "-", "-f-", "--", "boot", "halt",
-        "clone", "install", "uninstall", "-n", "-F", "-nF", "-r", "-m", "copy", "--create", "-C", "-l", "-e",
-        "info", "-u", "", "\n", "-\u{e9}", "--dry-run", "-a", "-d",
+        "-z",
+        "-zweb",
+        "web",
+        "db",
+        "w*",
+        "-R",
+        "-R/",
+        "/etc/shadow",
+        "-f",
+        "-",
+        "-f-",
+        "--",
+        "boot",
+        "halt",
+        "clone",
+        "install",
+        "uninstall",
+        "-n",
+        "-F",
+        "-nF",
+        "-r",
+        "-m",
+        "copy",
+        "--create",
+        "-C",
+        "-l",
+        "-e",
+        "snapshot",
+        "-s",
+        "golden",
+        "info",
+        "-u",
+        "",
+        "\n",
+        "-\u{e9}",
+        "--dry-run",
+        "-a",
+        "-d",
     ];
     let piece = prop_oneof![
         8 => proptest::sample::select(pieces.to_vec()).prop_map(str::to_owned),

@@ -1,0 +1,40 @@
+//! For those who are not root: zoneauthd does it for whom the zone's configuration names.
+
+use std::ffi::OsString;
+
+use authority::Program;
+use cli::delegate::{self, Input};
+
+use crate::act;
+use crate::call::Call;
+
+/// Asks zoneauthd to run the subcommand. `asks` tells whether it has a question.
+pub fn run(call: &Call, asks: bool) -> u8 {
+    // Zones are named one by one: what a glob or a uuid means is our business.
+    let zones = match act::prepare(call) {
+        Ok((_, zones)) => zones,
+        Err(text) => {
+            eprintln!("zoneadm: {text}");
+            return cli::status::ERROR;
+        }
+    };
+    let mut words: Vec<OsString> = Vec::new();
+    if let Some(root) = &call.root {
+        words.extend(["-R".into(), root.into()]);
+    }
+    for zone in &zones {
+        words.extend(["-z".into(), zone.as_str().into()]);
+    }
+    words.push(call.verb.clone().into());
+    words.extend(call.rest.iter().map(OsString::from));
+    let input = if asks {
+        Input::Standard
+    } else {
+        Input::Nothing
+    };
+    let outcome = delegate::run(Program::Zoneadm, &words, input);
+    let zone = zones.first().map_or("", |zone| zone.as_str());
+    let verb = &call.verb;
+    let classic = format!("zone '{zone}': only a privileged user may {verb} a zone.");
+    delegate::refused(Program::Zoneadm, &outcome, &classic)
+}

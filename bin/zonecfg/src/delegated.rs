@@ -1,0 +1,287 @@
+//! zonecfg for those who are not root: asking zoneauthd, and, where that has started us
+//! as root for a user, what the user may not do.
+//!
+//! The user is not to become root of the host: so no file is read or written whose name
+//! the user gives, no zone is made or deleted, and what is committed may differ only in
+//! what concerns the zone alone (`authority::change`). All this stands between the
+//! session and the store, whatever the commands are.
+
+use std::io::ErrorKind;
+use std::ops::{Deref, DerefMut};
+
+use authority::{Program, change};
+use cli::delegate::{self, Input, Outcome};
+use model::{Config, State, ZoneName};
+use syntax::{Backing, Change};
+
+use crate::args::Commands;
+use crate::backing::{self, Stored};
+
+/// Lets zoneauthd run a session that may change something; its status, or `None` when
+/// the session is to be had here, where nothing can be changed.
+pub fn ask(zone: &ZoneName, commands: &Commands) -> Option<u8> {
+    let mut words = vec!["-z".into(), zone.as_str().into()];
+    let input = match commands {
+        Commands::Words(text) if !text.lines().any(changes) => return None,
+        Commands::Words(text) => {
+            words.push(text.into());
+            Input::Nothing
+        }
+        Commands::Interactive => Input::Standard,
+        Commands::File(file) if file == "-" => {
+            words.extend(["-f".into(), "-".into()]);
+            Input::Standard
+        }
+        // Root would open it.
+        Commands::File(_) => return None,
+    };
+    match (delegate::run(Program::Zonecfg, &words, input), input) {
+        (Outcome::Ended(status), _) => Some(status),
+        (Outcome::Refused(why), Input::Nothing) => {
+            eprintln!("{why}");
+            Some(cli::status::ERROR)
+        }
+        _ => None,
+    }
+}
+
+/// True for a line with a command that read-only sessions refuse.
+fn changes(line: &str) -> bool {
+    let commands = syntax::parse_line(line);
+    commands
+        .into_iter()
+        .flatten()
+        .any(|command| command.verb().spec().changes)
+}
+
+/// Whom the session is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    /// Whoever has started zonecfg.
+    Himself,
+    /// A user whom an `admin` resource of the zone names.
+    Delegated,
+}
+
+impl Caller {
+    /// As the environment says: what zoneauthd starts has the variable, and to set it
+    /// gains nothing.
+    pub fn of_environment() -> Self {
+        match std::env::var_os(authority::UID_VARIABLE) {
+            Some(_) => Self::Delegated,
+            None => Self::Himself,
+        }
+    }
+}
+
+/// Why the store is not asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It was asked, and refused.
+    #[error(transparent)]
+    Stored(#[from] backing::Error),
+    /// Zones are made and deleted by root.
+    #[error("{zone}: Permission denied: only root may {what} a zone")]
+    Zone {
+        /// The zone.
+        zone: ZoneName,
+        /// What to do with it.
+        what: &'static str,
+    },
+    /// The change reaches the host.
+    #[error("{zone}: Permission denied: only root may change {}", what.join(", "))]
+    Reaches {
+        /// The zone.
+        zone: ZoneName,
+        /// Properties and resources.
+        what: Vec<&'static str>,
+    },
+}
+
+/// The store, as far as the caller may use it.
+#[derive(Debug)]
+pub struct Guarded {
+    stored: Stored,
+    caller: Caller,
+}
+
+impl Guarded {
+    /// Guards a store against a caller.
+    pub const fn new(stored: Stored, caller: Caller) -> Self {
+        Self { stored, caller }
+    }
+
+    fn for_root(&self, zone: &ZoneName, what: &'static str) -> Result<(), Error> {
+        match self.caller {
+            Caller::Himself => Ok(()),
+            Caller::Delegated => Err(Error::Zone {
+                zone: zone.clone(),
+                what,
+            }),
+        }
+    }
+
+    /// Refuses a change that reaches the host.
+    fn check(&self, change: &Change) -> Result<(), Error> {
+        if self.caller == Caller::Himself {
+            return Ok(());
+        }
+        let zone = change.zone.clone();
+        let Some(base) = change.base else {
+            return Err(Error::Zone {
+                zone,
+                what: "create",
+            });
+        };
+        match change::forbidden(base, change.config) {
+            what if what.is_empty() && !change.zonepath_forced => Ok(()),
+            what => Err(Error::Reaches { zone, what }),
+        }
+    }
+}
+
+impl Deref for Guarded {
+    type Target = Stored;
+
+    fn deref(&self) -> &Stored {
+        &self.stored
+    }
+}
+
+impl DerefMut for Guarded {
+    fn deref_mut(&mut self) -> &mut Stored {
+        &mut self.stored
+    }
+}
+
+impl Backing for Guarded {
+    type Error = Error;
+
+    fn load(&mut self, zone: &ZoneName) -> Result<Option<Config>, Error> {
+        Ok(self.stored.load(zone)?)
+    }
+
+    fn state(&mut self, zone: &ZoneName) -> Result<Option<State>, Error> {
+        Ok(self.stored.state(zone)?)
+    }
+
+    fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
+        self.for_root(zone, "create")?;
+        Ok(self.stored.template(template, zone)?)
+    }
+
+    fn detached(&mut self, zonepath: &str, zone: &ZoneName) -> Result<Config, Error> {
+        self.for_root(zone, "create")?;
+        Ok(self.stored.detached(zonepath, zone)?)
+    }
+
+    fn existing(&mut self, zone: &ZoneName) -> Result<Config, Error> {
+        self.for_root(zone, "create")?;
+        Ok(self.stored.existing(zone)?)
+    }
+
+    fn problems(&mut self, config: &Config) -> Vec<String> {
+        self.stored.problems(config)
+    }
+
+    fn host_dirs(&self) -> &[&str] {
+        self.stored.host_dirs()
+    }
+
+    fn commit(&mut self, change: &Change) -> Result<(), Error> {
+        self.check(change)?;
+        Ok(self.stored.commit(change)?)
+    }
+
+    fn delete(&mut self, zone: &ZoneName, force: bool) -> Result<(), Error> {
+        self.for_root(zone, "delete")?;
+        Ok(self.stored.delete(zone, force)?)
+    }
+
+    fn write_export(&mut self, file: &str, text: &str) -> std::io::Result<()> {
+        match self.caller {
+            Caller::Himself => self.stored.write_export(file, text),
+            Caller::Delegated => Err(ErrorKind::PermissionDenied.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use store::Root;
+
+    use super::*;
+
+    fn name(text: &str) -> ZoneName {
+        text.parse().unwrap()
+    }
+
+    /// A store with zone `web`, made by root and then guarded against a user.
+    fn guarded() -> (tempfile::TempDir, Guarded, Config) {
+        let folder = tempfile::tempdir().unwrap();
+        let stored = || Stored::new(Root::new(folder.path()));
+        let mut root = Guarded::new(stored(), Caller::Himself);
+        let config = root.template(None, &name("web")).unwrap();
+        let change = Change {
+            zone: config.name(),
+            base: None,
+            config: &config,
+            zonepath_forced: false,
+        };
+        root.commit(&change).unwrap();
+        let user = Guarded::new(stored(), Caller::Delegated);
+        (folder, user, config)
+    }
+
+    #[test]
+    fn only_changes_that_stay_in_the_zone_are_stored() {
+        let (_folder, mut user, base) = guarded();
+        let commit = |user: &mut Guarded, new: &Config, forced| {
+            let change = Change {
+                zone: base.name(),
+                base: Some(&base),
+                config: new,
+                zonepath_forced: forced,
+            };
+            user.commit(&change).map_err(|error| error.to_string())
+        };
+        let mut new = base.clone();
+        new.set("zonepath", "/elsewhere").unwrap();
+        new.set("limitpriv", "default,sys_time").unwrap();
+        assert_eq!(
+            commit(&mut user, &new, false),
+            Err("web: Permission denied: only root may change zonepath, limitpriv".to_owned())
+        );
+        assert!(commit(&mut user, &base, true).is_err());
+        let mut renamed = base.clone();
+        renamed.rename(name("db"));
+        assert!(commit(&mut user, &renamed, false).is_err());
+        assert_eq!(user.load(&name("web")).unwrap(), Some(base.clone()));
+        let mut new = base.clone();
+        new.set("autoboot", "true").unwrap();
+        assert_eq!(commit(&mut user, &new, false), Ok(()));
+        assert_eq!(user.load(&name("web")).unwrap(), Some(new));
+    }
+
+    #[test]
+    fn no_zone_is_made_or_deleted_and_no_file_named() {
+        let (folder, mut user, config) = guarded();
+        let (web, db) = (name("web"), name("db"));
+        assert!(user.template(None, &db).is_err());
+        assert!(user.template(Some("web"), &db).is_err());
+        assert!(user.detached("/etc", &db).is_err());
+        assert!(user.existing(&db).is_err());
+        let new = Change {
+            zone: &db,
+            base: None,
+            config: &config,
+            zonepath_forced: false,
+        };
+        assert!(user.commit(&new).is_err());
+        assert!(user.delete(&web, true).is_err());
+        let file = folder.path().join("export");
+        assert!(user.write_export(file.to_str().unwrap(), "x").is_err());
+        assert!(!file.exists());
+        assert_eq!(user.load(&web).unwrap(), Some(config));
+    }
+}
