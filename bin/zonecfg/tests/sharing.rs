@@ -93,7 +93,7 @@ fn a_zone_installed_meanwhile_keeps_its_zonepath() {
 #[test]
 fn many_zones_are_created_at_once() {
     let host = Host::new();
-    let names: Vec<String> = (0..24).map(|i| format!("web{i}")).collect();
+    let names: Vec<String> = (0..100).map(|i| format!("web{i}")).collect();
     let children: Vec<_> = names
         .iter()
         .map(|name| host.command(&["-z", name, "create"]).spawn().unwrap())
