@@ -1,16 +1,21 @@
 //! Configurations in the store, changed under the zone's lock.
 
 use std::fs;
+use std::time::Duration;
 
 use model::{Config, State, Uuid, ZoneName};
 use rustix::fs::{Access, access};
 use store::index::{self, Entry, Index};
-use store::lock::{self, Wait, ZoneLock};
+use store::lock::{self, ZoneLock};
 use store::template::{self, TemplateError};
 use store::{Root, runtime, xml};
 use syntax::{Backing, Change};
 
 use crate::host;
+
+/// How long a lock that is held is tried again: whoever holds it may be about to let
+/// go of it.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// Why the store refused.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +124,7 @@ impl Stored {
     }
 
     fn commit_global(&self, change: &Change) -> Result<(), Error> {
-        let _held = lock::zone(&self.root, change.zone, Wait::No)?;
+        let _held = lock::zone_within(&self.root, change.zone, MOMENT)?;
         if Some(&self.global()?) != change.base {
             return Err(Error::Changed(change.zone.clone()));
         }
@@ -140,7 +145,7 @@ impl Stored {
         names.dedup();
         let locks = names
             .iter()
-            .map(|name| lock::zone(&self.root, name, Wait::No));
+            .map(|name| lock::zone_within(&self.root, name, MOMENT));
         locks.collect()
     }
 }
@@ -270,7 +275,7 @@ impl Backing for Stored {
     }
 
     fn delete(&mut self, zone: &ZoneName, force: bool) -> Result<(), Error> {
-        let held = lock::zone(&self.root, zone, Wait::No)?;
+        let held = lock::zone_within(&self.root, zone, MOMENT)?;
         self.refresh();
         let state = self.state(zone)?;
         let allowed = match state {
