@@ -138,6 +138,13 @@ impl Program {
     /// descriptor. Returns only when that failed.
     #[must_use]
     pub fn exec(&self) -> io::Error {
+        self.exec_with_blocked(&[])
+    }
+
+    /// [`Program::exec`] of a program that waits for these signals: those that come
+    /// before it does so are not lost.
+    #[must_use]
+    pub fn exec_with_blocked(&self, signals: &[i32]) -> io::Error {
         // SAFETY: marks descriptors; those that this program still uses stay open
         // until the new one begins.
         unsafe {
@@ -156,6 +163,7 @@ impl Program {
             self.executable.parts(),
             &pointers(&self.arguments),
             &pointers(&self.environment),
+            signals,
         )
     }
 
@@ -214,7 +222,7 @@ impl Program {
                 libc::c_uint::MAX,
                 libc::CLOSE_RANGE_CLOEXEC,
             );
-            exec_raw((folder, path, flags), &arguments, &environment);
+            exec_raw((folder, path, flags), &arguments, &environment, &[]);
             libc::_exit(127)
         }
     }
@@ -283,16 +291,20 @@ fn exec_raw(
     (folder, path, flags): (RawFd, *const libc::c_char, libc::c_int),
     arguments: &[*const libc::c_char],
     environment: &[*const libc::c_char],
+    blocked: &[i32],
 ) -> io::Error {
     // SAFETY: both arrays end with a null pointer (their makers see to it) and all
     // others point to strings that live until the call replaces the process or fails.
     // The signal calls only change what this process inherited: the new program
-    // starts with no signal blocked or ignored, whoever called us and how (SIGPIPE is
-    // one that Rust ignores). Numbers that cannot be set are refused.
+    // starts with no signal blocked but these and none ignored, whoever called us and
+    // how (SIGPIPE is one that Rust ignores). Numbers that cannot be set are refused.
     unsafe {
-        let mut empty: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut empty);
-        libc::sigprocmask(libc::SIG_SETMASK, &raw const empty, ptr::null_mut());
+        let mut mask: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut mask);
+        for &number in blocked {
+            libc::sigaddset(&raw mut mask, number);
+        }
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, ptr::null_mut());
         for number in 1..=LAST_SIGNAL {
             libc::signal(number, libc::SIG_DFL);
         }

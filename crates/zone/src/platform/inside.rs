@@ -290,11 +290,17 @@ pub(crate) fn limit_privileges(keep: Capabilities) -> Result<(), AnyError> {
     Ok(())
 }
 
+/// What zinit takes as an order to end the zone: SIGINT, SIGTERM, SIGPWR, and 3 to 5
+/// behind SIGRTMIN. An order that comes before it is ready must not be lost.
+const ORDERS: [i32; 6] = [2, 15, 30, 37, 38, 39];
+
 /// Becomes init; returns only when that failed.
 fn become_init(first: &FirstProcess<'_>, init: &Init) -> String {
     match prepare_init(first, init) {
         Ok(program) => {
-            let error = program.exec();
+            // Of others we do not know what they wait for.
+            let orders: &[i32] = if init.path.is_none() { &ORDERS } else { &[] };
+            let error = program.exec_with_blocked(orders);
             format!("could not run {}: {error}", shown(init))
         }
         Err(error) => format!("could not run {}: {}", shown(init), flatten(error.as_ref())),
