@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Host, cgroup};
-
-/// How long a zoneadmd may take to end after it has answered.
-const GRACE: Duration = Duration::from_secs(15);
+use crate::run::start;
+use crate::{Host, PATIENCE, cgroup};
 
 /// Ends all zones of the host but `spared`, which must be installed as ever;
 /// returns what was left that the programs should have cleaned up themselves.
@@ -74,7 +72,7 @@ fn end_zones(host: &Host, spared: Option<&str>, problems: &mut Vec<String>) {
 
 /// Waits until no process belongs to the host; kills, by number, those that stay.
 fn end_processes(host: &Host, problems: &mut Vec<String>) {
-    let end = Instant::now() + GRACE;
+    let end = Instant::now() + PATIENCE;
     loop {
         let left = processes(host);
         if left.is_empty() {
@@ -126,7 +124,7 @@ fn remove_groups(host: &Host, problems: &mut Vec<String>) {
         if name != host.cgroup() && name != ".zoneadmd" {
             problems.push(format!("control group {}", group.display()));
         }
-        let end = Instant::now() + GRACE;
+        let end = Instant::now() + PATIENCE;
         while fs::remove_dir(group).is_err() && group.exists() {
             if Instant::now() > end {
                 problems.push(format!("{} cannot be removed", group.display()));
@@ -150,7 +148,7 @@ pub(crate) fn mounts_below(folder: &Path) -> Vec<PathBuf> {
 fn unmount(root: &Path, problems: &mut Vec<String>) {
     for point in mounts_below(root).iter().rev() {
         problems.push(format!("mount {}", point.display()));
-        let _ = Command::new("umount").arg("-l").arg(point).status();
+        let _ = start(Command::new("umount").arg("-l").arg(point)).wait();
     }
 }
 

@@ -1,13 +1,14 @@
 //! An alternate root with control groups of its own.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::place::{self, Place};
-use crate::run::{Ran, run};
+use crate::run::{Ran, between_starts, run};
 use crate::{clean, pool, wait_for};
 
 /// The zone that others are clones of.
@@ -132,8 +133,17 @@ impl Host {
         // A clone's top holds only what the clone wrote.
         fs::create_dir_all(path.parent().expect("a file in the root"))
             .expect("a folder in the root");
-        fs::write(&path, text).expect("a file in the root");
+        between_starts(|| fs::write(&path, text)).expect("a file in the root");
         path
+    }
+
+    /// [`Host::put`] of what can be executed.
+    ///
+    /// # Panics
+    /// When that cannot be done.
+    pub fn put_program(&self, zone: &str, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.put(zone, path, content);
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a file in the root");
     }
 
     /// One of our programs, told to use this host.

@@ -25,12 +25,12 @@ mod terminal;
 use std::time::{Duration, Instant};
 
 pub use host::{Host, Row, skip};
-pub use run::Ran;
+pub use run::{Ran, between_starts, start};
 pub use terminal::Terminal;
 
 /// How long anything may take that a test waits for; a generous limit on a busy
 /// machine, not a measure.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Looks until `seen` gives something; `what` is the complaint when it never does.
 ///

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::Host;
+use crate::run::start;
 
 /// Prefix of the folder and of the control group of every host.
 const PREFIX: &str = "zones-e2e-";
@@ -43,10 +44,9 @@ impl Place {
 
 /// Removes a folder or file, staying on its file system.
 pub(crate) fn remove(path: &Path) {
-    let status = Command::new("rm")
-        .args(["-rf", "--one-file-system", "--"])
-        .arg(path)
-        .status();
+    let mut rm = Command::new("rm");
+    rm.args(["-rf", "--one-file-system", "--"]).arg(path);
+    let status = start(&mut rm).wait();
     assert!(
         status.is_ok_and(|status| status.success()),
         "{} cannot be removed",

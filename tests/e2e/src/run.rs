@@ -3,8 +3,9 @@
 use std::fmt;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -13,8 +14,26 @@ use rustix::time::Timespec;
 
 use crate::PATIENCE;
 
-/// How long the streams of a program may stay open after its end.
-const STREAMS_CLOSE: Duration = Duration::from_secs(10);
+/// Held while a program is started, and by [`between_starts`].
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// Does something while no test of this program starts a process. A child has copies
+/// of all our descriptors until it executes its program: a file that was written and
+/// closed may still be open for writing (and cannot be executed), one that was
+/// closed still be locked or keep a mount busy.
+pub fn between_starts<T>(act: impl FnOnce() -> T) -> T {
+    let _held = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    act()
+}
+
+/// Starts a program; every test does it here, see [`between_starts`].
+///
+/// # Panics
+/// When there is no such program.
+#[track_caller]
+pub fn start(command: &mut Command) -> Child {
+    between_starts(|| command.spawn()).unwrap_or_else(|error| panic!("{}: {error}", shown(command)))
+}
 
 /// A program that has ended.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,9 +61,7 @@ pub fn run(command: &mut Command, input: &[u8]) -> Ran {
         })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child = command
-        .spawn()
-        .unwrap_or_else(|error| panic!("{line}: {error}"));
+    let mut child = start(command);
     if let Some(mut stdin) = child.stdin.take() {
         let input = input.to_vec();
         // Who does not read all of it closes the pipe.
@@ -61,7 +78,7 @@ pub fn run(command: &mut Command, input: &[u8]) -> Ran {
     let status = child.wait().expect("an ended child has a status");
     let text = |stream: Receiver<Vec<u8>>, name: &str| {
         let bytes = stream
-            .recv_timeout(STREAMS_CLOSE)
+            .recv_timeout(PATIENCE)
             .unwrap_or_else(|_| panic!("{line}: somebody still holds its {name} after its end"));
         String::from_utf8_lossy(&bytes).into_owned()
     };

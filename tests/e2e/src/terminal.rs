@@ -9,8 +9,8 @@ use std::time::Instant;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
-use crate::PATIENCE;
-use crate::run::{ends, shown};
+use crate::run::{ends, shown, start};
+use crate::{PATIENCE, wait_for};
 
 /// A running program and the terminal it was started on.
 #[derive(Debug)]
@@ -44,9 +44,7 @@ impl Terminal {
         let stream = || Stdio::from(theirs.try_clone().expect("one more descriptor"));
         command.stdin(stream()).stdout(stream()).stderr(stream());
         let line = shown(&command);
-        let child = command
-            .spawn()
-            .unwrap_or_else(|error| panic!("{line}: {error}"));
+        let child = start(&mut command);
         // The command holds copies of the terminal: the end would not be seen.
         drop(command);
         drop(theirs);
@@ -114,6 +112,18 @@ impl Terminal {
             let waited = self.screen.changed.wait_timeout(shown, left);
             shown = waited.expect("the reader does not panic").0;
         }
+    }
+
+    /// Waits until a program has put the terminal into raw mode.
+    ///
+    /// # Panics
+    /// When none does.
+    pub fn wait_until_raw(&self) {
+        use rustix::termios::{LocalModes, tcgetattr};
+        wait_for("raw terminal", || {
+            let modes = tcgetattr(&self.keyboard).expect("a terminal").local_modes;
+            (!modes.contains(LocalModes::ICANON)).then_some(())
+        });
     }
 
     /// The process id of the program.

@@ -281,6 +281,6 @@ fn one_command_at_a_time() {
         1,
         "zoneadm: zone 'web': another zoneadm may have an operation in progress.",
     );
-    drop(file);
+    e2e::between_starts(|| drop(file));
     host.boot("web");
 }

@@ -144,7 +144,11 @@ fn a_zone_outlives_its_zoneadmd() {
     assert_eq!(host.init_of("web"), init);
 
     kill_daemon_or_none(&host);
-    assert_eq!(host.sh("web", "cat /proc/[0-9]*/comm | grep -c sleep"), "1");
+    // It is still on its way through the shell and setsid, perhaps.
+    wait_for("sleep in the zone", || {
+        let sleeps = host.sh("web", "cat /proc/[0-9]*/comm | grep -c sleep || true");
+        (sleeps == "1").then_some(())
+    });
     assert!(
         host.zoneadmd("web").is_some(),
         "zlogin brought no zoneadmd back"
@@ -253,12 +257,8 @@ fn zoneadm_killed_at_any_moment_of_a_boot() {
     for round in rounds(12) {
         let mut command = host.command("zoneadm", &["-z", "web", "boot"]);
         let quiet = Stdio::null;
-        let mut child = command
-            .stdin(quiet())
-            .stdout(quiet())
-            .stderr(quiet())
-            .spawn()
-            .unwrap();
+        command.stdin(quiet()).stdout(quiet()).stderr(quiet());
+        let mut child = e2e::start(&mut command);
         // Not to wait for something: to hit each time another moment.
         std::thread::sleep(Duration::from_micros(700 * (round % 24)));
         child.kill().unwrap();
@@ -287,12 +287,8 @@ fn zoneadm_killed_while_it_waits_for_halt() {
     for round in rounds(8) {
         let mut command = host.command("zoneadm", &["-z", "web", "halt"]);
         let quiet = Stdio::null;
-        let mut child = command
-            .stdin(quiet())
-            .stdout(quiet())
-            .stderr(quiet())
-            .spawn()
-            .unwrap();
+        command.stdin(quiet()).stdout(quiet()).stderr(quiet());
+        let mut child = e2e::start(&mut command);
         std::thread::sleep(Duration::from_micros(500 * (round % 16)));
         child.kill().unwrap();
         child.wait().unwrap();

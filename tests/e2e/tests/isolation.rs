@@ -16,7 +16,7 @@ impl Victim {
         command.arg("4321").env("MARK", "of-the-host");
         let quiet = std::process::Stdio::null;
         command.stdin(quiet()).stdout(quiet()).stderr(quiet());
-        Self(command.spawn().unwrap())
+        Self(e2e::start(&mut command))
     }
 }
 

@@ -16,12 +16,11 @@ fn reboot(command: u32) -> String {
 
 /// An /etc/rc.zone that notes what it is called with.
 fn write_rc(host: &Host, zone: &str) {
-    let path = host.put(
+    host.put_program(
         zone,
         "etc/rc.zone",
         "#!/bin/sh\necho \"$1\" >>/var/rc.words\n",
     );
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 fn rc_words(host: &Host, zone: &str) -> String {
@@ -141,7 +140,7 @@ fn shutdown_ends_what_zlogin_started() {
         return;
     };
     let mut sleeper =
-        Terminal::start(host.command("zlogin", &["web", "echo here; exec sleep 1000"]));
+        Terminal::start(host.command("zlogin", &["-S", "web", "echo here; exec sleep 1000"]));
     sleeper.expect("here");
     host.on("web", &["shutdown"]).quiet();
     assert_eq!(host.state("web"), "installed");
@@ -297,7 +296,7 @@ fn unmount_waits_for_nobody_who_uses_the_root() {
     let user = fs::File::open(host.path("/zones/web/lu/etc")).unwrap();
     host.on("web", &["unmount"]).mentions(1, "busy");
     assert_eq!(host.state("web"), "mounted");
-    drop(user);
+    e2e::between_starts(|| drop(user));
     host.on("web", &["unmount"]).quiet();
 }
 
@@ -366,8 +365,7 @@ fn a_zone_without_a_working_init_does_not_run() {
     let Some(host) = Host::with_web() else {
         return;
     };
-    let script = host.put("web", "root/script", "not a program");
-    fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
+    host.put_program("web", "root/script", "not a program");
     host.on("web", &["boot", "--", "-i", "/root/script"])
         .mentions(1, "zoneadm: zone 'web': call to zoneadmd failed");
     assert_eq!(host.state("web"), "installed");

@@ -171,8 +171,11 @@ fn in_a_zone_only_the_zone_itself_is_listed() {
     let Some(host) = Host::with_web() else { return };
     for program in ["zoneadm", "zonename", "zlogin"] {
         let from = host.command(program, &[]).get_program().to_owned();
-        let to = host.put("web", &format!("root/{program}"), "");
-        std::fs::copy(from, to).unwrap();
+        host.put_program(
+            "web",
+            &format!("root/{program}"),
+            std::fs::read(from).unwrap(),
+        );
     }
     host.boot("web");
     assert_eq!(host.sh("web", "/root/zonename"), "web");

@@ -198,6 +198,11 @@ fn a_dry_run_prints_a_plan_and_changes_nothing() {
     host.boot("run");
     host.clone_from("master", "mnt");
     host.on("mnt", &["mount"]).quiet();
+    // The last that zoneadmd does about a boot, when everybody has been answered.
+    e2e::wait_for("word of the boot in the log", || {
+        let log = fs::read_to_string(host.path("/var/log/zones/run.messages"));
+        log.ok().filter(|log| log.contains("booted, id"))
+    });
     let rows = host.rows();
     let before = everything(host.root());
     let groups = e2e::cgroup::below(host.cgroup());

@@ -1,6 +1,7 @@
 //! zlogin: what must not pass between the caller and the zone, and that the caller
 //! always gets away.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -11,10 +12,18 @@ use e2e::run::{Ran, run};
 use e2e::{Host, Terminal, cgroup, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 
+/// A program that ignores none of the signals that end one, whatever this test
+/// program was told to ignore, as by nohup or a shell's `&`.
+fn with_signals(program: impl AsRef<OsStr>) -> Command {
+    let mut env = Command::new("env");
+    env.arg("--default-signal=HUP,INT,QUIT,TERM").arg(program);
+    env
+}
+
 /// Runs a script of the host's shell that calls `$ZLOGIN`.
 fn script(host: &Host, text: &str) -> Command {
     let zlogin = host.command("zlogin", &[]);
-    let mut shell = Command::new("sh");
+    let mut shell = with_signals("sh");
     shell.args(["-c", text]).env("ZLOGIN", zlogin.get_program());
     for (name, value) in zlogin.get_envs() {
         shell.env(name, value.unwrap_or_default());
@@ -27,7 +36,13 @@ fn runs(host: &Host, text: &str) -> Ran {
 }
 
 fn session(host: &Host, words: &[&str]) -> Terminal {
-    Terminal::start(host.command("zlogin", words))
+    let zlogin = host.command("zlogin", words);
+    let mut command = with_signals(zlogin.get_program());
+    command.args(zlogin.get_args()).env_clear();
+    for (name, value) in zlogin.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    Terminal::start(command)
 }
 
 fn in_zone(host: &Host, line: &str) -> bool {
@@ -264,14 +279,11 @@ fn a_signal_leaves_no_raw_terminal() {
             let mut shell = Terminal::start(script(&host, &line));
             shell.expect("is-cooked");
             shell.expect("[Connected to zone 'web'");
-            let pid = wait_for("raw terminal", || {
-                let path = format!("/proc/{0}/task/{0}/children", shell.pid());
-                let children = fs::read_to_string(path).unwrap_or_default();
-                let pid = children.split_whitespace().next()?.parse().ok()?;
-                // It catches signals before it changes the terminal.
-                std::thread::sleep(Duration::from_millis(50));
-                Some(pid)
-            });
+            // It catches signals before it changes the terminal.
+            shell.wait_until_raw();
+            let path = format!("/proc/{0}/task/{0}/children", shell.pid());
+            let children = fs::read_to_string(path).unwrap();
+            let pid = children.trim().parse().unwrap();
             signal(pid, sent);
             shell.expect(&format!("status={}", 128 + number));
             assert!(!shell.expect("is-").contains("is-raw"));
@@ -288,20 +300,25 @@ fn a_zlogin_that_cannot_write_or_was_stopped_holds_up_no_halt() {
     };
     let mut blocked = host.command("zlogin", &["-S", "web", "yes"]);
     blocked.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut blocked = blocked.spawn().unwrap();
+    let mut blocked = e2e::start(&mut blocked);
     let mut stopped = session(&host, &["-S", "web", "sleep 2468"]);
     wait_for("both in the zone", || {
         (in_zone(&host, "yes") && in_zone(&host, "sleep 2468")).then_some(())
     });
-    // Until the pipe is full.
-    std::thread::sleep(Duration::from_millis(200));
+    let mut stream = blocked.stdout.take().unwrap();
+    // Until the pipe is full: nothing more comes.
+    let mut before = 0;
+    let full = wait_for("full pipe", || {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = rustix::io::ioctl_fionread(&stream).unwrap();
+        (std::mem::replace(&mut before, now) == now && now > 0).then_some(now)
+    });
     signal(stopped.pid(), Signal::TSTP);
     host.halt("web");
     assert_eq!(stopped.status(), 137);
     let mut rest = Vec::new();
-    let mut stream = blocked.stdout.take().unwrap();
     stream.read_to_end(&mut rest).unwrap();
-    assert!(rest.len() >= 65536 && rest.starts_with(b"y\ny\n"));
+    assert!(rest.len() as u64 >= full && rest.starts_with(b"y\ny\n"));
     assert_eq!(blocked.wait().unwrap().code(), Some(137));
 }
 
@@ -312,6 +329,11 @@ fn an_empty_input_is_no_device_of_the_hosts() {
     };
     let null = File::open("/dev/null").unwrap();
     let mut command = host.command("zlogin", &["-n", "web", "cat; readlink /proc/self/fd/0"]);
-    let out = command.stdin(null).output().unwrap();
-    assert!(out.stdout.starts_with(b"pipe:"), "{out:?}");
+    command.stdin(null).stdout(Stdio::piped());
+    let mut zlogin = e2e::start(&mut command);
+    let mut out = String::new();
+    let mut stream = zlogin.stdout.take().unwrap();
+    stream.read_to_string(&mut out).unwrap();
+    assert!(zlogin.wait().unwrap().success());
+    assert!(out.starts_with("pipe:"), "{out:?}");
 }
