@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 const SIGHUP: i32 = 1;
@@ -46,6 +46,23 @@ fn zinit() -> &'static Path {
     })
 }
 
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+static STARTING: Mutex<()> = Mutex::new(());
+
+/// Does something while no other test starts a process: until that executes its
+/// program, it has copies of our descriptors, and a file that is open for writing
+/// cannot be executed.
+fn between_starts<T>(act: impl FnOnce() -> T) -> T {
+    let _held = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    act()
+}
+
+fn start(command: &mut Command) -> Child {
+    between_starts(|| command.spawn()).expect("a program of util-linux or a shell starts")
+}
+
 struct Zone {
     parent: Child,
     console: BufReader<ChildStdout>,
@@ -71,15 +88,17 @@ impl Zone {
         for link in ["bin", "sbin", "lib", "lib64"] {
             symlink(Path::new("usr").join(link), path.join(link)).unwrap();
         }
-        fs::copy(zinit(), path.join("zinit")).unwrap();
+        let zinit = zinit();
+        between_starts(|| fs::copy(zinit, path.join("zinit"))).unwrap();
         for name in ["poweroff", "reboot"] {
             symlink("zinit", path.join(name)).unwrap();
         }
         let file = path.join("etc/rc.zone");
-        fs::write(&file, rc).unwrap();
+        between_starts(|| fs::write(&file, rc)).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
 
-        let mut parent = Command::new("unshare")
+        let mut unshare = Command::new("unshare");
+        unshare
             .args([
                 "--user",
                 "--map-root-user",
@@ -93,15 +112,15 @@ impl Zone {
                 "root=$1; shift
                 mount --rbind /usr \"$root/usr\"
                 mount --rbind /dev \"$root/dev\"
-                exec chroot \"$root\" /zinit \"$@\" 2>&1",
+                # As zoneadmd does: what comes before it listens is not lost.
+                exec env --block-signal chroot \"$root\" /zinit \"$@\" 2>&1",
             )
             .arg("sh")
             .arg(path)
             .args(boot_args)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("unshare (util-linux) starts");
+            .stdout(Stdio::piped());
+        let mut parent = start(&mut unshare);
         let console = BufReader::new(parent.stdout.take().unwrap());
         let init = until("process 1 starts", || {
             if parent.try_wait().unwrap().is_some() {
@@ -126,11 +145,9 @@ impl Zone {
     }
 
     fn signal(&self, number: i32) {
-        let status = Command::new("sh")
-            .args(["-c", &format!("kill -{number} {}", self.init)])
-            .status()
-            .unwrap();
-        assert!(status.success());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("kill -{number} {}", self.init)]);
+        assert!(start(&mut shell).wait().unwrap().success());
     }
 
     /// Waits for the end: what is left on the console, and the signal that
@@ -164,8 +181,9 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(
-            begin.elapsed() < Duration::from_secs(20),
-            "{what}: not in 20 s"
+            begin.elapsed() < PATIENCE,
+            "{what}: not in {} s",
+            PATIENCE.as_secs()
         );
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -275,7 +293,8 @@ fn a_second_order_does_not_wait() {
 #[test]
 fn who_came_in_from_outside_is_ended_too() {
     let mut zone = Zone::boot("#!/bin/sh\ncase $1 in start) echo up ;; esac");
-    let mut stranger = Command::new("nsenter")
+    let mut nsenter = Command::new("nsenter");
+    nsenter
         .args([
             "--target",
             &zone.init.to_string(),
@@ -288,9 +307,8 @@ fn who_came_in_from_outside_is_ended_too() {
             "-c",
             "trap 'sleep 0.3; exit 9' TERM; echo in; while :; do sleep 0.05; done",
         ])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("nsenter (util-linux) starts");
+        .stdout(Stdio::piped());
+    let mut stranger = start(&mut nsenter);
     let mut line = [0; 3];
     stranger
         .stdout
@@ -333,9 +351,11 @@ fn rc_zone_needs_no_interpreter_line_and_its_failure_is_told() {
 
 #[test]
 fn it_is_process_1_or_nothing() {
-    let out = Command::new(zinit()).output().unwrap();
-    assert_eq!(out.status.code(), Some(1));
-    let told = String::from_utf8(out.stderr).unwrap();
+    let mut outside = start(Command::new(zinit()).stderr(Stdio::piped()));
+    let mut told = String::new();
+    let mut errors = outside.stderr.take().unwrap();
+    errors.read_to_string(&mut told).unwrap();
+    assert_eq!(outside.wait().unwrap().code(), Some(1));
     assert_eq!(told, "zinit: I am process 1 of a zone or nothing\n");
 }
 
