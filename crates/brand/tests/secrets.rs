@@ -471,6 +471,52 @@ fn dpkg_at_work_is_not_copied() {
 }
 
 #[test]
+fn dpkg_at_work_is_waited_for() {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+    if !is_root() {
+        return;
+    }
+    let host = Host::new();
+    host.put("var/lib/dpkg/lock", "", 0o640);
+    host.put("var/lib/dpkg/updates/0001", "Package: half\n", 0o644);
+    // struct flock of 64-bit Linux: a lock of dpkg's kind, until standard input ends.
+    let hold = "open my $file, '+<', $ARGV[0] or die; \
+                my $lock = pack('s s x4 q q l x4', 1, 0, 0, 0, 0); \
+                fcntl($file, 6, $lock) or die; \
+                $| = 1; print 'held'; <STDIN>; unlink $ARGV[1]";
+    let mut dpkg = Command::new("perl")
+        .args(["-e", hold])
+        .arg(host.dir.path().join("var/lib/dpkg/lock"))
+        .arg(host.dir.path().join("var/lib/dpkg/updates/0001"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = [0; 4];
+    let mut stdout = dpkg.stdout.take().unwrap();
+    stdout.read_exact(&mut said).unwrap();
+    let mut waits = dpkg.stdin.take();
+    let root = tempfile::tempdir().unwrap();
+    brand::by_name("native")
+        .unwrap()
+        .install(&mut InstallRequest {
+            config: &sparse_zone(),
+            root: root.path(),
+            host_root: host.dir.path(),
+            options: &[],
+            progress: &mut |line| {
+                if line.starts_with("Waiting for dpkg") {
+                    waits = None;
+                }
+            },
+        })
+        .unwrap();
+    assert!(waits.is_none(), "it did not wait");
+    assert!(dpkg.wait().unwrap().success());
+}
+
+#[test]
 fn a_root_with_something_in_it_is_refused() {
     if !is_root() {
         return;

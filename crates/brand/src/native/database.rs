@@ -11,10 +11,12 @@ use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use packages::Package;
 use packages::dpkg::{DIR, Dpkg};
 use rustix::fs::FileType;
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use crate::install::Error;
 use crate::native::fill::{Fill, relative};
@@ -50,6 +52,31 @@ const FILES: &[&str] = &["arch", "cmethopt", "diversions", "status", "info/forma
 pub struct Listed {
     /// Names below `/etc` and `/var` that packages ship, files and links included.
     pub names: BTreeSet<PathBuf>,
+}
+
+/// What dpkg has locked while it works, and apt for as long as it calls dpkg.
+const LOCKS: [&str; 2] = ["lock-frontend", "lock"];
+
+/// How long dpkg may be at work on the host before that is an error.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// How often to look whether it is done.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Waits while dpkg is at work on the host. To hold its locks meanwhile would break
+/// an upgrade that begins now; [`copy`] notices one.
+pub fn wait_until_idle(fill: &mut Fill<'_>) -> Result<(), Error> {
+    let source = Source::open(fill)?;
+    let end = Instant::now() + PATIENCE;
+    let mut told = false;
+    while source.is_locked()? && Instant::now() < end {
+        if !told {
+            (fill.progress)("Waiting for dpkg, which is at work on the host.");
+            told = true;
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
 }
 
 /// Copies the database; tells what its lists name.
@@ -104,6 +131,21 @@ impl Source {
         let path = fill.host.show(Path::new(DIR));
         let tree = Tree::open(&path)?;
         Ok(Self { tree, path })
+    }
+
+    fn is_locked(&self) -> Result<bool, Error> {
+        let wanted = Flock::from(FlockType::WriteLock);
+        for name in LOCKS {
+            let Some((file, _)) = self.tree.open_regular(Path::new(name))? else {
+                continue;
+            };
+            let holder = fcntl_getlk(&file, &wanted)
+                .map_err(|errno| Error::io("look at", self.path.join(name), errno))?;
+            if holder.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Refuses while dpkg has changes that are not in the status file yet.

@@ -103,6 +103,9 @@ fn install_sparse(
         last_parent: PathBuf::new(),
         progress: &mut *request.progress,
     };
+    if fill.host.stat(Path::new(packages::dpkg::DIR))?.is_some() {
+        database::wait_until_idle(&mut fill)?;
+    }
     let dpkg = Dpkg::open(request.host_root)?;
     skeleton::make(&mut fill, dpkg.is_some())?;
     for (name, meta, text) in fill.accounts.files() {
