@@ -105,7 +105,7 @@ impl ZoneCgroups {
     /// [`Error::File`] names the group.
     pub fn create(&self, owner: u32) -> Result<(), Error> {
         let payload = self.v2.join(PAYLOAD);
-        make(&payload)?;
+        make_and(&payload, |_| Ok(()))?;
         if let Some(base) = self.v2.parent() {
             // Who asks for a control hears why it is not there.
             let _ = controllers::hand_down(base, &controllers::USUAL);
@@ -162,8 +162,14 @@ impl ZoneCgroups {
     /// [`Error::File`].
     pub fn open_login(&self) -> Result<OwnedFd, Error> {
         let login = self.v2.join(LOGIN);
-        make(&login)?;
-        open_folder(&login)
+        // Not with what is above it: the zone may be ending, and its groups are then
+        // not to come back.
+        match fs::create_dir(&login) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                Err(Error::file("make", &login)(error))
+            }
+            _ => open_folder(&login),
+        }
     }
 
     /// Opens what a process of the zone writes "0" to, to enter the v1 groups.
@@ -218,8 +224,7 @@ impl ZoneCgroups {
 /// # Errors
 /// [`Error::File`].
 pub fn open_shared_tasks(path: &Path) -> Result<OwnedFd, Error> {
-    make(path)?;
-    open_tasks(path)
+    make_and(path, open_tasks)
 }
 
 /// Opens the v2 group of all zoneadmd processes, made when it is missing.
@@ -227,15 +232,34 @@ pub fn open_shared_tasks(path: &Path) -> Result<OwnedFd, Error> {
 /// # Errors
 /// [`Error::File`].
 pub fn open_daemons(base: &Base) -> Result<OwnedFd, Error> {
-    let path = base.daemons();
-    make(&path)?;
-    open_folder(&path)
+    make_and(&base.daemons(), open_folder)
 }
 
 fn open_tasks(group: &Path) -> Result<OwnedFd, Error> {
     let path = group.join("tasks");
     openat(CWD, &path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| Error::file("open", &path)(errno.into()))
+}
+
+/// How often to try again what another command undoes at this moment: it removes
+/// groups that it finds empty, each of them once.
+const TRIES: usize = 10;
+
+/// Makes a group and calls `open` on it, again if it was removed in between.
+fn make_and<T>(path: &Path, open: impl Fn(&Path) -> Result<T, Error>) -> Result<T, Error> {
+    let mut tries = TRIES;
+    loop {
+        match make(path).and_then(|()| open(path)) {
+            Err(Error::File { source, .. }) if is_gone(&source) && tries > 0 => tries -= 1,
+            other => return other,
+        }
+    }
+}
+
+/// Whether this is the error of a group that was removed before or after it was opened.
+#[must_use]
+pub fn is_gone(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
 }
 
 fn make(path: &Path) -> Result<(), Error> {
@@ -251,11 +275,12 @@ fn make(path: &Path) -> Result<(), Error> {
 
 /// Makes a group in a v1 hierarchy that processes can enter.
 pub(crate) fn make_v1(path: &Path) -> Result<(), Error> {
-    make(path)?;
-    if path.join("cpuset.cpus").exists() {
-        cpus::fill(path)?;
-    }
-    Ok(())
+    make_and(path, |path| {
+        if path.join("cpuset.cpus").exists() {
+            cpus::fill(path)?;
+        }
+        Ok(())
+    })
 }
 
 /// The processes in a v2 group and in those below it, [`MAX_DEPTH`] of them at most.
@@ -277,7 +302,7 @@ fn open_folder(path: &Path) -> Result<OwnedFd, Error> {
 
 fn write_if_there(path: &Path, text: &str) -> Result<(), Error> {
     match fs::write(path, text) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::file("write", path)(error)),
+        Err(error) if !is_gone(&error) => Err(Error::file("write", path)(error)),
         _ => Ok(()),
     }
 }
@@ -293,8 +318,11 @@ fn wait_empty(group: &Path) -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let mut text = [0; 256];
-        let length = rustix::io::pread(&events, &mut text, 0)
-            .map_err(|errno| Error::file("read", &path)(errno.into()))?;
+        let length = match rustix::io::pread(&events, &mut text, 0) {
+            // Removed by somebody else, so it was empty.
+            Err(Errno::NODEV) => return Ok(()),
+            other => other.map_err(|errno| Error::file("read", &path)(errno.into()))?,
+        };
         if !String::from_utf8_lossy(&text[..length]).contains("populated 1") {
             return Ok(());
         }

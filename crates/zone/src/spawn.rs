@@ -14,6 +14,9 @@ use sys::process::{Child, Executable, Program};
 
 use crate::{Error, Host};
 
+/// How often to try again what another command undoes at this moment.
+const TRIES: usize = 10;
+
 /// Starts the zoneadmd of a zone, in the control group of all zoneadmds.
 /// `pass` become its descriptors 3, 4, ...
 pub(crate) fn zoneadmd(
@@ -23,16 +26,17 @@ pub(crate) fn zoneadmd(
     pass: &[BorrowedFd<'_>],
 ) -> Result<Child, Error> {
     let base = Base::find(&host.cgroup)?;
-    let group = limits::zone::open_daemons(&base)?;
     let arguments = [&["-z", zone.as_str()], options].concat();
-    start(
-        host,
-        "zoneadmd",
-        &arguments,
-        Some(group.as_fd()),
-        None,
-        pass,
-    )
+    let mut tries = TRIES;
+    loop {
+        let group = limits::zone::open_daemons(&base)?;
+        let group = Some(group.as_fd());
+        match start(host, "zoneadmd", &arguments, group, None, pass) {
+            // Another command took the group for one that nobody needs any more.
+            Err(Error::Io(_, error)) if limits::zone::is_gone(&error) && tries > 0 => tries -= 1,
+            other => return other,
+        }
+    }
 }
 
 /// Starts `zoneadm -z zone boot`, for a zone that rebooted itself; what it has to
