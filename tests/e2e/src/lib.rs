@@ -30,7 +30,7 @@ pub use terminal::Terminal;
 
 /// How long anything may take that a test waits for; a generous limit on a busy
 /// machine, not a measure.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Looks until `seen` gives something; `what` is the complaint when it never does.
 ///
