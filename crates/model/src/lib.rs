@@ -6,6 +6,8 @@
 pub mod brands;
 pub mod config;
 pub mod controls;
+#[cfg(feature = "generate")]
+pub mod generate;
 pub mod name;
 pub mod plan;
 pub mod privilege;

@@ -94,10 +94,48 @@ impl Index {
             _ => {}
         }
         match fs::read_to_string(&path) {
-            Ok(text) => parse(&text, &path),
+            Ok(text) => Self::parse(&text, &path),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(Error::file("read", &path)(error)),
         }
+    }
+
+    /// Reads the text of an index; `path` is only for the error.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] names the first line that is not understood.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        let mut index = Self::default();
+        let mut names = HashSet::new();
+        // By slot, the line that has it.
+        let mut slots: HashMap<u32, usize> = HashMap::new();
+        for (number, line) in text.lines().enumerate() {
+            if line.starts_with('#') || line.trim().is_empty() {
+                index.comments.push_str(line);
+                index.comments.push('\n');
+                continue;
+            }
+            let line_number = number + 1;
+            let damaged = |reason| Error::Damaged {
+                path: path.to_owned(),
+                line: line_number,
+                reason,
+            };
+            let Some(entry) = parse_line(line).map_err(damaged)? else {
+                continue;
+            };
+            if !names.insert(entry.name.clone()) {
+                return Err(damaged(format!("a second zone {}", entry.name)));
+            }
+            // Two zones with one range of ids could read and kill each other's.
+            if let Some(other) = entry.slot.and_then(|slot| slots.insert(slot, line_number)) {
+                return Err(damaged(format!(
+                    "the zone has the slot of the one in line {other}"
+                )));
+            }
+            index.entries.push(entry);
+        }
+        Ok(index)
     }
 
     /// Every zone, in file order; the global zone is not among them.
@@ -175,7 +213,9 @@ impl Index {
         }
     }
 
-    fn render(&self) -> String {
+    /// The whole file.
+    #[must_use]
+    pub fn render(&self) -> String {
         let mut text = if self.comments.is_empty() {
             HEADER.to_owned()
         } else {
@@ -235,7 +275,7 @@ pub fn update<T, E: From<Error>>(
 /// Refuses a text that would not be read back as it is meant: a path that no line can
 /// hold must not become a line of its own.
 fn check_readable(index: &Index, text: &str, path: &Path) -> Result<(), Error> {
-    let why = match parse(text, path) {
+    let why = match Index::parse(text, path) {
         Ok(read) if read.entries == index.entries => return Ok(()),
         Ok(_) => "an entry would be read as another".to_owned(),
         Err(error) => format!("it could not be read back: {error}"),
@@ -244,40 +284,6 @@ fn check_readable(index: &Index, text: &str, path: &Path) -> Result<(), Error> {
         ErrorKind::InvalidInput,
         why,
     )))
-}
-
-fn parse(text: &str, path: &Path) -> Result<Index, Error> {
-    let mut index = Index::default();
-    let mut names = HashSet::new();
-    // By slot, the line that has it.
-    let mut slots: HashMap<u32, usize> = HashMap::new();
-    for (number, line) in text.lines().enumerate() {
-        if line.starts_with('#') || line.trim().is_empty() {
-            index.comments.push_str(line);
-            index.comments.push('\n');
-            continue;
-        }
-        let line_number = number + 1;
-        let damaged = |reason| Error::Damaged {
-            path: path.to_owned(),
-            line: line_number,
-            reason,
-        };
-        let Some(entry) = parse_line(line).map_err(damaged)? else {
-            continue;
-        };
-        if !names.insert(entry.name.clone()) {
-            return Err(damaged(format!("a second zone {}", entry.name)));
-        }
-        // Two zones with one range of ids could read and kill each other's.
-        if let Some(other) = entry.slot.and_then(|slot| slots.insert(slot, line_number)) {
-            return Err(damaged(format!(
-                "the zone has the slot of the one in line {other}"
-            )));
-        }
-        index.entries.push(entry);
-    }
-    Ok(index)
 }
 
 /// `None` for the line of the global zone.

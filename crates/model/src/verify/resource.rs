@@ -87,10 +87,10 @@ const LEAST_SWAP: u64 = 50 << 20;
 const LEAST_SWAP_GLOBAL: u64 = 100 << 20;
 
 fn capped_memory(memory: &Resource) -> Vec<Problem> {
-    if ["physical", "swap", "locked"]
-        .iter()
-        .all(|name| !memory.has(name))
-    {
+    // The others count too: swap and locked are stored as resource controls, and what
+    // is left here must be readable without them.
+    let properties = memory.spec().properties;
+    if properties.iter().all(|spec| !memory.is_set(spec.name)) {
         return vec![Problem::Choice {
             resource: "capped-memory",
             rule: "one of physical, swap and locked must be set.",

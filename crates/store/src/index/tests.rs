@@ -40,7 +40,7 @@ fn keeps_order_comments_and_fields() {
 #[test]
 fn reads_what_solaris_writes() {
     let text = "global:installed:/\n#c\nweb:installed:/zones/web:0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff\nnew:configured:/zones/new:\nold:configured:/zones/old\n";
-    let index = parse(text, Path::new("index")).unwrap();
+    let index = Index::parse(text, Path::new("index")).unwrap();
     let states: Vec<_> = index
         .entries()
         .iter()
@@ -69,7 +69,7 @@ fn damage_is_named_with_its_line() {
         "w:installed:/z::x",
         "w:installed:/z::999999",
     ] {
-        let error = parse(&format!("# c\n{bad}\n"), Path::new("index")).unwrap_err();
+        let error = Index::parse(&format!("# c\n{bad}\n"), Path::new("index")).unwrap_err();
         assert!(error.to_string().starts_with("index:2: "), "{error}");
     }
 }
@@ -84,11 +84,17 @@ fn names_and_slots_are_unique() {
         ),
     ] {
         let text = format!("# c\nweb:installed:/zones/web::7\n{second}\n");
-        let error = parse(&text, Path::new("index")).unwrap_err();
+        let error = Index::parse(&text, Path::new("index")).unwrap_err();
         assert_eq!(error.to_string(), format!("index:3: {reason}"));
     }
     let fine = "web:configured:/zones/web:\ndb:configured:/zones/db:\n";
-    assert_eq!(parse(fine, Path::new("index")).unwrap().entries.len(), 2);
+    assert_eq!(
+        Index::parse(fine, Path::new("index"))
+            .unwrap()
+            .entries
+            .len(),
+        2
+    );
 }
 
 #[test]
@@ -164,7 +170,7 @@ proptest::proptest! {
                 ..Entry::configured(config.name().clone(), config.zonepath())
             });
         }
-        let read = parse(&index.render(), Path::new("index")).unwrap();
+        let read = Index::parse(&index.render(), Path::new("index")).unwrap();
         proptest::prop_assert_eq!(read.entries, index.entries);
     }
 }

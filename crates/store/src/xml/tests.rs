@@ -1,5 +1,5 @@
 use model::config::{Resource, Value};
-use model::table;
+use model::{generate, table};
 use proptest::prelude::*;
 
 use super::*;
@@ -178,81 +178,30 @@ fn files_are_saved_loaded_and_removed() {
     assert!(matches!(load(&root, &web1()), Err(Error::NoSuchZone(_))));
 }
 
-/// Text such as any property may hold.
-fn text() -> impl Strategy<Value = String> {
-    "[^\"\\p{C}]{0,20}"
+#[test]
+fn a_limit_leaves_behind_what_can_be_read() {
+    // swap becomes a resource control; the page size stays alone.
+    let mut memory = Resource::new(table::resource("capped-memory").unwrap());
+    memory.set("swap", "1G").unwrap();
+    memory.set("pagesize", "2M").unwrap();
+    let mut config = Config::new(web1());
+    config.set("brand", "kz").unwrap();
+    config.add(memory).unwrap();
+    assert_eq!(config.resources().len(), 2);
+    assert_eq!(read(&render(&config)), Ok(config));
 }
 
-fn path() -> impl Strategy<Value = String> {
-    "(/[a-zA-Z0-9 _<&>'=-]{1,8}){1,3}"
-}
-
-prop_compose! {
-    fn resource()(
-        which in 0..table::RESOURCES.len(),
-        path in path(),
-        text in text(),
-        word in "[a-z0-9]{1,8}",
-        options in prop::collection::vec("[a-z=,;&]{1,6}", 0..4),
-    ) -> Resource {
-        let spec = &table::RESOURCES[which];
-        let mut resource = Resource::new(spec);
-        for property in spec.properties {
-            let value = match property.kind {
-                table::Kind::Path => path.as_str(),
-                table::Kind::FsType | table::Kind::AttrName => word.as_str(),
-                table::Kind::Enum(_) => "string",
-                table::Kind::List => {
-                    let list = options.iter().map(|one| one.as_str().into()).collect();
-                    resource.set_value(property.name, Value::List(list)).unwrap();
-                    continue;
-                }
-                _ if property.required => if text.is_empty() { "x" } else { text.as_str() },
-                _ => text.as_str(),
-            };
-            // The rest is refused; then the resource is incomplete and not added.
-            let _ = resource.set(property.name, value);
-        }
-        resource
-    }
-}
-
-prop_compose! {
-    fn config()(
-        zonepath in path(),
-        brand in 0..model::brands::BRANDS.len(),
-        autoboot: bool,
-        exclusive: bool,
-        hostid in prop::option::of("[0-9a-e]{1,8}"),
-        texts in prop::collection::vec(text(), 5),
-        resources in prop::collection::vec(resource(), 0..6),
-    ) -> Config {
-        let mut config = Config::new(web1());
-        config.set("zonepath", &zonepath).unwrap();
-        config.set("brand", model::brands::BRANDS[brand].name).unwrap();
-        config.set("autoboot", if autoboot { "true" } else { "false" }).unwrap();
-        config.set("ip-type", if exclusive { "exclusive" } else { "shared" }).unwrap();
-        config.set("hostid", &hostid.unwrap_or_default()).unwrap();
-        let properties = ["bootargs", "pool", "limitpriv", "scheduling-class", "fs-allowed"];
-        for (property, text) in properties.into_iter().zip(&texts) {
-            config.set(property, text).unwrap();
-        }
-        // By type, as the file has them.
-        for spec in table::RESOURCES {
-            for resource in &resources {
-                if resource.spec() == spec && model::verify::resource(resource).is_empty() {
-                    // A second one with the same keys is refused.
-                    let _ = config.add(resource.clone());
-                }
-            }
-        }
-        config
+#[test]
+fn every_row_is_written_and_reads_back() {
+    for config in generate::every_row(&web1()).unwrap() {
+        assert_eq!(read(&render(&config)), Ok(config));
     }
 }
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(config in config()) {
+    fn what_is_written_reads_back(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let config = generate::config(&web1(), &bytes);
         prop_assert_eq!(read(&render(&config)), Ok(config));
     }
 
@@ -262,8 +211,12 @@ proptest! {
     }
 
     #[test]
-    fn no_damaged_file_is_a_panic(config in config(), at in 0usize..2000, junk in "[<>&'\"/!\\[a ]{0,3}") {
-        let mut text = render(&config);
+    fn no_damaged_file_is_a_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..400),
+        at in 0usize..2000,
+        junk in "[<>&'\"/!\\[a ]{0,3}",
+    ) {
+        let mut text = render(&generate::config(&web1(), &bytes));
         let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         text.insert_str(at, &junk);
         let _ = read(&text);

@@ -1,0 +1,138 @@
+//! What the fuzzers check, one module for each target.
+//!
+//! Each has `check`, which panics on a finding, and `seeds`, which makes inputs from
+//! the table of properties and resources: new rows are fuzzed without another word.
+//! `fuzz/run` is what runs them; see `fuzz/README.md`.
+
+mod backing;
+pub mod index;
+pub mod json;
+pub mod line;
+pub mod mutate;
+pub mod session;
+pub mod words;
+pub mod xml;
+
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use model::{Config, ZoneName};
+
+/// The names of the targets.
+pub const TARGETS: &[&str] = &["line", "session", "xml", "index", "json"];
+
+/// Checks an input of a target.
+///
+/// # Panics
+/// When the input is a finding.
+pub fn check(target: &str, data: &[u8]) {
+    match target {
+        "line" => line::check(data),
+        "session" => session::check(data),
+        "xml" => xml::check(data),
+        "index" => index::check(data),
+        "json" => json::check(data),
+        other => panic!("there is no target {other}"),
+    }
+}
+
+/// Made-up inputs of a target.
+///
+/// # Panics
+/// When there is no such target.
+#[must_use]
+pub fn seeds(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "line" => line::seeds(),
+        "session" => session::seeds(),
+        "xml" => xml::seeds(),
+        "index" => index::seeds(),
+        "json" => json::seeds(),
+        other => panic!("there is no target {other}"),
+    }
+}
+
+/// Called by libFuzzer before it reads its dictionary and corpus: writes `words` and
+/// `seeds/` into the folder that `FUZZ_MADE` names, if it names one.
+///
+/// # Panics
+/// When they cannot be written.
+pub fn prepare(target: &str) {
+    let Some(folder) = std::env::var_os("FUZZ_MADE") else {
+        return;
+    };
+    let folder = Path::new(&folder);
+    let seeds = seeds(target);
+    fs::create_dir_all(folder.join("seeds")).expect("the folder can be made");
+    let write = |name: &str, data: &[u8]| {
+        fs::write(folder.join(name), data).expect("the folder is writable");
+    };
+    write("words", words::dictionary(&seeds).as_bytes());
+    for (number, seed) in seeds.iter().enumerate() {
+        write(&format!("seeds/{number}"), seed);
+    }
+}
+
+/// The zone that is configured.
+pub(crate) fn web1() -> ZoneName {
+    "web1".parse().expect("a legal name")
+}
+
+/// Configurations that together have every row of the table; small ones, for what is
+/// small is tried quickly. Those with a resource have nothing else.
+pub(crate) fn configs() -> &'static [Config] {
+    static CONFIGS: LazyLock<Vec<Config>> = LazyLock::new(small);
+    &CONFIGS
+}
+
+fn small() -> Vec<Config> {
+    let large = model::generate::every_row(&web1()).expect("every row can be set");
+    let mut small = Vec::new();
+    for config in large {
+        for resource in config.resources() {
+            let mut one = Config::new(web1());
+            one.add(resource.clone()).expect("it is the only one");
+            small.push(one);
+        }
+        let mut properties = config;
+        properties.retain(|_| false);
+        small.push(properties);
+    }
+    small
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_the_corpus_is_a_finding() {
+        for target in TARGETS {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("corpus")
+                .join(target);
+            let files: Vec<_> = fs::read_dir(&folder)
+                .unwrap()
+                .map(|entry| entry.unwrap().path())
+                .collect();
+            assert!(!files.is_empty(), "{target}");
+            for file in files {
+                println!("{}", file.display());
+                check(target, &fs::read(file).unwrap());
+            }
+        }
+    }
+
+    #[test]
+    fn no_seed_is_a_finding() {
+        for target in TARGETS {
+            let seeds = seeds(target);
+            assert!(!seeds.is_empty(), "{target}");
+            for seed in seeds {
+                println!("{target}: {}", seed.escape_ascii());
+                check(target, &seed);
+            }
+        }
+    }
+}
