@@ -29,6 +29,8 @@ function __zoneadm_states
         case snapshots; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case rollback; printf 'installed\n'
         case destroy-snapshot; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case storage; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case quota; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case mark; printf 'configured\nincomplete\ninstalled\n'
     end
 end
@@ -51,6 +53,8 @@ function __zoneadm_all
     printf '%s\t%s\n' snapshots 'Lists the zone\'s snapshots, the oldest first'
     printf '%s\t%s\n' rollback 'Takes the root of a halted zone back to a snapshot'
     printf '%s\t%s\n' destroy-snapshot 'Removes a snapshot, and layers that nothing else needs'
+    printf '%s\t%s\n' storage 'Says how the zone\'s root is stored'
+    printf '%s\t%s\n' quota 'Limits what the zone may write into its root, or lifts the limit'
     printf '%s\t%s\n' mark 'Says by hand that the zone is incomplete'
 end
 
@@ -103,6 +107,11 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -F 'do not ask'
             printf '%s\t%s\n' -n 'show what would be done'
         case destroy-snapshot
+            printf '%s\t%s\n' -n 'show what would be done'
+        case storage
+            printf '%s\t%s\n' -p 'for programs: zonename:driver:fs:layers:snapshots:bytes:bytes:quota'
+            printf '%s\t%s\n' -j 'as JSON'
+        case quota
             printf '%s\t%s\n' -n 'show what would be done'
         case mark
             printf '%s\t%s\n' -n 'show what would be done'

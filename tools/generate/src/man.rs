@@ -87,7 +87,11 @@ fn resources() -> String {
             facts.push("at most one".to_owned());
         }
         facts.extend(brand_fact(spec.brands));
-        for (holds, fact) in [(spec.fixed, "fixed once installed"), (spec.live, "live")] {
+        for (holds, fact) in [
+            (spec.fixed, "fixed once installed"),
+            (spec.live, "live"),
+            (spec.delegable, "delegable"),
+        ] {
             if holds {
                 facts.push(fact.to_owned());
             }
@@ -131,6 +135,7 @@ fn facts(spec: &PropertySpec) -> Vec<String> {
         (spec.fixed, "fixed once installed"),
         (!spec.clearable && !spec.required, "cannot be cleared"),
         (spec.live, "live"),
+        (spec.delegable, "delegable"),
     ] {
         if holds {
             facts.push(fact.to_owned());
