@@ -134,20 +134,22 @@ pub(crate) fn dedicate(group: &Path, wanted: Option<&Dedicated>) -> Result<Strin
                     named(with_number(list, "physical_package_id", &all), &free)
                 }
             }?
-            .to_string()
         }
-        // v1 has no empty set.
-        None if is_v2(base) => "\n".to_owned(),
-        None => all.to_string(),
+        None => all,
     };
-    fs::write(&file, set).map_err(Error::file("write", &file))?;
+    fs::write(&file, set.to_string()).map_err(Error::file("write", &file))?;
     Ok(before.trim().to_owned())
 }
 
 /// Puts back what [`dedicate`] returned.
 pub(crate) fn restore(group: &Path, set: &str) -> Result<(), Error> {
     let file = group.join("cpuset.cpus");
-    fs::write(&file, format!("{set}\n")).map_err(Error::file("write", &file))
+    // A group with processes does not take an empty set, not even back.
+    let all = match set {
+        "" => available(group.parent().unwrap_or(group))?.to_string(),
+        set => set.to_owned(),
+    };
+    fs::write(&file, all).map_err(Error::file("write", &file))
 }
 
 /// The CPUs that the zone has for itself, if any.
