@@ -1,0 +1,215 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+
+/// How it is called.
+pub const USAGE: &str = "\
+usage: zonep2vchk [-b] [-s path[,path]...] [-S file] [-T release] [-P | -j] [-R root]
+       zonep2vchk -c [-T release] [-R root]
+       zonep2vchk -V
+";
+
+/// All there is to know.
+pub const HELP: &str = "\
+usage: zonep2vchk [-b] [-s path[,path]...] [-S file] [-T release] [-P | -j] [-R root]
+       zonep2vchk -c [-T release] [-R root]
+       zonep2vchk -V
+
+Reports what of this system will not work when the system runs as a zone, or prints
+zonecfg commands for such a zone. It only reads files.
+
+Checks:
+    -b          basic: services, kernel modules and parameters, devices and file
+                systems, network configuration. Done when no other check is named
+    -s paths    the programs at these paths and below: those that use what a zone may
+                not do. Commas between paths; may be repeated
+    -S file     as -s, with a path on each line of the file
+
+The zone:
+    -T release  as zones are there: S10 shares the host's network (ip-type=shared),
+                S11 has a network of its own (exclusive, the default)
+
+Output:
+    -c          instead of checks: commands for zonecfg -f. What the system cannot
+                know, such as where the new host keeps data, is 'change-me'
+    -P          for programs: a line 'check:section:subject:advice' for each issue,
+                colons in them escaped
+    -j, --json  as JSON
+    -V          the version
+    -R root     the system below this directory, a mounted disk for example
+
+Run-time checks (-r, -x, -e, -E) need DTrace and are not there.
+
+Exit status: 0 no issue, 1 an error, 2 usage, 3 issues were found.
+
+Examples:
+    zonep2vchk                          what will not work?
+    zonep2vchk -b -s /opt,/usr/local    the own software, too
+    zonep2vchk -T S10 -P                for a zone with the host's network
+    zonep2vchk -c > web.cfg             then, on the new host:
+    zonecfg -z web -f web.cfg
+    zonep2vchk -R /mnt/disk -c          of a system on a disk
+";
+
+/// What is asked for.
+#[derive(Debug)]
+pub enum Input {
+    /// Help.
+    Help,
+    /// The version.
+    Version,
+    /// Checks or a template.
+    Run(Args),
+}
+
+/// What to do.
+#[derive(Debug)]
+pub struct Args {
+    /// Where the system is.
+    pub root: PathBuf,
+    /// `-c`.
+    pub template: bool,
+    /// `-b`, or nothing else.
+    pub basic: bool,
+    /// `-s` and `-S`.
+    pub paths: Vec<PathBuf>,
+    /// `-T`.
+    pub target: Target,
+    /// How it is printed.
+    pub form: Form,
+}
+
+/// How zones of a release are by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// With the host's network.
+    S10,
+    /// With a network of its own.
+    S11,
+}
+
+impl Target {
+    /// The zone's ip-type.
+    pub const fn ip_type(self) -> &'static str {
+        match self {
+            Self::S10 => "shared",
+            Self::S11 => "exclusive",
+        }
+    }
+}
+
+/// How a report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    Text,
+    /// `-P`
+    Parseable,
+    /// `-j`
+    Json,
+}
+
+/// Reads the command line; `words` are those behind the program's name.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Input, String> {
+    let mut args = Args {
+        root: "/".into(),
+        template: false,
+        basic: false,
+        paths: Vec::new(),
+        target: Target::S11,
+        form: Form::Text,
+    };
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next().map_err(|error| error.to_string())? {
+        match word {
+            Short('V') => return Ok(Input::Version),
+            Short('?' | 'h') | Long("help") => return Ok(Input::Help),
+            Short('b') => args.basic = true,
+            Short('c') => args.template = true,
+            Short('P') => args.form = Form::Parseable,
+            Short('j') | Long("json") => args.form = Form::Json,
+            Short('s') => {
+                let list = text(&mut words)?;
+                args.paths.extend(list.split(',').map(PathBuf::from));
+            }
+            Short('S') => {
+                let file = text(&mut words)?;
+                let list = std::fs::read_to_string(&file)
+                    .map_err(|error| format!("cannot read {file}: {error}"))?;
+                let paths = list.lines().map(str::trim).filter(|line| !line.is_empty());
+                args.paths.extend(paths.map(PathBuf::from));
+            }
+            Short('T') => {
+                args.target = match text(&mut words)?.as_str() {
+                    "S10" => Target::S10,
+                    "S11" => Target::S11,
+                    other => return Err(format!("'{other}' is no release: S10 or S11")),
+                }
+            }
+            Short('R') => args.root = words.value().map_err(|error| error.to_string())?.into(),
+            Short(letter @ ('r' | 'x' | 'e' | 'E')) => {
+                return Err(format!(
+                    "-{letter}: run-time checks need DTrace and are not there"
+                ));
+            }
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    if let Some(path) = args.paths.iter().find(|path| !path.is_absolute()) {
+        return Err(format!("'{}' is no absolute path", path.display()));
+    }
+    if args.template && (args.basic || !args.paths.is_empty() || args.form != Form::Text) {
+        return Err("-c goes with -T and -R only".to_owned());
+    }
+    args.basic |= args.paths.is_empty();
+    Ok(Input::Run(args))
+}
+
+fn text(words: &mut lexopt::Parser) -> Result<String, String> {
+    let word = words.value().map_err(|error| error.to_string())?;
+    word.string().map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(line: &str) -> Result<Args, String> {
+        match parse(line.split_whitespace().map(OsString::from))? {
+            Input::Run(args) => Ok(args),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    #[test]
+    fn what_is_checked() {
+        let paths = |line: &str| run(line).unwrap().paths.len();
+        assert!(run("").unwrap().basic);
+        assert!(!run("-s /opt").unwrap().basic);
+        assert!(run("-b -s /opt").unwrap().basic);
+        assert_eq!(paths("-s /opt,/usr/local -s /srv"), 3);
+        assert_eq!(run("-T S10").unwrap().target.ip_type(), "shared");
+        assert_eq!(run("-P").unwrap().form, Form::Parseable);
+    }
+
+    #[test]
+    fn what_is_no_command_line() {
+        for bad in [
+            "-q",
+            "x",
+            "-s opt",
+            "-T S12",
+            "-c -b",
+            "-c -P",
+            "-r 1h",
+            "-x",
+            "-S /nowhere",
+            "-R",
+        ] {
+            assert!(run(bad).is_err(), "{bad}");
+        }
+    }
+}

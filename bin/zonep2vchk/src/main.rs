@@ -1,0 +1,99 @@
+//! zonep2vchk(8): what of a system will not work in a zone.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`args`] | the command line |
+//! | [`system`] | the files of the system that is looked at |
+//! | [`services`], [`network`], [`storage`], [`kernel`] | the basic checks |
+//! | [`binaries`] | the checks of programs |
+//! | [`report`] | findings as text |
+//! | [`template`] | zonecfg commands for a zone like the system |
+//!
+//! It reads files and changes nothing.
+
+mod args;
+mod binaries;
+mod kernel;
+mod network;
+mod report;
+mod services;
+mod storage;
+mod system;
+mod template;
+
+use std::process::ExitCode;
+
+use args::{Args, Form, Input};
+use report::{Check, Report};
+use system::System;
+
+/// The exit status when something was found.
+const ISSUES: u8 = 3;
+
+fn main() -> ExitCode {
+    sys::process::restore_sigpipe();
+    let args = match args::parse(std::env::args_os().skip(1)) {
+        Ok(Input::Run(args)) => args,
+        Ok(Input::Help) => {
+            print!("{}", args::HELP);
+            return ExitCode::SUCCESS;
+        }
+        Ok(Input::Version) => {
+            println!("{}", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
+        Err(text) => {
+            eprintln!("zonep2vchk: {text}");
+            eprint!("{}", args::USAGE);
+            return ExitCode::from(cli::status::USAGE);
+        }
+    };
+    if let Some(zone) = cli::current_zone() {
+        eprintln!("zonep2vchk: must be in the global zone, and this is zone '{zone}'.");
+        return ExitCode::from(cli::status::ERROR);
+    }
+    match run(&args) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(ISSUES),
+        Err(text) => {
+            eprintln!("zonep2vchk: {text}");
+            ExitCode::from(cli::status::ERROR)
+        }
+    }
+}
+
+/// Prints what was asked for; how many issues there are.
+fn run(args: &Args) -> Result<usize, String> {
+    let system = System::open(&args.root)?;
+    if args.template {
+        print!("{}", template::commands(&system, args.target));
+        return Ok(0);
+    }
+    let mut checks = Vec::new();
+    if args.basic {
+        checks.push(basic(&system, args));
+    }
+    if !args.paths.is_empty() {
+        checks.push(binaries::check(&system, &args.paths)?);
+    }
+    let report = Report::new(&system, args.target, checks);
+    match args.form {
+        Form::Text => print!("{}", report.text()),
+        Form::Parseable => print!("{}", report.parseable()),
+        Form::Json => println!("{}", report.json()?),
+    }
+    Ok(report.issues())
+}
+
+/// Everything that files tell without a look at programs.
+fn basic(system: &System, args: &Args) -> Check {
+    let mut sections = services::check(system, args.target);
+    sections.extend(kernel::check(system));
+    sections.extend(storage::check(system));
+    sections.extend(network::check(system));
+    sections.retain(|section| !section.findings.is_empty());
+    Check {
+        name: "basic",
+        sections,
+    }
+}
