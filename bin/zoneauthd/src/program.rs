@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitCode};
 
 use authority::{Request, Task, UID_VARIABLE, USER_VARIABLE};
 use rustix::fs::Mode;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sys::process::{Executable, Program};
 use zone::Host;
 
@@ -93,6 +94,12 @@ fn settle() -> io::Result<()> {
     let _ = sys::keyring::leave_session();
     rustix::thread::set_thread_groups(&[])?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
+    // A user may send SIGQUIT; what root's memory holds is nothing to leave on a disk.
+    let core = Rlimit {
+        current: Some(0),
+        maximum: getrlimit(Resource::Core).maximum,
+    };
+    setrlimit(Resource::Core, core)?;
     if rustix::termios::isatty(rustix::stdio::stdin()) {
         rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
     }
