@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use model::controls::{Control, Controls, Dedicated};
+use serde::{Deserialize, Serialize};
 
 use crate::cpus;
 use crate::knob::{Knob, Places, controller};
@@ -13,7 +14,7 @@ use crate::zone::processes;
 use crate::{Base, Error, ZoneCgroups, controllers};
 
 /// A control after it was set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
     /// Which.
     pub control: Control,
@@ -35,7 +36,7 @@ impl Applied {
 }
 
 /// Something that Linux does otherwise than Solaris.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// Of which control.
     pub control: Control,
@@ -50,7 +51,7 @@ impl std::fmt::Display for Warning {
 }
 
 /// What a change came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// Every control that is set now, with the value that is effective. Of
     /// max-processes beside max-lwps there is none.
@@ -117,7 +118,8 @@ impl ZoneCgroups {
     ///
     /// A control in a v1 hierarchy where the zone has no group yet makes one and
     /// moves the zone's processes there: [`ZoneCgroups::paths`] is then longer than
-    /// before, and belongs into the zone's runtime state.
+    /// before, also after an error, and belongs into the zone's runtime state. So it
+    /// is the zone's zoneadmd that changes a running zone.
     ///
     /// # Errors
     /// [`Error::Unsupported`] where this host has no place for a control,

@@ -157,6 +157,22 @@ pub(crate) struct Place {
     pub path: PathBuf,
 }
 
+impl Place {
+    /// The first of these knobs that a zone has.
+    pub fn find(cgroups: &ZoneCgroups, knobs: &[Knob]) -> Option<Self> {
+        knobs.iter().find_map(|&knob| {
+            let groups = if knob.is_v2() {
+                std::slice::from_ref(&cgroups.v2)
+            } else {
+                &cgroups.v1
+            };
+            let mut paths = groups.iter().map(|group| group.join(knob.file()));
+            let path = paths.find(|path| path.exists())?;
+            Some(Self { knob, path })
+        })
+    }
+}
+
 /// Where each kind of control of a zone is; none where this host has no place for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Places {
@@ -171,18 +187,7 @@ pub(crate) struct Places {
 impl Places {
     /// Looks which files there are in a zone's groups.
     pub fn find(cgroups: &ZoneCgroups) -> Self {
-        let find = |knobs: &[Knob]| {
-            knobs.iter().find_map(|&knob| {
-                let groups = if knob.is_v2() {
-                    std::slice::from_ref(&cgroups.v2)
-                } else {
-                    &cgroups.v1
-                };
-                let mut paths = groups.iter().map(|group| group.join(knob.file()));
-                let path = paths.find(|path| path.exists())?;
-                Some(Place { knob, path })
-            })
-        };
+        let find = |knobs: &[Knob]| Place::find(cgroups, knobs);
         Self {
             cap: find(Knob::CAP),
             shares: find(Knob::SHARES),

@@ -22,8 +22,8 @@ pub struct First<'a> {
     pub owner: u32,
 }
 
-/// Changes all controls of a zone that has a first process, ready or running: what
-/// `zoneadm apply` needs.
+/// Changes all controls of a zone that has a first process, ready or running. The
+/// zone's zoneadmd does it, which has the only true copy of the groups.
 ///
 /// `old` is what the zone has (that of the boot, or of the last change) and `new`
 /// what it is to have. Only what differs is written, so equal ones do nothing. On an
@@ -32,11 +32,11 @@ pub struct First<'a> {
 /// where [`Applied::is_exact`] is false), and [`Changed::warnings`] what Linux does
 /// otherwise. Afterwards the caller stores
 ///
-/// - `cgroups.paths()` as the runtime's `cgroups`: it may have grown;
+/// - `cgroups.paths()` as the runtime's `cgroups`, also after an error: it may have
+///   grown;
 /// - `new` as the controls that the zone has now.
 ///
-/// To be called in the host's namespaces by root, under the zone's lock. The caller
-/// may have threads.
+/// To be called in the host's namespaces by root. The caller may have threads.
 ///
 /// # Errors
 /// Those of [`ZoneCgroups::change`], and [`Error::Process`].

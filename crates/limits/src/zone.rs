@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::knob::Places;
+use crate::knob::{Knob, Place};
 use crate::{Base, Error, controllers, cpus};
 
 /// Flags that open a group.
@@ -121,7 +121,7 @@ impl ZoneCgroups {
         for path in &self.v1 {
             make_v1(path)?;
         }
-        if let Some(shares) = Places::find(self).shares {
+        if let Some(shares) = Place::find(self, Knob::SHARES) {
             let one = shares.knob.text(None);
             fs::write(&shares.path, one).map_err(Error::file("write", &shares.path))?;
         }

@@ -10,6 +10,7 @@
 pub mod apply;
 pub mod boot;
 pub mod clone;
+pub mod controls;
 pub mod daemon;
 pub mod enter;
 mod error;

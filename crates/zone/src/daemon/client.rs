@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use limits::Changed;
 use model::ZoneName;
+use model::controls::Controls;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -66,12 +68,40 @@ pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error
 /// How long zoneadmd may take to halt a zone: more than it waits itself.
 const HALTING: Duration = Duration::from_secs(120);
 
-/// Sends a request and waits for the answer. `Ok(None)` when zoneadmd went away
-/// without one.
+/// Sends a request and waits until it is done. `Ok(None)` when zoneadmd went away
+/// without an answer.
 ///
 /// # Errors
 /// [`Error::Daemon`] with what zoneadmd said.
 pub fn ask(socket: &OwnedFd, request: &Request) -> Result<Option<()>, Error> {
+    match exchange(socket, request)? {
+        None => Ok(None),
+        Some(Reply::Done) => Ok(Some(())),
+        Some(other) => Err(refusal(other)),
+    }
+}
+
+/// Changes the resource controls of an active zone.
+///
+/// # Errors
+/// [`Error::Daemon`] with what zoneadmd said; the controls are then as before.
+pub(crate) fn change_controls(socket: &OwnedFd, new: &Controls) -> Result<Changed, Error> {
+    match exchange(socket, &Request::Controls(new.clone()))? {
+        None => Err(Error::Daemon("zoneadmd went away".to_owned())),
+        Some(Reply::Changed(changed)) => Ok(changed),
+        Some(other) => Err(refusal(other)),
+    }
+}
+
+fn refusal(reply: Reply) -> Error {
+    Error::Daemon(match reply {
+        Reply::Error(text) => text,
+        other => format!("zoneadmd said something odd: {other:?}"),
+    })
+}
+
+/// Sends a request and waits for the answer; none when zoneadmd went away.
+fn exchange(socket: &OwnedFd, request: &Request) -> Result<Option<Reply>, Error> {
     let packet = serde_json::to_vec(request).map_err(|error| Error::Daemon(error.to_string()))?;
     if packet.len() > MAX_PACKET {
         return Err(Error::Refused("boot arguments are too long".to_owned()));
@@ -92,13 +122,9 @@ pub fn ask(socket: &OwnedFd, request: &Request) -> Result<Option<()>, Error> {
         Err(errno) => return Err(Error::Io("hear zoneadmd".to_owned(), errno.into())),
         Ok((length, _)) => length,
     };
-    match serde_json::from_slice(&answer[..length]) {
-        Ok(Reply::Done) => Ok(Some(())),
-        Ok(Reply::Error(text)) => Err(Error::Daemon(text)),
-        Err(error) => Err(Error::Daemon(format!(
-            "zoneadmd said something odd: {error}"
-        ))),
-    }
+    serde_json::from_slice(&answer[..length])
+        .map(Some)
+        .map_err(|error| Error::Daemon(format!("zoneadmd said something odd: {error}")))
 }
 
 /// Connects to the zoneadmd of an active zone; starts one that adopts the zone

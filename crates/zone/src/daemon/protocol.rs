@@ -3,6 +3,8 @@
 //! After a granted [`Request::Console`] the connection carries [`ConsolePacket`]s
 //! from the client and plain bytes of the console to it.
 
+use limits::Changed;
+use model::controls::Controls;
 use model::plan::Init;
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +23,8 @@ pub enum Request {
     Shutdown,
     /// Joins the zone's console.
     Console,
+    /// Changes the resource controls to these; answered with [`Reply::Changed`].
+    Controls(Controls),
     /// Stops every process of the zone until the connection is closed, so also when
     /// whoever asked dies.
     Freeze,
@@ -32,6 +36,8 @@ pub enum Request {
 pub enum Reply {
     /// Done.
     Done,
+    /// Done, and this is what came of it.
+    Changed(Changed),
     /// Not done, and why.
     Error(String),
 }

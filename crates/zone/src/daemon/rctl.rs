@@ -39,6 +39,13 @@ impl Rctls {
             .map(|due| due.saturating_duration_since(Instant::now()))
     }
 
+    /// The limits are other ones now.
+    pub(super) fn review(&mut self) {
+        if !self.woken {
+            self.due = self.watch.period().map(|period| Instant::now() + period);
+        }
+    }
+
     /// Something has happened.
     pub(super) fn wake(&mut self) {
         self.woken = true;

@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 
+use limits::{Base, Changed};
+use model::controls::Controls;
 use model::{State, ZoneName};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -288,6 +290,13 @@ impl<'a> Server<'a> {
                     }
                 }
             }
+            Request::Controls(new) => reply(
+                &client,
+                &match self.change_controls(&new) {
+                    Ok(changed) => Reply::Changed(changed),
+                    Err(error) => Reply::Error(error),
+                },
+            ),
             Request::Freeze => self.stand_still(&client),
             Request::Console => {
                 // One that has just gone was not noticed yet.
@@ -322,7 +331,10 @@ impl<'a> Server<'a> {
             let _ = poll(&mut watched, None);
         }
         if let Err(error) = self.platform.cgroups.freeze(false) {
-            self.log(&format!("could not let the zone go on: {}", flatten(&error)));
+            self.log(&format!(
+                "could not let the zone go on: {}",
+                flatten(&error)
+            ));
         }
     }
 
@@ -344,6 +356,42 @@ impl<'a> Server<'a> {
         self.save()?;
         self.log("booted");
         Ok(())
+    }
+
+    /// Gives the zone other resource controls, all or none.
+    fn change_controls(&mut self, new: &Controls) -> Result<Changed, String> {
+        let base = Base::find(&self.host.cgroup).map_err(|error| flatten(&error))?;
+        let old = self.runtime.controls.clone();
+        let init = &self.platform.init;
+        let first = limits::First {
+            pid: init.pid,
+            pidfd: init.pidfd.as_fd(),
+            owner: self.runtime.first_id,
+        };
+        let groups = &mut self.platform.cgroups;
+        let changed = limits::change_zone(groups, &base, first, &old, new);
+        self.runtime.cgroups = groups.paths();
+        if changed.is_ok() {
+            self.runtime.controls.clone_from(new);
+            if let Some(rctls) = &mut self.rctls {
+                rctls.review();
+            }
+        }
+        let saved = self.save();
+        match &changed {
+            Ok(changed) => {
+                match new.is_empty() {
+                    true => self.log("has no resource controls now"),
+                    false => self.log(&format!("controls changed: {new}")),
+                }
+                for remark in changed.remarks() {
+                    self.log(&format!("WARNING: {remark}"));
+                }
+            }
+            Err(error) => self.log(&format!("controls not changed: {}", flatten(error))),
+        }
+        let changed = changed.map_err(|error| flatten(&error))?;
+        saved.map(|()| changed)
     }
 
     /// The zone's init has ended: by itself, or by what it asked the kernel for.
