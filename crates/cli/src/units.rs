@@ -30,7 +30,10 @@ pub fn parse(text: &str) -> Option<u64> {
         "P" => 50,
         _ => return None,
     };
-    let begins = digits.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
+    let begins = digits
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_digit());
     let number: u64 = digits.parse().ok().filter(|_| begins)?;
     number.checked_mul(1 << shift)
 }
@@ -77,7 +80,13 @@ mod tests {
 
     #[test]
     fn sizes_are_read() {
-        for (text, size) in [("0", 0), ("12", 12), ("1k", 1024), ("2M", 2 << 20), ("3P", 3 << 50)] {
+        for (text, size) in [
+            ("0", 0),
+            ("12", 12),
+            ("1k", 1024),
+            ("2M", 2 << 20),
+            ("3P", 3 << 50),
+        ] {
             assert_eq!(parse(text), Some(size), "{text}");
         }
         for bad in ["", "K", "+1", "-1", "1.5G", "1KB", "99999999P", "1 G"] {

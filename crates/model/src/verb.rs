@@ -38,6 +38,10 @@ pub enum Verb {
     Snapshot,
     /// Lists the snapshots.
     Snapshots,
+    /// Says how the root is stored, and what it takes.
+    Storage,
+    /// Limits what the zone may write.
+    Quota,
     /// Takes the root back to a snapshot.
     Rollback,
     /// Removes a snapshot.
@@ -75,6 +79,8 @@ impl Verb {
             Self::Mark => "mark",
             Self::Snapshot => "snapshot",
             Self::Snapshots => "snapshots",
+            Self::Storage => "storage",
+            Self::Quota => "quota",
             Self::Rollback => "rollback",
             Self::DestroySnapshot => "destroy-snapshot",
         }
@@ -140,14 +146,19 @@ impl Verb {
             },
             // A zone that is mounted is written to by who knows whom: nobody can be
             // asked to stand still.
-            Self::Snapshot | Self::Snapshots | Self::Rollback | Self::DestroySnapshot => {
+            Self::Snapshot
+            | Self::Snapshots
+            | Self::Storage
+            | Self::Quota
+            | Self::Rollback
+            | Self::DestroySnapshot => {
                 match (self, state) {
                     (_, State::Configured) => before_installed(),
                     (_, State::Incomplete) => incomplete(),
                     (_, State::Installed) => Go,
                     (Self::Snapshot, State::Ready | State::Running) => Go,
-                    (Self::Snapshots | Self::DestroySnapshot, _) => Go,
-                    _ => invalid(),
+                    (Self::Snapshot | Self::Rollback, _) => invalid(),
+                    _ => Go,
                 }
             }
             Self::Unmount => match state {

@@ -31,6 +31,8 @@ pub const LINK: &str = "dataset";
 /// The next top, while a seal is under way.
 pub(crate) const NEXT_ROOT: &str = "root.new";
 
+/// The limit of the top: a link whose text is the bytes.
+pub(crate) const QUOTA: &str = "quota";
 /// A rollback that counts: a link to the reference on the layer to go back to.
 pub(crate) const BACK: &str = "back";
 /// The text of the link `root` of a dataset whose top is a subvolume.
@@ -107,13 +109,19 @@ impl Dataset {
         self.zonepath.path()
     }
 
+    /// The name of the type of file system that the dataset is on.
+    #[must_use]
+    pub fn fstype(&self) -> String {
+        fstype::name(&self.zonepath)
+    }
+
     /// How the dataset is stored, for people: `layered on ext4`.
     pub fn kind(&self) -> Result<String> {
-        let driver = match self.form()? {
-            Form::Folder => "layered",
-            Form::Volume => "btrfs subvolume, layered",
+        let volume = match self.form()? {
+            Form::Folder => "",
+            Form::Volume => ", its top a subvolume",
         };
-        Ok(format!("{driver} on {}", fstype::name(&self.zonepath)))
+        Ok(format!("layered on {}{volume}", self.fstype()))
     }
 
     /// What to mount for the zone's root.
@@ -519,8 +527,9 @@ impl Dataset {
         graves.extend(self.drop_snapshots(&home)?);
         graves.extend(self.drop_bond()?);
         crash::point();
-        self.zonepath.unlink(BACK)?;
-        self.zonepath.unlink(format!("{LINK}.new"))?;
+        for name in [BACK, QUOTA, "back.new", "quota.new", "dataset.new"] {
+            self.zonepath.unlink(name)?;
+        }
         crash::point();
         if form == Form::Volume {
             self.zonepath.unlink(ROOT)?;

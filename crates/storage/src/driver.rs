@@ -4,24 +4,28 @@ use std::fmt::Debug;
 use std::path::Path;
 
 use crate::collect::{Collected, Lost};
-use crate::dataset::Dataset;
+use crate::dataset::{Dataset, ROOT};
 use crate::error::Result;
+use crate::folder::Folder;
+use crate::name::Name;
+use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
+use crate::top::Form;
 use crate::usage::Usage;
 
 /// A kind of storage. Datasets are named by the zonepath they are at.
 pub trait Driver: Debug + Send + Sync {
-    /// The name in configurations and messages.
+    /// The name in messages.
     fn name(&self) -> &'static str;
 
     /// Makes an empty dataset, and the zonepath unless it is there.
     fn create(&self, zonepath: &Path) -> Result<()>;
 
     /// Makes a dataset at `target` that starts as an equal of the halted one at
-    /// `origin`.
-    fn clone(&self, origin: &Path, target: &Path) -> Result<()>;
+    /// `origin`, or of a snapshot of it.
+    fn clone(&self, origin: &Path, snapshot: Option<&Name>, target: &Path) -> Result<()>;
 
-    /// Removes a dataset, whatever state it is in; none is no error.
+    /// Removes a dataset with its snapshots, whatever state it is in; none is no error.
     fn destroy(&self, zonepath: &Path) -> Result<()>;
 
     /// What to mount for the zone's root.
@@ -33,26 +37,85 @@ pub trait Driver: Debug + Send + Sync {
     /// The space a dataset takes.
     fn usage(&self, zonepath: &Path) -> Result<Usage>;
 
+    /// Keeps the root of a halted zone under a name.
+    fn snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;
+
+    /// Copies the top of a zone that is running and stands still.
+    fn copy_top(&self, zonepath: &Path) -> Result<TopCopy>;
+
+    /// Makes a snapshot of that copy; the zone may run again.
+    fn snapshot_of_copy(&self, zonepath: &Path, name: &Name, copy: TopCopy) -> Result<()>;
+
+    /// The snapshots, the oldest first.
+    fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>>;
+
+    /// The space a snapshot takes.
+    fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage>;
+
+    /// Removes a snapshot.
+    fn destroy_snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;
+
+    /// Takes a halted zone back to a snapshot.
+    fn rollback(&self, zonepath: &Path, name: &Name) -> Result<()>;
+
+    /// Limits what the zone may write, in bytes, or lifts the limit.
+    fn set_quota(&self, zonepath: &Path, bytes: Option<u64>) -> Result<()>;
+
     /// Clears away what crashes left where datasets of `zonepath`'s kind keep
     /// what they share.
     fn collect(&self, zonepath: &Path, lost: Lost) -> Result<Collected>;
 }
 
-/// Tops and layers as plain folders: any file system that overlay can write to.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Layered;
+/// Tops on shared layers: as plain folders on any file system that overlay can write
+/// to, as subvolumes on btrfs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layered(pub(crate) Form);
+
+/// The driver of the dataset at `zonepath`; where there is none, the one that suits
+/// the file system, of the next folder above while the zonepath is not made.
+pub fn driver_at(zonepath: &Path) -> Result<&'static dyn Driver> {
+    static FOLDERS: Layered = Layered(Form::Folder);
+    static SUBVOLUMES: Layered = Layered(Form::Volume);
+    let form = match Folder::open(zonepath) {
+        // Without a look at more: a dataset may be half removed.
+        Ok(folder) if folder.kind(ROOT)?.is_some() => Dataset::at(folder).form()?,
+        _ => Form::best(&nearest(zonepath)?)?,
+    };
+    Ok(match form {
+        Form::Folder => &FOLDERS,
+        Form::Volume => &SUBVOLUMES,
+    })
+}
+
+fn nearest(path: &Path) -> Result<Folder> {
+    let mut at = path;
+    loop {
+        match (Folder::open(at), at.parent()) {
+            (Err(e), Some(parent)) if e.is_missing() => at = parent,
+            (opened, _) => return opened,
+        }
+    }
+}
 
 impl Driver for Layered {
     fn name(&self) -> &'static str {
-        "layered"
+        match self.0 {
+            Form::Folder => "layered",
+            Form::Volume => "btrfs",
+        }
     }
 
     fn create(&self, zonepath: &Path) -> Result<()> {
         Dataset::create(zonepath).map(drop)
     }
 
-    fn clone(&self, origin: &Path, target: &Path) -> Result<()> {
-        Dataset::open(origin)?.clone_to(target).map(drop)
+    fn clone(&self, origin: &Path, snapshot: Option<&Name>, target: &Path) -> Result<()> {
+        let origin = Dataset::open(origin)?;
+        match snapshot {
+            None => origin.clone_to(target),
+            Some(name) => origin.clone_snapshot_to(name, target),
+        }
+        .map(drop)
     }
 
     fn destroy(&self, zonepath: &Path) -> Result<()> {
@@ -69,6 +132,38 @@ impl Driver for Layered {
 
     fn usage(&self, zonepath: &Path) -> Result<Usage> {
         Dataset::open(zonepath)?.usage()
+    }
+
+    fn snapshot(&self, zonepath: &Path, name: &Name) -> Result<()> {
+        Dataset::open(zonepath)?.snapshot(name)
+    }
+
+    fn copy_top(&self, zonepath: &Path) -> Result<TopCopy> {
+        Dataset::open(zonepath)?.copy_top()
+    }
+
+    fn snapshot_of_copy(&self, zonepath: &Path, name: &Name, copy: TopCopy) -> Result<()> {
+        Dataset::open(zonepath)?.snapshot_of_copy(name, copy)
+    }
+
+    fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>> {
+        Dataset::open(zonepath)?.snapshots()
+    }
+
+    fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage> {
+        Dataset::open(zonepath)?.snapshot_usage(name)
+    }
+
+    fn destroy_snapshot(&self, zonepath: &Path, name: &Name) -> Result<()> {
+        Dataset::open(zonepath)?.destroy_snapshot(name)
+    }
+
+    fn rollback(&self, zonepath: &Path, name: &Name) -> Result<()> {
+        Dataset::open(zonepath)?.rollback(name)
+    }
+
+    fn set_quota(&self, zonepath: &Path, bytes: Option<u64>) -> Result<()> {
+        Dataset::open(zonepath)?.set_quota(bytes)
     }
 
     fn collect(&self, zonepath: &Path, lost: Lost) -> Result<Collected> {

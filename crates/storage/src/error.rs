@@ -83,6 +83,14 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// What a zone writes cannot be limited.
+    #[error("{}: no quota: {why}", zonepath.display())]
+    NoQuota {
+        /// The zonepath.
+        zonepath: PathBuf,
+        /// The reason, and what helps.
+        why: String,
+    },
     /// There is no such image.
     #[error("{0}: no such image")]
     NoImage(String),

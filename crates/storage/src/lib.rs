@@ -10,6 +10,7 @@
 //!                        ../.layers/<layer>/refs/dataset-<id>; absent without layers
 //!   root.new/            only while a seal or clone is under way
 //!   snapshots/<name>/    named snapshots, see `snapshot.rs`
+//!   quota                link whose text limits the top, see `quota.rs`
 //!   vol/root, vol/work   in place of root and work on btrfs, see `top.rs`
 //! <parent of zonepath>/.layers/
 //!   <layer>/tree/        the sealed top; never written again
@@ -105,6 +106,7 @@ mod images;
 mod layers;
 mod merge;
 mod name;
+mod quota;
 mod remove;
 mod repair;
 mod snapshot;
@@ -117,7 +119,7 @@ pub use collect::{Collected, Lost, collect};
 pub use copy::Copied;
 pub use dataset::{DEEP, Dataset, LINK, ROOT, WORK};
 pub use digest::{BadDigest, Digest};
-pub use driver::{Driver, Layered};
+pub use driver::{Driver, Layered, driver_at};
 pub use error::{Error, Result};
 pub use id::{BadId, Id};
 pub use images::{About, Image, Images, Import, Pruned};

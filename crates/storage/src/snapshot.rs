@@ -174,10 +174,7 @@ impl Dataset {
         let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
         if copy.form == Form::Volume {
             // What a copy-up was at when the zone was frozen is of no use.
-            let volume = Folder::open(&copy.tree)?;
-            if let Some(grave) = layers.put_aside(&volume, OsStr::new(crate::WORK))? {
-                remove::bury(&grave)?;
-            }
+            remove::bury(&copy.tree.join(crate::WORK))?;
         }
         // What is in the files must be on disk before the snapshot is.
         rustix::fs::syncfs(&layers.folder).map_err(|e| layers.folder.fail("syncfs", "", e))?;

@@ -169,7 +169,8 @@ fn the_new_top_looks_like_the_sealed_one() {
     let before = top.metadata().unwrap();
     origin.seal().unwrap();
     let after = top.metadata().unwrap();
-    assert_ne!(before.ino(), after.ino());
+    // Each subvolume counts its own.
+    assert_ne!((before.dev(), before.ino()), (after.dev(), after.ino()));
     assert_eq!(
         (
             before.mode(),
@@ -390,6 +391,10 @@ fn merged_files_are_the_same_files() {
     assert_eq!(origin.shorten(8).unwrap(), 2);
     assert_eq!(origin.shorten(0).unwrap(), 1);
     let stack = origin.stack().unwrap();
+    if zones.zone("origin/vol").exists() {
+        // No name leads from one subvolume to another: a file with shared blocks.
+        return;
+    }
     assert_eq!(stack.lowers[0].join("a").metadata().unwrap().ino(), before);
     // Its old layers are gone, and with them the other names.
     assert_eq!(stack.lowers[0].join("a").metadata().unwrap().nlink(), 1);

@@ -149,6 +149,7 @@ impl Dataset {
     pub(crate) fn make_next(&self, attributes: &Attributes) -> Result<()> {
         let form = self.form()?;
         let next = form.make(&self.zonepath, form.next())?;
+        self.limit_next(form)?;
         attributes.apply(&next)
     }
 

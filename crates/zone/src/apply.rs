@@ -9,7 +9,7 @@ use brand::{Identity, InstallRequest};
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid};
 use rustix::fs::{Mode, OFlags};
-use storage::Dataset;
+use storage::{Dataset, driver_at};
 use store::index::{self, Entry};
 
 use crate::fault::Fault;
@@ -165,13 +165,10 @@ impl Work<'_> {
             } => {
                 refuse_root(to)?;
                 undo_dataset(to, undo);
-                let origin = Dataset::open(from)?;
-                let clone = match snapshot {
-                    None => origin.clone_to(to)?,
-                    Some(name) => origin.clone_snapshot_to(&name.parse()?, to)?,
-                };
-                let index = self.host.root.index();
-                Ok(clone.settle(&index)?)
+                let snapshot = snapshot.as_deref().map(str::parse).transpose()?;
+                let driver = driver_at(to)?;
+                driver.clone(from, snapshot.as_ref(), to)?;
+                Ok(driver.settle(to, &self.host.root.index())?)
             }
             Step::Identify { path, uuid } => {
                 let identity = Identity {
@@ -189,7 +186,7 @@ impl Work<'_> {
                 let folder = fs::File::open(path)?;
                 Ok(rustix::fs::syncfs(&folder)?)
             }
-            Step::DestroyDataset { path } => Ok(Dataset::destroy(path)?),
+            Step::DestroyDataset { path } => Ok(driver_at(path)?.destroy(path)?),
             Step::RemoveZonepath { path } => {
                 remove_zonepath(path, self.progress);
                 Ok(())
@@ -203,10 +200,10 @@ impl Work<'_> {
                 Ok((self.record)(self.entry.clone())?)
             }
             // Those of running zones are carried out by the verb itself.
-            Step::Snapshot { path, name } => Ok(Dataset::open(path)?.snapshot(&name.parse()?)?),
-            Step::Rollback { path, name } => Ok(Dataset::open(path)?.rollback(&name.parse()?)?),
+            Step::Snapshot { path, name } => Ok(driver_at(path)?.snapshot(path, &name.parse()?)?),
+            Step::Rollback { path, name } => Ok(driver_at(path)?.rollback(path, &name.parse()?)?),
             Step::DestroySnapshot { path, name } => {
-                Ok(Dataset::open(path)?.destroy_snapshot(&name.parse()?)?)
+                Ok(driver_at(path)?.destroy_snapshot(path, &name.parse()?)?)
             }
             Step::Freeze | Step::CopyTop { .. } | Step::Thaw => {
                 Err("only for running zones".into())

@@ -183,7 +183,7 @@ const WRITER: &str = r"cd /var/tmp; rm -f base.db
 sqlite3 base.db 'PRAGMA journal_mode=delete; CREATE TABLE t (n INTEGER PRIMARY KEY, half BLOB, other BLOB);'
 i=0; while [ $i -lt 1000000 ]; do
   i=$((i+1)); echo 'BEGIN; INSERT INTO t (half) VALUES (randomblob(3000)); UPDATE t SET other = half WHERE other IS NULL; DELETE FROM t WHERE n < (SELECT max(n) FROM t) - 50; COMMIT;'
-done | sqlite3 base.db >/var/tmp/log 2>&1";
+done | sqlite3 -cmd '.timeout 60000' base.db >/var/tmp/log 2>&1";
 
 #[test]
 fn a_database_of_a_zone_that_writes_all_the_time_is_whole() {

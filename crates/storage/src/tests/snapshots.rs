@@ -11,6 +11,7 @@ use crate::collect::{Lost, collect};
 use crate::dataset::{DEEP, Dataset};
 use crate::error::Error;
 use crate::name::Name;
+use crate::snapshot::Method;
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -325,8 +326,10 @@ fn a_running_zone_is_copied_with_all_that_overlay_keeps() {
     sparse.sync_all().unwrap();
 
     let copy = web.copy_top().unwrap();
-    assert!(copy.copied.entries >= 8, "{:?}", copy.copied);
-    assert!(copy.copied.copied_bytes + copy.copied.shared_bytes > 0);
+    if copy.method != Method::Subvolume {
+        assert!(copy.copied.entries >= 8, "{:?}", copy.copied);
+        assert!(copy.copied.copied_bytes + copy.copied.shared_bytes > 0);
+    }
     let before = faces(&top);
     // The zone goes on: the copy must not follow.
     web.snapshot_of_copy(&name("live"), copy).unwrap();

@@ -1,0 +1,60 @@
+//! `zoneadm storage`: how the root of a zone is stored, and what it takes.
+
+use model::verb::Admission;
+use model::{Verb, ZoneName};
+use serde::Serialize;
+use storage::{Dataset, driver_at};
+use store::index::Index;
+
+use crate::subject;
+use crate::{Error, Host};
+
+/// A line of `zoneadm storage`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The zone.
+    pub zone: String,
+    /// The storage driver.
+    pub driver: String,
+    /// The type of file system that the zonepath is on.
+    pub fstype: String,
+    /// Layers below the writable top.
+    pub layers: usize,
+    /// Named snapshots.
+    pub snapshots: usize,
+    /// Bytes in the top: what this zone alone holds.
+    pub own_bytes: u64,
+    /// Files, folders and links in the top.
+    pub own_files: u64,
+    /// Bytes in the layers below, which others may share.
+    pub shared_bytes: u64,
+    /// The limit of the top, in bytes.
+    pub quota: Option<u64>,
+}
+
+/// Looks at the storage of a zone; walks through its files.
+///
+/// # Errors
+/// [`Error::Refused`] for a zone without a root.
+pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
+    let index = Index::load(&host.root)?;
+    let entry = index.get(zone)?;
+    let (state, _) = subject::state(host, entry)?;
+    if let Admission::Refuse(text) = Verb::Storage.admission(state) {
+        return Err(Error::Refused(text));
+    }
+    let zonepath = host.root.path(&entry.zonepath);
+    let dataset = Dataset::open(&zonepath)?;
+    let usage = dataset.usage()?;
+    Ok(Row {
+        zone: zone.to_string(),
+        driver: driver_at(&zonepath)?.name().to_owned(),
+        fstype: dataset.fstype(),
+        layers: usage.layers,
+        snapshots: dataset.snapshots()?.len(),
+        own_bytes: usage.own_bytes,
+        own_files: usage.own_files,
+        shared_bytes: usage.shared_bytes,
+        quota: dataset.quota()?,
+    })
+}

@@ -1,0 +1,319 @@
+//! The storage drivers, each on a file system of its own: a small image on a loop
+//! device, mounted where only the test sees it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::run::run;
+use e2e::{Host, skip, wait_for};
+use sys::process::ns;
+
+/// A file system at `/zones` of a host.
+struct Disk {
+    at: PathBuf,
+}
+
+impl Disk {
+    /// Makes and mounts one; says why not where that cannot be.
+    fn new(host: &Host, fstype: &str, mib: u64, options: &[&str]) -> Option<Self> {
+        let image = host.path("/disk.img");
+        fs::File::create(&image)
+            .unwrap()
+            .set_len(mib << 20)
+            .unwrap();
+        let program = format!("mkfs.{fstype}");
+        let Some(path) = ["/usr/sbin", "/sbin", "/usr/bin"]
+            .map(|dir| Path::new(dir).join(&program))
+            .into_iter()
+            .find(|path| path.exists())
+        else {
+            skip(&format!("no {program}"));
+            return None;
+        };
+        let mut mkfs = Command::new(path);
+        run(mkfs.arg("-q").args(options).arg(&image), b"")
+            .ok()
+            .out
+            .clear();
+        let at = host.path("/zones");
+        fs::create_dir_all(&at).unwrap();
+        let mut mount = Command::new("mount");
+        let ran = run(mount.args(["-o", "loop"]).args([&image, &at]), b"");
+        if ran.code() != Some(0) {
+            skip(&format!(
+                "{fstype} cannot be mounted here: {}",
+                ran.err.trim()
+            ));
+            return None;
+        }
+        Some(Self { at })
+    }
+
+    /// Fills it until so many bytes are left; returns the file that does.
+    fn fill(&self, left: u64) -> PathBuf {
+        let path = self.at.join("filler");
+        let mut file = fs::File::create(&path).unwrap();
+        let block = vec![1; 64 << 10];
+        while std::io::Write::write_all(&mut file, &block).is_ok() {}
+        file.sync_all().ok();
+        let length = file.metadata().unwrap().len();
+        file.set_len(length.saturating_sub(left)).unwrap();
+        file.sync_all().unwrap();
+        path
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A zoneadmd that has answered may still be closing its zone's root.
+        let lazy = std::thread::panicking().then_some("-l");
+        let end = std::time::Instant::now() + e2e::PATIENCE;
+        loop {
+            let done = Command::new("umount").args(lazy).arg(&self.at).output();
+            if done.is_ok_and(|done| done.status.success()) || std::time::Instant::now() > end {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+/// Runs a test on a host with a disk of its own, in a mount namespace that nobody else
+/// is in: mounts end with it.
+fn on_disk(fstype: &str, mib: u64, options: &[&str], test: impl FnOnce(&Host, &Disk) + Send) {
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    let alone = || {
+        let Some(host) = Host::new() else { return };
+        sys::namespace::unshare(ns::MOUNT).expect("a mount namespace");
+        sys::mount::make_private_recursive().expect("private mounts");
+        let Some(disk) = Disk::new(&host, fstype, mib, options) else {
+            return;
+        };
+        test(&host, &disk);
+        for row in host.rows() {
+            if ["running", "ready"].contains(&row.state.as_str()) {
+                host.halt(&row.name);
+            }
+            if row.state != "configured" {
+                host.on(&row.name, &["uninstall", "-F"]).quiet();
+            }
+            host.zonecfg(&["-z", &row.name, "delete -F"]).quiet();
+        }
+        let left: Vec<_> = fs::read_dir(&disk.at)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .filter(|name| name != "lost+found")
+            .collect();
+        assert!(left.is_empty(), "{left:?}");
+    };
+    // Namespaces belong to threads: this one takes its own along when it ends.
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new().name(name);
+        let thread = builder.spawn_scoped(scope, alone).unwrap();
+        if let Err(panic) = thread.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+fn btrfs(test: impl FnOnce(&Host, &Disk) + Send) {
+    on_disk("btrfs", 400, &[], test);
+}
+
+#[track_caller]
+fn storage(host: &Host, zone: &str) -> Vec<String> {
+    let ran = host.on(zone, &["storage", "-p"]).ok();
+    ran.text().split(':').map(str::to_owned).collect()
+}
+
+/// What every driver must do.
+fn works(host: &Host, driver: &str, fstype: &str) {
+    host.configure("master", "");
+    let ran = host.on("master", &["install"]).ok();
+    assert!(
+        ran.out.contains(&format!("Storage: layered on {fstype}")),
+        "{ran:?}"
+    );
+    assert_eq!(storage(host, "master")[1..3], [driver, fstype]);
+    let word = host.put("master", "var/word", "of the master\n");
+    assert!(word.exists(), "automation writes into <zonepath>/root");
+    host.clone_from("master", "web[1-3]");
+    host.clone_from("web1", "deep");
+    // The origins go first.
+    for origin in ["master", "web1"] {
+        host.on(origin, &["uninstall", "-F"]).quiet();
+    }
+    for zone in ["web2", "web3", "deep"] {
+        host.boot(zone);
+        let script =
+            "cat /var/word; echo more >>/var/word; mv /var/opt /var/moved; rm /etc/motd; hostname";
+        assert_eq!(host.sh(zone, script), format!("of the master\n{zone}"));
+    }
+    // Of a running zone, and of the same one halted.
+    let ran = host.on("web2", &["snapshot", "live"]).ok();
+    assert!(ran.out.contains("The zone stood still for"), "{ran:?}");
+    host.sh("web2", "echo later >/var/word");
+    host.halt("web2");
+    host.on("web2", &["snapshot", "halted"]).quiet();
+    host.on("web2", &["rollback", "-F", "live"]).quiet();
+    host.boot("web2");
+    let look =
+        "cat /var/word; ls -d /var/moved /var/opt 2>/dev/null; test -e /etc/motd || hostname";
+    assert_eq!(
+        host.sh("web2", look),
+        "of the master\nmore\n/var/moved\nweb2"
+    );
+    host.on("copy", &["clone", "--create", "-s", "halted", "web2"])
+        .quiet();
+    host.boot("copy");
+    assert_eq!(host.sh("copy", "cat /var/word; hostname"), "later\ncopy");
+    host.halt("web2");
+    // Enough seals that layers are merged.
+    for n in 0..10 {
+        host.put("web2", &format!("var/n{n}"), n.to_string());
+        host.on("web2", &["snapshot", &format!("s{n}")]).quiet();
+    }
+    host.boot("web2");
+    assert_eq!(host.sh("web2", "cat /var/n?"), "0123456789");
+    host.halt("web2");
+    for n in [0, 9, 5] {
+        host.on("web2", &["rollback", "-F", &format!("s{n}")])
+            .quiet();
+    }
+    host.boot("web2");
+    assert_eq!(host.sh("web2", "cat /var/n?"), "012345");
+}
+
+#[test]
+fn layered_on_ext4() {
+    on_disk("ext4", 400, &[], |host, _| works(host, "layered", "ext4"));
+}
+
+#[test]
+fn layered_on_xfs_shares_blocks() {
+    on_disk("xfs", 400, &["-m", "reflink=1"], |host, _| {
+        works(host, "layered", "xfs");
+        host.sh("web2", "head -c 8M /dev/urandom >/var/big");
+        let ran = host.on("web2", &["snapshot", "shared"]).ok();
+        assert!(ran.out.contains("sharing 8"), "{ran:?}");
+    });
+}
+
+#[test]
+fn subvolumes_on_btrfs() {
+    btrfs(|host, disk| {
+        works(host, "btrfs", "btrfs");
+        host.sh("web2", "head -c 8M /dev/urandom >/var/big");
+        let ran = host.on("web2", &["snapshot", "shared"]).ok();
+        assert!(
+            ran.out.contains("Made a snapshot of its subvolume"),
+            "{ran:?}"
+        );
+        let list = run(
+            Command::new("btrfs")
+                .args(["subvolume", "list"])
+                .arg(&disk.at),
+            b"",
+        )
+        .ok();
+        assert!(list.out.contains("web2/vol"), "{list:?}");
+    });
+}
+
+#[test]
+fn a_quota_holds_on_btrfs() {
+    btrfs(|host, disk| {
+        host.install("web");
+        host.on("web", &["quota", "20M"])
+            .mentions(1, "btrfs quota enable");
+        run(
+            Command::new("btrfs")
+                .args(["quota", "enable"])
+                .arg(&disk.at),
+            b"",
+        )
+        .quiet();
+        host.on("web", &["quota", "60M"]).quiet();
+        assert_eq!(storage(host, "web")[7], (60 << 20).to_string());
+        // Also for the top that comes after a seal.
+        host.on("web", &["snapshot", "one"]).quiet();
+        host.boot("web");
+        let write = "head -c 100M /dev/zero >/var/big 2>/dev/null; sync /var/big; wc -c </var/big; rm /var/big";
+        let written: u64 = host.sh("web", write).parse().unwrap();
+        assert!((1 << 20..=60 << 20).contains(&written), "{written}");
+        host.on("web", &["quota", "none"]).quiet();
+        wait_for("room for 100 MB", || {
+            (host.sh("web", write) == (100 << 20).to_string()).then_some(())
+        });
+    });
+}
+
+#[test]
+fn a_quota_that_cannot_hold_is_refused() {
+    let Some(host) = Host::with_web() else { return };
+    let ran = host.on("web", &["quota", "1G"]);
+    if storage(&host, "web")[1] == "layered" {
+        ran.mentions(1, "limits no single folder");
+    }
+    host.on("web", &["quota", "lots"])
+        .mentions(2, "expected a size");
+    host.on("web", &["quota"]).mentions(2, "quota needs a size");
+    host.on("web", &["quota", "none"]).quiet();
+}
+
+#[test]
+fn a_full_disk_in_the_middle_of_many_clones() {
+    on_disk("ext4", 96, &["-m", "0", "-N", "16384"], |host, disk| {
+        host.install("master");
+        host.put("master", "var/word", "of the master\n");
+        // The first clone seals; that is not what is tried here.
+        host.clone_from("master", "web1");
+        let filler = disk.fill(256 << 10);
+        let ran = host.on("web[2-40]", &["clone", "--create", "master"]);
+        assert_eq!(ran.code(), Some(1), "{ran:?}");
+        let states = |host: &Host| -> Vec<(String, String)> {
+            let rows = host.rows().into_iter();
+            rows.map(|row| (row.name, row.state)).collect()
+        };
+        let finished: Vec<String> = states(host)
+            .into_iter()
+            .filter(|(name, state)| name != "master" && state == "installed")
+            .map(|(name, _)| name)
+            .collect();
+        assert!((2..40).contains(&finished.len()), "{finished:?}");
+        let failed = format!("zone 'web{}'", finished.len() + 1);
+        let first = ran.err.lines().next().unwrap_or_default();
+        assert!(
+            first.contains(&failed) && first.contains("No space left"),
+            "{ran:?}"
+        );
+        // Nothing half is left of those that failed.
+        assert!(
+            states(host).iter().all(|(_, state)| state != "incomplete"),
+            "{ran:?}"
+        );
+        assert!(!disk.at.join(format!("web{}", finished.len() + 1)).exists());
+        fs::remove_file(filler).unwrap();
+        for zone in [finished.first().unwrap(), finished.last().unwrap()] {
+            host.boot(zone);
+            assert_eq!(
+                host.sh(zone, "cat /var/word; hostname"),
+                format!("of the master\n{zone}")
+            );
+            host.halt(zone);
+        }
+        // The rest of the work, with room for it.
+        let rest = format!("web[{}-40]", finished.len() + 1);
+        host.on(&rest, &["clone", "--create", "master"]).quiet();
+        assert_eq!(host.rows().len(), 41);
+        host.boot("web40");
+        host.halt("web40");
+        host.on("web*", &["uninstall", "-F"]).quiet();
+        host.on("web*", &["list"]).ok().out.clear();
+        let names: Vec<String> = (1..=40).map(|n| format!("web{n}")).collect();
+        for name in names {
+            host.zonecfg(&["-z", &name, "delete -F"]).quiet();
+        }
+    });
+}
