@@ -17,6 +17,9 @@ use crate::host;
 /// go of it.
 const MOMENT: Duration = Duration::from_secs(1);
 
+/// How long the root of a halted zone may take to be written out.
+const CLOSING: Duration = Duration::from_secs(60);
+
 /// Why the store refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -138,6 +141,16 @@ impl Stored {
         Ok(self.index.get_or_insert_default())
     }
 
+    /// Waits while a zoneadmd that is at its end still closes the zone's root: under
+    /// another name nothing would keep the zone from being booted meanwhile.
+    fn wait_until_closed(&self, zone: &ZoneName) -> Result<(), store::Error> {
+        let path = self.root.root_lock(zone);
+        if path.exists() && lock::exclusive_within(&path, CLOSING)?.is_none() {
+            return Err(store::Error::Locked(zone.clone()));
+        }
+        Ok(())
+    }
+
     /// The locks of a zone and of its new name, always in the same order.
     fn lock(&self, zone: &ZoneName, new: &ZoneName) -> Result<Vec<ZoneLock>, store::Error> {
         let mut names = vec![zone, new];
@@ -221,7 +234,7 @@ impl Backing for Stored {
         }
         let (old, config) = (change.zone, change.config);
         let new = config.name();
-        let _held = self.lock(old, new)?;
+        let held = self.lock(old, new)?;
         self.refresh();
         if self.load(old)?.as_ref() != change.base {
             return Err(Error::Changed(old.clone()));
@@ -231,6 +244,9 @@ impl Backing for Stored {
         let active = old != new && self.state(old)?.is_some_and(is_in_use);
         if active {
             return Err(Error::Running(old.clone()));
+        }
+        if old != new {
+            self.wait_until_closed(old)?;
         }
         let index = self.index()?;
         if old != new && index.find(new).is_some() {
@@ -270,6 +286,10 @@ impl Backing for Stored {
         })?;
         if old != new {
             xml::remove(&self.root, old)?;
+            // One of them is the old name's, which nobody will lock again.
+            if let Some(held) = held.first() {
+                lock::forget(&self.root, old, held)?;
+            }
         }
         Ok(())
     }

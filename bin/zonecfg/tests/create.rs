@@ -116,5 +116,9 @@ fn a_rename_moves_the_entry_and_the_file() {
         index.ends_with("\nweb2:configured:/zones/web2:\n"),
         "{index}"
     );
-    assert!(!host.root().xml(&"web1".parse().unwrap()).exists());
+    let old = "web1".parse().unwrap();
+    assert!(!host.root().xml(&old).exists());
+    for lock in [host.root().lock(&old), host.root().root_lock(&old)] {
+        assert!(!lock.exists(), "{}", lock.display());
+    }
 }
