@@ -39,6 +39,12 @@ pub fn uninstall(
         progress,
     };
     apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    if subject.state == State::Incomplete {
+        // What died here may have left more beside it. That nobody looks for it now
+        // loses no more than space: `zoneimg prune` finds it, too.
+        let layers = subject.zonepath.with_file_name(".layers");
+        let _ = storage::collect(&layers, storage::Lost::Keep);
+    }
     // The last zone to go takes the control groups of all along.
     limits::hierarchy::tidy(&base);
     Ok(Outcome::Done)
