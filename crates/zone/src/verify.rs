@@ -165,11 +165,18 @@ fn check_no_root(subject: &Subject, verb: Verb, problems: &mut Vec<String>) {
     });
 }
 
-/// Whether users of the host are kept out of a folder by one above it, or by itself.
+/// Whether users of the host, members of groups among them, are kept out of a folder by
+/// one above it, or by itself. What the path leads to counts, not the links in it.
 fn is_closed_to_users(path: &Path) -> bool {
+    let Ok(path) = path.canonicalize() else {
+        return false;
+    };
     path.ancestors()
         .filter_map(|folder| fs::metadata(folder).ok())
-        .any(|stat| stat.uid() == 0 && stat.mode() & 0o007 == 0)
+        .any(|stat| {
+            let open = if stat.gid() == 0 { 0o007 } else { 0o077 };
+            stat.uid() == 0 && stat.mode() & open == 0
+        })
 }
 
 fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
@@ -185,7 +192,7 @@ fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
             // The zone's root is root for the files in it: a set-id program made there
             // would make any user of the host root who can reach it.
             problems.push(format!(
-                "could not verify fs {}: {} can be written by the zone and reached by users of this host: close it or a folder above it (chmod o-rwx), or add options ro",
+                "could not verify fs {}: {} can be written by the zone and reached by users of this host: close it or a folder above it (chmod go-rwx), or add options ro",
                 fs.dir.display(),
                 fs.special
             ));
