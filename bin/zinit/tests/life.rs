@@ -122,20 +122,22 @@ impl Zone {
             .stdout(Stdio::piped());
         let mut parent = start(&mut unshare);
         let console = BufReader::new(parent.stdout.take().unwrap());
-        let init = until("process 1 starts", || {
-            if parent.try_wait().unwrap().is_some() {
+        // From here on it is ended whatever happens.
+        let mut zone = Self {
+            parent,
+            console,
+            init: 0,
+            _root: root,
+        };
+        zone.init = until("process 1 starts", || {
+            if zone.parent.try_wait().unwrap().is_some() {
                 return Some(0); // it was quick
             }
-            let init = *children(parent.id()).first()?;
+            let init = *children(zone.parent.id()).first()?;
             let name = fs::read_to_string(format!("/proc/{init}/comm")).ok()?;
             (name == "zinit\n").then_some(init)
         });
-        Self {
-            parent,
-            console,
-            init,
-            _root: root,
-        }
+        zone
     }
 
     fn line(&mut self) -> String {
