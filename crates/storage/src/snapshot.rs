@@ -4,7 +4,8 @@
 //! <zonepath>/
 //!   snapshots/<name>/dataset   link to the reference that the snapshot holds on its
 //!                              layer, as a dataset's own
-//!   snapshots/<name>/created   link whose text is the time in seconds since 1970
+//!   snapshots/<name>/created   link whose text is the time in seconds since 1970,
+//!                              with nine digits behind the point
 //!   snapshots/.half/           one that is being made or removed: does not count
 //!   back                       link to the reference on the layer that is gone back to
 //! ```
@@ -62,7 +63,7 @@ const CREATED: &str = "created";
 pub struct Snapshot {
     /// Its name.
     pub name: Name,
-    /// When it was made, to the second.
+    /// When it was made.
     pub created: SystemTime,
     /// How many layers it stands on.
     pub depth: usize,
@@ -388,7 +389,9 @@ impl Dataset {
         let now = SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
-        half.zonepath.link(CREATED, now.as_secs().to_string())?;
+        // So fine that snapshots are listed in the order in which they were made.
+        let text = format!("{}.{:09}", now.as_secs(), now.subsec_nanos());
+        half.zonepath.link(CREATED, text)?;
         half.write_bond(&Bond {
             layer: layer.clone(),
             id,
@@ -412,12 +415,13 @@ impl Dataset {
 
     fn created(&self) -> Result<SystemTime> {
         let text = self.zonepath.read_link(CREATED)?.unwrap_or_default();
-        let seconds = text
-            .to_str()
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0);
-        SystemTime::UNIX_EPOCH
-            .checked_add(Duration::from_secs(seconds))
+        let since = text.to_str().and_then(|text| {
+            let (seconds, nanoseconds) = text.split_once('.')?;
+            let nanoseconds = nanoseconds.parse().ok().filter(|n| *n < 1_000_000_000)?;
+            Some(Duration::new(seconds.parse().ok()?, nanoseconds))
+        });
+        since
+            .and_then(|since| SystemTime::UNIX_EPOCH.checked_add(since))
             .ok_or_else(|| Error::BadLink {
                 path: self.zonepath.path().join(CREATED),
                 text: text.to_string_lossy().into_owned(),
