@@ -194,7 +194,9 @@ fn puppet_lists_zones() {
 
 #[test]
 fn puppet_makes_a_zone_and_takes_it_away() {
-    let Some(host) = Host::new() else { return };
+    let Some(host) = Host::with_master() else {
+        return;
+    };
     let ran = puppet::configure(
         &host,
         "web",
@@ -244,7 +246,9 @@ fn puppet_makes_a_zone_and_takes_it_away() {
     assert_eq!(info.global.get("pool"), None);
 
     for (verb, state) in [
-        ("install", "installed"),
+        // What an install does is seen elsewhere, and takes as long as its disk.
+        ("install -n", "configured"),
+        ("clone master", "installed"),
         ("ready", "ready"),
         ("boot", "running"),
         ("halt", "installed"),
@@ -401,8 +405,7 @@ fn salt_runs_a_zone() {
     act(&format!("-u {uuid} halt"), "installed");
     act("-z web uninstall -F", "configured");
     // There is no data set of its own to leave out: the option changes nothing.
-    act("-z web install -x nodataset", "installed");
-    act("-z web uninstall -F", "configured");
+    act("-z web install -n -x nodataset", "configured");
     act("-z web clone master", "installed");
     let refused = salt::result(&shell(&host, "zoneadm -z web halt -x"));
     assert!(
