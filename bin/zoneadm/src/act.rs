@@ -16,12 +16,13 @@ use zone::snapshot::{BadName, Name};
 use zone::{Error, Host, flatten};
 
 use crate::call::Call;
-use crate::{delegated, report, space, usage};
+use crate::{apply, delegated, report, space, usage};
 
 /// What a subcommand was asked for.
 #[derive(Debug, Default)]
 struct Options {
     dry_run: bool,
+    quiet: bool,
     force: bool,
     create: bool,
     /// Boot again after shutdown.
@@ -167,6 +168,7 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
                 let value = parser.value().and_then(|value| value.string());
                 options.snapshot = Some(snapshot(&value.map_err(|error| error.to_string())?)?);
             }
+            Short('q') if verb == "apply" => options.quiet = true,
             Short('r') if verb == "shutdown" => options.again = true,
             Long("create") if verb == "clone" => options.create = true,
             Short('m') if verb == "clone" => {
@@ -225,6 +227,7 @@ fn snapshot(text: &str) -> Result<Name, String> {
 fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u8 {
     match verb {
         "clone" => clone_all(host, zones, options),
+        "apply" => apply::all(host, zones, options.dry_run, options.quiet),
         "uninstall" if !options.force && !options.dry_run => {
             let (zones, refused) = can_be_uninstalled(host, zones);
             // Nobody is asked about what cannot be.
@@ -312,7 +315,7 @@ fn warn_of_what_has_no_effect(host: &Host, zone: &ZoneName) {
     let Ok(config) = store::xml::load(&host.root, zone) else {
         return;
     };
-    for line in model::verify::without_effect(&config) {
+    for line in zone::verify::warnings(&config) {
         eprintln!("zoneadm: zone '{zone}': WARNING: {line}");
     }
 }
@@ -375,7 +378,7 @@ fn tell(verb: &str, done: usize, all: usize, told: &Mutex<Instant>) {
     }
 }
 
-fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
+pub fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
     match result {
         Ok(Outcome::Done) => cli::status::OK,
         Ok(Outcome::Remarks(remarks)) => {

@@ -1,6 +1,7 @@
 //! zoneadm(8): administers zones.
 
 mod act;
+mod apply;
 mod call;
 mod delegated;
 mod list;

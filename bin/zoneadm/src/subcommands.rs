@@ -174,6 +174,16 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm -z web1 quota 10G", "zoneadm -z web1 quota none"],
     },
     Subcommand {
+        name: "apply",
+        form: "apply [-n] [-q]",
+        help: "Changes a running zone to what is configured: resource controls, file systems,\n\
+               devices. Tells what is changed now, and what needs a reboot. When something\n\
+               fails, all of it is taken back.\n\
+               \t-n  changes nothing\n\
+               \t-q  tells only warnings and errors",
+        examples: &["zoneadm -z web1 apply -n", "zoneadm -z web1 apply"],
+    },
+    Subcommand {
         name: "mark",
         form: "mark [-n] incomplete",
         help: "Says by hand that the zone is incomplete: only uninstall then helps.",

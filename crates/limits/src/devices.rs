@@ -1,8 +1,19 @@
 //! Which device nodes a zone may use, as a BPF program of type cgroup device.
 
-/// A character device that processes of a zone may open.
+/// What a device node stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A stream of bytes.
+    Character,
+    /// A disk.
+    Block,
+}
+
+/// A device that processes of a zone may open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Device {
+    /// Of which kind.
+    pub kind: Kind,
     /// Major number.
     pub major: u32,
     /// Minor number; `None` admits all.
@@ -11,6 +22,7 @@ pub struct Device {
 
 const fn one(major: u32, minor: u32) -> Device {
     Device {
+        kind: Kind::Character,
         major,
         minor: Some(minor),
     }
@@ -28,6 +40,7 @@ pub const STANDARD: &[Device] = &[
     one(5, 1),
     one(5, 2),
     Device {
+        kind: Kind::Character,
         major: 136,
         minor: None,
     },
@@ -36,7 +49,13 @@ pub const STANDARD: &[Device] = &[
 /// /dev/net/tun, for zones that administer their own network.
 pub const TUN: Device = one(10, 200);
 
-const CHARACTER_DEVICE: i32 = 2;
+/// The kernel's BPF_DEVCG_DEV_BLOCK and BPF_DEVCG_DEV_CHAR.
+const fn type_of(kind: Kind) -> i32 {
+    match kind {
+        Kind::Block => 1,
+        Kind::Character => 2,
+    }
+}
 
 // Opcodes of the instructions used, see the kernel's instruction-set.rst.
 const LOAD_WORD: u8 = 0x61;
@@ -75,14 +94,12 @@ pub fn program(allowed: &[Device]) -> Vec<u64> {
         instruction(AND_IMMEDIATE, kind, 0, 0, 0xffff),
         instruction(LOAD_WORD, major, 1, 4, 0),
         instruction(LOAD_WORD, minor, 1, 8, 0),
-        // Only character devices are on the list: jump over the refusal below.
-        instruction(0x15, kind, 0, 2, CHARACTER_DEVICE),
-        instruction(MOVE_IMMEDIATE, 0, 0, 0, 0),
-        instruction(EXIT, 0, 0, 0, 0),
     ];
     for device in allowed {
-        // A number of the kernel's has at most 20 bits: the cast keeps it.
         let skip = if device.minor.is_some() { 3 } else { 2 };
+        let number = type_of(device.kind);
+        code.push(instruction(JUMP_NOT_EQUAL, kind, 0, skip + 1, number));
+        // A number of the kernel's has at most 20 bits: the cast keeps it.
         code.push(instruction(
             JUMP_NOT_EQUAL,
             major,
@@ -134,7 +151,6 @@ mod tests {
                     false
                 }
                 JUMP_NOT_EQUAL => registers[target] != immediate,
-                0x15 => registers[target] == immediate,
                 EXIT => return registers[0] == 1,
                 other => panic!("opcode {other:#x}"),
             };
@@ -159,5 +175,16 @@ mod tests {
         assert!(!admits(&code, read_write | block, 254, 0), "a virtio disk");
         assert!(admits(&program(&[TUN]), read_write | character, 10, 200));
         assert!(!admits(&program(&[]), read_write | character, 1, 3));
+        let disk = Device {
+            kind: Kind::Block,
+            major: 254,
+            minor: Some(0),
+        };
+        let code = program(&[disk, TUN]);
+        assert!(admits(&code, read_write | block, 254, 0));
+        assert!(!admits(&code, read_write | block, 254, 1));
+        assert!(!admits(&code, read_write | character, 254, 0));
+        assert!(!admits(&code, read_write | block, 10, 200));
+        assert!(admits(&code, read_write | character, 10, 200));
     }
 }

@@ -143,6 +143,17 @@ impl ZoneCgroups {
             .map_err(Error::file("set device rules of", &self.v2))
     }
 
+    /// Changes the devices that a zone is admitted to; at no moment it has others
+    /// than before or after. What is open stays open.
+    ///
+    /// # Errors
+    /// See [`ZoneCgroups::allow_devices`].
+    pub fn change_devices(&self, program: &[u64]) -> Result<(), Error> {
+        let folder = open_folder(&self.v2)?;
+        sys::bpf::replace_device_filter(folder.as_fd(), program)
+            .map_err(Error::file("change device rules of", &self.v2))
+    }
+
     pub(crate) fn open_v2(&self) -> Result<OwnedFd, Error> {
         open_folder(&self.v2)
     }

@@ -245,6 +245,9 @@ pub struct BootPlan {
     pub platform: Vec<PlatformStep>,
     /// What the zone's first process does then, in order.
     pub inside: Vec<InsideStep>,
+    /// Mount points of the configuration's file systems and devices: the mounts there
+    /// are remembered, to be changed while the zone runs.
+    pub remembered: Vec<PathBuf>,
     /// What the first process becomes.
     pub init: Init,
     /// The signal that asks init to stop everything and power off.
@@ -264,6 +267,33 @@ pub struct Init {
     pub environment: Vec<String>,
 }
 
+/// A device node of the host, as the zone has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceNode {
+    /// Where it is, on the host and in the zone: an absolute path below /dev.
+    pub path: PathBuf,
+    /// True for a disk, false for a character device.
+    pub block: bool,
+    /// Major number.
+    pub major: u32,
+    /// Minor number.
+    pub minor: u32,
+    /// Permission bits.
+    pub mode: u32,
+    /// Owner, as the zone numbers it.
+    pub uid: u32,
+    /// Group, as the zone numbers it.
+    pub gid: u32,
+}
+
+impl fmt::Display for DeviceNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.block { 'b' } else { 'c' };
+        let (path, major, minor) = (self.path.display(), self.major, self.minor);
+        write!(f, "{path} ({kind} {major}:{minor})")
+    }
+}
+
 /// A step of zoneadmd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
@@ -275,10 +305,17 @@ pub enum PlatformStep {
         /// Further v1 groups that zones share.
         shared: Vec<PathBuf>,
     },
-    /// Admits character devices (major, minor; no minor admits all).
+    /// Admits devices and no others.
     Devices {
-        /// The list; all others are refused.
+        /// Character devices (major, minor; no minor admits all).
         allowed: Vec<(u32, Option<u32>)>,
+        /// Those of the configuration.
+        nodes: Vec<DeviceNode>,
+    },
+    /// Makes device nodes with the zone's owners, for the first process to show them.
+    DeviceNodes {
+        /// The nodes.
+        nodes: Vec<DeviceNode>,
     },
     /// Sets the resource controls that control groups hold.
     Controls {
@@ -315,7 +352,9 @@ pub enum PlatformStep {
         /// Sealed layers, topmost first.
         lowers: Vec<PathBuf>,
     },
-    /// Shows a folder or file of the host in the zone.
+    /// Shows a folder or file of the host in the zone. What is in the configuration as a
+    /// file system is held: the first process puts it in its place, so that it can be
+    /// unmounted while the zone runs. What the host has put there cannot.
     Bind {
         /// On the host.
         source: PathBuf,
@@ -325,8 +364,10 @@ pub enum PlatformStep {
         read_only: bool,
         /// True where set-id programs keep their rights.
         set_id: bool,
+        /// The number under which it is held.
+        held: Option<u32>,
     },
-    /// Mounts a further file system in the zone.
+    /// Mounts a further file system, to be held.
     Mount {
         /// Its type.
         fstype: String,
@@ -336,6 +377,8 @@ pub enum PlatformStep {
         target: PathBuf,
         /// Mount options.
         options: Vec<String>,
+        /// The number under which it is held.
+        held: u32,
     },
     /// Mounts /sys of a shared network namespace, read-only.
     Sysfs,
@@ -364,10 +407,22 @@ pub enum InsideStep {
         /// True where nothing may be written.
         read_only: bool,
     },
+    /// Puts what zoneadmd holds in its place, made when it is missing.
+    Place {
+        /// The number.
+        held: u32,
+        /// In the zone.
+        target: PathBuf,
+    },
     /// Populates /dev.
     Devices {
         /// Names of host devices shown there.
         names: Vec<String>,
+    },
+    /// Shows the device nodes that zoneadmd has made.
+    DeviceNodes {
+        /// Absolute paths below /dev.
+        paths: Vec<PathBuf>,
     },
     /// Covers files and folders with nothing.
     Mask {
@@ -403,12 +458,21 @@ impl fmt::Display for PlatformStep {
                     .chain(shared)
                     .try_for_each(|path| write!(f, " {}", path.display()))
             }
-            Self::Devices { allowed } => {
+            Self::Devices { allowed, nodes } => {
                 f.write_str("admit devices")?;
-                allowed.iter().try_for_each(|(major, minor)| match minor {
-                    Some(minor) => write!(f, " {major}:{minor}"),
-                    None => write!(f, " {major}:*"),
-                })
+                for (major, minor) in allowed {
+                    match minor {
+                        Some(minor) => write!(f, " {major}:{minor}")?,
+                        None => write!(f, " {major}:*")?,
+                    }
+                }
+                nodes.iter().try_for_each(|node| write!(f, " {node}"))
+            }
+            Self::DeviceNodes { nodes } => {
+                f.write_str("make device nodes")?;
+                nodes
+                    .iter()
+                    .try_for_each(|node| write!(f, " {}", node.path.display()))
             }
             Self::Controls { controls } | Self::ProcessControls { controls } => {
                 write!(f, "set {controls}")
@@ -446,6 +510,7 @@ impl fmt::Display for PlatformStep {
                 source,
                 target,
                 options,
+                ..
             } => write!(
                 f,
                 "mount {fstype} {source} at {} [{}]",
@@ -476,7 +541,14 @@ impl fmt::Display for InsideStep {
                     options.join(",")
                 )
             }
+            Self::Place { target, .. } => write!(f, "put {} in its place", target.display()),
             Self::Devices { names } => write!(f, "populate /dev with {}", names.join(" ")),
+            Self::DeviceNodes { paths } => {
+                f.write_str("show")?;
+                paths
+                    .iter()
+                    .try_for_each(|path| write!(f, " {}", path.display()))
+            }
             Self::Mask { paths } => {
                 f.write_str("mask")?;
                 paths

@@ -47,6 +47,8 @@ pub enum Verb {
     /// Removes a snapshot.
     #[serde(rename = "destroy-snapshot")]
     DestroySnapshot,
+    /// Changes a running zone to what is configured.
+    Apply,
 }
 
 /// What to do with a verb in a given state.
@@ -83,6 +85,7 @@ impl Verb {
             Self::Quota => "quota",
             Self::Rollback => "rollback",
             Self::DestroySnapshot => "destroy-snapshot",
+            Self::Apply => "apply",
         }
     }
 
@@ -128,6 +131,10 @@ impl Verb {
                 State::Mounted => invalid(),
                 State::Configured => before_installed(),
                 State::Incomplete => incomplete(),
+            },
+            Self::Apply => match state {
+                State::Running => Go,
+                _ => Refuse("not running".to_owned()),
             },
             Self::Reboot | Self::Shutdown => match state {
                 State::Running => Go,

@@ -63,7 +63,12 @@ pub fn zone_within(root: &Root, zone: &ZoneName, patience: Duration) -> Result<Z
 /// When the file cannot be removed.
 pub fn forget(root: &Root, zone: &ZoneName, held: &ZoneLock) -> Result<(), Error> {
     let _ = held;
-    for path in [root.root_lock(zone), root.adopt_lock(zone), root.lock(zone)] {
+    for path in [
+        root.running(zone),
+        root.root_lock(zone),
+        root.adopt_lock(zone),
+        root.lock(zone),
+    ] {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(Error::file("remove", &path)(error));

@@ -98,6 +98,18 @@ impl Root {
         self.run().join(format!("{zone}.state"))
     }
 
+    /// The configuration that an active zone runs with.
+    #[must_use]
+    pub fn running(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.xml"))
+    }
+
+    /// The mounts of an active zone that its configuration asked for.
+    #[must_use]
+    pub fn mounts(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.mounts"))
+    }
+
     /// The socket of the zone's zoneadmd.
     #[must_use]
     pub fn socket(&self, zone: &ZoneName) -> PathBuf {

@@ -6,7 +6,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use model::controls::Controls;
 use model::{State, ZoneName};
@@ -42,6 +42,18 @@ pub struct Runtime {
     /// The resource controls that were set last.
     #[serde(default)]
     pub controls: Controls,
+}
+
+/// A mount in the zone's own mount namespace. Its number tells it from what the zone
+/// may have mounted at the same place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mounted {
+    /// Where it was mounted, as the configuration has it.
+    pub at: PathBuf,
+    /// The number that /proc/PID/mountinfo shows; used again when the mount is gone.
+    pub id: u64,
+    /// The number that is never used again, from kernel 6.8 on.
+    pub unique: Option<u64>,
 }
 
 /// A process that cannot be mistaken for a later one of the same number.
@@ -120,23 +132,33 @@ pub fn load(root: &Root, zone: &ZoneName) -> Result<Option<Runtime>, Error> {
 /// See [`load`].
 pub fn load_any(root: &Root, zone: &ZoneName) -> Result<Option<Runtime>, Error> {
     let path = root.runtime(zone);
-    let text = match fs::metadata(&path).and_then(|meta| {
-        if meta.len() > MAX_SIZE {
+    match bounded(&path, MAX_SIZE)? {
+        None => Ok(None),
+        Some(text) => understand(path, &text).map(Some),
+    }
+}
+
+/// The content of a file; `None` when there is none.
+fn bounded(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Error> {
+    let read = fs::metadata(path).and_then(|meta| {
+        if meta.len() > most {
             return Err(std::io::Error::other("too large for a zone's state"));
         }
-        fs::read(&path)
-    }) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::file("read", &path)(error)),
-    };
-    serde_json::from_slice(&text)
-        .map(Some)
-        .map_err(|error| Error::Damaged {
-            path,
-            line: error.line(),
-            reason: error.to_string(),
-        })
+        fs::read(path)
+    });
+    match read {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::file("read", path)(error)),
+    }
+}
+
+fn understand<T: serde::de::DeserializeOwned>(path: PathBuf, text: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(text).map_err(|error| Error::Damaged {
+        path,
+        line: error.line(),
+        reason: error.to_string(),
+    })
 }
 
 /// Stores what is known of an active zone.
@@ -150,13 +172,18 @@ pub fn save(root: &Root, zone: &ZoneName, runtime: &Runtime) -> Result<(), Error
     atomic::replace(&path, &text, 0o644, Durability::Volatile)
 }
 
-/// Forgets an active zone: state and socket.
+/// Forgets an active zone: state, running configuration and socket.
 ///
 /// # Errors
 /// [`Error::File`]; what can be removed is removed all the same.
 pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
     let mut result = Ok(());
-    for path in [root.socket(zone), root.runtime(zone)] {
+    for path in [
+        root.socket(zone),
+        root.running(zone),
+        root.mounts(zone),
+        root.runtime(zone),
+    ] {
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 result = Err(Error::file("remove", &path)(error));
@@ -165,6 +192,33 @@ pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
         }
     }
     result
+}
+
+/// Most bytes of a list of mounts that are read.
+const MAX_MOUNTS: u64 = 4 << 20;
+
+/// Reads which mounts of an active zone its configuration asked for: file systems and
+/// device nodes. Not in the state file, which is zoneadmd's: these are changed without it.
+///
+/// # Errors
+/// [`Error::Damaged`] when the file is not ours.
+pub fn load_mounts(root: &Root, zone: &ZoneName) -> Result<Vec<Mounted>, Error> {
+    let path = root.mounts(zone);
+    match bounded(&path, MAX_MOUNTS)? {
+        None => Ok(Vec::new()),
+        Some(text) => understand(path, &text),
+    }
+}
+
+/// Stores which mounts of an active zone its configuration asked for.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn save_mounts(root: &Root, zone: &ZoneName, mounts: &[Mounted]) -> Result<(), Error> {
+    let path = root.mounts(zone);
+    let text = serde_json::to_vec(mounts)
+        .map_err(|error| Error::file("write", &path)(std::io::Error::other(error)))?;
+    atomic::replace(&path, &text, 0o600, Durability::Volatile)
 }
 
 /// The next numeric zone id: it rises with every ready or boot until the host boots.
@@ -196,7 +250,6 @@ pub fn next_id(root: &Root) -> Result<u32, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn sample(init: Process) -> Runtime {
         Runtime {

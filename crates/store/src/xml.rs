@@ -36,6 +36,29 @@ pub fn load(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
     }
 }
 
+/// Reads the configuration that an active zone runs with.
+///
+/// # Errors
+/// [`Error::NoSuchZone`] when none is known; [`Error::Damaged`] names the line.
+pub fn load_running(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
+    let path = root.running(zone);
+    match read_bounded(&path)? {
+        Some(text) => parse(&text, &path, zone.as_str(), zone),
+        None => Err(Error::NoSuchZone(zone.clone())),
+    }
+}
+
+/// Stores the configuration that an active zone runs with; it is gone after a boot of
+/// the host, as the zone is. For root only: nobody else needs it.
+///
+/// # Errors
+/// [`Error::File`]; the old file is then in place.
+pub fn save_running(root: &Root, config: &Config) -> Result<(), Error> {
+    let path = root.running(config.name());
+    let text = render(config);
+    atomic::replace(&path, text.as_bytes(), 0o600, Durability::Volatile)
+}
+
 /// Stores the configuration of its zone, durably.
 ///
 /// # Errors

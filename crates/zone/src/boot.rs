@@ -11,14 +11,14 @@ use model::plan::BootPlan;
 use model::{Config, State, Verb, ZoneName};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
 use storage::{Dataset, Stack};
-use store::runtime;
+use store::{runtime, xml};
 
 use crate::apply::Outcome;
 use crate::daemon::client;
 use crate::daemon::protocol::Request;
 use crate::plan::boot::{BootInputs, plan};
 use crate::subject::{self, Start, Subject};
-use crate::{Error, Host, spawn, verify};
+use crate::{Error, Host, devices, spawn, verify};
 
 /// How a zone is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -147,6 +147,9 @@ pub(crate) fn start_locked(
     }
     subject::settle(host, zone)?;
     plan.id = runtime::next_id(&host.root)?;
+    // What is running is what is configured now, whatever is configured later; it goes
+    // when the zone does.
+    xml::save_running(&host.root, &config)?;
     let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
     let plan = as_file(&plan).map_err(Error::io("hand the plan to zoneadmd"))?;
@@ -206,6 +209,7 @@ fn make_plan(
         spec: &spec,
         base: &Base::find(&host.cgroup)?,
         scratch: &scratch,
+        nodes: &devices::nodes(config.device_patterns()),
         ready_only: verb == Verb::Ready,
     })
 }

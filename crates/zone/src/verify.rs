@@ -10,7 +10,7 @@ use store::Root;
 
 use crate::apply::Outcome;
 use crate::subject::{self, DETACHED, Start, Subject};
-use crate::{Error, Host};
+use crate::{Error, Host, devices};
 
 /// Verifies a zone as it is configured now.
 ///
@@ -24,6 +24,20 @@ pub fn verify(host: &Host, zone: &ZoneName) -> Result<Outcome, Error> {
     let config = subject.config(host)?;
     before(host, &subject, &config, Verb::Verify)?;
     Ok(Outcome::Done)
+}
+
+/// What is legal and will not do what it says on this host, a line each.
+#[must_use]
+pub fn warnings(config: &Config) -> Vec<String> {
+    let mut lines = model::verify::without_effect(config);
+    for pattern in config.device_patterns() {
+        if devices::nodes(std::iter::once(pattern.clone())).is_empty() {
+            lines.push(format!(
+                "device match={pattern}: nothing on this host matches"
+            ));
+        }
+    }
+    lines
 }
 
 /// The brand of a configuration.
@@ -179,7 +193,7 @@ fn is_closed_to_users(path: &Path) -> bool {
         })
 }
 
-fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
+pub(crate) fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
     for fs in config.filesystems().filter(|fs| fs.fstype == "lofs") {
         let special = Path::new(&fs.special);
         if !special.is_absolute() || !special.exists() {

@@ -134,6 +134,9 @@ fn start(
 ) -> Result<(Platform, Runtime), String> {
     let mut platform = Platform::build(plan, zinit, fault).map_err(|error| flatten(&error))?;
     let started = runtime(plan, &platform).and_then(|mut runtime| {
+        let mounts = platform.mounts(&plan.remembered);
+        let mounts = mounts.map_err(|error| flatten(&error))?;
+        store::runtime::save_mounts(&host.root, zone, &mounts).map_err(|error| flatten(&error))?;
         // Before anything runs that outlives us: without this record nobody would
         // know of the zone.
         store::runtime::save(&host.root, zone, &runtime).map_err(|error| flatten(&error))?;

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 
 use brand::sparse::Layout;
 use brand::{BootSpec, InitProgram, Platform};
-use limits::{Base, ZoneCgroups, devices};
+use limits::{Base, ZoneCgroups};
 use model::config::{FileSystem, IpType};
 use model::controls::Controls;
-use model::plan::{BootPlan, Init, InsideStep, PlatformStep};
+use model::plan::{BootPlan, DeviceNode, Init, InsideStep, PlatformStep};
 use model::privilege::{self, Capabilities};
 use model::{Config, Uuid};
 use storage::Stack;
 
 use super::syscalls;
-use crate::Error;
+use crate::{Error, devices};
 
 /// All that decides about a boot.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub struct BootInputs<'a> {
     pub base: &'a Base,
     /// A folder of the host to mount a scratch file system on.
     pub scratch: &'a Path,
+    /// The devices of the host that the zone is shown.
+    pub nodes: &'a [DeviceNode],
     /// True to stop in state ready.
     pub ready_only: bool,
 }
@@ -78,6 +80,7 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
         first_id: inputs.first_id,
         platform: platform_steps(inputs),
         inside: inside_steps(inputs, &init, capabilities),
+        remembered: remembered(config, inputs.nodes),
         init,
         shutdown_signal: inputs.spec.shutdown.poweroff,
         ready_only: inputs.ready_only,
@@ -88,13 +91,8 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
     let config = inputs.config;
     let stack = inputs.stack;
     let ip_type = config.ip_type();
-    let mut allowed: Vec<(u32, Option<u32>)> = devices::STANDARD
-        .iter()
-        .map(|device| (device.major, device.minor))
-        .collect();
-    if ip_type == IpType::Exclusive {
-        allowed.push((devices::TUN.major, devices::TUN.minor));
-    }
+    let allowed = devices::standard(ip_type);
+    let allowed = allowed.iter().map(|one| (one.major, one.minor)).collect();
     let controls = Controls::of(config);
     let groups = ZoneCgroups::for_controls(inputs.base, config.name(), &controls);
     let (controls, of_processes) = controls.split();
@@ -103,7 +101,10 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
             paths: groups.paths(),
             shared: inputs.base.v1_shared.clone(),
         },
-        PlatformStep::Devices { allowed },
+        PlatformStep::Devices {
+            allowed,
+            nodes: inputs.nodes.to_vec(),
+        },
     ];
     // Before anything runs in the zone.
     if !controls.is_empty() {
@@ -138,40 +139,60 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
         target: dir.clone(),
         read_only: true,
         set_id: true,
+        held: None,
     }));
-    steps.extend(
-        config
-            .filesystems()
-            .filter(|fs| !is_inside(fs))
-            .map(file_system),
-    );
+    steps.extend(held(config).map(|(held, fs)| file_system(held, fs)));
+    if !inputs.nodes.is_empty() {
+        steps.push(PlatformStep::DeviceNodes {
+            nodes: inputs.nodes.to_vec(),
+        });
+    }
     if ip_type == IpType::Shared {
         steps.push(PlatformStep::Sysfs);
     }
     steps
 }
 
-fn is_inside(fs: &FileSystem) -> bool {
+/// Whether the zone itself mounts a file system, as it could at any time.
+pub(crate) fn is_inside(fs: &FileSystem) -> bool {
     WITHOUT_DEVICE.contains(&fs.fstype.as_str())
 }
 
-fn file_system(fs: FileSystem) -> PlatformStep {
+/// The file systems that the host mounts, with the numbers under which they are held.
+fn held(config: &Config) -> impl Iterator<Item = (u32, FileSystem)> {
+    (0..).zip(config.filesystems().filter(|fs| !is_inside(fs)))
+}
+
+fn remembered(config: &Config, nodes: &[DeviceNode]) -> Vec<PathBuf> {
+    let nodes = nodes.iter().map(|node| node.path.clone());
+    config.filesystems().map(|fs| fs.dir).chain(nodes).collect()
+}
+
+/// Whether a lofs is read-only, and whether set-id programs on it keep their rights.
+pub(crate) fn rights(fs: &FileSystem) -> (bool, bool) {
+    let has = |name: &str| fs.options.iter().any(|option| option == name);
+    let read_only = has("ro");
+    // A set-id program that the zone writes must not work for users of the host.
+    (read_only, read_only && !has("nosuid"))
+}
+
+fn file_system(held: u32, fs: FileSystem) -> PlatformStep {
     if fs.fstype != "lofs" {
         return PlatformStep::Mount {
             fstype: fs.fstype,
             source: fs.special,
             target: fs.dir,
             options: fs.options,
+            held,
         };
     }
-    let has = |name: &str| fs.options.iter().any(|option| option == name);
-    let read_only = has("ro");
+    let (read_only, set_id) = rights(&fs);
     PlatformStep::Bind {
         source: PathBuf::from(fs.special),
         target: fs.dir,
         read_only,
-        // A set-id program that the zone writes must not work for users of the host.
-        set_id: read_only && !has("nosuid"),
+        set_id,
+        held: Some(held),
     }
 }
 
@@ -185,10 +206,12 @@ fn inside_steps(inputs: &BootInputs<'_>, init: &Init, keep: Capabilities) -> Vec
             noexec,
             read_only,
         };
-    let mut steps = vec![
-        InsideStep::OwnViews,
-        mount("proc", "/proc", &[], true, false),
-    ];
+    let mut steps = vec![InsideStep::OwnViews];
+    steps.extend(held(config).map(|(held, fs)| InsideStep::Place {
+        held,
+        target: fs.dir,
+    }));
+    steps.push(mount("proc", "/proc", &[], true, false));
     if config.ip_type() == IpType::Exclusive {
         steps.push(InsideStep::Loopback);
         steps.push(mount("sysfs", "/sys", &[], true, true));
@@ -211,6 +234,11 @@ fn inside_steps(inputs: &BootInputs<'_>, init: &Init, keep: Capabilities) -> Vec
         .map(|device| device.name.to_owned())
         .collect();
     steps.push(InsideStep::Devices { names });
+    if !inputs.nodes.is_empty() {
+        steps.push(InsideStep::DeviceNodes {
+            paths: inputs.nodes.iter().map(|node| node.path.clone()).collect(),
+        });
+    }
     for one in inputs.spec.mounts {
         let mode = format!("mode={:04o}", one.mode);
         steps.push(mount(one.fstype, one.target, &[&mode], one.noexec, false));

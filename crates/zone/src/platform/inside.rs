@@ -21,7 +21,7 @@ use sys::process::{Executable, Program, ns};
 
 use super::channel::Channel;
 use super::console::Console;
-use super::{ROOT, relative};
+use super::{HELD, NODES, ROOT, place, relative};
 use crate::flatten;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
@@ -92,7 +92,7 @@ fn prepare(first: &FirstProcess<'_>) -> Result<(), String> {
 }
 
 /// User and group 0 of the zone, in no further group.
-fn become_root() -> io::Result<()> {
+pub(crate) fn become_root() -> io::Result<()> {
     let (user, group) = (rustix::fs::Uid::ROOT, rustix::fs::Gid::ROOT);
     set_thread_groups(&[])?;
     set_thread_res_gid(group, group, group)?;
@@ -112,7 +112,9 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
             noexec,
             read_only,
         } => mount(fstype, target, options, *noexec, *read_only),
+        InsideStep::Place { held, target } => put_in_place(*held, target),
         InsideStep::Devices { names } => populate_dev(names, first.console),
+        InsideStep::DeviceNodes { paths } => paths.iter().try_for_each(|path| show_node(path)),
         InsideStep::Mask { paths } => paths.iter().try_for_each(|path| mask(path)),
         InsideStep::Enter => Ok(sys::mount::pivot_into_cwd()?),
         InsideStep::Hostname { name } => set_name(name, first.plan),
@@ -158,6 +160,25 @@ fn mount(
         .collect();
     let mounted = sys::mount::new_fs(fstype, &params, flags)?;
     attach(&mounted, target)
+}
+
+/// Attaches what zoneadmd holds. A mount that came with a copy of the host's mounts is
+/// locked, and so are its flags; a copy of it has the flags locked and is not locked
+/// itself: read-only stays read-only, but it can be unmounted while the zone runs.
+fn put_in_place(number: u32, target: &Path) -> Result<(), AnyError> {
+    let held = Path::new("..").join(HELD).join(number.to_string());
+    show(&held, target)
+}
+
+fn show_node(path: &Path) -> Result<(), AnyError> {
+    let name = path.strip_prefix("/dev")?;
+    show(&Path::new("..").join(NODES).join(name), path)
+}
+
+fn show(source: &Path, target: &Path) -> Result<(), AnyError> {
+    let mount = sys::mount::open_tree(CWD, source, Extent::One)?;
+    let place = place::open_or_make(CWD, target, &mount)?;
+    Ok(sys::mount::attach(&mount, &place, Path::new(""))?)
 }
 
 /// Attaches a mount below the working directory, which is the zone's root.

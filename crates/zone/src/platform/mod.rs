@@ -18,7 +18,9 @@
 mod channel;
 pub(crate) mod console;
 mod inside;
+pub(crate) mod place;
 mod steps;
+pub(crate) mod volumes;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,13 +28,14 @@ use std::path::{Path, PathBuf};
 
 use limits::ZoneCgroups;
 use model::plan::{BootPlan, Init};
+use store::runtime::Mounted;
 
 use crate::fault::Fault;
 use crate::undo::{self, UndoStack};
 
 pub use crate::error::flatten;
 pub use channel::Channel;
-pub(crate) use inside::limit_privileges;
+pub(crate) use inside::{become_root, limit_privileges};
 
 /// What failed while the platform was built or taken down.
 #[derive(Debug, thiserror::Error)]
@@ -152,6 +155,25 @@ impl Platform {
         }
     }
 
+    /// The mounts at these places, while nothing of the zone has run yet.
+    ///
+    /// # Errors
+    /// When there is no such place.
+    pub(crate) fn mounts(&self, places: &[PathBuf]) -> Result<Vec<Mounted>, Error> {
+        use rustix::fs::{CWD, Mode, OFlags, openat};
+        let path = format!("/proc/{}/root", self.init.pid);
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, path, flags, Mode::empty())
+            .map_err(|errno| Error::Channel(errno.into()))?;
+        let find = |at: &PathBuf| {
+            place::find(&root, at).map_err(|error| Error::Step {
+                step: format!("find the mount at {}", at.display()),
+                source: Box::new(error),
+            })
+        };
+        places.iter().map(find).collect()
+    }
+
     /// Keeps the zone's root from being closed as long as the descriptor is open.
     /// Closing an overlay writes its whole file system out, which nobody who halts
     /// a zone needs to wait for.
@@ -206,6 +228,12 @@ pub(crate) const LAYERS: &str = "layers";
 
 /// Folder of the assembled root on the scratch file system.
 pub(crate) const ROOT: &str = "root";
+
+/// Folder of the mounts that the first process puts in their places.
+pub(crate) const HELD: &str = "held";
+
+/// Folder of the zone's device nodes.
+pub(crate) const NODES: &str = "nodes";
 
 /// Path inside the assembled root of an absolute path of the zone, relative to it.
 pub(crate) fn relative(path: &Path) -> PathBuf {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use limits::ZoneCgroups;
-use limits::devices::{self, Device};
+use limits::devices::{self, Device, Kind};
 use model::config::IpType;
 use model::controls::Controls;
 use model::plan::{BootPlan, PlatformStep};
@@ -16,11 +16,12 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use storage::Stack;
 use store::index::IDS_PER_ZONE;
-use sys::mount::{Attr, Extent, Param};
+use sys::mount::Param;
 use sys::process::{Child, ns};
 
 use super::console::Console;
-use super::{Channel, Error, LAYERS, Platform, ROOT, inside, relative};
+use super::{Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, inside, relative, volumes};
+use crate::devices::device;
 use crate::fault::Fault;
 use crate::undo::{self, UndoStack};
 
@@ -95,11 +96,13 @@ impl Building<'_> {
     fn carry_out(&mut self, step: &PlatformStep, undo: &mut UndoStack) -> Result<(), AnyError> {
         match step {
             PlatformStep::Cgroups { paths, shared } => self.make_cgroups(paths, shared, undo),
-            PlatformStep::Devices { allowed } => {
-                let allowed: Vec<Device> = allowed
-                    .iter()
-                    .map(|&(major, minor)| Device { major, minor })
-                    .collect();
+            PlatformStep::Devices { allowed, nodes } => {
+                let plain = allowed.iter().map(|&(major, minor)| Device {
+                    kind: Kind::Character,
+                    major,
+                    minor,
+                });
+                let allowed: Vec<Device> = plain.chain(nodes.iter().map(device)).collect();
                 let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
                 Ok(cgroups.allow_devices(&devices::program(&allowed))?)
             }
@@ -136,13 +139,28 @@ impl Building<'_> {
                 target,
                 read_only,
                 set_id,
-            } => self.bind(source, target, *read_only, *set_id),
+                held,
+            } => {
+                let mount = volumes::bind(source, *read_only, *set_id, self.users()?)?;
+                match held {
+                    Some(number) => self.hold(&mount, *number),
+                    None => self.attach_in_root(&mount, target),
+                }
+            }
             PlatformStep::Mount {
                 fstype,
                 source,
-                target,
                 options,
-            } => self.mount(fstype, source, target, options),
+                held,
+                ..
+            } => {
+                let mount = volumes::file_system(fstype, source, options, self.users()?)?;
+                self.hold(&mount, *held)
+            }
+            PlatformStep::DeviceNodes { nodes } => {
+                let mount = volumes::device_nodes(nodes, self.plan.first_id)?;
+                Ok(volumes::hold(&mount, &self.scratch, NODES)?)
+            }
             PlatformStep::Sysfs => {
                 let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
                     | MountAttrFlags::MOUNT_ATTR_NODEV
@@ -196,6 +214,7 @@ impl Building<'_> {
         self.scratch = scratch.to_owned();
         rustix::process::chdir(scratch)?;
         fs::create_dir(scratch.join(ROOT))?;
+        fs::create_dir(scratch.join(HELD))?;
         Ok(fs::create_dir(scratch.join(LAYERS))?)
     }
 
@@ -306,75 +325,10 @@ impl Building<'_> {
         Ok(sys::mount::attach(mount, &target, Path::new(""))?)
     }
 
-    fn bind(
-        &self,
-        source: &Path,
-        target: &Path,
-        read_only: bool,
-        set_id: bool,
-    ) -> Result<(), AnyError> {
-        let mount = sys::mount::open_tree(CWD, source, Extent::One)?;
-        let mut set = MountAttrFlags::MOUNT_ATTR_NODEV;
-        if read_only {
-            set |= MountAttrFlags::MOUNT_ATTR_RDONLY;
-        }
-        if !set_id {
-            set |= MountAttrFlags::MOUNT_ATTR_NOSUID;
-        }
-        let attr = Attr {
-            set,
-            idmap: Some(self.users()?),
-            private: true,
-            ..Attr::default()
-        };
-        match sys::mount::set_attr(&mount, &attr, Extent::One, source) {
-            // This file system cannot map ids (tmpfs before 6.3, overlay, NFS): its
-            // files then belong to nobody, which for shared software is enough to
-            // read and run it.
-            Err(error) if read_only && error.errno() == rustix::io::Errno::INVAL.raw_os_error() => {
-                let plain = Attr {
-                    idmap: None,
-                    ..attr
-                };
-                sys::mount::set_attr(&mount, &plain, Extent::One, source)?;
-            }
-            other => other?,
-        }
-        self.attach_in_root(&mount, target)
-    }
-
-    fn mount(
-        &self,
-        fstype: &str,
-        source: &str,
-        target: &Path,
-        options: &[String],
-    ) -> Result<(), AnyError> {
-        let mut flags = MountAttrFlags::MOUNT_ATTR_NODEV;
-        let mut params = Vec::new();
-        if !source.is_empty() && fstype != "tmpfs" {
-            params.push(Param::text("source", source));
-        }
-        for option in options {
-            match option.as_str() {
-                "ro" => flags |= MountAttrFlags::MOUNT_ATTR_RDONLY,
-                "nosuid" => flags |= MountAttrFlags::MOUNT_ATTR_NOSUID,
-                "noexec" => flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC,
-                "rw" | "nodevices" | "nodev" => {}
-                other => params.push(match other.split_once('=') {
-                    Some((key, value)) => Param::text(key, value),
-                    None => Param::Flag(other),
-                }),
-            }
-        }
-        let mount = sys::mount::new_fs(fstype, &params, flags)?;
-        let attr = Attr {
-            idmap: Some(self.users()?),
-            private: true,
-            ..Attr::default()
-        };
-        sys::mount::set_attr(&mount, &attr, Extent::One, target)?;
-        self.attach_in_root(&mount, target)
+    /// Puts a mount of the host's where the first process finds it.
+    fn hold(&self, mount: &OwnedFd, number: u32) -> Result<(), AnyError> {
+        let folder = self.scratch.join(HELD);
+        Ok(volumes::hold(mount, &folder, &number.to_string())?)
     }
 
     /// Sends the first process on its way and waits until it is ready.

@@ -318,7 +318,6 @@ pub static RESOURCES: &[ResourceSpec] = &[
     },
     ResourceSpec {
         live: true,
-        effect: Effect::NotYet,
         ..many(
             "device",
             &["match", "storage", "id"],

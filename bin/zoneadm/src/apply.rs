@@ -1,0 +1,23 @@
+//! `zoneadm apply`: what is said while running zones are changed.
+
+use model::ZoneName;
+use zone::Host;
+use zone::live::{self, Options, Told};
+
+use crate::act;
+
+/// Changes zones, one after the other: what goes into a zone is a process, and a
+/// program with threads cannot make one that is whole.
+pub fn all(host: &Host, zones: &[ZoneName], dry_run: bool, quiet: bool) -> u8 {
+    let options = Options { dry_run, quiet };
+    let mut status = cli::status::OK;
+    for zone in zones {
+        let mut tell = |told| match told {
+            Told::Progress(text) => println!("zone '{zone}': {text}"),
+            Told::Warning(text) => eprintln!("zone '{zone}': warning: {text}"),
+        };
+        let applied = live::apply(host, zone, options, &mut tell);
+        status = status.max(act::show(zone, &applied));
+    }
+    status
+}

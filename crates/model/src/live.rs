@@ -1,0 +1,445 @@
+//! What differs between the configuration that a zone runs with and the one it is to
+//! have: what can be changed while it runs, in which order, and what needs a reboot.
+//!
+//! Everything is compared as people see it, so that each difference has one line:
+//! `Modifying fs dir=/data`. The order of resources does not matter.
+
+use std::fmt;
+
+use crate::Config;
+use crate::config::{FileSystem, Resource};
+use crate::controls::Controls;
+use crate::table::{self, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
+
+/// Kinds of file systems that belong to namespaces which are made with the zone.
+const OF_NAMESPACES: &[&str] = &["proc", "mqueue"];
+
+/// Types of resources that are resource controls.
+const CONTROLS: &[&str] = &["dedicated-cpu", "capped-cpu", "capped-memory", "rctl"];
+
+/// Says nothing about the running zone: who administers it is asked of what is stored.
+const ONLY_STORED: &[&str] = &["admin"];
+
+/// What a change does with its subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It was not there.
+    Adding,
+    /// It was there, otherwise.
+    Modifying,
+    /// It is not to be there any more.
+    Removing,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Adding => "Adding",
+            Self::Modifying => "Modifying",
+            Self::Removing => "Removing",
+        })
+    }
+}
+
+/// One difference: `Adding fs dir=/data`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What is done.
+    pub action: Action,
+    /// With what: the type of a resource and what it is known by, or a property.
+    pub subject: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.action, self.subject)
+    }
+}
+
+/// Something that is done to a running zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Sets the resource controls that the zone is to have.
+    Control(Controls),
+    /// Unmounts a file system.
+    Unmount(FileSystem),
+    /// Mounts one.
+    Mount(FileSystem),
+    /// Takes away the devices that only this pattern matches.
+    RemoveDevices(String),
+    /// Shows the devices that match.
+    AddDevices(String),
+    /// Nothing: what changes is looked at when it matters.
+    Remember,
+}
+
+/// A step, and the configuration that the zone runs with once it is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// What is done.
+    pub act: Act,
+    /// What the zone then has.
+    pub after: Config,
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Control(controls) if controls.is_empty() => {
+                f.write_str("take away all resource controls")
+            }
+            Self::Control(controls) => write!(f, "set {controls}"),
+            Self::Unmount(fs) => write!(f, "unmount {}", fs.dir.display()),
+            Self::Mount(fs) => write!(f, "mount {} at {}", fs.special, fs.dir.display()),
+            Self::RemoveDevices(pattern) => write!(f, "take away {pattern}"),
+            Self::AddDevices(pattern) => write!(f, "show {pattern}"),
+            Self::Remember => f.write_str("store the running configuration"),
+        }
+    }
+}
+
+/// How a running zone comes to have another configuration.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LivePlan {
+    /// What is changed now.
+    pub now: Vec<Difference>,
+    /// What is only changed when the zone boots the next time, and why.
+    pub at_boot: Vec<(Difference, &'static str)>,
+    /// What has to be done.
+    pub steps: Vec<Step>,
+}
+
+const AT_BOOT: &str = "it takes effect when the zone boots";
+
+/// Plans the way from the configuration that a zone runs with to another one.
+///
+/// Limits come first, then what is unmounted, inner file systems before outer ones,
+/// then what is mounted, then devices.
+#[must_use]
+pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
+    let mut making = Making {
+        plan: LivePlan::default(),
+        now: running.clone(),
+        wanted,
+        running,
+    };
+    making.globals();
+    making.controls();
+    making.file_systems();
+    making.devices();
+    making.others();
+    making.plan
+}
+
+struct Making<'a> {
+    plan: LivePlan,
+    /// The configuration after the steps so far.
+    now: Config,
+    running: &'a Config,
+    wanted: &'a Config,
+}
+
+impl Making<'_> {
+    fn step(&mut self, act: Act) {
+        self.plan.steps.push(Step {
+            act,
+            after: self.now.clone(),
+        });
+    }
+
+    fn globals(&mut self) {
+        let mut remembered = false;
+        for spec in GLOBAL.iter().filter(|spec| spec.alias().is_none()) {
+            let (old, new) = (self.running.get(spec.name), self.wanted.get(spec.name));
+            if old == new {
+                continue;
+            }
+            let difference = property(spec, old, new);
+            if !spec.live {
+                self.plan.at_boot.push((difference, AT_BOOT));
+                continue;
+            }
+            // What one configuration holds the other can hold.
+            let _ = match new.is_empty() {
+                true => self.now.clear(spec.name),
+                false => self.now.set(spec.name, new),
+            };
+            self.plan.now.push(difference);
+            remembered = true;
+        }
+        if remembered {
+            self.step(Act::Remember);
+        }
+    }
+
+    fn controls(&mut self) {
+        let mut seen = Vec::new();
+        let mut differences = Vec::new();
+        for spec in GLOBAL {
+            let Some(alias) = spec.alias() else { continue };
+            let (old, new) = (self.running.get(spec.name), self.wanted.get(spec.name));
+            if old != new {
+                seen.push(alias.rctl);
+                differences.push(property(spec, old, new));
+            }
+        }
+        let types = CONTROLS.iter().filter_map(|name| table::resource(name));
+        let types: Vec<&'static ResourceSpec> = types.filter(|spec| spec.live).collect();
+        for spec in types.iter().filter(|spec| spec.singleton) {
+            let (old, new) = (self.running.instances(spec), self.wanted.instances(spec));
+            let (old, new) = (old.first(), new.first());
+            let changed = changed_properties(spec, old, new);
+            if changed.is_empty() {
+                continue;
+            }
+            seen.extend(changed.iter().filter_map(|spec| Some(spec.alias()?.rctl)));
+            differences.push(Difference {
+                action: action(old.is_some(), new.is_some()),
+                subject: describe(spec, new.or(old), &changed),
+            });
+        }
+        // Limits that have another name were named by it.
+        let rctls = compare(self.running, self.wanted, "rctl");
+        let rctls = rctls.into_iter().filter(|one| {
+            let name = one
+                .old
+                .as_ref()
+                .or(one.new.as_ref())
+                .map_or("", |rctl| rctl.get("name"));
+            !seen.contains(&name)
+        });
+        differences.extend(rctls.map(|one| one.difference));
+        if differences.is_empty() {
+            return;
+        }
+        self.plan.now.append(&mut differences);
+        self.take_over(&types);
+        self.step(Act::Control(Controls::of(&self.now)));
+    }
+
+    /// Replaces all resources of some types by those that are wanted.
+    fn take_over(&mut self, types: &[&'static ResourceSpec]) {
+        let is_one = |one: &Resource| types.contains(&one.spec());
+        self.now.retain(|one| !is_one(one));
+        for one in self.wanted.resources().iter().filter(|one| is_one(one)) {
+            // There were as many in the configuration that it comes from.
+            let _ = self.now.add_stored(one.clone());
+        }
+    }
+
+    fn file_systems(&mut self) {
+        let pairs = |config: &Config| -> Vec<(FileSystem, Resource)> {
+            let resources = config.resources_of("fs").cloned();
+            config.filesystems().zip(resources).collect()
+        };
+        let (old, new) = (pairs(self.running), pairs(self.wanted));
+        let find = |list: &[(FileSystem, Resource)], fs: &FileSystem| {
+            list.iter().find(|(one, _)| one.dir == fs.dir).cloned()
+        };
+        let (mut gone, mut come) = (Vec::new(), Vec::new());
+        for (fs, resource) in &old {
+            match find(&new, fs) {
+                Some((same, _)) if same == *fs => {}
+                other => {
+                    let action = action(true, other.is_some());
+                    let bound = |fs: &FileSystem| OF_NAMESPACES.contains(&fs.fstype.as_str());
+                    let fixed = bound(fs) || other.as_ref().is_some_and(|(fs, _)| bound(fs));
+                    if self.file_system(action, fs, fixed) {
+                        gone.push((fs.clone(), resource.clone()));
+                        come.extend(other);
+                    }
+                }
+            }
+        }
+        for (fs, resource) in &new {
+            if find(&old, fs).is_none() {
+                let fixed = OF_NAMESPACES.contains(&fs.fstype.as_str());
+                if self.file_system(Action::Adding, fs, fixed) {
+                    come.push((fs.clone(), resource.clone()));
+                }
+            }
+        }
+        for (fs, resource) in gone.into_iter().rev() {
+            self.now.remove(&resource);
+            self.step(Act::Unmount(fs));
+        }
+        // In the order in which a boot would mount them.
+        come.sort_by_key(|(fs, _)| new.iter().position(|(one, _)| one.dir == fs.dir));
+        for (fs, resource) in come {
+            let _ = self.now.add(resource);
+            self.step(Act::Mount(fs));
+        }
+    }
+
+    /// Notes a difference; true where it can be changed now.
+    fn file_system(&mut self, action: Action, fs: &FileSystem, fixed: bool) -> bool {
+        let difference = Difference {
+            action,
+            subject: format!("fs dir={}", fs.dir.display()),
+        };
+        if fixed {
+            let why = "a file system of this type is made with the zone";
+            self.plan.at_boot.push((difference, why));
+        } else {
+            self.plan.now.push(difference);
+        }
+        !fixed
+    }
+
+    fn devices(&mut self) {
+        let pairs = |config: &Config| -> Vec<(String, Resource)> {
+            let resources = config.resources_of("device");
+            let resources = resources.filter(|device| device.has("match")).cloned();
+            config.device_patterns().zip(resources).collect()
+        };
+        let (old, new) = (pairs(self.running), pairs(self.wanted));
+        let has =
+            |list: &[(String, Resource)], pattern: &str| list.iter().any(|(one, _)| one == pattern);
+        for (action, from, to) in [(Action::Removing, &old, &new), (Action::Adding, &new, &old)] {
+            for (pattern, resource) in from.iter().filter(|(pattern, _)| !has(to, pattern)) {
+                self.plan.now.push(Difference {
+                    action,
+                    subject: format!("device match={pattern}"),
+                });
+                if action == Action::Removing {
+                    self.now.remove(resource);
+                    self.step(Act::RemoveDevices(pattern.clone()));
+                } else {
+                    let _ = self.now.add(resource.clone());
+                    self.step(Act::AddDevices(pattern.clone()));
+                }
+            }
+        }
+    }
+
+    /// Everything that a running zone cannot change.
+    fn others(&mut self) {
+        for spec in RESOURCES {
+            let is_control = CONTROLS.contains(&spec.name) && spec.live;
+            let elsewhere = ["fs", "device"].contains(&spec.name) || is_control;
+            if elsewhere || ONLY_STORED.contains(&spec.name) {
+                continue;
+            }
+            let why = match spec.name {
+                "net" | "anet" => "the network of a running zone cannot be changed",
+                _ => AT_BOOT,
+            };
+            let differences = compare(self.running, self.wanted, spec.name);
+            self.plan
+                .at_boot
+                .extend(differences.into_iter().map(|one| (one.difference, why)));
+        }
+    }
+}
+
+/// A resource on both sides.
+struct Compared {
+    difference: Difference,
+    old: Option<Resource>,
+    new: Option<Resource>,
+}
+
+/// The resources of one type that differ.
+fn compare(running: &Config, wanted: &Config, name: &str) -> Vec<Compared> {
+    let Some(spec) = table::resource(name) else {
+        return Vec::new();
+    };
+    let (old, new) = (running.instances(spec), wanted.instances(spec));
+    let same = |list: &[Resource], one: &Resource| {
+        let found = list
+            .iter()
+            .find(|other| other.is_same(one) || spec.singleton);
+        found.cloned()
+    };
+    let mut found = Vec::new();
+    for one in &old {
+        let other = same(&new, one);
+        if other.as_ref() != Some(one) {
+            let changed = changed_properties(spec, Some(one), other.as_ref());
+            found.push(Compared {
+                difference: Difference {
+                    action: action(true, other.is_some()),
+                    subject: describe(spec, other.as_ref().or(Some(one)), &changed),
+                },
+                old: Some(one.clone()),
+                new: other,
+            });
+        }
+    }
+    for one in &new {
+        if same(&old, one).is_none() {
+            let changed = changed_properties(spec, None, Some(one));
+            found.push(Compared {
+                difference: Difference {
+                    action: Action::Adding,
+                    subject: describe(spec, Some(one), &changed),
+                },
+                old: None,
+                new: Some(one.clone()),
+            });
+        }
+    }
+    found
+}
+
+const fn action(was: bool, will_be: bool) -> Action {
+    match (was, will_be) {
+        (false, _) => Action::Adding,
+        (true, true) => Action::Modifying,
+        (true, false) => Action::Removing,
+    }
+}
+
+fn changed_properties(
+    spec: &'static ResourceSpec,
+    old: Option<&Resource>,
+    new: Option<&Resource>,
+) -> Vec<&'static PropertySpec> {
+    let differs = |property: &&PropertySpec| match (old, new) {
+        (Some(old), Some(new)) => {
+            old.get(property.name) != new.get(property.name)
+                || old.list(property.name) != new.list(property.name)
+        }
+        (one, other) => one.or(other).is_some_and(|one| one.is_set(property.name)),
+    };
+    spec.properties.iter().filter(differs).collect()
+}
+
+/// `fs dir=/data`; what has no key is known by what changes in it.
+fn describe(
+    spec: &ResourceSpec,
+    one: Option<&Resource>,
+    changed: &[&'static PropertySpec],
+) -> String {
+    let mut text = spec.name.to_owned();
+    let Some(one) = one else { return text };
+    let keys = spec.keys.iter().filter_map(|key| spec.property(key));
+    let keys: Vec<&PropertySpec> = match spec.singleton {
+        true => changed.to_vec(),
+        false => keys.filter(|key| one.has(key.name)).collect(),
+    };
+    for key in keys {
+        let value = one.get(key.name);
+        text.push_str(&format!(" {}={}", key.name, shown(key, value)));
+    }
+    text
+}
+
+fn property(spec: &PropertySpec, old: &str, new: &str) -> Difference {
+    let value = if new.is_empty() { old } else { new };
+    Difference {
+        action: action(!old.is_empty(), !new.is_empty()),
+        subject: format!("{}={}", spec.name, shown(spec, value)),
+    }
+}
+
+fn shown(spec: &PropertySpec, value: &str) -> String {
+    match (spec.kind, value.parse()) {
+        (Kind::Size, Ok(bytes)) => table::exact_size(bytes),
+        _ if value.contains(' ') => format!("\"{value}\""),
+        _ => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

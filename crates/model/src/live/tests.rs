@@ -1,0 +1,201 @@
+use super::*;
+
+fn config(lines: &[(&str, &[(&str, &str)])]) -> Config {
+    let mut config = Config::new("web".parse().unwrap());
+    for (name, properties) in lines {
+        let Some(spec) = table::resource(name) else {
+            config.set(name, properties[0].1).unwrap();
+            continue;
+        };
+        let mut resource = Resource::new(spec);
+        for (property, value) in *properties {
+            resource.set(property, value).unwrap();
+        }
+        config.add(resource).unwrap();
+    }
+    config
+}
+
+fn fs<'a>(dir: &'a str, special: &'a str) -> [(&'a str, &'a str); 3] {
+    [("dir", dir), ("special", special), ("type", "lofs")]
+}
+
+/// The lines of a plan, its steps, and what waits.
+fn told(running: &Config, wanted: &Config) -> (Vec<String>, Vec<String>, Vec<String>) {
+    let plan = plan(running, wanted);
+    (
+        plan.now.iter().map(ToString::to_string).collect(),
+        plan.steps.iter().map(|step| step.act.to_string()).collect(),
+        plan.at_boot
+            .iter()
+            .map(|(one, _)| one.to_string())
+            .collect(),
+    )
+}
+
+#[test]
+fn nothing_differs_from_itself() {
+    let one = config(&[
+        ("fs", &fs("/a", "/x")),
+        ("device", &[("match", "/dev/fuse")]),
+        ("max-lwps", &[("", "100")]),
+    ]);
+    assert_eq!(plan(&one, &one), LivePlan::default());
+    let other_order = config(&[("fs", &fs("/b", "/x")), ("fs", &fs("/a", "/x"))]);
+    let order = config(&[("fs", &fs("/a", "/x")), ("fs", &fs("/b", "/x"))]);
+    assert_eq!(plan(&order, &other_order), LivePlan::default());
+}
+
+#[test]
+fn file_systems_go_inside_out_and_come_outside_in() {
+    let running = config(&[
+        ("fs", &fs("/a", "/1")),
+        ("fs", &fs("/a/b", "/2")),
+        ("fs", &fs("/keep", "/3")),
+        ("fs", &fs("/m", "/4")),
+    ]);
+    let wanted = config(&[
+        ("fs", &fs("/m", "/5")),
+        ("fs", &fs("/keep", "/3")),
+        ("fs", &fs("/new", "/6")),
+        ("fs", &fs("/new/er", "/7")),
+    ]);
+    let (now, steps, at_boot) = told(&running, &wanted);
+    assert_eq!(
+        now,
+        [
+            "Removing fs dir=/a",
+            "Removing fs dir=/a/b",
+            "Modifying fs dir=/m",
+            "Adding fs dir=/new",
+            "Adding fs dir=/new/er",
+        ]
+    );
+    assert_eq!(
+        steps,
+        [
+            "unmount /m",
+            "unmount /a/b",
+            "unmount /a",
+            "mount /5 at /m",
+            "mount /6 at /new",
+            "mount /7 at /new/er",
+        ]
+    );
+    assert_eq!(at_boot, [""; 0]);
+}
+
+#[test]
+fn controls_are_one_step_and_known_by_their_short_names() {
+    let running = config(&[
+        ("max-lwps", &[("", "100")]),
+        ("capped-memory", &[("physical", "64M"), ("swap", "128M")]),
+        ("capped-cpu", &[("ncpus", "1.5")]),
+    ]);
+    let wanted = config(&[
+        ("cpu-shares", &[("", "20")]),
+        ("max-lwps", &[("", "200")]),
+        ("capped-memory", &[("physical", "64M"), ("swap", "256M")]),
+    ]);
+    let (now, steps, at_boot) = told(&running, &wanted);
+    assert_eq!(
+        now,
+        [
+            "Modifying max-lwps=200",
+            "Modifying max-processes=200",
+            "Adding cpu-shares=20",
+            "Removing capped-cpu ncpus=1.50",
+            "Modifying capped-memory swap=256M",
+        ]
+    );
+    assert_eq!(
+        steps,
+        [
+            "set zone.cpu-shares=20 zone.max-physical-memory=64M zone.max-swap=256M zone.max-lwps=200 zone.max-processes=200"
+        ]
+    );
+    assert_eq!(at_boot, [""; 0]);
+    let (_, steps, _) = told(&wanted, &config(&[]));
+    assert_eq!(steps, ["take away all resource controls"]);
+}
+
+#[test]
+fn what_needs_a_reboot_is_only_named() {
+    let running = config(&[("bootargs", &[("", "-s")])]);
+    let wanted = config(&[
+        ("limitpriv", &[("", "default,!sys_time")]),
+        ("autoboot", &[("", "true")]),
+        ("net", &[("physical", "eth0"), ("address", "10.0.0.1/24")]),
+        ("fs", &[("dir", "/p"), ("special", "p"), ("type", "proc")]),
+        (
+            "attr",
+            &[("name", "init"), ("type", "string"), ("value", "/x")],
+        ),
+        ("admin", &[("user", "joe"), ("auths", "login")]),
+    ]);
+    let plan = plan(&running, &wanted);
+    let at_boot: Vec<String> = plan
+        .at_boot
+        .iter()
+        .map(|(one, _)| one.to_string())
+        .collect();
+    assert_eq!(
+        at_boot,
+        [
+            "Removing bootargs=-s",
+            "Adding limitpriv=default,!sys_time",
+            "Adding fs dir=/p",
+            "Adding net address=10.0.0.1/24 physical=eth0",
+            "Adding attr name=init",
+        ]
+    );
+    assert_eq!(plan.now.len(), 1, "{:?}", plan.now);
+    let after = &plan.steps.last().unwrap().after;
+    assert!(after.autoboot() && after.limitpriv().is_empty() && after.bootargs() == "-s");
+    assert_eq!(after.resources(), []);
+}
+
+#[test]
+fn devices_are_taken_away_before_others_come() {
+    let running = config(&[("device", &[("match", "/dev/fuse")])]);
+    let wanted = config(&[("device", &[("match", "/dev/snd/*")])]);
+    let (now, steps, _) = told(&running, &wanted);
+    assert_eq!(
+        now,
+        [
+            "Removing device match=/dev/fuse",
+            "Adding device match=/dev/snd/*"
+        ]
+    );
+    assert_eq!(steps, ["take away /dev/fuse", "show /dev/snd/*"]);
+}
+
+/// After the last step nothing is left to be done, whatever was before.
+#[test]
+fn the_steps_lead_to_what_is_wanted() {
+    let many = [
+        config(&[]),
+        config(&[("max-processes", &[("", "10")]), ("fs", &fs("/a", "/x"))]),
+        config(&[("max-lwps", &[("", "10")]), ("fs", &fs("/a", "/y"))]),
+        config(&[
+            ("device", &[("match", "/dev/%{zonename}*")]),
+            ("device", &[("match", "/dev/fuse")]),
+            ("rctl", &[("name", "zone.max-lofi")]),
+            ("capped-memory", &[("locked", "1M")]),
+        ]),
+        config(&[
+            ("autoboot", &[("", "true")]),
+            ("fs", &fs("/%{zonename}", "/y")),
+        ]),
+    ];
+    for running in &many {
+        for wanted in &many {
+            let first = plan(running, wanted);
+            let after = first.steps.last().map_or(running, |step| &step.after);
+            let second = plan(after, wanted);
+            assert_eq!(second.steps, [], "{running:?} to {wanted:?}");
+            assert_eq!(second.now, []);
+            assert_eq!(second.at_boot, first.at_boot);
+        }
+    }
+}

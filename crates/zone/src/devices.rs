@@ -1,0 +1,292 @@
+//! The devices of the host that a zone is shown: `device match=/dev/snd/*`.
+//!
+//! A pattern is looked up below the host's /dev and nowhere else: symbolic links are
+//! followed as long as they stay there, other file systems (/dev/shm, where any user
+//! may write, /dev/pts) are not entered. What is found is not the host's own node:
+//! its owner has no id in the zone, and /dev cannot be mounted with the zone's ids. The
+//! zone gets nodes of its own for the same devices, under the same names, with the
+//! same permissions, owned by the zone's ids of the same numbers: `root:audio 0660` is
+//! that in the zone too. Nothing that the zone does to them changes the host's.
+//!
+//! Whether a node can be opened is up to the control group's device program: it admits
+//! the devices that matched, when the zone was booted or changed, and no others.
+
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use limits::devices::{self, Device, Kind};
+use model::config::IpType;
+use model::plan::DeviceNode;
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
+use store::index::IDS_PER_ZONE;
+
+/// Where devices are.
+const DEV: &str = "/dev";
+
+/// What every zone has in /dev already, of its own or harmless.
+const STANDARD: &[&str] = &[
+    "console", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
+    "stdout", "tty", "urandom", "zero",
+];
+
+/// Most nodes that a zone is shown.
+const MAX_NODES: usize = 1024;
+
+/// The nodes that match any of the patterns, in the order of their names.
+#[must_use]
+pub fn nodes(patterns: impl Iterator<Item = String>) -> Vec<DeviceNode> {
+    let mut found = BTreeMap::new();
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(dev) = rustix::fs::openat(CWD, DEV, flags, Mode::empty()) else {
+        return Vec::new();
+    };
+    for pattern in patterns {
+        if let Some(parts) = parts(&pattern) {
+            walk(&dev, &PathBuf::new(), &parts, &mut found);
+        }
+    }
+    found.into_values().collect()
+}
+
+/// Whether a pattern matches a path below /dev.
+#[must_use]
+pub fn matches(pattern: &str, path: &Path) -> bool {
+    let (Some(wanted), Some(path)) = (parts(pattern), path.to_str().and_then(parts)) else {
+        return false;
+    };
+    let mut pairs = wanted.iter().zip(&path);
+    wanted.len() == path.len() && pairs.all(|(wanted, name)| glob(wanted, name))
+}
+
+/// The program that admits the standard devices and these.
+#[must_use]
+pub fn program(ip_type: IpType, nodes: &[DeviceNode]) -> Vec<u64> {
+    let mut allowed = standard(ip_type);
+    allowed.extend(nodes.iter().map(device));
+    devices::program(&allowed)
+}
+
+/// The devices that every zone may use.
+#[must_use]
+pub fn standard(ip_type: IpType) -> Vec<Device> {
+    let mut allowed = devices::STANDARD.to_vec();
+    if ip_type == IpType::Exclusive {
+        allowed.push(devices::TUN);
+    }
+    allowed
+}
+
+/// What a node stands for.
+#[must_use]
+pub fn device(node: &DeviceNode) -> Device {
+    Device {
+        kind: if node.block {
+            Kind::Block
+        } else {
+            Kind::Character
+        },
+        major: node.major,
+        minor: Some(node.minor),
+    }
+}
+
+/// The names in a path below /dev; `None` for any other.
+fn parts(path: &str) -> Option<Vec<&str>> {
+    let below = path.strip_prefix(DEV)?.strip_prefix('/')?;
+    let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
+    let plain = !parts.iter().any(|part| matches!(*part, "." | ".."));
+    (plain && !parts.is_empty()).then_some(parts)
+}
+
+/// Follows the rest of a pattern from `folder`, which is `at` below /dev.
+fn walk(dev: &OwnedFd, at: &Path, rest: &[&str], found: &mut BTreeMap<PathBuf, DeviceNode>) {
+    let Some((first, rest)) = rest.split_first() else {
+        return;
+    };
+    for name in names(dev, at, first) {
+        let path = at.join(name);
+        let standard = STANDARD.iter().any(|one| path == Path::new(one));
+        if standard || found.len() >= MAX_NODES {
+            continue;
+        }
+        if !rest.is_empty() {
+            walk(dev, &path, rest, found);
+        } else if let Some(node) = node(dev.as_fd(), &path) {
+            found.insert(path, node);
+        }
+    }
+}
+
+/// The names in a folder that match; a plain name is not looked for.
+fn names(dev: &OwnedFd, at: &Path, pattern: &str) -> Vec<String> {
+    if !pattern.contains(['*', '?', '[']) {
+        return vec![pattern.to_owned()];
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK;
+    let Some(folder) = open(dev.as_fd(), at, flags) else {
+        return Vec::new();
+    };
+    let Ok(entries) = Dir::read_from(folder) else {
+        return Vec::new();
+    };
+    let name = |name: &CStr| name.to_str().ok().map(str::to_owned);
+    let names = entries
+        .flatten()
+        .filter_map(|entry| name(entry.file_name()));
+    names
+        .filter(|name| !matches!(name.as_str(), "." | "..") && glob(pattern, name))
+        .collect()
+}
+
+fn node(dev: BorrowedFd<'_>, path: &Path) -> Option<DeviceNode> {
+    let node = open(dev, path, OFlags::PATH)?;
+    let stat = rustix::fs::fstat(&node).ok()?;
+    let block = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::BlockDevice => true,
+        FileType::CharacterDevice => false,
+        _ => return None,
+    };
+    let id = |id: u32| if id < IDS_PER_ZONE { id } else { 0 };
+    Some(DeviceNode {
+        path: Path::new(DEV).join(path),
+        block,
+        major: rustix::fs::major(stat.st_rdev),
+        minor: rustix::fs::minor(stat.st_rdev),
+        mode: Mode::from_raw_mode(stat.st_mode).bits() & 0o777,
+        uid: id(stat.st_uid),
+        gid: id(stat.st_gid),
+    })
+}
+
+/// Opens something of the file system of /dev.
+fn open(dev: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Option<OwnedFd> {
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        path
+    };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+    openat2(dev, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).ok()
+}
+
+/// Whether a name matches a pattern of `*`, `?` and `[...]`, as in a shell: `[!a-c]`
+/// is anything but a, b and c.
+fn glob(pattern: &str, name: &str) -> bool {
+    let pattern: Vec<char> = pattern.chars().collect();
+    let name: Vec<char> = name.chars().collect();
+    // Names that begin with a dot are hidden.
+    if name.first() == Some(&'.') && pattern.first() != Some(&'.') {
+        return false;
+    }
+    // The place behind the last `*`, and how much of the name it stands for so far:
+    // only the last one ever has to take more.
+    let (mut at, mut seen) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while seen < name.len() {
+        if pattern.get(at) == Some(&'*') {
+            star = Some((at + 1, seen));
+            at += 1;
+            continue;
+        }
+        if let Some(next) = one(&pattern[at..], name[seen]) {
+            at += next;
+            seen += 1;
+            continue;
+        }
+        let Some((behind, taken)) = star else {
+            return false;
+        };
+        star = Some((behind, taken + 1));
+        (at, seen) = (behind, taken + 1);
+    }
+    pattern[at..].iter().all(|left| *left == '*')
+}
+
+/// Matches one character; how much of the pattern that took.
+fn one(pattern: &[char], letter: char) -> Option<usize> {
+    match pattern.first()? {
+        '?' => Some(1),
+        '[' => {
+            let inside = &pattern[1..];
+            let (inside, not) = match inside.first() {
+                Some('!' | '^') => (&inside[1..], true),
+                _ => (inside, false),
+            };
+            // A bracket that stands first is one of the set.
+            let end = inside.iter().skip(1).position(|one| *one == ']')? + 1;
+            let (mut set, mut hit) = (&inside[..end], false);
+            while let Some(first) = set.first() {
+                if let [from, '-', to, ..] = set {
+                    hit |= (*from..=*to).contains(&letter);
+                    set = &set[3..];
+                } else {
+                    hit |= *first == letter;
+                    set = &set[1..];
+                }
+            }
+            let length = 1 + usize::from(not) + end + 1;
+            (hit != not).then_some(length)
+        }
+        plain => (*plain == letter).then_some(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_in_a_shell() {
+        for (pattern, good, bad) in [
+            ("*", vec!["a", "sda1"], vec![".udev"]),
+            ("sd?", vec!["sda"], vec!["sd", "sda1"]),
+            ("sd[ab]*", vec!["sda", "sdb12"], vec!["sdc", "sd"]),
+            ("sd[!ab]", vec!["sdc"], vec!["sda", "sdcc"]),
+            ("tty[0-9]", vec!["tty0", "tty9"], vec!["tty", "ttyS"]),
+            ("a*b*c", vec!["abc", "aXbbYc"], vec!["acb", "abcd"]),
+            ("[]a]", vec!["]", "a"], vec!["b"]),
+            ("[a", vec![], vec!["[a", "a"]),
+            ("", vec![""], vec!["a"]),
+        ] {
+            for name in good {
+                assert!(glob(pattern, name), "{pattern} {name}");
+            }
+            for name in bad {
+                assert!(!glob(pattern, name), "{pattern} {name}");
+            }
+        }
+        let slow = "*a".repeat(30);
+        assert!(!glob(&slow, &"a".repeat(29)) && glob(&slow, &"a".repeat(31)));
+    }
+
+    #[test]
+    fn only_what_is_below_dev_matches() {
+        assert!(matches("/dev/snd/*", Path::new("/dev/snd/timer")));
+        assert!(!matches("/dev/*", Path::new("/dev/snd/timer")));
+        assert!(!matches("/dev/../etc/*", Path::new("/dev/../etc/shadow")));
+        for elsewhere in ["/etc/*", "/dev", "/dev/", "/devices/*", "dev/x", ""] {
+            assert_eq!(parts(elsewhere), None, "{elsewhere}");
+        }
+        let found = nodes(
+            [
+                "/dev/null",
+                "/dev/../dev/full",
+                "/dev/shm/*",
+                "/dev/fd/*",
+                "/dev/stdin",
+            ]
+            .into_iter()
+            .map(str::to_owned),
+        );
+        assert_eq!(found, [], "every zone has those, or they are not devices");
+    }
+
+    #[test]
+    fn finds_the_devices_of_this_machine() {
+        let found = nodes(["/dev/*".to_owned()].into_iter());
+        assert!(found.iter().all(|node| node.path.starts_with("/dev")));
+        assert!(found.windows(2).all(|two| two[0].path < two[1].path));
+    }
+}

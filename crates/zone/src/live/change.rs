@@ -1,0 +1,309 @@
+//! The steps of a change, each with its undo.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use limits::ZoneCgroups;
+use model::config::FileSystem;
+use model::controls::Controls;
+use model::live::{Act, Step};
+use model::plan::DeviceNode;
+use model::{Config, ZoneName};
+use store::runtime::{self, Mounted, Runtime};
+
+use super::visit::{InUse, Way, What};
+use super::{Tell, Told};
+use crate::plan::boot::{is_inside, rights};
+use crate::platform::volumes;
+use crate::undo::UndoStack;
+use crate::{Error, Host, controls, devices, flatten};
+
+/// A zone while it is changed.
+#[derive(Debug)]
+pub(super) struct Running {
+    host: Host,
+    zone: ZoneName,
+    /// The first host id of its range.
+    first_id: u32,
+    /// What the configuration has mounted in it.
+    pub(super) mounts: Vec<Mounted>,
+    controls: Controls,
+    cgroups: ZoneCgroups,
+    pub(super) way: Way,
+}
+
+type Shared = Rc<RefCell<Running>>;
+
+type TakeBack = Box<dyn FnOnce(&mut Running) -> Result<(), Error>>;
+
+/// Does one step, and remembers how to take it back.
+pub(super) fn carry_out(
+    shared: &Shared,
+    step: &Step,
+    undo: &mut UndoStack,
+    tell: Tell<'_>,
+) -> Result<(), Error> {
+    let what = step.act.to_string();
+    let mut running = shared.borrow_mut();
+    let back = Rc::clone(shared);
+    let later = |take_back: TakeBack| {
+        undo.push(what, move || {
+            take_back(&mut back.borrow_mut()).map_err(|error| flatten(&error))
+        });
+    };
+    match &step.act {
+        Act::Remember => {}
+        Act::Control(controls) => {
+            let before = running.controls.clone();
+            running.control(controls, tell)?;
+            later(Box::new(move |running| {
+                running.control(&before, &mut |_| {})
+            }));
+        }
+        Act::Mount(fs) => {
+            running.mount(fs)?;
+            let dir = fs.dir.clone();
+            later(Box::new(move |running| {
+                running.unmount(&dir, InUse::Detach)
+            }));
+        }
+        Act::Unmount(fs) => {
+            running.unmount(&fs.dir, InUse::Refuse)?;
+            let fs = fs.clone();
+            later(Box::new(move |running| running.mount(&fs)));
+        }
+        Act::AddDevices(pattern) => {
+            let nodes = devices::nodes(std::iter::once(pattern.clone()));
+            if nodes.is_empty() {
+                let text = format!("device match={pattern}: nothing on this host matches");
+                tell(Told::Warning(text));
+            }
+            let new = running.unknown(nodes);
+            let (shown, after) = (new.clone(), step.after.clone());
+            // Also when only some of them come to be shown.
+            let config = without_device(&after, pattern);
+            later(Box::new(move |running| running.hide(&new, &config)));
+            running.show(&shown, &after)?;
+        }
+        Act::RemoveDevices(pattern) => {
+            let gone = running.only_of(pattern, &step.after);
+            let (again, config) = (gone.clone(), with_device(&step.after, pattern));
+            later(Box::new(move |running| {
+                let again = running.unknown(again);
+                running.show(&again, &config)
+            }));
+            running.hide(&gone, &step.after)?;
+        }
+    }
+    Ok(())
+}
+
+/// The patterns of a configuration, but for one.
+fn without_device(config: &Config, pattern: &str) -> Patterns {
+    let mut patterns = Patterns::of(config);
+    patterns.list.retain(|one| one != pattern);
+    patterns
+}
+
+/// The patterns of a configuration, and one more.
+fn with_device(config: &Config, pattern: &str) -> Patterns {
+    let mut patterns = Patterns::of(config);
+    patterns.list.push(pattern.to_owned());
+    patterns
+}
+
+/// Which devices a zone is admitted to.
+#[derive(Clone, Debug)]
+struct Patterns {
+    ip_type: model::config::IpType,
+    list: Vec<String>,
+}
+
+impl Patterns {
+    fn of(config: &Config) -> Self {
+        Self {
+            ip_type: config.ip_type(),
+            list: config.device_patterns().collect(),
+        }
+    }
+
+    fn program(&self) -> Vec<u64> {
+        let nodes = devices::nodes(self.list.iter().cloned());
+        devices::program(self.ip_type, &nodes)
+    }
+}
+
+impl Running {
+    pub(super) fn open(host: &Host, zone: &ZoneName, known: &Runtime) -> Result<Self, Error> {
+        Ok(Self {
+            host: host.clone(),
+            zone: zone.clone(),
+            first_id: known.first_id,
+            mounts: runtime::load_mounts(&host.root, zone)?,
+            controls: known.controls.clone(),
+            cgroups: ZoneCgroups::from_paths(&known.cgroups)
+                .ok_or_else(|| Error::Refused("the zone has no control groups".to_owned()))?,
+            way: Way::open(known, host.root.run().join("mnt"))?,
+        })
+    }
+
+    /// Unmounts what nobody knows of any more.
+    pub(super) fn forget(&mut self, left: &Mounted) -> Result<(), Error> {
+        self.way.unmount(left, InUse::Detach)?;
+        self.drop_record(&left.at)
+    }
+
+    fn save(&self) -> Result<(), Error> {
+        Ok(runtime::save_mounts(
+            &self.host.root,
+            &self.zone,
+            &self.mounts,
+        )?)
+    }
+
+    fn drop_record(&mut self, at: &Path) -> Result<(), Error> {
+        self.mounts.retain(|one| one.at != at);
+        self.save()
+    }
+
+    fn control(&mut self, new: &Controls, tell: Tell<'_>) -> Result<(), Error> {
+        let old = self.controls.clone();
+        let changed = controls::change(&self.host, &self.zone, new)?;
+        self.controls = new.clone();
+        let is_new = |control| old.get(control) != new.get(control);
+        for one in changed.applied.iter().filter(|one| is_new(one.control)) {
+            if !one.is_exact() {
+                let control = one.control;
+                let effective = one.effective.map(|number| control.show(number).to_string());
+                tell(Told::Warning(format!(
+                    "operation succeeded partially for {control} (requested: {}, final: {})",
+                    control.show(one.requested),
+                    effective.as_deref().unwrap_or("no limit")
+                )));
+            }
+        }
+        for warning in changed.warnings.iter().filter(|one| is_new(one.control)) {
+            tell(Told::Warning(warning.to_string()));
+        }
+        Ok(())
+    }
+
+    /// Mounts something in the zone. It is recorded first, and that is undone when it
+    /// fails.
+    fn attach(&mut self, what: &What<'_>, at: &Path) -> Result<(), Error> {
+        let (mounts, host, zone) = (&mut self.mounts, &self.host, &self.zone);
+        let attached = self.way.mount(what, at, &mut |mounted| {
+            mounts.retain(|one| one.at != mounted.at);
+            mounts.push(mounted);
+            Ok(runtime::save_mounts(&host.root, zone, mounts)?)
+        });
+        if attached.is_err() {
+            // The first error is the one to tell.
+            let _ = self.drop_record(at);
+        }
+        attached
+    }
+
+    fn mount(&mut self, fs: &FileSystem) -> Result<(), Error> {
+        let refused = |error: sys::mount::Error| Error::Refused(flatten(&error));
+        if is_inside(fs) {
+            let what = What::Own {
+                fstype: &fs.fstype,
+                options: &fs.options,
+            };
+            return self.attach(&what, &fs.dir);
+        }
+        let users = self.way.users();
+        let mount = if fs.fstype == "lofs" {
+            let (read_only, set_id) = rights(fs);
+            volumes::bind(Path::new(&fs.special), read_only, set_id, users)
+        } else {
+            volumes::file_system(&fs.fstype, &fs.special, &fs.options, users)
+        };
+        self.attach(&What::Host(&mount.map_err(refused)?), &fs.dir)
+    }
+
+    fn unmount(&mut self, at: &Path, in_use: InUse) -> Result<(), Error> {
+        let found = self.mounts.iter().find(|one| one.at == at);
+        let Some(mounted) = found.cloned() else {
+            return Ok(());
+        };
+        self.way.unmount(&mounted, in_use)?;
+        self.drop_record(at)
+    }
+
+    /// Those nodes that the zone does not have yet.
+    fn unknown(&self, mut nodes: Vec<DeviceNode>) -> Vec<DeviceNode> {
+        let has = |node: &DeviceNode| self.mounts.iter().any(|one| one.at == node.path);
+        nodes.retain(|node| !has(node));
+        nodes
+    }
+
+    /// The nodes that the zone has for this pattern and for no other of `config`.
+    fn only_of(&self, pattern: &str, config: &Config) -> Vec<DeviceNode> {
+        let dirs: Vec<PathBuf> = config.filesystems().map(|fs| fs.dir).collect();
+        let others: Vec<String> = config.device_patterns().collect();
+        let mine = self.mounts.iter().map(|one| &one.at).filter(|at| {
+            devices::matches(pattern, at)
+                && !dirs.contains(at)
+                && !others.iter().any(|other| devices::matches(other, at))
+        });
+        let now = devices::nodes(std::iter::once(pattern.to_owned()));
+        mine.map(|at| {
+            let found = now.iter().find(|node| node.path == *at).cloned();
+            // Gone from the host: there is a mount to take away, and nothing to show.
+            found.unwrap_or(DeviceNode {
+                path: at.clone(),
+                block: false,
+                major: 0,
+                minor: 0,
+                mode: 0,
+                uid: 0,
+                gid: 0,
+            })
+        })
+        .collect()
+    }
+
+    fn show(&mut self, nodes: &[DeviceNode], after: &impl Admits) -> Result<(), Error> {
+        let refused = |error: sys::mount::Error| Error::Refused(flatten(&error));
+        for node in nodes {
+            // A mount goes into one zone once.
+            let one = std::slice::from_ref(node);
+            let tree = volumes::device_nodes(one, self.first_id).map_err(refused)?;
+            let part = node.path.strip_prefix("/dev").unwrap_or(&node.path);
+            self.attach(&What::Part(&tree, part.to_owned()), &node.path)?;
+        }
+        self.admit(after)
+    }
+
+    /// Takes nodes away: first the right to open them.
+    fn hide(&mut self, nodes: &[DeviceNode], after: &impl Admits) -> Result<(), Error> {
+        self.admit(after)?;
+        nodes
+            .iter()
+            .try_for_each(|node| self.unmount(&node.path, InUse::Detach))
+    }
+
+    fn admit(&self, after: &impl Admits) -> Result<(), Error> {
+        Ok(self.cgroups.change_devices(&after.patterns().program())?)
+    }
+}
+
+/// What says which devices a zone is admitted to.
+trait Admits {
+    fn patterns(&self) -> Patterns;
+}
+
+impl Admits for Config {
+    fn patterns(&self) -> Patterns {
+        Patterns::of(self)
+    }
+}
+
+impl Admits for Patterns {
+    fn patterns(&self) -> Patterns {
+        self.clone()
+    }
+}

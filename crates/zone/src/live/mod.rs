@@ -1,0 +1,278 @@
+//! `zoneadm apply` and `zonecfg -r`: changing a zone while it runs.
+//!
+//! The configuration that a zone runs with stands in `/run/zones/<zone>.xml` from its
+//! boot to its end. What differs from the wanted one is planned ([`model::live`]) and
+//! done step by step under the zone's lock. After each step the file says what is in
+//! force, so that whoever comes after a crash goes on from there; when a step fails,
+//! those before it are taken back.
+//!
+//! The resource controls are zoneadmd's to change, as it watches them; a new one is
+//! started where it has died. In the rest it has no part.
+
+mod change;
+mod visit;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use model::config::Resource;
+use model::live::{self, LivePlan};
+use model::{Config, State, Verb, ZoneName};
+use store::runtime::Mounted;
+use store::xml;
+
+use crate::apply::Outcome;
+use crate::fault::Fault;
+use crate::subject::{Start, Subject};
+use crate::undo::UndoStack;
+use crate::{Error, Host, devices, flatten, verify};
+use change::Running;
+
+/// How a running zone is changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Nothing is changed.
+    pub dry_run: bool,
+    /// Only warnings and errors are told.
+    pub quiet: bool,
+}
+
+/// What the user is told meanwhile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// What is going on.
+    Progress(String),
+    /// What is not quite as it was asked for.
+    Warning(String),
+}
+
+/// Takes what the user is told.
+pub type Tell<'a> = &'a mut dyn FnMut(Told);
+
+/// Changes a running zone to what is configured.
+///
+/// The calling process must have one thread.
+///
+/// # Errors
+/// [`Error::Refused`] where the zone does not run, [`Error::Verify`], and
+/// [`Error::Step`]: the zone is then as before, unless that tells otherwise.
+pub fn apply(
+    host: &Host,
+    zone: &ZoneName,
+    options: Options,
+    tell: Tell<'_>,
+) -> Result<Outcome, Error> {
+    match Subject::admit(host, zone, Verb::Apply)? {
+        Start::Go(subject) => {
+            let wanted = subject.config(host)?;
+            change(host, &subject, &wanted, options, tell)
+        }
+        Start::Already(notice) => Ok(Outcome::Already(notice)),
+    }
+}
+
+/// The configuration that a zone runs with.
+///
+/// # Errors
+/// [`Error::Refused`] where it does not run.
+pub fn running(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
+    let index = store::index::Index::load(&host.root)?;
+    match crate::subject::state(host, index.get(zone)?)?.0 {
+        State::Running => load(host, zone),
+        _ => Err(Error::Refused("not running".to_owned())),
+    }
+}
+
+/// Changes a running zone from `base`, which it was found to run with, to `wanted`.
+/// The next boot does not know of that.
+///
+/// # Errors
+/// See [`apply`]; [`Error::Refused`] when somebody else has changed it meanwhile.
+pub fn commit(
+    host: &Host,
+    zone: &ZoneName,
+    base: Option<&Config>,
+    wanted: &Config,
+    options: Options,
+    tell: Tell<'_>,
+) -> Result<Outcome, Error> {
+    match Subject::admit(host, zone, Verb::Apply)? {
+        Start::Go(subject) => {
+            if Some(&load(host, zone)?) != base {
+                return Err(Error::Refused(
+                    "the running configuration was changed by somebody else meanwhile: use revert, and make the change again".to_owned(),
+                ));
+            }
+            change(host, &subject, wanted, options, tell)
+        }
+        Start::Already(notice) => Ok(Outcome::Already(notice)),
+    }
+}
+
+fn load(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
+    match xml::load_running(&host.root, zone) {
+        Err(store::Error::NoSuchZone(_)) => Err(Error::Refused(
+            "what it runs with is not known: reboot it once, then it can be changed while it runs"
+                .to_owned(),
+        )),
+        other => Ok(other?),
+    }
+}
+
+/// Changes a zone whose lock is held.
+fn change(
+    host: &Host,
+    subject: &Subject,
+    wanted: &Config,
+    options: Options,
+    tell: Tell<'_>,
+) -> Result<Outcome, Error> {
+    let zone = subject.entry.name.clone();
+    if wanted.name() != &zone {
+        return Err(Error::Refused("a running zone keeps its name".to_owned()));
+    }
+    let stored = load(host, &zone)?;
+    let known = subject.runtime.as_ref();
+    let known = known.ok_or_else(|| Error::Refused("not running".to_owned()))?;
+    let mut running = Running::open(host, &zone, known)?;
+    let found = look(&mut running, &stored)?;
+    let plan = live::plan(&found.config, wanted);
+    let same = plan.steps.is_empty() && plan.at_boot.is_empty();
+    if !same {
+        check(wanted)?;
+    }
+    if !options.quiet {
+        checking(&plan, tell);
+    }
+    if !options.dry_run {
+        for left in &found.left {
+            running.forget(left)?;
+        }
+        if !plan.steps.is_empty() {
+            if !options.quiet {
+                tell(Told::Progress("Applying the changes".to_owned()));
+            }
+            carry_out(host, running, &stored, &plan, tell)?;
+        }
+    }
+    if same && !options.quiet {
+        return Ok(Outcome::Already(
+            "runs as it is configured: nothing to apply",
+        ));
+    }
+    Ok(Outcome::Done)
+}
+
+fn check(wanted: &Config) -> Result<(), Error> {
+    let problems = model::verify::config(wanted);
+    let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    verify::check_file_systems(wanted, &mut problems);
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Verify(problems))
+}
+
+fn checking(plan: &LivePlan, tell: Tell<'_>) {
+    for difference in &plan.now {
+        tell(Told::Progress(format!("Checking: {difference}")));
+    }
+    for (difference, why) in &plan.at_boot {
+        let text = format!("Checking: {difference}: needs a reboot: {why}");
+        tell(Told::Progress(text));
+    }
+}
+
+/// What a zone really has of what it is to run with.
+struct Found {
+    /// Its running configuration, less the file systems and devices that are gone.
+    config: Config,
+    /// What somebody who was killed has mounted and not told of.
+    left: Vec<Mounted>,
+}
+
+/// Compares the running configuration with the mounts of the zone: its root may have
+/// unmounted something, and zoneadm may have been killed in the middle of a change.
+fn look(running: &mut Running, stored: &Config) -> Result<Found, Error> {
+    let records = running.mounts.clone();
+    let there = running.way.look(&records)?;
+    let there: Vec<Mounted> = records
+        .into_iter()
+        .zip(there)
+        .filter_map(|(record, there)| there.then_some(record))
+        .collect();
+    running.mounts.clone_from(&there);
+    let places: BTreeSet<&Path> = there.iter().map(|one| one.at.as_path()).collect();
+    let mut config = stored.clone();
+    let file_systems: Vec<(PathBuf, Resource)> = stored
+        .filesystems()
+        .map(|fs| fs.dir)
+        .zip(stored.resources_of("fs").cloned())
+        .collect();
+    for (dir, resource) in &file_systems {
+        if !places.contains(dir.as_path()) {
+            config.remove(resource);
+        }
+    }
+    let devices = stored.resources_of("device").filter(|one| one.has("match"));
+    let devices: Vec<(String, Resource)> = stored.device_patterns().zip(devices.cloned()).collect();
+    for (pattern, resource) in &devices {
+        let nodes = devices::nodes(std::iter::once(pattern.clone()));
+        if nodes
+            .iter()
+            .any(|node| !places.contains(node.path.as_path()))
+        {
+            config.remove(resource);
+        }
+    }
+    let known = |at: &Path| {
+        file_systems.iter().any(|(dir, _)| dir == at)
+            || devices
+                .iter()
+                .any(|(pattern, _)| devices::matches(pattern, at))
+    };
+    let left = there
+        .iter()
+        .filter(|one| !known(&one.at))
+        .cloned()
+        .collect();
+    Ok(Found { config, left })
+}
+
+/// Carries out the plan. When a step fails, those before it are undone.
+fn carry_out(
+    host: &Host,
+    running: Running,
+    before: &Config,
+    plan: &LivePlan,
+    tell: Tell<'_>,
+) -> Result<(), Error> {
+    let running = Rc::new(RefCell::new(running));
+    let mut fault = host.fault.clone();
+    let mut undo = UndoStack::default();
+    for step in &plan.steps {
+        let done = match fault.strikes(Verb::Apply.as_str()) {
+            true => Err(Fault::error().to_string()),
+            false => change::carry_out(&running, step, &mut undo, tell)
+                .and_then(|()| Ok(xml::save_running(&host.root, &step.after)?))
+                .map_err(|error| flatten(&error)),
+        };
+        if let Err(why) = done {
+            let mut left = undo.run();
+            if let Err(error) = xml::save_running(&host.root, before) {
+                left.push(flatten(&error));
+            }
+            return Err(Error::Step {
+                step: step.act.to_string(),
+                why,
+                left: (!left.is_empty()).then(|| left.join("; ")),
+            });
+        }
+    }
+    undo.disarm();
+    // One more moment at which a crash must do no harm: all done, nothing said.
+    let _ = fault.strikes(Verb::Apply.as_str());
+    Ok(())
+}

@@ -1,0 +1,472 @@
+//! A process in the mounts of a running zone, for one deed.
+//!
+//! It enters from outside, so it does not matter whether the zone has a zoneadmd. It
+//! becomes the zone's root and keeps none of the host's rights before it looks at any
+//! path of the zone: a mount point that is a link, or becomes one at the wrong moment,
+//! leads to where the zone's root can go by itself. It is not among the zone's
+//! processes; they cannot see, signal or trace it.
+//!
+//! What the zone gets from the host is locked as at boot: a mount that is copied with
+//! its whole mount namespace for a less privileged owner keeps its flags for good. So
+//! the mount goes through such a copy before it goes into the zone.
+//!
+//! | | zone's root can |
+//! |---|---|
+//! | flags: read-only, nosuid, nodev, noexec | not change them |
+//! | the mount itself | unmount it, and then lacks the files |
+//! | before the host unmounts it | keep it: as a second mount elsewhere, by open files |
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+use rustix::mount::{MountAttrFlags, UnmountFlags};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+use serde::{Deserialize, Serialize};
+use store::runtime::{Mounted, Runtime};
+use sys::mount::{Extent, Param};
+use sys::process::ns;
+
+use crate::platform::{self, place, relative, volumes};
+use crate::{Error, flatten, undo};
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How long a deed may take: a zone can make a mount point whose file system never
+/// answers.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest message in bytes.
+const MAX_MESSAGE: usize = 64 * 1024;
+
+/// Longest list of mounts that is read, in bytes: a zone may have as many as it likes.
+const MAX_MOUNTS: u64 = 32 << 20;
+
+/// Where the mount is held on its way, below the scratch folder.
+const HELD: &str = "0";
+
+/// What is mounted in the zone.
+#[derive(Debug)]
+pub(super) enum What<'a> {
+    /// Something of the host's.
+    Host(&'a OwnedFd),
+    /// A file in something of the host's.
+    Part(&'a OwnedFd, PathBuf),
+    /// A file system of the zone's own.
+    Own {
+        /// Its type.
+        fstype: &'a str,
+        /// Its options.
+        options: &'a [String],
+    },
+}
+
+/// Whether a mount that is in use is unmounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InUse {
+    /// Not at all.
+    Refuse,
+    /// From sight; who uses it goes on.
+    Detach,
+}
+
+/// The way into a zone.
+#[derive(Debug)]
+pub(super) struct Way {
+    users: OwnedFd,
+    mounts: OwnedFd,
+    scratch: PathBuf,
+}
+
+/// What the process says.
+#[derive(Debug, Serialize, Deserialize)]
+enum Word {
+    /// The numbers of the mount that is about to be attached.
+    About(Mounted),
+    /// Which of the mounts are there.
+    There(Vec<bool>),
+    /// Done.
+    Done,
+    /// Not done.
+    Error(String),
+}
+
+impl Way {
+    /// Opens the namespaces of a running zone. `scratch` is a folder of the host that
+    /// is mounted on, where nobody sees it.
+    pub(super) fn open(runtime: &Runtime, scratch: PathBuf) -> Result<Self, Error> {
+        let open = |name: &str| {
+            let path = format!("/proc/{}/ns/{name}", runtime.init.pid);
+            openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .map_err(|errno| Error::Io(format!("open {path}"), errno.into()))
+        };
+        let way = Self {
+            users: open("user")?,
+            mounts: open("mnt")?,
+            scratch,
+        };
+        // The number may have been given away between reading and opening.
+        if !runtime.init.is_alive() {
+            return Err(Error::Refused("not running".to_owned()));
+        }
+        std::fs::create_dir_all(&way.scratch)
+            .map_err(Error::io(format!("make {}", way.scratch.display())))?;
+        Ok(way)
+    }
+
+    /// The zone's ids, for mounts.
+    pub(super) fn users(&self) -> BorrowedFd<'_> {
+        self.users.as_fd()
+    }
+
+    /// Mounts something at a place in the zone, made when it is missing. `record` gets
+    /// the mount's numbers before it is attached: whatever happens then, it is known.
+    pub(super) fn mount(
+        &self,
+        what: &What<'_>,
+        at: &Path,
+        record: &mut dyn FnMut(Mounted) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let source = match what {
+            What::Host(mount) | What::Part(mount, _) => Some(mount.as_fd()),
+            What::Own { .. } => None,
+        };
+        self.visit(source, &mut |word| record_or_refuse(word, record), |talk| {
+            let mount = match what {
+                What::Host(mount) => self.bring(mount, Path::new(HELD))?,
+                What::Part(mount, path) => self.bring(mount, &Path::new(HELD).join(path))?,
+                What::Own { fstype, options } => {
+                    self.enter()?;
+                    own(fstype, options)?
+                }
+            };
+            let place = place::open_or_make(CWD, at, &mount)?;
+            talk.say(&Word::About(place::remember(&mount, at)?))?;
+            talk.wait_for_go()?;
+            sys::mount::attach(&mount, &place, Path::new(""))?;
+            Ok(Word::Done)
+        })
+        .map(drop)
+    }
+
+    /// Unmounts what was mounted; that it is not there is fine.
+    pub(super) fn unmount(&self, mounted: &Mounted, in_use: InUse) -> Result<(), Error> {
+        self.visit(None, &mut refuse_word, |_| {
+            let myself = open_myself()?;
+            self.enter()?;
+            if let Some(at) = whereabouts(&myself, mounted)? {
+                let found = place::find(CWD, &at)?;
+                if (found.id, found.unique) != (mounted.id, mounted.unique) {
+                    return Err("something else is mounted on it in the zone".into());
+                }
+                let how = match in_use {
+                    InUse::Refuse => UnmountFlags::NOFOLLOW,
+                    InUse::Detach => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+                };
+                rustix::mount::unmount(at.as_path(), how).map_err(|errno| match errno {
+                    Errno::BUSY => "it is in use in the zone".into(),
+                    other => AnyError::from(other),
+                })?;
+            }
+            if whereabouts(&myself, mounted)?.is_some() {
+                return Err("it is still mounted".into());
+            }
+            if mounted.at.starts_with("/dev") {
+                remove_node(&mounted.at);
+            }
+            Ok(Word::Done)
+        })
+        .map(drop)
+    }
+
+    /// Which of the mounts are there.
+    pub(super) fn look(&self, mounts: &[Mounted]) -> Result<Vec<bool>, Error> {
+        if mounts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let seen = self.visit(None, &mut refuse_word, |_| {
+            let myself = open_myself()?;
+            self.enter()?;
+            let there = |one: &Mounted| -> Result<bool, AnyError> {
+                let Some(at) = whereabouts(&myself, one)? else {
+                    return Ok(false);
+                };
+                // A number that is used again is that of another mount. One below
+                // another mount is there, if not in sight.
+                let found = place::find(CWD, &at)?;
+                Ok(found.id != one.id || found.unique == one.unique)
+            };
+            Ok(Word::There(
+                mounts.iter().map(there).collect::<Result<_, _>>()?,
+            ))
+        })?;
+        match seen {
+            Word::There(list) if list.len() == mounts.len() => Ok(list),
+            _ => Err(odd()),
+        }
+    }
+
+    /// Lets a mount of the host's go through a copy for the zone, which locks its
+    /// flags; returns a copy of `path` in it. The process is then the zone's root, in
+    /// its mounts.
+    fn bring(&self, mount: &OwnedFd, path: &Path) -> Result<OwnedFd, AnyError> {
+        sys::namespace::unshare(ns::MOUNT)?;
+        sys::mount::make_private_recursive()?;
+        let params = [Param::text("mode", "0711"), Param::text("size", "64k")];
+        let tmpfs = sys::mount::new_fs("tmpfs", &params, MountAttrFlags::MOUNT_ATTR_NODEV)?;
+        sys::mount::attach(&tmpfs, CWD, &self.scratch)?;
+        // What leads here the zone's root may not pass: it goes along as its folder.
+        rustix::process::chdir(&self.scratch)?;
+        volumes::hold(mount, Path::new(""), HELD)?;
+        self.become_zone()?;
+        sys::namespace::unshare(ns::MOUNT)?;
+        let copy = sys::mount::open_tree(CWD, path, Extent::One)?;
+        sys::namespace::join(self.mounts.as_fd(), ns::MOUNT)?;
+        Ok(copy)
+    }
+
+    /// Becomes the zone's root, in its mounts.
+    fn enter(&self) -> Result<(), AnyError> {
+        self.become_zone()?;
+        Ok(sys::namespace::join(self.mounts.as_fd(), ns::MOUNT)?)
+    }
+
+    /// Becomes the zone's root, with no right over anything else.
+    fn become_zone(&self) -> Result<(), AnyError> {
+        sys::namespace::join(self.users.as_fd(), ns::USER)?;
+        Ok(platform::become_root()?)
+    }
+
+    /// Runs `deed` in a process of its own. `hear` gets what it says before its last
+    /// word; when that is fine, the process may go on.
+    fn visit(
+        &self,
+        source: Option<BorrowedFd<'_>>,
+        hear: &mut dyn FnMut(Word) -> Result<(), Error>,
+        deed: impl FnOnce(&Talk) -> Result<Word, AnyError>,
+    ) -> Result<Word, Error> {
+        let talk = Talk::pair().map_err(Error::io("talk to a process in the zone"));
+        let (ours, theirs) = talk?;
+        let keep: Vec<BorrowedFd<'_>> = [self.users(), self.mounts.as_fd(), theirs.0.as_fd()]
+            .into_iter()
+            .chain(source)
+            .collect();
+        let child = sys::process::fork(0, None, &keep, || {
+            use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+            // Not to be looked into, whoever it becomes.
+            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+            let word = match deed(&theirs) {
+                Ok(word) => word,
+                Err(error) => Word::Error(flatten(error.as_ref())),
+            };
+            u8::from(theirs.say(&word).is_err())
+        })
+        .map_err(Error::io("start a process in the zone"))?;
+        drop(theirs);
+        let heard = ours.converse(hear);
+        // It has said its last word, or will not.
+        let _ = rustix::process::pidfd_send_signal(&child.pidfd, rustix::process::Signal::KILL);
+        undo::reap(&child, PATIENCE);
+        heard
+    }
+}
+
+fn record_or_refuse(
+    word: Word,
+    record: &mut dyn FnMut(Mounted) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match word {
+        Word::About(mounted) => record(mounted),
+        other => refuse_word(other),
+    }
+}
+
+fn refuse_word(_: Word) -> Result<(), Error> {
+    Err(odd())
+}
+
+fn odd() -> Error {
+    Error::Refused("a process in the zone said something odd".to_owned())
+}
+
+/// One end of the conversation with the process.
+#[derive(Debug)]
+struct Talk(OwnedFd);
+
+impl Talk {
+    fn pair() -> std::io::Result<(Self, Self)> {
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        set_socket_timeout(&ours, Timeout::Recv, Some(PATIENCE))?;
+        Ok((Self(ours), Self(theirs)))
+    }
+
+    fn say(&self, word: &Word) -> Result<(), AnyError> {
+        let packet = serde_json::to_vec(word)?;
+        Ok(send(&self.0, &packet, SendFlags::NOSIGNAL).map(drop)?)
+    }
+
+    fn wait_for_go(&self) -> Result<(), AnyError> {
+        let mut packet = [0; 1];
+        match recv(&self.0, packet.as_mut_slice(), RecvFlags::empty())? {
+            (1, _) => Ok(()),
+            _ => Err("zoneadm gave up".into()),
+        }
+    }
+
+    fn converse(&self, hear: &mut dyn FnMut(Word) -> Result<(), Error>) -> Result<Word, Error> {
+        loop {
+            let mut packet = vec![0; MAX_MESSAGE];
+            let received = rustix::io::retry_on_intr(|| {
+                recv(&self.0, packet.as_mut_slice(), RecvFlags::empty())
+            });
+            let length = match received {
+                Ok((0, _)) => {
+                    return Err(Error::Refused("a process in the zone has ended".to_owned()));
+                }
+                Ok((length, _)) => length,
+                Err(Errno::AGAIN) => {
+                    return Err(Error::Refused(format!(
+                        "the zone's file systems do not answer after {} s",
+                        PATIENCE.as_secs()
+                    )));
+                }
+                Err(errno) => return Err(Error::io("hear from the zone")(errno.into())),
+            };
+            match serde_json::from_slice(&packet[..length]).map_err(|_| odd())? {
+                Word::Error(text) => return Err(Error::Refused(text)),
+                word @ (Word::Done | Word::There(_)) => return Ok(word),
+                word @ Word::About(_) => hear(word)?,
+            }
+            send(&self.0, b"g", SendFlags::NOSIGNAL)
+                .map_err(|errno| Error::io("talk to a process in the zone")(errno.into()))?;
+        }
+    }
+}
+
+/// A file system of the zone's own.
+fn own(fstype: &str, options: &[String]) -> Result<OwnedFd, AnyError> {
+    let mut flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    let mut params = Vec::new();
+    for option in options {
+        match option.as_str() {
+            "ro" => flags |= MountAttrFlags::MOUNT_ATTR_RDONLY,
+            "noexec" => flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC,
+            "rw" | "nosuid" | "nodevices" | "nodev" => {}
+            other => params.push(match other.split_once('=') {
+                Some((key, value)) => Param::text(key, value),
+                None => Param::Flag(other),
+            }),
+        }
+    }
+    Ok(sys::mount::new_fs(fstype, &params, flags)?)
+}
+
+/// Our folder in the host's /proc: in the zone's we are not.
+fn open_myself() -> Result<OwnedFd, AnyError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(CWD, "/proc/self", flags, Mode::empty())?)
+}
+
+/// Where a mount is now in the zone that we are in: its root may have moved it.
+fn whereabouts(myself: &OwnedFd, mounted: &Mounted) -> Result<Option<PathBuf>, AnyError> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat(myself, "mountinfo", flags, Mode::empty())?;
+    let mut text = Vec::new();
+    File::from(file).take(MAX_MOUNTS).read_to_end(&mut text)?;
+    Ok(find_mount(&text, mounted.id))
+}
+
+/// The mount point of a mount in a list as /proc/PID/mountinfo has it.
+fn find_mount(text: &[u8], id: u64) -> Option<PathBuf> {
+    let id = id.to_string();
+    let mut lines = text.split(|byte| *byte == b'\n');
+    lines.find_map(|line| {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let point = (fields.next()? == id.as_bytes()).then(|| fields.nth(3))??;
+        Some(PathBuf::from(std::ffi::OsString::from_vec(unescape(point))))
+    })
+}
+
+/// Blanks, line ends and backslashes are written as three octal digits.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((first, more)) = rest.split_first() {
+        let digits = more
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match (first, byte) {
+            (b'\\', Some(byte)) => {
+                text.push(byte);
+                rest = &more[3..];
+            }
+            _ => {
+                text.push(*first);
+                rest = more;
+            }
+        }
+    }
+    text
+}
+
+/// Takes away the file that a device node was shown on, and folders that are empty
+/// then. What the zone has made of them meanwhile is its own affair.
+fn remove_node(at: &Path) {
+    let path = relative(at);
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let folder_of = |path: &Path| {
+        let parent = path.parent()?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        openat2(CWD, parent, flags, Mode::empty(), resolve).ok()
+    };
+    let Some(folder) = folder_of(&path) else {
+        return;
+    };
+    let name = path.file_name().unwrap_or_default();
+    let placeholder = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_size == 0);
+    if !placeholder || rustix::fs::unlinkat(&folder, name, AtFlags::empty()).is_err() {
+        return;
+    }
+    for empty in path.ancestors().skip(1) {
+        let inner = empty.as_os_str().as_bytes() != b"dev" && empty.starts_with("dev");
+        let Some(folder) = folder_of(empty).filter(|_| inner) else {
+            return;
+        };
+        let name = empty.file_name().unwrap_or_default();
+        if rustix::fs::unlinkat(&folder, name, AtFlags::REMOVEDIR).is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_mounts_by_number() {
+        let text = b"21 20 0:19 / / rw - overlay none rw\n\
+            210 21 0:40 /x /data\\040one\\134 ro,nosuid - ext4 /dev/vda ro\n\
+            bad line\n";
+        let found = |id| find_mount(text, id);
+        assert_eq!(found(21), Some("/".into()));
+        assert_eq!(found(210), Some("/data one\\".into()));
+        assert_eq!(found(2), None);
+        assert_eq!(unescape(b"\\9\\04"), b"\\9\\04");
+    }
+}

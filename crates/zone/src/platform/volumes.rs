@@ -1,0 +1,148 @@
+//! Mounts that the host makes for a zone: by zoneadmd before it boots, by zoneadm
+//! while it runs. They are not attached yet, and have the zone's ids.
+
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use model::plan::DeviceNode;
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use sys::mount::{Attr, Error, Extent, Param};
+
+/// A folder or file of the host, seen with the ids of `users`.
+pub(crate) fn bind(
+    source: &Path,
+    read_only: bool,
+    set_id: bool,
+    users: BorrowedFd<'_>,
+) -> Result<OwnedFd, Error> {
+    let mount = sys::mount::open_tree(CWD, source, Extent::One)?;
+    let mut set = MountAttrFlags::MOUNT_ATTR_NODEV;
+    if read_only {
+        set |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+    }
+    if !set_id {
+        set |= MountAttrFlags::MOUNT_ATTR_NOSUID;
+    }
+    let attr = Attr {
+        set,
+        idmap: Some(users),
+        private: true,
+        ..Attr::default()
+    };
+    match sys::mount::set_attr(&mount, &attr, Extent::One, source) {
+        // This file system cannot map ids (tmpfs before 6.3, overlay, NFS): its
+        // files then belong to nobody, which for shared software is enough to
+        // read and run it.
+        Err(error) if read_only && error.errno() == Errno::INVAL.raw_os_error() => {
+            let plain = Attr {
+                idmap: None,
+                ..attr
+            };
+            sys::mount::set_attr(&mount, &plain, Extent::One, source)?;
+        }
+        other => other?,
+    }
+    Ok(mount)
+}
+
+/// A file system of a type that needs a device or has a name.
+pub(crate) fn file_system(
+    fstype: &str,
+    source: &str,
+    options: &[String],
+    users: BorrowedFd<'_>,
+) -> Result<OwnedFd, Error> {
+    let mut flags = MountAttrFlags::MOUNT_ATTR_NODEV;
+    let mut params = Vec::new();
+    if !source.is_empty() {
+        params.push(Param::text("source", source));
+    }
+    for option in options {
+        match option.as_str() {
+            "ro" => flags |= MountAttrFlags::MOUNT_ATTR_RDONLY,
+            "nosuid" => flags |= MountAttrFlags::MOUNT_ATTR_NOSUID,
+            "noexec" => flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC,
+            "rw" | "nodevices" | "nodev" => {}
+            other => params.push(match other.split_once('=') {
+                Some((key, value)) => Param::text(key, value),
+                None => Param::Flag(other),
+            }),
+        }
+    }
+    let mount = sys::mount::new_fs(fstype, &params, flags)?;
+    let attr = Attr {
+        idmap: Some(users),
+        private: true,
+        ..Attr::default()
+    };
+    sys::mount::set_attr(&mount, &attr, Extent::One, Path::new(source))?;
+    Ok(mount)
+}
+
+/// A file system with device nodes and nothing else. The paths in it are those below
+/// /dev. Only the host can make nodes: what a zone makes cannot be opened.
+pub(crate) fn device_nodes(nodes: &[DeviceNode], first_id: u32) -> Result<OwnedFd, Error> {
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let params = [Param::text("mode", "0755"), Param::text("size", "256k")];
+    let mount = sys::mount::new_fs("tmpfs", &params, flags)?;
+    for node in nodes {
+        make_node(&mount, node, first_id).map_err(|source| Error {
+            call: "mknod",
+            subject: node.path.clone(),
+            log: Vec::new(),
+            source,
+        })?;
+    }
+    Ok(mount)
+}
+
+fn make_node(mount: &OwnedFd, node: &DeviceNode, first_id: u32) -> io::Result<()> {
+    let path = node.path.strip_prefix("/dev").unwrap_or(&node.path);
+    let path = super::relative(path);
+    for folder in path.ancestors().skip(1).collect::<Vec<_>>().iter().rev() {
+        if folder.as_os_str().is_empty() {
+            continue;
+        }
+        match rustix::fs::mkdirat(mount, *folder, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    let kind = if node.block {
+        FileType::BlockDevice
+    } else {
+        FileType::CharacterDevice
+    };
+    let device = rustix::fs::makedev(node.major, node.minor);
+    rustix::fs::mknodat(mount, &path, kind, Mode::empty(), device)?;
+    let owner = Uid::from_raw(first_id + node.uid);
+    let group = Gid::from_raw(first_id + node.gid);
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    rustix::fs::chownat(mount, &path, Some(owner), Some(group), flags)?;
+    // Not subject to the umask, as mknod would be.
+    let mode = Mode::from_raw_mode(node.mode);
+    Ok(rustix::fs::chmodat(mount, &path, mode, AtFlags::empty())?)
+}
+
+/// Attaches a mount on a new folder or file of our own, whichever it is itself.
+pub(crate) fn hold(mount: &OwnedFd, folder: &Path, name: &str) -> Result<(), Error> {
+    let at = folder.join(name);
+    let fail = |call, errno: Errno| Error {
+        call,
+        subject: at.clone(),
+        log: Vec::new(),
+        source: errno.into(),
+    };
+    let stat = rustix::fs::fstat(mount).map_err(|errno| fail("fstat", errno))?;
+    let mode = Mode::from_raw_mode(0o700);
+    if FileType::from_raw_mode(stat.st_mode).is_dir() {
+        rustix::fs::mkdirat(CWD, &at, mode).map_err(|errno| fail("mkdir", errno))?;
+    } else {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        rustix::fs::openat(CWD, &at, flags, mode).map_err(|errno| fail("create", errno))?;
+    }
+    sys::mount::attach(mount, CWD, &at)
+}
