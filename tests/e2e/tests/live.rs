@@ -1,0 +1,412 @@
+//! Changing zones while they run: `zoneadm apply`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use e2e::inside::all_fail;
+use e2e::{Host, Ran};
+
+/// A folder of the host with a file in it, closed to the host's users.
+fn folder(host: &Host, name: &str) -> PathBuf {
+    let folder = host.path(name);
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::write(folder.join("file"), format!("of {name}")).unwrap();
+    folder
+}
+
+fn lofs(dir: &str, special: &Path, more: &str) -> String {
+    format!(
+        "add fs; set dir={dir}; set special={}; set type=lofs; {more}; end",
+        special.display()
+    )
+    .replace("; ;", ";")
+}
+
+#[track_caller]
+fn configure(host: &Host, script: &str) {
+    host.zonecfg(&["-z", "web", script]).quiet();
+}
+
+#[track_caller]
+fn apply(host: &Host) -> Ran {
+    host.on("web", &["apply"]).ok()
+}
+
+/// The lines of an apply that did what it told.
+#[track_caller]
+fn applied(host: &Host, lines: &[&str]) {
+    let ran = apply(host);
+    let told: Vec<String> = lines
+        .iter()
+        .map(|line| format!("zone 'web': Checking: {line}"))
+        .chain(["zone 'web': Applying the changes".to_owned()])
+        .collect();
+    assert_eq!(ran.text(), told.join("\n"), "{ran:?}");
+    assert_eq!(ran.err, "", "{ran:?}");
+}
+
+const NOTHING: &str = "zoneadm: zone 'web': runs as it is configured: nothing to apply";
+
+#[track_caller]
+fn nothing_to_apply(host: &Host) {
+    host.on("web", &["apply"]).says(0, NOTHING);
+}
+
+#[test]
+fn file_systems_come_and_go() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    nothing_to_apply(&host);
+    let (data, other) = (folder(&host, "/data"), folder(&host, "/other"));
+    configure(&host, &lofs("/srv/deep/data", &data, ""));
+    configure(&host, &lofs("/srv/fixed", &data, "add options ro"));
+    configure(
+        &host,
+        "add fs; set dir=/srv/quick; set special=swap; set type=tmpfs; add options \"size=1m\"; end",
+    );
+    // A dry run tells the same and does nothing.
+    let dry = host.on("web", &["apply", "-n"]).ok();
+    assert_eq!(dry.out.lines().count(), 3, "{dry:?}");
+    assert!(!dry.out.contains("Applying"), "{dry:?}");
+    all_fail(&host, "web", &["ls /srv/deep", "ls /srv/fixed"]);
+    applied(
+        &host,
+        &[
+            "Adding fs dir=/srv/deep/data",
+            "Adding fs dir=/srv/fixed",
+            "Adding fs dir=/srv/quick",
+        ],
+    );
+    assert_eq!(host.sh("web", "cat /srv/deep/data/file"), "of /data");
+    // With the zone's ids, in both directions.
+    host.sh("web", "echo new >/srv/deep/data/new; touch /srv/quick/x");
+    assert_eq!(fs::read_to_string(data.join("new")).unwrap(), "new\n");
+    let owner = |path: &Path| {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(path).unwrap().uid()
+    };
+    assert_eq!(owner(&data.join("new")), 0);
+    assert_eq!(host.sh("web", "stat -c %u /srv/fixed/new"), "0");
+    // What the host has made read-only stays so.
+    all_fail(
+        &host,
+        "web",
+        &[
+            "touch /srv/fixed/x",
+            "mount -o remount,rw /srv/fixed",
+            "mount -o remount,rw,bind /srv/fixed",
+            "mount -o remount,ro,bind,dev /srv/deep/data",
+            "mount -o remount,rw,bind,suid /srv/deep/data",
+            "mount --bind /srv/fixed /mnt && mount -o remount,rw,bind /mnt",
+        ],
+    );
+    nothing_to_apply(&host);
+
+    // One goes, one is another.
+    configure(&host, "remove fs dir=/srv/quick; remove fs dir=/srv/fixed");
+    configure(
+        &host,
+        &format!(
+            "select fs dir=/srv/deep/data; set special={}; end",
+            other.display()
+        ),
+    );
+    applied(
+        &host,
+        &[
+            "Modifying fs dir=/srv/deep/data",
+            "Removing fs dir=/srv/fixed",
+            "Removing fs dir=/srv/quick",
+        ],
+    );
+    assert_eq!(host.sh("web", "cat /srv/deep/data/file"), "of /other");
+    assert_eq!(
+        host.sh("web", "ls /srv/fixed /srv/quick"),
+        "/srv/fixed:\n\n/srv/quick:"
+    );
+    assert_eq!(host.sh("web", "grep -c /srv/ /proc/self/mountinfo"), "1");
+    assert_eq!(fs::read_to_string(data.join("file")).unwrap(), "of /data");
+}
+
+#[test]
+fn file_systems_of_the_boot_can_be_taken_away() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    let data = folder(&host, "/data");
+    host.configure(
+        "web",
+        &format!(
+            "{}; {}",
+            lofs("/data", &data, "add options ro"),
+            lofs("/more", &data, "")
+        ),
+    );
+    host.on("web", &["clone", "master"]).quiet();
+    host.boot("web");
+    all_fail(
+        &host,
+        "web",
+        &["touch /data/x", "mount -o remount,rw,bind /data"],
+    );
+    assert_eq!(
+        host.sh("web", "cat /data/file /more/file"),
+        "of /dataof /data"
+    );
+    configure(&host, "remove fs dir=/data");
+    // Not while it is used: then all stays as it was.
+    let mut reader = host
+        .command("zlogin", &["web", "cd /data && echo in && cat"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = [0; 3];
+    let mut out = reader.stdout.take().unwrap();
+    std::io::Read::read_exact(&mut out, &mut line).unwrap();
+    host.on("web", &["apply"]).says(
+        1,
+        "zoneadm: zone 'web': could not unmount /data: it is in use in the zone",
+    );
+    assert_eq!(host.sh("web", "cat /data/file"), "of /data");
+    drop(reader.stdin.take());
+    assert!(reader.wait().unwrap().success());
+    applied(&host, &["Removing fs dir=/data"]);
+    assert_eq!(host.sh("web", "ls /data; cat /more/file"), "of /data");
+    // The zone's root may do so too, and gets it back.
+    host.sh("web", "umount /more && ! test -e /more/file");
+    applied(&host, &["Adding fs dir=/more"]);
+    assert_eq!(host.sh("web", "cat /more/file"), "of /data");
+    // Without its zoneadmd it works the same.
+    let zoneadmd = host.zoneadmd("web").unwrap();
+    host.kill(zoneadmd);
+    configure(&host, &lofs("/data", &data, ""));
+    applied(&host, &["Adding fs dir=/data"]);
+    assert_eq!(host.sh("web", "cat /data/file"), "of /data");
+    host.on("web", &["reboot"]).quiet();
+    assert_eq!(
+        host.sh("web", "cat /data/file /more/file"),
+        "of /dataof /data"
+    );
+    nothing_to_apply(&host);
+}
+
+#[test]
+fn a_mount_point_that_is_a_trap_leads_nowhere() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    let (data, outside) = (folder(&host, "/data"), host.path("/outside"));
+    fs::create_dir(&outside).unwrap();
+    let mounts = || fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let before = mounts().lines().count();
+    // Links to the host's folder, upwards, to magic links, and one that changes all
+    // the time.
+    host.sh(
+        "web",
+        &format!(
+            "ln -s {0} /a; ln -s ../../../../../../../../..{0} /b; ln -s /proc/1/root{0} /c; \
+             mkdir -p /d1/x /d2; \
+             (while :; do ln -sfn {0} /d2/x; ln -sfn /d1 /d; ln -sfn /d2 /d; done) >/dev/null 2>&1 </dev/null & \
+             echo started",
+            outside.display()
+        ),
+    );
+    for (dir, round) in ["/a", "/b", "/c", "/d/x"].iter().cycle().zip(0..24) {
+        configure(&host, &lofs(dir, &data, ""));
+        let ran = host.on("web", &["apply", "-q"]);
+        assert!(matches!(ran.code(), Some(0 | 1)), "{round}: {ran:?}");
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 0, "{ran:?}");
+        configure(&host, &format!("remove fs dir={dir}"));
+        let ran = host.on("web", &["apply", "-q"]);
+        assert!(matches!(ran.code(), Some(0 | 1)), "{round}: {ran:?}");
+    }
+    assert_eq!(mounts().lines().count(), before);
+    assert_eq!(fs::read_to_string(data.join("file")).unwrap(), "of /data");
+    assert_eq!(host.state("web"), "running");
+}
+
+#[test]
+fn limits_are_changed_and_read_back() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    let value = |names: &[&str]| {
+        let groups = host.groups_of("web");
+        let files = groups.iter().filter(|group| group.ends_with("web"));
+        let mut files = files.flat_map(|group| names.iter().map(|name| group.join(name)));
+        let file = files.find(|file| file.exists());
+        let file = file.unwrap_or_else(|| panic!("none of {names:?} in {groups:?}"));
+        fs::read_to_string(file).unwrap().trim().to_owned()
+    };
+    let memory = || value(&["memory.max", "memory.limit_in_bytes"]);
+    let threads = || value(&["pids.max"]);
+    let unlimited = (memory(), threads());
+    configure(
+        &host,
+        "set max-lwps=300; add capped-memory; set physical=256m; end",
+    );
+    applied(
+        &host,
+        &[
+            "Adding max-lwps=300",
+            "Adding max-processes=300",
+            "Adding capped-memory physical=256M",
+        ],
+    );
+    assert_eq!(
+        (memory(), threads()),
+        ((256 << 20).to_string(), "300".to_owned())
+    );
+    configure(
+        &host,
+        "set max-lwps=400; select capped-memory; set physical=300m; end",
+    );
+    applied(
+        &host,
+        &[
+            "Modifying max-lwps=400",
+            "Modifying capped-memory physical=300M",
+        ],
+    );
+    assert_eq!(
+        (memory(), threads()),
+        ((300 << 20).to_string(), "400".to_owned())
+    );
+    // More than the kernel can do is done as far as it can, and that is said.
+    configure(&host, "set cpu-shares=65535");
+    let ran = apply(&host);
+    let partial = "zone 'web': warning: operation succeeded partially for zone.cpu-shares (requested: 65535, final: ";
+    assert!(ran.err.starts_with(partial), "{ran:?}");
+    configure(
+        &host,
+        "clear max-lwps; clear max-processes; clear cpu-shares; remove capped-memory",
+    );
+    apply(&host);
+    assert_eq!((memory(), threads()), unlimited);
+    nothing_to_apply(&host);
+}
+
+#[test]
+fn what_fails_is_undone() {
+    let Some(host) = Host::with_web() else {
+        return;
+    };
+    let data = folder(&host, "/data");
+    configure(&host, &lofs("/old", &data, ""));
+    host.boot("web");
+    let before = host.sh("web", "cat /proc/self/mountinfo | wc -l");
+    configure(&host, "remove fs dir=/old; set max-lwps=1000");
+    configure(&host, &lofs("/new", &data, ""));
+    let steps = 3;
+    for step in 1..=steps {
+        let ran = host.with_fault(&format!("apply:{step}:fail"), "web", &["apply"]);
+        ran.mentions(1, "a fault was asked for");
+        assert_eq!(host.sh("web", "cat /proc/self/mountinfo | wc -l"), before);
+        assert_eq!(
+            host.sh("web", "cat /old/file; cat /new/file 2>/dev/null; true"),
+            "of /data"
+        );
+        let dry = host.on("web", &["apply", "-n"]).ok();
+        assert_eq!(dry.out.lines().count(), 4, "{dry:?}");
+    }
+    // A step that fails by itself.
+    let gone = folder(&host, "/gone");
+    configure(
+        &host,
+        "add fs; set dir=/bad; set special=/x; set type=nosuchfs; end",
+    );
+    configure(&host, &lofs("/gone", &gone, ""));
+    host.on("web", &["apply"])
+        .mentions(1, "could not mount /x at /bad");
+    assert_eq!(
+        host.sh(
+            "web",
+            "cat /old/file; cat /new/file /gone/file 2>/dev/null; true"
+        ),
+        "of /data"
+    );
+    configure(&host, "remove fs dir=/bad; remove fs dir=/gone");
+    // Killed at any step, the next one goes on from there.
+    for step in 1..=steps + 1 {
+        let killed = host.with_fault(&format!("apply:{step}:kill"), "web", &["apply"]);
+        assert!(killed.was_killed(), "{killed:?}");
+        host.on("web", &["apply", "-q"]).quiet();
+        assert_eq!(host.sh("web", "cat /new/file; ls /old"), "of /data");
+        nothing_to_apply(&host);
+        configure(
+            &host,
+            "remove fs dir=/new; clear max-lwps; clear max-processes",
+        );
+        configure(&host, &lofs("/old", &data, ""));
+        host.on("web", &["apply", "-q"]).quiet();
+        assert_eq!(host.sh("web", "cat /proc/self/mountinfo | wc -l"), before);
+        configure(&host, "remove fs dir=/old; set max-lwps=1000");
+        configure(&host, &lofs("/new", &data, ""));
+    }
+}
+
+#[test]
+fn what_needs_a_reboot_is_only_named() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    configure(
+        &host,
+        "set limitpriv=default,!sys_time; set autoboot=true; add attr; set name=note; set type=string; set value=x; end",
+    );
+    let ran = apply(&host);
+    for line in [
+        "zone 'web': Checking: Modifying autoboot=true",
+        "zone 'web': Checking: Adding limitpriv=default,!sys_time: needs a reboot: it takes effect when the zone boots",
+        "zone 'web': Checking: Adding attr name=note: needs a reboot: it takes effect when the zone boots",
+    ] {
+        assert!(
+            ran.out.lines().any(|one| one == line),
+            "{line} is not in {ran:?}"
+        );
+    }
+    // It is said as often as asked, until it boots.
+    let again = apply(&host);
+    assert_eq!(again.out.lines().count(), 2, "{again:?}");
+    host.on("web", &["apply", "-q"]).quiet();
+    host.on("web", &["reboot"]).quiet();
+    nothing_to_apply(&host);
+}
+
+#[test]
+fn only_running_zones_can_be_changed() {
+    let Some(host) = Host::with_web() else {
+        return;
+    };
+    let refused = "zoneadm: zone 'web': not running";
+    host.on("web", &["apply"]).says(1, refused);
+    host.on("web", &["ready"]).quiet();
+    host.on("web", &["apply", "-n"]).says(1, refused);
+    host.on("web", &["halt"]).quiet();
+    host.on("none", &["apply"])
+        .says(1, "zoneadm: none: No such zone configured");
+    host.on("web", &["apply", "-x"])
+        .mentions(2, "apply [-n] [-q]");
+    // What a halted zone ran with is forgotten.
+    let left = fs::read_dir(host.path("/run/zones")).unwrap().flatten();
+    let left: Vec<_> = left
+        .filter(|one| one.path().extension().is_some_and(|e| e == "xml"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    // A configuration that is wrong is not applied.
+    host.boot("web");
+    configure(&host, &lofs("/data", Path::new("/no/such/folder"), ""));
+    let ran = host.on("web", &["apply"]);
+    assert_eq!(
+        (ran.code(), ran.err.trim_end()),
+        (
+            Some(1),
+            "could not verify fs /data: could not access /no/such/folder: no such directory on the host\n\
+             zoneadm: zone web failed to verify"
+        )
+    );
+}
