@@ -158,16 +158,14 @@ impl Verb {
             | Self::Storage
             | Self::Quota
             | Self::Rollback
-            | Self::DestroySnapshot => {
-                match (self, state) {
-                    (_, State::Configured) => before_installed(),
-                    (_, State::Incomplete) => incomplete(),
-                    (_, State::Installed) => Go,
-                    (Self::Snapshot, State::Ready | State::Running) => Go,
-                    (Self::Snapshot | Self::Rollback, _) => invalid(),
-                    _ => Go,
-                }
-            }
+            | Self::DestroySnapshot => match (self, state) {
+                (_, State::Configured) => before_installed(),
+                (_, State::Incomplete) => incomplete(),
+                (_, State::Installed) => Go,
+                (Self::Snapshot, State::Ready | State::Running) => Go,
+                (Self::Snapshot | Self::Rollback, _) => invalid(),
+                _ => Go,
+            },
             Self::Unmount => match state {
                 State::Mounted => Go,
                 State::Installed => Already("zone is already unmounted"),
