@@ -379,7 +379,6 @@ pub static RESOURCES: &[ResourceSpec] = &[
     },
     ResourceSpec {
         brands: Brands::AndGlobal,
-        effect: Effect::NotYet,
         xml: "pset",
         ..single(
             "dedicated-cpu",
