@@ -562,7 +562,7 @@ const XFS: rustix::fs::FsWord = 0x5846_5342;
 const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
 /// Refuses paths whose text does not say where they lead.
-fn check_path(zonepath: &Path) -> Result<()> {
+pub(crate) fn check_path(zonepath: &Path) -> Result<()> {
     let plain = zonepath
         .components()
         .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));

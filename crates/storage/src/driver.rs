@@ -12,11 +12,15 @@ use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
 use crate::top::Form;
 use crate::usage::Usage;
+use crate::zfs::{self, Zfs};
 
 /// A kind of storage. Datasets are named by the zonepath they are at.
 pub trait Driver: Debug + Send + Sync {
     /// The name in messages.
     fn name(&self) -> &'static str;
+
+    /// How a dataset is stored, for people: `layered on ext4`.
+    fn kind(&self, zonepath: &Path) -> Result<String>;
 
     /// Makes an empty dataset, and the zonepath unless it is there.
     fn create(&self, zonepath: &Path) -> Result<()>;
@@ -40,6 +44,12 @@ pub trait Driver: Debug + Send + Sync {
     /// Keeps the root of a halted zone under a name.
     fn snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;
 
+    /// Whether a running zone has to stand still for a snapshot, see
+    /// [`Driver::copy_top`]. Otherwise it is made as of a halted one.
+    fn stops_for_snapshots(&self) -> bool {
+        true
+    }
+
     /// Copies the top of a zone that is running and stands still.
     fn copy_top(&self, zonepath: &Path) -> Result<TopCopy>;
 
@@ -61,6 +71,9 @@ pub trait Driver: Debug + Send + Sync {
     /// Limits what the zone may write, in bytes, or lifts the limit.
     fn set_quota(&self, zonepath: &Path, bytes: Option<u64>) -> Result<()>;
 
+    /// The limit, in bytes.
+    fn quota(&self, zonepath: &Path) -> Result<Option<u64>>;
+
     /// Clears away what crashes left where datasets of `zonepath`'s kind keep
     /// what they share.
     fn collect(&self, zonepath: &Path, lost: Lost) -> Result<Collected>;
@@ -78,8 +91,15 @@ pub fn driver_at(zonepath: &Path) -> Result<&'static dyn Driver> {
     static SUBVOLUMES: Layered = Layered(Form::Volume);
     let form = match Folder::open(zonepath) {
         // Without a look at more: a dataset may be half removed.
+        Ok(folder) if zfs::is_at(&folder)? => return Ok(&Zfs),
         Ok(folder) if folder.kind(ROOT)?.is_some() => Dataset::at(folder).form()?,
-        _ => Form::best(&nearest(zonepath)?)?,
+        _ => {
+            let nearest = nearest(zonepath)?;
+            if zfs::is_on(&nearest)? {
+                return Ok(&Zfs);
+            }
+            Form::best(&nearest)?
+        }
     };
     Ok(match form {
         Form::Folder => &FOLDERS,
@@ -103,6 +123,10 @@ impl Driver for Layered {
             Form::Folder => "layered",
             Form::Volume => "btrfs",
         }
+    }
+
+    fn kind(&self, zonepath: &Path) -> Result<String> {
+        Dataset::open(zonepath)?.kind()
     }
 
     fn create(&self, zonepath: &Path) -> Result<()> {
@@ -164,6 +188,10 @@ impl Driver for Layered {
 
     fn set_quota(&self, zonepath: &Path, bytes: Option<u64>) -> Result<()> {
         Dataset::open(zonepath)?.set_quota(bytes)
+    }
+
+    fn quota(&self, zonepath: &Path) -> Result<Option<u64>> {
+        Dataset::open(zonepath)?.quota()
     }
 
     fn collect(&self, zonepath: &Path, lost: Lost) -> Result<Collected> {

@@ -91,6 +91,22 @@ pub enum Error {
         /// The reason, and what helps.
         why: String,
     },
+    /// zfs(8) failed.
+    #[error("{command}: {why}")]
+    Zfs {
+        /// What was run.
+        command: String,
+        /// What it said.
+        why: String,
+    },
+    /// A root cannot be what it should be on ZFS.
+    #[error("{}: {why}", zonepath.display())]
+    ZfsRoot {
+        /// The zonepath.
+        zonepath: PathBuf,
+        /// The reason.
+        why: String,
+    },
     /// There is no such image.
     #[error("{0}: no such image")]
     NoImage(String),

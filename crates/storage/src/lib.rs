@@ -12,6 +12,7 @@
 //!   snapshots/<name>/    named snapshots, see `snapshot.rs`
 //!   quota                link whose text limits the top, see `quota.rs`
 //!   vol/root, vol/work   in place of root and work on btrfs, see `top.rs`
+//!   zfs                  on ZFS alone, where all is otherwise, see `zfs.rs`
 //! <parent of zonepath>/.layers/
 //!   <layer>/tree/        the sealed top; never written again
 //!   <layer>/parent       link to the layer below; absent for the lowest
@@ -113,6 +114,7 @@ mod snapshot;
 mod stack;
 mod top;
 mod usage;
+mod zfs;
 
 pub use assemble::{Scratch, assemble, assemble_keeping, view};
 pub use collect::{Collected, Lost, collect};
@@ -128,6 +130,7 @@ pub use name::{BadName, Name};
 pub use snapshot::{Method, Snapshot, SnapshotUsage, TopCopy};
 pub use stack::Stack;
 pub use usage::Usage;
+pub use zfs::Zfs;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,160 @@
+//! Clones, and the end of a dataset that has some.
+
+use std::path::Path;
+
+use rustix::io::Errno;
+
+use super::command::{FileSystem, zfs};
+use super::{LINK, OWNER, Place, Shot, fail, holder, number};
+use crate::dataset::ROOT;
+use crate::error::{Error, Result};
+use crate::id::Id;
+use crate::name::Name;
+
+/// How often a clone is promoted at the most: others may clone meanwhile.
+const ROUNDS: usize = 1000;
+
+pub(super) fn clone(origin: &Path, snapshot: Option<&Name>, target: &Path) -> Result<()> {
+    if origin == target {
+        return Err(Error::Exists(target.to_owned()));
+    }
+    let (from, origin_lock) = Place::open(origin)?;
+    let named = snapshot.map(|name| from.shot(name)).transpose()?;
+    // Not kept while waiting for another one, and not needed: the snapshot is there.
+    drop(origin_lock);
+    let at = match target.exists() {
+        true => target,
+        false => target.parent().unwrap_or(target),
+    };
+    let pool = holder(at)?;
+    if from.base.pool() != pool.pool() {
+        return Err(fail(
+            target,
+            format!(
+                "is on the pool {}, and {} on {}: a clone is on the pool of its origin",
+                pool.pool(),
+                origin.display(),
+                from.base.pool()
+            ),
+        ));
+    }
+    let (to, _lock) = Place::make(target)?;
+    match named {
+        Some(shot) => to.make_root(&["clone", &shot.full()], "canmount=on", &to.root()?)?,
+        None => {
+            let shot = format!("{}@_{}", from.root()?, Id::random()?);
+            zfs(&["snapshot", &shot])?;
+            let made = to.make_root(&["clone", &shot], "canmount=on", &to.root()?);
+            // Goes at once without clone, with the clone otherwise.
+            zfs(&["destroy", "-d", &shot])?;
+            made?;
+        }
+    }
+    to.show()
+}
+
+/// Removes a snapshot; one that has clones goes with the last of them, and nobody
+/// sees it until then.
+pub(super) fn drop_shot(shot: &Shot) -> Result<()> {
+    if shot.clones.is_empty() {
+        return zfs(&["destroy", &shot.full()]).map(drop);
+    }
+    let hidden = hide_shot(shot)?;
+    zfs(&["destroy", "-d", &hidden]).map(drop)
+}
+
+/// Gives a snapshot a name that no other dataset has.
+fn hide_shot(shot: &Shot) -> Result<String> {
+    let hidden = format!("{}@_{}", shot.of, Id::random()?);
+    zfs(&["rename", &shot.full(), &hidden])?;
+    Ok(hidden)
+}
+
+pub(super) fn destroy(zonepath: &Path) -> Result<()> {
+    let Some(place) = Place::find(zonepath)? else {
+        return Ok(());
+    };
+    let lock = place.lock()?;
+    if place.is_ours()? {
+        // Nothing is touched while it is used.
+        place.hide()?;
+        place.leave_to_clones()?;
+        zfs(&["destroy", "-r", place.base.as_str()])?;
+    }
+    match place.zonepath.rmdir(ROOT) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(e) => return Err(place.zonepath.fail("rmdir", ROOT, e)),
+    }
+    place.zonepath.unlink(LINK)?;
+    drop(lock);
+    Ok(())
+}
+
+impl Place {
+    /// Gives all snapshots that clones of others need to one of these.
+    fn leave_to_clones(&self) -> Result<()> {
+        for _ in 0..ROUNDS {
+            let shots = self.shots()?;
+            let elsewhere = |shot: &Shot| {
+                let mut clones = shot.clones.iter();
+                clones.find(|clone| !clone.is_in(&self.base)).cloned()
+            };
+            let Some((last, heir)) = shots
+                .iter()
+                .rev()
+                .find_map(|shot| Some((shot, elsewhere(shot)?)))
+            else {
+                return Ok(());
+            };
+            // The older ones go along, under names that the heir cannot have.
+            for shot in shots.iter().filter(|shot| shot.of == last.of) {
+                if shot.named().is_some() && shot.txg <= last.txg {
+                    drop_shot(shot)?;
+                }
+            }
+            promote(&heir)?;
+        }
+        Err(self.fail("is cloned all the time"))
+    }
+}
+
+/// Promotes a clone. What it shared until now is its own then, and the room that its
+/// quota left stays as large.
+fn promote(heir: &FileSystem) -> Result<()> {
+    let Some((base, quota)) = limit_of(heir)? else {
+        return zfs(&["promote", heir.as_str()]).map(drop);
+    };
+    let before = number(&base, "used")?;
+    zfs(&["set", "quota=none", base.as_str()])?;
+    let promoted = zfs(&["promote", heir.as_str()]);
+    let more = number(&base, "used")?.saturating_sub(before);
+    let quota = format!("quota={}", quota.saturating_add(more));
+    zfs(&["set", &quota, base.as_str()])?;
+    promoted.map(drop)
+}
+
+/// The quota of the zone that a root is of. What was cloned by hand is nobody's.
+fn limit_of(heir: &FileSystem) -> Result<Option<(FileSystem, u64)>> {
+    let base = heir
+        .as_str()
+        .rsplit_once('/')
+        .and_then(|(base, _)| FileSystem::parse(base));
+    let Some(base) = base else {
+        return Ok(None);
+    };
+    let own = [
+        "get",
+        "-H",
+        "-s",
+        "local",
+        "-o",
+        "value",
+        OWNER,
+        base.as_str(),
+    ];
+    if zfs(&own)?.trim().is_empty() {
+        return Ok(None);
+    }
+    let quota = number(&base, "quota")?;
+    Ok((quota > 0).then_some((base, quota)))
+}

@@ -1,0 +1,171 @@
+//! Runs zfs(8), and says what it said.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+
+/// Where the program may be; `PATH` is not asked.
+const PLACES: &[&str] = &["/usr/sbin/zfs", "/sbin/zfs", "/usr/local/sbin/zfs"];
+
+/// How long a file system may be busy that nobody uses: the mount namespace of a zone
+/// that halted ends a moment later.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest name of a file system, less what its snapshots and children add.
+const LONGEST: usize = 160;
+
+/// The name of a ZFS file system, checked: no option, no snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FileSystem(String);
+
+impl FileSystem {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let legal = |b: u8| b.is_ascii_alphanumeric() || b"_-.:".contains(&b);
+        let part = |part: &str| {
+            part.bytes().all(legal)
+                && part
+                    .bytes()
+                    .next()
+                    .is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
+        };
+        (text.len() <= LONGEST && text.split('/').all(part)).then(|| Self(text.to_owned()))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn child(&self, name: &str) -> Option<Self> {
+        Self::parse(&format!("{self}/{name}"))
+    }
+
+    pub(crate) fn pool(&self) -> &str {
+        self.0.split('/').next().unwrap_or_default()
+    }
+
+    /// Whether this is `other`, or below it.
+    pub(crate) fn is_in(&self, other: &Self) -> bool {
+        self.0
+            .strip_prefix(&other.0)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+}
+
+impl fmt::Display for FileSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// Runs zfs(8) with these words, and returns what it prints.
+pub(crate) fn zfs<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
+    let began = Instant::now();
+    loop {
+        match once(words) {
+            Err(Error::Zfs { why, .. }) if is_busy(&why) && began.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn is_busy(why: &str) -> bool {
+    why.contains("is busy") || why.contains("Device or resource busy")
+}
+
+fn once<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
+    let fail = |why: String| Error::Zfs {
+        command: words.iter().fold("zfs".to_owned(), |line, word| {
+            format!("{line} {}", word.as_ref().to_string_lossy())
+        }),
+        why,
+    };
+    let program = PLACES
+        .iter()
+        .find(|place| Path::new(place).exists())
+        .ok_or_else(|| fail(format!("{} is not there", PLACES[0])))?;
+    let output = Command::new(program)
+        .args(words)
+        .env_clear()
+        .env("LC_ALL", "C")
+        // It runs mount(8) and helpers of its own.
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| fail(e.to_string()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let why = said.collect::<Vec<_>>().join("; ");
+    Err(fail(if why.is_empty() {
+        output.status.to_string()
+    } else {
+        why
+    }))
+}
+
+/// The lines that `zfs -H` prints, as fields.
+pub(crate) fn table(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.lines().map(|line| line.split('\t').collect())
+}
+
+/// The version of the kernel module: its first two numbers.
+pub(crate) fn version() -> Option<(u32, u32)> {
+    parse_version(&std::fs::read_to_string("/sys/module/zfs/version").ok()?)
+}
+
+fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.trim().split(['.', '-']);
+    let mut next = || numbers.next()?.parse().ok();
+    Some((next()?, next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_option_and_no_snapshot() {
+        for good in ["tank", "tank/zones/web-1", "tank/_x", "a.b/c:d"] {
+            assert_eq!(FileSystem::parse(good).unwrap().as_str(), good);
+        }
+        let long = "a".repeat(161);
+        for bad in [
+            "", "-r", "/tank", "tank/", "tank//a", "tank/-r", "tank@a", "tank/a b", "tank/..",
+            "tank\n", &long,
+        ] {
+            assert_eq!(FileSystem::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn below_is_by_whole_components() {
+        let fs = |text| FileSystem::parse(text).unwrap();
+        assert!(fs("tank/web/root").is_in(&fs("tank/web")));
+        assert!(fs("tank/web").is_in(&fs("tank/web")));
+        assert!(!fs("tank/web1").is_in(&fs("tank/web")));
+        assert_eq!(fs("tank/web").pool(), "tank");
+    }
+
+    #[test]
+    fn reads_versions_of_releases_and_packages() {
+        assert_eq!(parse_version("2.1.11-1+deb12u1\n"), Some((2, 1)));
+        assert_eq!(parse_version("2.3.2-2~bpo12+2"), Some((2, 3)));
+        assert_eq!(parse_version("2.2-rc4"), Some((2, 2)));
+        assert_eq!(parse_version("no"), None);
+    }
+
+    #[test]
+    fn fields_are_between_tabs() {
+        let rows: Vec<_> = table("a\t-\tb c\nd\t\te\n").collect();
+        assert_eq!(rows, [vec!["a", "-", "b c"], vec!["d", "", "e"]]);
+    }
+}
