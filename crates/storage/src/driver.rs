@@ -44,6 +44,11 @@ pub trait Driver: Debug + Send + Sync {
     /// Keeps the root of a halted zone under a name.
     fn snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;
 
+    /// Whether a root is a top on layers, see [`Dataset`].
+    fn has_layers(&self) -> bool {
+        true
+    }
+
     /// Whether a running zone has to stand still for a snapshot, see
     /// [`Driver::copy_top`]. Otherwise it is made as of a halted one.
     fn stops_for_snapshots(&self) -> bool {

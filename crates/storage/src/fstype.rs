@@ -1,6 +1,15 @@
 //! Names of file systems, for messages.
 
 use std::os::fd::AsFd;
+use std::path::Path;
+
+use crate::error::Result;
+use crate::folder::Folder;
+
+/// The name of the type of file system that a folder is on.
+pub fn name_at(path: &Path) -> Result<String> {
+    Ok(name(&Folder::open(path)?))
+}
 
 /// The name of the type of file system that something open is on, or its number in
 /// hexadecimal.

@@ -123,6 +123,7 @@ pub use dataset::{DEEP, Dataset, LINK, ROOT, WORK};
 pub use digest::{BadDigest, Digest};
 pub use driver::{Driver, Layered, driver_at};
 pub use error::{Error, Result};
+pub use fstype::name_at as fstype_at;
 pub use id::{BadId, Id};
 pub use images::{About, Image, Images, Import, Pruned};
 pub use layers::MAX_LAYERS;

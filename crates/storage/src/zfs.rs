@@ -456,6 +456,10 @@ impl Driver for Zfs {
         zfs(&["snapshot", &format!("{}@{name}", place.root()?)]).map(drop)
     }
 
+    fn has_layers(&self) -> bool {
+        false
+    }
+
     fn stops_for_snapshots(&self) -> bool {
         false
     }

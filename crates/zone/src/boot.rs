@@ -10,7 +10,7 @@ use limits::Base;
 use model::plan::BootPlan;
 use model::{Config, State, Verb, ZoneName};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
-use storage::{Dataset, Stack};
+use storage::{Dataset, Stack, driver_at};
 use store::{runtime, xml};
 
 use crate::apply::Outcome;
@@ -167,6 +167,9 @@ pub(crate) fn start_locked(
 /// Merges layers of a zone that stands on more than is good. Use does not lead there,
 /// as what adds a layer merges; other hands may.
 fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
+    if !driver_at(&subject.zonepath)?.has_layers() {
+        return Ok(());
+    }
     let dataset = Dataset::open(&subject.zonepath)?;
     if dataset.depth()? <= storage::DEEP {
         return Ok(());
@@ -185,7 +188,7 @@ fn make_plan(
     options: &BootOptions,
 ) -> Result<BootPlan, Error> {
     let brand = verify::brand_of(config)?;
-    let stack = Dataset::open(&subject.zonepath)?.stack()?;
+    let stack = driver_at(&subject.zonepath)?.stack(&subject.zonepath)?;
     let layout = brand::sparse::of(config, Path::new("/"))
         .map_err(Error::io("look at the host's directories"))?;
     let scratch = host.root.run().join("mnt");

@@ -9,7 +9,7 @@ use model::plan::{Step, ZonePlan};
 use model::{Verb, ZoneName};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::mount::MountAttrFlags;
-use storage::{Dataset, Stack};
+use storage::{Stack, driver_at};
 use sys::process::ns;
 
 use crate::apply::{self, Outcome, Work};
@@ -80,7 +80,7 @@ pub(crate) fn show(zonepath: &Path, at: &Path) -> Result<(), Error> {
         }
         _ => {}
     }
-    let stack = Dataset::open(zonepath)?.stack()?;
+    let stack = driver_at(zonepath)?.stack(zonepath)?;
     let root = aside(|| Ok(storage::assemble(&stack, None, 0, at)?))?;
     let attr = sys::mount::Attr {
         set: MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID,

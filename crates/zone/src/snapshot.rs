@@ -8,7 +8,7 @@ use limits::ZoneCgroups;
 use model::plan::{Step, ZonePlan};
 use model::{State, Verb, ZoneName};
 pub use storage::{BadName, Name};
-use storage::{Dataset, Method, TopCopy};
+use storage::{Dataset, Method, TopCopy, driver_at};
 
 use crate::apply::{self, Outcome, Work};
 use crate::freeze::Frozen;
@@ -56,11 +56,14 @@ pub(crate) fn act(
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
-    let plan = plan(&subject, verb, name);
+    let driver = driver_at(&subject.zonepath)?;
+    let running = subject.state != State::Installed;
+    let stops = running && driver.stops_for_snapshots();
+    let plan = plan(&subject, verb, name, stops);
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
-    let known = Dataset::open(&subject.zonepath)?.snapshots()?;
+    let known = driver.snapshots(&subject.zonepath)?;
     // Before a zone is stopped for nothing.
     match known.iter().any(|one| one.name == *name) {
         true if verb == Verb::Snapshot => {
@@ -71,8 +74,7 @@ pub(crate) fn act(
         }
         _ => {}
     }
-    let running = subject.state != State::Installed;
-    if running && verb == Verb::Snapshot {
+    if stops && verb == Verb::Snapshot {
         return of_running(host, &subject, &plan, name, progress).map(|()| Outcome::Done);
     }
     if !running {
@@ -90,12 +92,12 @@ pub(crate) fn act(
     Ok(Outcome::Done)
 }
 
-fn plan(subject: &Subject, verb: Verb, name: &Name) -> ZonePlan {
+fn plan(subject: &Subject, verb: Verb, name: &Name, stops: bool) -> ZonePlan {
     let (path, name) = (subject.zonepath.clone(), name.to_string());
     let steps = match verb {
         Verb::DestroySnapshot => vec![Step::DestroySnapshot { path, name }],
         Verb::Rollback => vec![Step::Rollback { path, name }],
-        _ if subject.state == State::Installed => vec![Step::Snapshot { path, name }],
+        _ if !stops => vec![Step::Snapshot { path, name }],
         _ => vec![
             Step::Freeze,
             Step::CopyTop { path: path.clone() },

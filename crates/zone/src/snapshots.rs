@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use model::verb::Admission;
 use model::{Verb, ZoneName};
 use serde::Serialize;
-use storage::Dataset;
+use storage::driver_at;
 use store::index::Index;
 
 use crate::subject;
@@ -39,9 +39,10 @@ pub fn snapshots(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     if let Admission::Refuse(text) = Verb::Snapshots.admission(state) {
         return Err(Error::Refused(text));
     }
-    let dataset = Dataset::open(&host.root.path(&entry.zonepath))?;
+    let zonepath = host.root.path(&entry.zonepath);
+    let driver = driver_at(&zonepath)?;
     let row = |one: storage::Snapshot| -> Result<Row, Error> {
-        let usage = dataset.snapshot_usage(&one.name)?;
+        let usage = driver.snapshot_usage(&zonepath, &one.name)?;
         let since = one.created.duration_since(SystemTime::UNIX_EPOCH);
         Ok(Row {
             zone: zone.to_string(),
@@ -52,5 +53,5 @@ pub fn snapshots(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
             referenced_bytes: usage.all_bytes,
         })
     };
-    dataset.snapshots()?.into_iter().map(row).collect()
+    driver.snapshots(&zonepath)?.into_iter().map(row).collect()
 }

@@ -3,7 +3,7 @@
 use model::verb::Admission;
 use model::{Verb, ZoneName};
 use serde::Serialize;
-use storage::{Dataset, driver_at};
+use storage::driver_at;
 use store::index::Index;
 
 use crate::subject;
@@ -44,17 +44,17 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
         return Err(Error::Refused(text));
     }
     let zonepath = host.root.path(&entry.zonepath);
-    let dataset = Dataset::open(&zonepath)?;
-    let usage = dataset.usage()?;
+    let driver = driver_at(&zonepath)?;
+    let usage = driver.usage(&zonepath)?;
     Ok(Row {
         zone: zone.to_string(),
-        driver: driver_at(&zonepath)?.name().to_owned(),
-        fstype: dataset.fstype(),
+        driver: driver.name().to_owned(),
+        fstype: storage::fstype_at(&zonepath)?,
         layers: usage.layers,
-        snapshots: dataset.snapshots()?.len(),
+        snapshots: driver.snapshots(&zonepath)?.len(),
         own_bytes: usage.own_bytes,
         own_files: usage.own_files,
         shared_bytes: usage.shared_bytes,
-        quota: dataset.quota()?,
+        quota: driver.quota(&zonepath)?,
     })
 }
