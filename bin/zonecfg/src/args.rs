@@ -13,6 +13,7 @@ const MORE: &str = "
 Options:
     -z <zone>     the zone to configure; it need not exist
     -u <uuid>     the zone with this uuid
+    -r            change the running zone; it is as stored again when it boots
     -f <file>     read the commands from a file; - is standard input
     -R <root>     keep everything below this directory (also ZONES_ROOT)
 
@@ -27,6 +28,8 @@ Examples:
         web2 configured like web1
     zonecfg -z web1 info
     zonecfg -z web1 delete -F
+    zonecfg -z web1 -r 'set max-lwps=500'
+        at once, until the zone boots
     zonecfg -z global 'set cpu-shares=10'
         the host's own share of the CPUs
 
@@ -48,6 +51,8 @@ pub enum Input {
 pub struct Args {
     /// `-R`.
     pub root: Option<PathBuf>,
+    /// `-r`: the zone as it runs, in place of what is stored.
+    pub live: bool,
     /// The zone.
     pub zone: Zone,
     /// Where commands come from.
@@ -79,7 +84,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> 
     let mut parser = lexopt::Parser::from_iter(args);
     let (mut zone, mut file, mut root) = (None, None, None);
     let mut words = Vec::new();
-    let mut any = false;
+    let (mut live, mut any) = (false, false);
     while let Some(arg) = parser.next().map_err(usage_after)? {
         any = true;
         match arg {
@@ -88,6 +93,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> 
                 let uuid = text(&mut parser)?.parse().map_err(usage_after)?;
                 zone = Some(Zone::Uuid(uuid));
             }
+            Short('r') => live = true,
             Short('f') => file = Some(text(&mut parser)?),
             Short('R') => root = Some(PathBuf::from(parser.value().map_err(usage_after)?)),
             Short('?' | 'h') | Long("help") => {
@@ -127,6 +133,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Input, String> 
     };
     Ok(Input::Session(Args {
         root,
+        live,
         zone,
         commands,
     }))

@@ -17,10 +17,10 @@ use syntax::{Finish, Flow, Session};
 
 use crate::batch;
 use crate::console::Terminal;
-use crate::delegated::Guarded;
+use crate::live::Kept;
 
 /// The session this program runs.
-pub type CfgSession = Session<Guarded, Terminal>;
+pub type CfgSession = Session<Kept, Terminal>;
 
 /// Runs a session until the user leaves it.
 pub fn run(session: &mut CfgSession) -> anyhow::Result<Finish> {

@@ -11,6 +11,7 @@ mod console;
 mod delegated;
 mod host;
 mod interactive;
+mod live;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use args::{Args, Input};
 use backing::Stored;
 use console::Terminal;
 use delegated::{Caller, Guarded};
+use live::Kept;
 use store::Root;
 use syntax::{Finish, Mode, Session};
 
@@ -68,6 +70,9 @@ fn run(args: Args, root: Root) -> anyhow::Result<bool> {
         args::Zone::Name(name) => name,
         args::Zone::Uuid(uuid) => stored.zone_with(uuid)?,
     };
+    if args.live && !cli::is_root() {
+        anyhow::bail!("zonecfg: zone '{zone}': only a privileged user may change a running zone.");
+    }
     if read_only && !cli::is_root() {
         if let Some(status) = delegated::ask(&zone, &args.commands) {
             return Ok(status != cli::status::OK);
@@ -80,7 +85,16 @@ fn run(args: Args, root: Root) -> anyhow::Result<bool> {
         );
     }
     let terminal = Terminal::new(mode, file.as_deref());
-    let stored = Guarded::new(stored, Caller::of_environment());
+    let guarded = Guarded::new(stored, Caller::of_environment());
+    let stored = match args.live {
+        false => Kept::Stored(guarded),
+        true => {
+            let host = cli::host(args.root.as_deref()).map_err(anyhow::Error::msg)?;
+            // Said at once: nothing that is typed could be done.
+            live::running(&host, &zone)?;
+            Kept::Running(guarded, Box::new(host))
+        }
+    };
     let mut session = Session::new(zone, mode, stored, terminal)
         .read_only(read_only)
         .alternate_root(alternate);

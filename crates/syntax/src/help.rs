@@ -7,9 +7,9 @@ use crate::command::{Scope, VERBS, Verb};
 /// How the program is called.
 pub const USAGE: &str = "usage:\n\
     \tzonecfg help\n\
-    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>}\t\t\t(interactive)\n\
-    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} <command>\n\
-    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} -f <command-file>\n";
+    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r]\t\t(interactive)\n\
+    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r] <command>\n\
+    \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r] -f <command-file>\n";
 
 /// Help on a subject; `None` when there is no such subject.
 #[must_use]

@@ -31,6 +31,7 @@ function __zoneadm_states
         case destroy-snapshot; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case storage; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case quota; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case apply; printf 'running\n'
         case mark; printf 'configured\nincomplete\ninstalled\n'
     end
 end
@@ -55,6 +56,7 @@ function __zoneadm_all
     printf '%s\t%s\n' destroy-snapshot 'Removes a snapshot, and layers that nothing else needs'
     printf '%s\t%s\n' storage 'Says how the zone\'s root is stored'
     printf '%s\t%s\n' quota 'Limits what the zone may write into its root, or lifts the limit'
+    printf '%s\t%s\n' apply 'Changes a running zone to what is configured'
     printf '%s\t%s\n' mark 'Says by hand that the zone is incomplete'
 end
 
@@ -113,6 +115,9 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -j 'as JSON'
         case quota
             printf '%s\t%s\n' -n 'show what would be done'
+        case apply
+            printf '%s\t%s\n' -n 'changes nothing'
+            printf '%s\t%s\n' -q 'tells only warnings and errors'
         case mark
             printf '%s\t%s\n' -n 'show what would be done'
     end

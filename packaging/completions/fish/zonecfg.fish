@@ -180,6 +180,7 @@ function __zonecfg_candidates
         printf '%s\t%s\n' -R 'alternate root'
         printf '%s\t%s\n' -z 'zone'
         printf '%s\t%s\n' -u 'the zone with this uuid'
+        printf '%s\t%s\n' -r 'the running configuration'
         printf '%s\t%s\n' -f 'commands from a file'
         return
     end

@@ -410,3 +410,99 @@ fn only_running_zones_can_be_changed() {
         )
     );
 }
+
+/// Runs `zonecfg -z web -r script`.
+fn live(host: &Host, script: &str) -> Ran {
+    host.zonecfg(&["-z", "web", "-r", script])
+}
+
+#[test]
+fn the_running_configuration_is_edited_and_lost_at_the_next_boot() {
+    let Some(host) = Host::with_web() else {
+        return;
+    };
+    let data = folder(&host, "/data");
+    live(&host, "info").says(1, "zonecfg: zone 'web': not running");
+    host.boot("web");
+    let stored = host.zonecfg(&["-z", "web", "info"]).ok();
+    assert_eq!(live(&host, "info").ok().out, stored.out);
+
+    // Nothing is done by a dry run, nor told when it is to be quiet.
+    let dry = live(
+        &host,
+        &format!("{}; commit -n; revert -F", lofs("/data", &data, "")),
+    );
+    assert_eq!(dry.ok().text(), "zone 'web': Checking: Adding fs dir=/data");
+    all_fail(&host, "web", &["ls /data"]);
+    let quiet = live(&host, "set max-lwps=700; commit -q").ok();
+    assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("", ""));
+
+    let added = live(&host, &lofs("/data", &data, "")).ok();
+    assert_eq!(
+        added.text(),
+        "zone 'web': Checking: Adding fs dir=/data\nzone 'web': Applying the changes"
+    );
+    assert_eq!(host.sh("web", "cat /data/file"), "of /data");
+    // What is stored does not know of it, and says so.
+    assert_eq!(host.zonecfg(&["-z", "web", "info"]).ok().out, stored.out);
+    let back = host.on("web", &["apply", "-n"]).ok();
+    assert_eq!(
+        back.text(),
+        "zone 'web': Checking: Removing max-lwps=700\n\
+         zone 'web': Checking: Removing max-processes=700\n\
+         zone 'web': Checking: Removing fs dir=/data"
+    );
+    // Some things cannot be done to a running zone.
+    for (script, why) in [
+        ("create -F", "already installed; create not allowed"),
+        ("set zonename=other", "set zonename not allowed"),
+        ("delete -F", "delete not allowed"),
+        ("set zonepath=/x", "set zonepath not allowed"),
+    ] {
+        live(&host, script).mentions(1, why);
+    }
+    live(&host, &lofs("/none", Path::new("/no/such/folder"), "")).mentions(
+        1,
+        "zonecfg: zone 'web': could not verify fs /none: could not access /no/such/folder",
+    );
+    let failed = |fault: &str| {
+        let mut command = host.command("zonecfg", &["-z", "web", "-r", "remove fs dir=/data"]);
+        e2e::run::run(command.env("ZONES_FAULT", fault), b"")
+    };
+    failed("apply:1:fail").mentions(1, "a fault was asked for");
+    assert_eq!(host.sh("web", "cat /data/file"), "of /data");
+    host.on("web", &["reboot"]).quiet();
+    all_fail(&host, "web", &["cat /data/file"]);
+    assert_eq!(live(&host, "info").ok().out, stored.out);
+    nothing_to_apply(&host);
+    host.halt("web");
+    live(&host, "set max-lwps=100").says(1, "zonecfg: zone 'web': not running");
+}
+
+#[test]
+fn two_who_edit_a_running_zone_do_not_overwrite_each_other() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    let mut first = e2e::Terminal::start(host.command("zonecfg", &["-z", "web", "-r"]));
+    first.expect("zonecfg:web> ");
+    first.types("set max-lwps=500\n");
+    first.expect("zonecfg:web> ");
+    let second = live(&host, "set cpu-shares=5");
+    let _ = second.ok();
+    first.types("commit\n");
+    first.expect("changed by somebody else meanwhile");
+    first.expect("zonecfg:web> ");
+    first.types("revert -F\n");
+    first.expect("zonecfg:web> ");
+    first.types("set max-lwps=500\n");
+    first.expect("zonecfg:web> ");
+    first.types("commit\n");
+    first.expect("Applying the changes");
+    first.expect("zonecfg:web> ");
+    first.types("exit\n");
+    // The commit that was refused is not forgotten.
+    assert_eq!(first.status(), 1);
+    let info = live(&host, "info cpu-shares; info max-lwps").ok();
+    assert_eq!(info.text(), "[cpu-shares: 5]\n[max-lwps: 500]");
+}

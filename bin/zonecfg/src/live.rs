@@ -1,0 +1,156 @@
+//! `zonecfg -r`: the configuration that a running zone has, in place of the stored one.
+//! What is committed is changed at once, and lost when the zone boots.
+
+use std::ops::{Deref, DerefMut};
+
+use model::{Config, State, ZoneName};
+use syntax::{Backing, Change, How};
+use zone::apply::Outcome;
+use zone::live::{Options, Told};
+use zone::{Host, flatten};
+
+use crate::backing::Stored;
+use crate::delegated::{self, Guarded};
+
+/// Why a configuration could not be had or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store.
+    #[error(transparent)]
+    Stored(#[from] delegated::Error),
+    /// The running zone.
+    #[error("zonecfg: zone '{0}': {1}")]
+    Running(ZoneName, String),
+    /// A command about what is stored.
+    #[error("zonecfg: zone '{0}': {1} is for what is stored, not for a running zone (-r)")]
+    OnlyStored(ZoneName, &'static str),
+}
+
+/// Where the configurations of a session are.
+#[derive(Debug)]
+pub enum Kept {
+    /// In the store.
+    Stored(Guarded),
+    /// In running zones of this host.
+    Running(Guarded, Box<Host>),
+}
+
+impl Kept {
+    fn for_stored<T>(
+        &mut self,
+        zone: &ZoneName,
+        what: &'static str,
+        act: impl FnOnce(&mut Guarded) -> Result<T, delegated::Error>,
+    ) -> Result<T, Error> {
+        match self {
+            Self::Stored(stored) => Ok(act(stored)?),
+            Self::Running(..) => Err(Error::OnlyStored(zone.clone(), what)),
+        }
+    }
+
+    const fn guarded(&self) -> &Guarded {
+        match self {
+            Self::Stored(stored) | Self::Running(stored, _) => stored,
+        }
+    }
+}
+
+/// The configuration that a zone runs with.
+pub fn running(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
+    zone::live::running(host, zone).map_err(|error| Error::Running(zone.clone(), flatten(&error)))
+}
+
+impl Deref for Kept {
+    type Target = Stored;
+
+    fn deref(&self) -> &Stored {
+        self.guarded()
+    }
+}
+
+impl DerefMut for Kept {
+    fn deref_mut(&mut self) -> &mut Stored {
+        match self {
+            Self::Stored(stored) | Self::Running(stored, _) => stored,
+        }
+    }
+}
+
+impl Backing for Kept {
+    type Error = Error;
+
+    fn load(&mut self, zone: &ZoneName) -> Result<Option<Config>, Error> {
+        match self {
+            Self::Stored(stored) => Ok(stored.load(zone)?),
+            Self::Running(_, host) => running(host, zone).map(Some),
+        }
+    }
+
+    fn state(&mut self, zone: &ZoneName) -> Result<Option<State>, Error> {
+        match self {
+            Self::Stored(stored) | Self::Running(stored, _) => Ok(stored.state(zone)?),
+        }
+    }
+
+    fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
+        self.for_stored(zone, "create", |stored| stored.template(template, zone))
+    }
+
+    fn detached(&mut self, zonepath: &str, zone: &ZoneName) -> Result<Config, Error> {
+        self.for_stored(zone, "create", |stored| stored.detached(zonepath, zone))
+    }
+
+    fn existing(&mut self, zone: &ZoneName) -> Result<Config, Error> {
+        self.for_stored(zone, "create", |stored| stored.existing(zone))
+    }
+
+    fn problems(&mut self, config: &Config) -> Vec<String> {
+        match self {
+            Self::Stored(stored) | Self::Running(stored, _) => stored.problems(config),
+        }
+    }
+
+    fn host_dirs(&self) -> &[&str] {
+        self.guarded().host_dirs()
+    }
+
+    fn commit(&mut self, change: &Change) -> Result<(), Error> {
+        self.commit_how(change, How::default())
+    }
+
+    fn commit_how(&mut self, change: &Change, how: How) -> Result<(), Error> {
+        match self {
+            Self::Stored(stored) => Ok(stored.commit_how(change, how)?),
+            Self::Running(_, host) => apply(host, change, how),
+        }
+    }
+
+    fn delete(&mut self, zone: &ZoneName, force: bool) -> Result<(), Error> {
+        self.for_stored(zone, "delete", |stored| stored.delete(zone, force))
+    }
+
+    fn write_export(&mut self, file: &str, text: &str) -> std::io::Result<()> {
+        match self {
+            Self::Stored(stored) | Self::Running(stored, _) => stored.write_export(file, text),
+        }
+    }
+}
+
+fn apply(host: &Host, change: &Change, how: How) -> Result<(), Error> {
+    let zone = change.zone;
+    let mut tell = |told| match told {
+        Told::Progress(text) => println!("zone '{zone}': {text}"),
+        Told::Warning(text) => eprintln!("zone '{zone}': warning: {text}"),
+    };
+    let options = Options {
+        dry_run: how.dry_run,
+        quiet: how.quiet,
+    };
+    let done = zone::live::commit(host, zone, change.base, change.config, options, &mut tell);
+    if let Outcome::Already(notice) =
+        done.map_err(|error| Error::Running(zone.clone(), flatten(&error)))?
+    {
+        println!("zone '{zone}': {notice}");
+    }
+    Ok(())
+}
