@@ -27,6 +27,7 @@ use crate::{Error, Host};
 /// A running zone that can be entered.
 #[derive(Debug)]
 pub struct RunningZone {
+    zone: ZoneName,
     runtime: Runtime,
     init: OwnedFd,
 }
@@ -75,7 +76,11 @@ impl RunningZone {
         if !runtime.daemon.is_alive() {
             crate::daemon::client::attend(host, zone)?;
         }
-        Ok(Self { runtime, init })
+        Ok(Self {
+            zone: zone.clone(),
+            runtime,
+            init,
+        })
     }
 
     /// The environment that the zone's processes start with, `NAME=value`.
@@ -109,9 +114,27 @@ impl RunningZone {
     /// other descriptors it has `keep`.
     ///
     /// # Errors
-    /// When the process cannot be made. If it cannot enter, it says so on its
-    /// standard error and exits with status 1.
+    /// [`EntryError::NotRunning`] when the zone has ended since it was found, another
+    /// when the process cannot be made. If it cannot enter, it says so on its standard
+    /// error and exits with status 1.
     pub fn enter(
+        &self,
+        streams: Option<[BorrowedFd<'_>; 3]>,
+        keep: &[BorrowedFd<'_>],
+        body: impl FnOnce() -> u8,
+    ) -> Result<Child, EntryError> {
+        self.start(streams, keep, body).map_err(|error| {
+            // Its groups and namespaces go after its first process: whatever is missing
+            // is missing for that reason.
+            if self.runtime.init.is_alive() {
+                error.into()
+            } else {
+                EntryError::NotRunning(self.zone.clone(), State::Installed)
+            }
+        })
+    }
+
+    fn start(
         &self,
         streams: Option<[BorrowedFd<'_>; 3]>,
         keep: &[BorrowedFd<'_>],
