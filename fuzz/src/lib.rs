@@ -5,6 +5,7 @@
 //! `fuzz/run` is what runs them; see `fuzz/README.md`.
 
 mod backing;
+pub mod complete;
 pub mod index;
 pub mod json;
 pub mod line;
@@ -20,7 +21,7 @@ use std::sync::LazyLock;
 use model::{Config, ZoneName};
 
 /// The names of the targets.
-pub const TARGETS: &[&str] = &["line", "session", "xml", "index", "json"];
+pub const TARGETS: &[&str] = &["line", "complete", "session", "xml", "index", "json"];
 
 /// Checks an input of a target.
 ///
@@ -29,6 +30,7 @@ pub const TARGETS: &[&str] = &["line", "session", "xml", "index", "json"];
 pub fn check(target: &str, data: &[u8]) {
     match target {
         "line" => line::check(data),
+        "complete" => complete::check(data),
         "session" => session::check(data),
         "xml" => xml::check(data),
         "index" => index::check(data),
@@ -45,6 +47,7 @@ pub fn check(target: &str, data: &[u8]) {
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     match target {
         "line" => line::seeds(),
+        "complete" => complete::seeds(),
         "session" => session::seeds(),
         "xml" => xml::seeds(),
         "index" => index::seeds(),

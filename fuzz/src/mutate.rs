@@ -44,19 +44,24 @@ fn change(target: &str, pieces: &[&[u8]], random: &mut Random) -> Vec<u8> {
     let count = (1 + random.below(4)).min(pieces.len() - from);
     let span = &pieces[from..from + count];
     words::with(target, |words| {
-        let word: &[u8] = &words[random.below(words.len())];
+        // What has a meaning of its own is tried as often as all the names together.
+        let word = match random.below(2) {
+            0 => words::MORE[random.below(words::MORE.len())].as_bytes(),
+            _ => &words[random.below(words.len())],
+        };
         let (before, after) = pieces.split_at(to);
-        match random.below(5) {
-            // A copy of the span.
+        match random.below(6) {
+            // A copy of the span somewhere, or right behind it.
             0 => [before, span, after].concat().concat(),
+            1 => [&pieces[..from], span, &pieces[from..]].concat().concat(),
             // Without the span.
-            1 => [&pieces[..from], &pieces[from + count..]].concat().concat(),
+            2 => [&pieces[..from], &pieces[from + count..]].concat().concat(),
             // The span in the place of what stands there.
-            2 => [before, span, after.get(count..).unwrap_or_default()]
+            3 => [before, span, after.get(count..).unwrap_or_default()]
                 .concat()
                 .concat(),
             // A word more.
-            3 => [before, &[word], after].concat().concat(),
+            4 => [before, &[word], after].concat().concat(),
             // Another word.
             _ => [before, &[word], after.get(1..).unwrap_or_default()]
                 .concat()

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// What no seed may have but a parser looks for.
-const MORE: &[&str] = &[
+pub(crate) const MORE: &[&str] = &[
     "\n",
     "\r\n",
     ";",
