@@ -1,22 +1,17 @@
 //! The subcommands that act on zones, on one or on many at once.
 
-use std::collections::VecDeque;
-use std::io::IsTerminal;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
-
 use lexopt::prelude::*;
 use model::verb::Admission;
 use model::{Verb, ZoneName};
 use store::index::Index;
 use zone::apply::Outcome;
 use zone::boot::BootOptions;
+use zone::clone::Unknown;
 use zone::snapshot::{BadName, Name};
 use zone::{Error, Host, flatten};
 
 use crate::call::Call;
-use crate::{apply, delegated, report, space, usage};
+use crate::{apply, delegated, many, report, space, usage};
 
 /// What a subcommand was asked for.
 #[derive(Debug, Default)]
@@ -51,13 +46,6 @@ enum Parsed {
     Options(Options),
     Help,
 }
-
-/// Clones that are stored in one write of the index. Their locks are held until
-/// then, and each is a descriptor: well below the usual limit of 1024.
-const CLONES_AT_ONCE: usize = 250;
-
-/// How often a run of many zones says how far it is.
-const TELL_EVERY: Duration = Duration::from_secs(2);
 
 pub fn run(call: &Call) -> u8 {
     let verb = call.verb.as_str();
@@ -226,7 +214,15 @@ fn snapshot(text: &str) -> Result<Name, String> {
 
 fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u8 {
     match verb {
-        "clone" => clone_all(host, zones, options),
+        "clone" => {
+            let unknown = match options.create {
+                true => Unknown::Configure,
+                false => Unknown::Refuse,
+            };
+            let source = options.operand.as_deref().unwrap_or_default();
+            let snapshot = options.snapshot.clone();
+            many::clone(host, zones, source, snapshot, unknown, options.dry_run)
+        }
         "apply" => apply::all(host, zones, options.dry_run, options.quiet),
         "uninstall" if !options.force && !options.dry_run => {
             let (zones, refused) = can_be_uninstalled(host, zones);
@@ -248,7 +244,10 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
 }
 
 fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u8 {
-    for_each(verb, zones, |zone, progress| match verb {
+    if verb == "uninstall" && zones.len() > 1 && !options.dry_run {
+        return many::uninstall(host, zones);
+    }
+    many::for_each(verb, zones, |zone, progress| match verb {
         "verify" => {
             let verified = zone::verify::verify(host, zone)?;
             warn_of_what_has_no_effect(host, zone);
@@ -334,50 +333,7 @@ fn ask(verb: &str, deed: &str, zones: &[ZoneName]) -> Option<u8> {
     (!yes).then_some(cli::status::OK)
 }
 
-type Act<'a> = dyn Fn(&ZoneName, &mut dyn FnMut(&str)) -> Result<Outcome, Error> + Sync + 'a;
-
-/// Acts on each zone, on several at a time. An error stops no other zone.
-fn for_each(
-    verb: &str,
-    zones: &[ZoneName],
-    act: impl Fn(&ZoneName, &mut dyn FnMut(&str)) -> Result<Outcome, Error> + Sync,
-) -> u8 {
-    let act: &Act<'_> = &act;
-    if let [zone] = zones {
-        // A single zone says everything it has to say.
-        return show(zone, &act(zone, &mut |line| println!("{line}")));
-    }
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    // Half of a boot is waiting for the kernel and the disk.
-    let workers = (2 * cpus).min(zones.len());
-    let queue = Mutex::new(zones.iter().collect::<VecDeque<_>>());
-    let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front());
-    let (done, status) = (AtomicUsize::new(0), AtomicU8::new(cli::status::OK));
-    let told = Mutex::new(Instant::now());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(zone) = next() {
-                    let result = act(zone, &mut |_| {});
-                    status.fetch_max(show(zone, &result), Ordering::Relaxed);
-                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                    tell(verb, done, zones.len(), &told);
-                }
-            });
-        }
-    });
-    status.into_inner()
-}
-
-/// Says how far a long run is, every two seconds, to whoever watches.
-fn tell(verb: &str, done: usize, all: usize, told: &Mutex<Instant>) {
-    let Ok(mut last) = told.lock() else { return };
-    if last.elapsed() >= TELL_EVERY && std::io::stderr().is_terminal() {
-        *last = Instant::now();
-        eprintln!("zoneadm: {verb}: {done} of {all} zones");
-    }
-}
-
+/// Prints what a zone came to and returns the exit status.
 pub fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
     match result {
         Ok(Outcome::Done) => cli::status::OK,
@@ -397,46 +353,4 @@ pub fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
         }
         Err(error) => report::error(zone.as_str(), error),
     }
-}
-
-/// Clones share one origin and one write of the index.
-fn clone_all(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
-    use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
-    let source = options.operand.as_deref().unwrap_or_default();
-    let origin = match source.parse::<ZoneName>() {
-        Ok(name) => Origin::open(host, &name, options.snapshot.clone()),
-        Err(_) => {
-            eprintln!("zoneadm: {source}: No such zone configured");
-            return cli::status::ERROR;
-        }
-    };
-    let origin = match origin {
-        Ok(origin) => origin,
-        Err(error) => {
-            let zone = zones.first().map_or(source, |zone| zone.as_str());
-            return report::error(zone, &error);
-        }
-    };
-    let unknown = if options.create {
-        Unknown::Configure
-    } else {
-        Unknown::Refuse
-    };
-    let mut status = cli::status::OK;
-    for batch in zones.chunks(CLONES_AT_ONCE) {
-        let mut whole = Vec::new();
-        for zone in batch {
-            let progress = &mut |line: &str| println!("{line}");
-            match prepare(host, &origin, zone, unknown, options.dry_run, progress) {
-                Ok(Prepared::Cloned(clone)) => whole.push(clone),
-                Ok(Prepared::Planned(plan)) => print!("{plan}"),
-                Err(error) => status = status.max(report::error(zone.as_str(), &error)),
-            }
-        }
-        if let Err(error) = store_all(host, whole) {
-            let zone = batch.first().map_or(source, |zone| zone.as_str());
-            status = status.max(report::error(zone, &error));
-        }
-    }
-    status
 }

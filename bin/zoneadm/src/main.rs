@@ -5,6 +5,7 @@ mod apply;
 mod call;
 mod delegated;
 mod list;
+mod many;
 mod report;
 mod snapshots;
 mod space;

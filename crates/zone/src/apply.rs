@@ -9,11 +9,13 @@ use brand::{Identity, InstallRequest};
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid};
 use rustix::fs::{Mode, OFlags};
-use storage::{Dataset, driver_at};
+use storage::driver_at;
 use store::index::{self, Entry};
 
+use crate::error::is_full;
 use crate::fault::Fault;
 use crate::flatten;
+use crate::subject::UNFINISHED;
 use crate::undo::UndoStack;
 use crate::{Error, Host, mount};
 
@@ -93,13 +95,13 @@ pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Re
                     left.join("; ")
                 )
             });
-            return Err(match usage {
-                true => Error::Usage(why),
-                false => Error::Step {
-                    step: step.to_string(),
-                    why,
-                    left,
-                },
+            let step = step.to_string();
+            return Err(if usage {
+                Error::Usage(why)
+            } else if is_full(error.as_ref()) {
+                Error::Full { step, why, left }
+            } else {
+                Error::Step { step, why, left }
             });
         }
     }
@@ -137,8 +139,9 @@ impl Work<'_> {
             Step::MakeDataset { path } => {
                 refuse_root(path)?;
                 undo_dataset(path, undo);
-                let made = Dataset::create(path)?;
-                (self.progress)(&format!("Storage: {}.", made.kind()?));
+                let driver = driver_at(path)?;
+                driver.create(path)?;
+                (self.progress)(&format!("Storage: {}.", driver.kind(path)?));
                 Ok(())
             }
             Step::StandOnImage { image, path } => {
@@ -164,9 +167,10 @@ impl Work<'_> {
                 from, to, snapshot, ..
             } => {
                 refuse_root(to)?;
+                mark_unfinished(to, undo)?;
                 undo_dataset(to, undo);
                 let snapshot = snapshot.as_deref().map(str::parse).transpose()?;
-                let driver = driver_at(to)?;
+                let driver = driver_at(from)?;
                 driver.clone(from, snapshot.as_ref(), to)?;
                 Ok(driver.settle(to, &self.host.root.index())?)
             }
@@ -175,7 +179,7 @@ impl Work<'_> {
                     name: self.entry.name.clone(),
                     machine_id: uuid.simple(),
                 };
-                let stack = Dataset::open(path)?.stack()?;
+                let stack = driver_at(path)?.stack(path)?;
                 Ok(brand::identity::apply(
                     &stack.top,
                     &stack.lowers,
@@ -256,12 +260,27 @@ fn refuse_root(zonepath: &Path) -> Result<(), AnyError> {
 fn undo_dataset(path: &Path, undo: &mut UndoStack) {
     let made = path.to_owned();
     undo.push(format!("make a root at {}", path.display()), move || {
-        Dataset::destroy(&made).map_err(|error| flatten(&error))
+        driver_at(&made)
+            .and_then(|driver| driver.destroy(&made))
+            .map_err(|error| flatten(&error))
     });
+}
+
+/// Says in the zonepath that a clone is being made there, until it is stored: after a
+/// crash the next clone knows what it may clear away.
+fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
+    let mark = path.join(UNFINISHED);
+    fs::write(&mark, "")?;
+    undo.push(format!("make {}", mark.display()), move || {
+        fs::remove_file(&mark).map_err(|error| error.to_string())
+    });
+    Ok(())
 }
 
 /// Removes the zonepath if it is empty; anything of the user's stays and is named.
 fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
+    // A clone that was stored and could not take it away any more leaves it.
+    let _ = fs::remove_file(path.join(UNFINISHED));
     match fs::remove_dir(path) {
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
             progress(&format!(

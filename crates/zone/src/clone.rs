@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid, Verb, ZoneName};
-use storage::{Dataset, Name};
+use storage::{Name, driver_at};
 use store::index::Entry;
 use store::lock::{self, Wait, ZoneLock};
 use store::xml;
 
 use crate::apply::{self, Work};
-use crate::subject::{self, Start, Subject};
+use crate::subject::{self, Start, Subject, UNFINISHED};
 use crate::{Error, Host, verify};
 
 /// The zone that is copied.
@@ -40,7 +40,7 @@ impl Origin {
         let has_root = state.is_active() || matches!(state, State::Installed | State::Mounted);
         match &snapshot {
             Some(name) if has_root => {
-                let all = Dataset::open(&path)?.snapshots()?;
+                let all = driver_at(&path)?.snapshots(&path)?;
                 if all.iter().all(|one| one.name != *name) {
                     return Err(Error::Source(format!(
                         "zone {zone} has no snapshot {name}."
@@ -69,7 +69,10 @@ impl Origin {
 #[derive(Debug)]
 pub struct Cloned {
     entry: Entry,
-    _lock: ZoneLock,
+    zonepath: PathBuf,
+    /// The configuration was made with it.
+    new: bool,
+    lock: ZoneLock,
 }
 
 /// What one clone came to.
@@ -79,6 +82,8 @@ pub enum Prepared {
     Cloned(Box<Cloned>),
     /// Only shown.
     Planned(String),
+    /// Not needed: this notice is all there is to say.
+    Already(&'static str),
 }
 
 /// What to do with a zone that is not configured yet.
@@ -125,8 +130,9 @@ pub fn prepare(
             }
         })?,
     };
-    let Start::Go(subject) = start else {
-        return Err(Error::Refused("is already installed.".to_owned()));
+    let subject = match start {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Prepared::Already(notice)),
     };
     let new = made.is_some();
     let config = match made {
@@ -139,6 +145,9 @@ pub fn prepare(
             origin.entry.name,
             origin.config.brand()
         )));
+    }
+    if subject.unfinished && !dry_run {
+        driver_at(&subject.zonepath)?.destroy(&subject.zonepath)?;
     }
     verify::before(host, &subject, &config, Verb::Clone)?;
     let uuid = apply::new_uuid()?;
@@ -173,7 +182,9 @@ pub fn prepare(
     let entry = whole.ok_or_else(|| Error::Refused("the plan stored nothing".to_owned()))?;
     Ok(Prepared::Cloned(Box::new(Cloned {
         entry,
-        _lock: subject.into_lock(),
+        zonepath: subject.zonepath.clone(),
+        new,
+        lock: subject.into_lock(),
     })))
 }
 
@@ -184,16 +195,63 @@ fn remember(host: &Host, config: &Config) -> Result<(), Error> {
     Ok(apply::record_now(host, entry)?)
 }
 
-/// Stores clones as installed, all in one write.
+/// The first clone that could not be stored.
+#[derive(Debug)]
+pub struct Unstored {
+    /// Its zone.
+    pub zone: ZoneName,
+    /// The reason.
+    pub error: Error,
+}
+
+/// Stores clones as installed, all in one write. On a full disk the last ones are
+/// given up until there is space to store the others.
 ///
 /// # Errors
-/// [`Error::Store`]; the zones then show as incomplete.
-pub fn store_all(host: &Host, clones: Vec<Box<Cloned>>) -> Result<(), Error> {
-    let entries = clones.iter().map(|clone| clone.entry.clone()).collect();
-    apply::record_all(host, entries)?;
+/// [`Unstored`]. Where space was the reason those before it are stored; else none is,
+/// and the next clone of each begins again.
+pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstored> {
+    let mut failed = None;
+    while !clones.is_empty() {
+        let entries = clones.iter().map(|clone| clone.entry.clone()).collect();
+        let Err(error) = apply::record_all(host, entries).map_err(Error::from) else {
+            break;
+        };
+        let last = match error.is_full() {
+            true => clones.len() - 1,
+            false => 0,
+        };
+        // What is dropped here stays unfinished if it cannot be given up, too.
+        let given_up = clones.split_off(last);
+        let zone = given_up[0].entry.name.clone();
+        if error.is_full() {
+            give_up(host, &given_up[0]);
+        }
+        failed = Some(Unstored { zone, error });
+    }
+    for clone in &clones {
+        // Without it being gone the clone is as good.
+        let _ = std::fs::remove_file(clone.zonepath.join(UNFINISHED));
+    }
     // The locks of the zones are held until here.
     drop(clones);
-    Ok(())
+    failed.map_or(Ok(()), Err)
+}
+
+/// Takes a whole clone back, as far as that goes.
+fn give_up(host: &Host, clone: &Cloned) {
+    let path = &clone.zonepath;
+    if driver_at(path)
+        .and_then(|driver| driver.destroy(path))
+        .is_ok()
+    {
+        let _ = std::fs::remove_file(path.join(UNFINISHED));
+        let _ = std::fs::remove_dir(path);
+    }
+    if clone.new {
+        let _ = xml::remove(&host.root, &clone.entry.name);
+        let _ = lock::forget(&host.root, &clone.entry.name, &clone.lock);
+    }
 }
 
 fn configuration_for(origin: &Config, zone: &ZoneName) -> Result<Config, Error> {

@@ -29,6 +29,16 @@ pub enum Error {
         /// What is left and how to go on.
         left: Option<String>,
     },
+    /// As [`Error::Step`], for want of space: no other zone will fare better.
+    #[error("could not {step}: {why}{}", left.as_ref().map(|text| format!("; {text}")).unwrap_or_default())]
+    Full {
+        /// The step.
+        step: String,
+        /// The reason.
+        why: String,
+        /// What is left and how to go on.
+        left: Option<String>,
+    },
     /// The configuration or the index.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -66,6 +76,27 @@ impl Error {
             _ => false,
         }
     }
+
+    /// True when a disk, or a quota, is full.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. }) || is_full(self)
+    }
+}
+
+/// Whether want of space is among an error's causes.
+pub(crate) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::{self, ErrorKind};
+    std::iter::successors(Some(error), |error| error.source()).any(|cause| {
+        let kind = match cause.downcast_ref::<io::Error>() {
+            Some(error) => error.kind(),
+            None => match cause.downcast_ref::<rustix::io::Errno>() {
+                Some(errno) => errno.kind(),
+                None => return false,
+            },
+        };
+        matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+    })
 }
 
 /// An error and its causes on one line.

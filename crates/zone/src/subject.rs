@@ -21,6 +21,9 @@ pub const SHOWN: &str = "lu";
 /// Left in the zonepath of a detached zone.
 pub(crate) const DETACHED: &str = "SUNWdetached.xml";
 
+/// Stands in the zonepath of a clone from its first step until it is stored.
+pub(crate) const UNFINISHED: &str = ".unfinished-clone";
+
 /// A zone, locked against other commands.
 #[derive(Debug)]
 pub struct Subject {
@@ -32,6 +35,8 @@ pub struct Subject {
     pub runtime: Option<Runtime>,
     /// Where the zonepath really lies.
     pub zonepath: PathBuf,
+    /// Half a clone that died lies there, which a new one clears away.
+    pub(crate) unfinished: bool,
     /// All zones, as they were when the lock was taken.
     pub(crate) index: Index,
     lock: ZoneLock,
@@ -58,7 +63,9 @@ impl Subject {
     }
 
     /// [`Subject::admit`], but a zone that is not in the index is made by `configure`,
-    /// which stores its configuration and returns the entry; the caller stores that.
+    /// which stores its configuration and returns the entry; the caller stores that. A
+    /// zone that is installed has what was asked for, so that a command that was cut off
+    /// can be given again.
     ///
     /// # Errors
     /// See [`Subject::admit`], and what `configure` returns.
@@ -70,7 +77,13 @@ impl Subject {
     ) -> Result<Start, Error> {
         let lock = lock_now(host, zone)?;
         let index = Index::load(&host.root)?;
-        let entry = index.find(zone).cloned().map_or_else(configure, Ok)?;
+        let entry = match index.find(zone) {
+            Some(entry) => match self::state(host, entry)?.0 {
+                State::Configured | State::Incomplete => entry.clone(),
+                _ => return Ok(Start::Already("is already installed.")),
+            },
+            None => configure()?,
+        };
         Self::start(host, verb, lock, entry, index)
     }
 
@@ -86,20 +99,27 @@ impl Subject {
             settle(host, &entry.name)?;
             (state, runtime) = self::state(host, &entry)?;
         }
+        let zonepath = host.root.path(&entry.zonepath);
+        // Never stored, so never booted: nothing of anybody's can be in it.
+        let unfinished = verb == Verb::Clone
+            && state == State::Incomplete
+            && entry.state == State::Configured
+            && zonepath.join(UNFINISHED).exists();
+        if unfinished {
+            state = State::Configured;
+        }
         match verb.admission(state) {
             Admission::Already(notice) => Ok(Start::Already(notice)),
             Admission::Refuse(text) => Err(Error::Refused(text)),
-            Admission::Go => {
-                let zonepath = host.root.path(&entry.zonepath);
-                Ok(Start::Go(Box::new(Self {
-                    entry,
-                    state,
-                    runtime,
-                    zonepath,
-                    index,
-                    lock,
-                })))
-            }
+            Admission::Go => Ok(Start::Go(Box::new(Self {
+                entry,
+                state,
+                runtime,
+                zonepath,
+                unfinished,
+                index,
+                lock,
+            }))),
         }
     }
 

@@ -1,12 +1,43 @@
 //! `zoneadm uninstall`: removes what install or clone made.
 
+use std::path::PathBuf;
+
 use limits::{Base, ZoneCgroups};
 use model::plan::{Step, ZonePlan};
-use model::{State, Verb, ZoneName};
+use model::{Config, State, Verb, ZoneName};
+use store::index::Entry;
+use store::lock::ZoneLock;
 
 use crate::apply::{self, Outcome, Work};
 use crate::subject::{self, Start, Subject};
 use crate::{Error, Host};
+
+/// A zone that is about to be uninstalled, locked.
+#[derive(Debug)]
+pub struct Subjected {
+    entry: Entry,
+    config: Config,
+    was: State,
+    zonepath: PathBuf,
+    _lock: ZoneLock,
+}
+
+impl Subjected {
+    /// The zone's name.
+    #[must_use]
+    pub const fn zone(&self) -> &ZoneName {
+        &self.entry.name
+    }
+}
+
+/// How an uninstall begins.
+#[derive(Debug)]
+pub enum Admitted {
+    /// With this zone.
+    Go(Box<Subjected>),
+    /// Not at all: this is all there is to say.
+    Over(Outcome),
+}
 
 /// Uninstalls a zone.
 ///
@@ -18,28 +49,101 @@ pub fn uninstall(
     dry_run: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
+    let subject = match admit(host, zone, dry_run)? {
+        Admitted::Go(subject) => subject,
+        Admitted::Over(outcome) => return Ok(outcome),
+    };
+    let plan = plan(&subject);
+    carry_out(host, &subject, &plan, progress, &mut |entry| {
+        apply::record_now(host, entry)
+    })?;
+    Ok(Outcome::Done)
+}
+
+/// The first part for one of many zones; then [`mark_all`], [`remove`], [`store_all`].
+///
+/// # Errors
+/// [`Error::Refused`]; no such zone; its lock is held.
+pub fn admit(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Admitted, Error> {
     let subject = match Subject::admit(host, zone, Verb::Uninstall)? {
         Start::Go(subject) => subject,
-        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+        Start::Already(notice) => return Ok(Admitted::Over(Outcome::Already(notice))),
     };
-    let config = subject.config(host)?;
-    let plan = plan(&subject);
+    let subject = Subjected {
+        config: subject.config(host)?,
+        entry: subject.entry.clone(),
+        was: subject.state,
+        zonepath: subject.zonepath.clone(),
+        _lock: subject.into_lock(),
+    };
     if dry_run {
-        return Ok(Outcome::Planned(plan.to_string()));
+        let plan = plan(&subject).to_string();
+        return Ok(Admitted::Over(Outcome::Planned(plan)));
     }
+    Ok(Admitted::Go(Box::new(subject)))
+}
+
+/// Stores many zones as incomplete, in one write.
+///
+/// # Errors
+/// [`Error::Store`]: nothing has happened then.
+pub fn mark_all(host: &Host, subjects: &[Box<Subjected>]) -> Result<(), Error> {
+    let marked = subjects.iter().map(|subject| Entry {
+        state: State::Incomplete,
+        ..subject.entry.clone()
+    });
+    Ok(apply::record_all(host, marked.collect())?)
+}
+
+/// Removes what a marked zone has, and returns what [`store_all`] stores.
+///
+/// # Errors
+/// [`Error::Step`]: the zone stays incomplete and can be uninstalled again.
+pub fn remove(
+    host: &Host,
+    subject: &Subjected,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Entry, Error> {
+    let mut plan = plan(subject);
+    // The mark is set.
+    plan.steps.remove(0);
+    let mut after = subject.entry.clone();
+    carry_out(host, subject, &plan, progress, &mut |entry| {
+        after = entry;
+        Ok(())
+    })?;
+    Ok(after)
+}
+
+/// Stores the removed zones as configured, in one write.
+///
+/// # Errors
+/// [`Error::Store`]: they stay incomplete.
+pub fn store_all(host: &Host, removed: Vec<Entry>) -> Result<(), Error> {
+    Ok(apply::record_all(host, removed)?)
+}
+
+fn carry_out(
+    host: &Host,
+    subject: &Subjected,
+    plan: &ZonePlan,
+    progress: &mut dyn FnMut(&str),
+    record: &mut dyn FnMut(Entry) -> Result<(), store::Error>,
+) -> Result<(), Error> {
+    let zone = &subject.entry.name;
     subject::settle(host, zone)?;
     // Also without a record: zoneadmd may have died before it wrote one.
     let base = Base::find(&host.cgroup)?;
     subject::clear(&ZoneCgroups::of(&base, zone))?;
     let mut work = Work {
         host,
-        config: &config,
+        config: &subject.config,
         entry: subject.entry.clone(),
-        record: &mut |entry| apply::record_now(host, entry),
+        record,
         progress,
     };
-    apply::run(&mut work, &plan, &mut host.fault.clone())?;
-    if subject.state == State::Incomplete {
+    apply::run(&mut work, plan, &mut host.fault.clone())?;
+    if subject.was == State::Incomplete {
         // What died here may have left more beside it. That nobody looks for it now
         // loses no more than space: `zoneimg prune` finds it, too.
         let layers = subject.zonepath.with_file_name(".layers");
@@ -47,10 +151,10 @@ pub fn uninstall(
     }
     // The last zone to go takes the control groups of all along.
     limits::hierarchy::tidy(&base);
-    Ok(Outcome::Done)
+    Ok(())
 }
 
-fn plan(subject: &Subject) -> ZonePlan {
+fn plan(subject: &Subjected) -> ZonePlan {
     let path = subject.zonepath.clone();
     ZonePlan {
         zone: subject.entry.name.clone(),

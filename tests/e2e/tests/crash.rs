@@ -198,16 +198,8 @@ fn clones_that_configure_themselves_are_there_or_not() {
             let ran = host.with_fault(&fault, "web[1-3]", &words);
             let done = ran.code() == Some(0);
             if !done {
-                // Half a zone that nobody had configured is found by the next try.
-                let _ = host.on("web[1-3]", &words);
-                for row in host.rows() {
-                    if row.state == "incomplete" {
-                        host.on(&row.name, &["uninstall", "-F"]).quiet();
-                    }
-                    if host.state(&row.name) == "configured" {
-                        host.on(&row.name, &words).quiet();
-                    }
-                }
+                // The same command again finishes the work.
+                let _ = host.on("web[1-3]", &words).ok();
             }
             for zone in ["web1", "web2", "web3"] {
                 assert_eq!(host.state(zone), "installed", "{fault}");

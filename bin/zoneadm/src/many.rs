@@ -1,0 +1,209 @@
+//! Many zones at once: in parallel, with few writes of the index, and with word of
+//! how far it is.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use model::ZoneName;
+use zone::apply::Outcome;
+use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
+use zone::snapshot::Name;
+use zone::uninstall::{self, Admitted};
+use zone::{Error, Host};
+
+use crate::act::show;
+use crate::report;
+
+/// Zones that are stored in one write of the index. Their locks are held until then,
+/// and each is a descriptor: well below the usual limit of 1024.
+const AT_ONCE: usize = 250;
+
+/// How often a run of many zones says how far it is.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+
+/// How far a run is.
+struct Progress<'a> {
+    verb: &'a str,
+    all: usize,
+    done: AtomicUsize,
+    told: Mutex<Instant>,
+}
+
+impl<'a> Progress<'a> {
+    fn of(verb: &'a str, all: usize) -> Self {
+        Self {
+            verb,
+            all,
+            done: AtomicUsize::new(0),
+            told: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Counts a zone; a run of seconds says now and then how far it is. On standard
+    /// output, as install does: it is no complaint.
+    fn one_more(&self) {
+        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let Ok(mut told) = self.told.lock() else {
+            return;
+        };
+        if told.elapsed() >= TELL_EVERY {
+            *told = Instant::now();
+            println!("zoneadm: {}: {done} of {} zones", self.verb, self.all);
+        }
+    }
+}
+
+type Act<'a> = dyn Fn(&ZoneName, &mut dyn FnMut(&str)) -> Result<Outcome, Error> + Sync + 'a;
+
+/// Acts on each zone, on several at a time. An error stops no other zone.
+pub fn for_each(
+    verb: &str,
+    zones: &[ZoneName],
+    act: impl Fn(&ZoneName, &mut dyn FnMut(&str)) -> Result<Outcome, Error> + Sync,
+) -> u8 {
+    let act: &Act<'_> = &act;
+    if let [zone] = zones {
+        // A single zone says everything it has to say.
+        return show(zone, &act(zone, &mut |line| println!("{line}")));
+    }
+    let (status, progress) = (
+        AtomicU8::new(cli::status::OK),
+        Progress::of(verb, zones.len()),
+    );
+    in_parallel(zones, |zone| {
+        let result = act(zone, &mut |_| {});
+        status.fetch_max(show(zone, &result), Ordering::Relaxed);
+        progress.one_more();
+    });
+    status.into_inner()
+}
+
+/// Hands the items to as many threads as are worth while.
+fn in_parallel<T: Sync>(items: &[T], act: impl Fn(&T) + Sync) {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    // Half of a boot is waiting for the kernel and the disk.
+    let workers = (2 * cpus).min(items.len());
+    let queue = Mutex::new(items.iter().collect::<VecDeque<_>>());
+    let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(item) = next() {
+                    act(item);
+                }
+            });
+        }
+    });
+}
+
+/// Clones `source`, or a snapshot of it. Clones share one origin and one write of the
+/// index. A full disk ends the run: the zones before are good.
+pub fn clone(
+    host: &Host,
+    zones: &[ZoneName],
+    source: &str,
+    snapshot: Option<Name>,
+    unknown: Unknown,
+    dry_run: bool,
+) -> u8 {
+    let origin = match source.parse::<ZoneName>() {
+        Ok(name) => Origin::open(host, &name, snapshot),
+        Err(_) => {
+            eprintln!("zoneadm: {source}: No such zone configured");
+            return cli::status::ERROR;
+        }
+    };
+    let origin = match origin {
+        Ok(origin) => origin,
+        Err(error) => {
+            let zone = zones.first().map_or(source, |zone| zone.as_str());
+            return report::error(zone, &error);
+        }
+    };
+    let mut status = cli::status::OK;
+    let progress = Progress::of("clone", zones.len());
+    let mut tried = 0;
+    for batch in zones.chunks(AT_ONCE) {
+        let (mut whole, mut full) = (Vec::new(), false);
+        for zone in batch {
+            let say = &mut |line: &str| println!("{line}");
+            tried += 1;
+            match prepare(host, &origin, zone, unknown, dry_run, say) {
+                Ok(Prepared::Cloned(clone)) => whole.push(clone),
+                Ok(Prepared::Planned(plan)) => print!("{plan}"),
+                Ok(Prepared::Already(notice)) => {
+                    status = status.max(show(zone, &Ok(Outcome::Already(notice))));
+                }
+                Err(error) => {
+                    status = status.max(report::error(zone.as_str(), &error));
+                    full = error.is_full();
+                }
+            }
+            if full {
+                break;
+            }
+            progress.one_more();
+        }
+        if let Err(unstored) = store_all(host, whole) {
+            status = status.max(report::error(unstored.zone.as_str(), &unstored.error));
+            full |= unstored.error.is_full();
+        }
+        if full {
+            if tried < zones.len() {
+                eprintln!(
+                    "zoneadm: clone: {} more zones not tried",
+                    zones.len() - tried
+                );
+            }
+            break;
+        }
+    }
+    status
+}
+
+/// Uninstalls zones with two writes of the index for all that are gone through at once.
+pub fn uninstall(host: &Host, zones: &[ZoneName]) -> u8 {
+    let status = AtomicU8::new(cli::status::OK);
+    let failed = |zone: &ZoneName, error: &Error| {
+        status.fetch_max(report::error(zone.as_str(), error), Ordering::Relaxed);
+    };
+    let progress = Progress::of("uninstall", zones.len());
+    for batch in zones.chunks(AT_ONCE) {
+        let mut subjects = Vec::new();
+        for zone in batch {
+            match uninstall::admit(host, zone, false) {
+                Ok(Admitted::Go(subject)) => subjects.push(subject),
+                Ok(Admitted::Over(outcome)) => {
+                    status.fetch_max(show(zone, &Ok(outcome)), Ordering::Relaxed);
+                }
+                Err(error) => failed(zone, &error),
+            }
+        }
+        let Some(first) = subjects.first().map(|subject| subject.zone().clone()) else {
+            continue;
+        };
+        if let Err(error) = uninstall::mark_all(host, &subjects) {
+            failed(&first, &error);
+            continue;
+        }
+        let removed = Mutex::new(Vec::new());
+        in_parallel(&subjects, |subject| {
+            match uninstall::remove(host, subject, &mut |_| {}) {
+                Ok(entry) => {
+                    if let Ok(mut removed) = removed.lock() {
+                        removed.push(entry);
+                    }
+                }
+                Err(error) => failed(subject.zone(), &error),
+            }
+            progress.one_more();
+        });
+        let removed = removed.into_inner().unwrap_or_default();
+        if let Err(error) = uninstall::store_all(host, removed) {
+            failed(&first, &error);
+        }
+    }
+    status.into_inner()
+}
