@@ -341,6 +341,11 @@ pub enum PlatformStep {
         /// What is set.
         controls: Controls,
     },
+    /// Lets the zone administer ZFS datasets.
+    Datasets {
+        /// Their names.
+        names: Vec<String>,
+    },
     /// Assembles the root of its layers, with the zone's ids.
     Root {
         /// The zonepath.
@@ -517,6 +522,7 @@ impl fmt::Display for PlatformStep {
                 target.display(),
                 options.join(",")
             ),
+            Self::Datasets { names } => write!(f, "delegate {}", names.join(" ")),
             Self::Sysfs => f.write_str("mount sysfs at /sys, read-only"),
             Self::Console => f.write_str("make the console"),
         }

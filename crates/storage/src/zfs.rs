@@ -40,6 +40,7 @@
 
 mod clones;
 mod command;
+mod delegate;
 mod rollback;
 
 use std::path::{Component, Path};
@@ -57,6 +58,8 @@ use crate::name::Name;
 use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
 use crate::usage::Usage;
+pub use delegate::{DEVICE as ZFS_DEVICE, delegate, take_back, why_not_delegated};
+
 use command::{FileSystem, table, version, zfs};
 
 /// `f_type` of ZFS.
@@ -87,10 +90,21 @@ pub(crate) fn is_on(folder: &Folder) -> Result<bool> {
     Ok(vfs.f_type == ZFS)
 }
 
-/// The dataset of a zone.
+/// Where the dataset of a zone is.
 struct Place {
     zonepath: Folder,
     base: FileSystem,
+}
+
+/// A root of a zone: that it has, had or gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    name: FileSystem,
+    /// The snapshot it was cloned from, or `-`.
+    origin: String,
+    mounted: bool,
+    /// Whether it is mounted when its pool is imported.
+    mounts: bool,
 }
 
 /// A snapshot as ZFS knows it.
@@ -143,15 +157,19 @@ impl Place {
     }
 
     /// Opens a dataset, going on with a rollback that a crash cut off.
-    fn open(zonepath: &Path) -> Result<(Self, Lock)> {
+    fn open(zonepath: &Path) -> Result<(Self, Vec<Part>, Lock)> {
         let none = || Error::NoDataset(zonepath.to_owned());
         let place = Self::find(zonepath)?.ok_or_else(none)?;
         let lock = place.lock()?;
-        if !place.is_ours()? {
-            return Err(none());
+        let mut parts = place.parts()?.ok_or_else(none)?;
+        if place.mend(&parts)? {
+            parts = place.parts()?.ok_or_else(none)?;
         }
-        place.mend()?;
-        Ok((place, lock))
+        let root = place.root()?;
+        match parts.iter().any(|part| part.name == root) {
+            true => Ok((place, parts, lock)),
+            false => Err(none()),
+        }
     }
 
     fn lock(&self) -> Result<Lock> {
@@ -177,36 +195,50 @@ impl Place {
         self.part(ROOT)
     }
 
-    /// Whether the file system is there; refuses one that was not made for this zonepath.
-    fn is_ours(&self) -> Result<bool> {
-        match property(&self.base, OWNER)? {
-            None => Ok(false),
-            Some(owner) if Path::new(&owner) == self.path() => Ok(true),
-            Some(owner) => Err(self.fail(format!(
-                "{} belongs to {owner}; if the zonepath was moved: zfs set {OWNER}={} {}",
-                self.base,
-                self.path().display(),
-                self.base
-            ))),
-        }
-    }
-
-    /// The parts of the dataset.
-    fn parts(&self) -> Result<Vec<FileSystem>> {
+    /// The parts of the dataset; nothing when there is no such file system. Refuses one
+    /// that was not made for this zonepath.
+    fn parts(&self) -> Result<Option<Vec<Part>>> {
+        let columns = format!("name,origin,mounted,canmount,{OWNER}");
         let words = [
             "list",
             "-H",
+            "-p",
             "-r",
             "-d",
             "1",
             "-t",
             "filesystem",
             "-o",
-            "name",
         ];
-        let text = zfs(&[&words[..], &[self.base.as_str()]].concat())?;
-        let names = text.lines().filter_map(FileSystem::parse);
-        Ok(names.filter(|name| *name != self.base).collect())
+        let text = match zfs(&[&words[..], &[&columns, self.base.as_str()]].concat()) {
+            Err(e) if is_missing(&e) => return Ok(None),
+            other => other?,
+        };
+        let mut parts = Vec::new();
+        for row in table(&text) {
+            let [name, origin, mounted, canmount, owner] = row[..] else {
+                continue;
+            };
+            let Some(name) = FileSystem::parse(name) else {
+                continue;
+            };
+            if name != self.base {
+                parts.push(Part {
+                    name,
+                    origin: origin.to_owned(),
+                    mounted: mounted == "yes",
+                    mounts: canmount == "on",
+                });
+            } else if Path::new(owner) != self.path() {
+                return Err(self.fail(format!(
+                    "{} belongs to {owner}; if the zonepath was moved: zfs set {OWNER}={} {}",
+                    self.base,
+                    self.path().display(),
+                    self.base
+                )));
+            }
+        }
+        Ok(Some(parts))
     }
 
     /// All snapshots, the oldest first.
@@ -229,25 +261,26 @@ impl Place {
     }
 
     /// Mounts the root where it is to be.
-    fn show(&self) -> Result<()> {
+    fn show(&self, parts: &[Part]) -> Result<()> {
         let root = self.root()?;
-        if property(&root, "canmount")?.as_deref() != Some("on") {
-            zfs(&["set", "canmount=on", root.as_str()])?;
-        }
-        if property(&root, "mounted")?.as_deref() != Some("yes") {
-            self.zonepath.make(ROOT)?;
-            zfs(&["mount", root.as_str()])?;
+        for part in parts.iter().filter(|part| part.name == root) {
+            if !part.mounts {
+                zfs(&["set", "canmount=on", root.as_str()])?;
+            }
+            if !part.mounted {
+                self.zonepath.make(ROOT)?;
+                zfs(&["mount", root.as_str()])?;
+            }
         }
         Ok(())
     }
 
     /// Unmounts the root; fails while it is used.
-    fn hide(&self) -> Result<()> {
-        let root = self.root()?;
-        match property(&root, "mounted")?.as_deref() {
-            Some("yes") => zfs(&["unmount", root.as_str()]).map(drop),
-            _ => Ok(()),
+    fn hide(&self, parts: &[Part]) -> Result<()> {
+        for part in parts.iter().filter(|part| part.mounted) {
+            zfs(&["unmount", part.name.as_str()])?;
         }
+        Ok(())
     }
 
     /// The options of a root.
@@ -270,13 +303,11 @@ impl Place {
         let lock = folder.lock(FlockOperation::LockExclusive)?;
         if let Some(place) = Self::find(zonepath)? {
             // Of a command that died before there was a root; or that counts.
-            if place.is_ours()? {
-                if !place.parts()?.is_empty() {
-                    return Err(Error::Exists(zonepath.to_owned()));
-                }
-                return Ok((place, lock));
-            }
-            folder.unlink(LINK)?;
+            match place.parts()? {
+                None => folder.unlink(LINK)?,
+                Some(parts) if parts.is_empty() => return Ok((place, lock)),
+                Some(_) => return Err(Error::Exists(zonepath.to_owned())),
+            };
         }
         if folder.kind(ROOT)?.is_some() && !folder.open_child(ROOT)?.is_empty()? {
             return Err(Error::Exists(zonepath.to_owned()));
@@ -324,9 +355,13 @@ fn fail(path: &Path, why: impl Into<String>) -> Error {
 fn property(of: &FileSystem, name: &str) -> Result<Option<String>> {
     match zfs(&["get", "-H", "-p", "-o", "value", name, of.as_str()]) {
         Ok(text) => Ok(Some(text.trim_end_matches('\n').to_owned())),
-        Err(Error::Zfs { why, .. }) if why.contains("does not exist") => Ok(None),
+        Err(e) if is_missing(&e) => Ok(None),
         Err(e) => Err(e),
     }
+}
+
+fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Zfs { why, .. } if why.contains("does not exist"))
 }
 
 fn number(of: &FileSystem, name: &str) -> Result<u64> {
@@ -399,14 +434,13 @@ impl Driver for Zfs {
     }
 
     fn kind(&self, zonepath: &Path) -> Result<String> {
-        let (place, _lock) = Place::open(zonepath)?;
+        let (place, ..) = Place::open(zonepath)?;
         Ok(format!("ZFS file system {}", place.root()?))
     }
 
     fn create(&self, zonepath: &Path) -> Result<()> {
         let (place, _lock) = Place::make(zonepath)?;
-        place.make_root(&["create"], "canmount=on", &place.root()?)?;
-        place.show()
+        place.make_root(&["create"], "canmount=on", &place.root()?)
     }
 
     fn clone(&self, origin: &Path, snapshot: Option<&Name>, target: &Path) -> Result<()> {
@@ -418,8 +452,8 @@ impl Driver for Zfs {
     }
 
     fn stack(&self, zonepath: &Path) -> Result<Stack> {
-        let (place, _lock) = Place::open(zonepath)?;
-        place.show()?;
+        let (place, parts, _lock) = Place::open(zonepath)?;
+        place.show(&parts)?;
         Ok(Stack {
             zonepath: zonepath.to_owned(),
             top: zonepath.join(ROOT),
@@ -435,7 +469,7 @@ impl Driver for Zfs {
 
     fn usage(&self, zonepath: &Path) -> Result<Usage> {
         let stack = self.stack(zonepath)?;
-        let (place, _lock) = Place::open(zonepath)?;
+        let (place, ..) = Place::open(zonepath)?;
         Ok(Usage {
             own_bytes: number(&place.base, "used")?,
             ..crate::usage::of(&stack)?
@@ -443,7 +477,8 @@ impl Driver for Zfs {
     }
 
     fn snapshot(&self, zonepath: &Path, name: &Name) -> Result<()> {
-        let (place, _lock) = Place::open(zonepath)?;
+        let (place, _, _lock) = Place::open(zonepath)?;
+        // Those of former roots count, too.
         match place.shot(name) {
             Err(Error::NoSnapshot { .. }) => {}
             Err(e) => return Err(e),
@@ -474,7 +509,7 @@ impl Driver for Zfs {
     }
 
     fn snapshots(&self, zonepath: &Path) -> Result<Vec<Snapshot>> {
-        let (place, _lock) = Place::open(zonepath)?;
+        let (place, _, _lock) = Place::open(zonepath)?;
         let known = |shot: Shot| {
             let since = Duration::from_secs(shot.created);
             Some(Snapshot {
@@ -487,7 +522,7 @@ impl Driver for Zfs {
     }
 
     fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage> {
-        let (place, _lock) = Place::open(zonepath)?;
+        let (place, _, _lock) = Place::open(zonepath)?;
         let shot = place.shot(name)?;
         Ok(SnapshotUsage {
             own_bytes: shot.used,
@@ -496,26 +531,26 @@ impl Driver for Zfs {
     }
 
     fn destroy_snapshot(&self, zonepath: &Path, name: &Name) -> Result<()> {
-        let (place, _lock) = Place::open(zonepath)?;
+        let (place, _, _lock) = Place::open(zonepath)?;
         let shot = place.shot(name)?;
         clones::drop_shot(&shot)?;
         place.drop_old_roots()
     }
 
     fn rollback(&self, zonepath: &Path, name: &Name) -> Result<()> {
-        let (place, _lock) = Place::open(zonepath)?;
+        let (place, parts, _lock) = Place::open(zonepath)?;
         let shot = place.shot(name)?;
-        place.roll_back(&shot)
+        place.roll_back(&shot, &parts)
     }
 
     fn set_quota(&self, zonepath: &Path, bytes: Option<u64>) -> Result<()> {
-        let (place, _lock) = Place::open(zonepath)?;
+        let (place, _, _lock) = Place::open(zonepath)?;
         let limit = bytes.map_or_else(|| "none".to_owned(), |bytes| bytes.to_string());
         zfs(&["set", &format!("quota={limit}"), place.base.as_str()]).map(drop)
     }
 
     fn quota(&self, zonepath: &Path) -> Result<Option<u64>> {
-        let (place, _lock) = Place::open(zonepath)?;
+        let (place, _, _lock) = Place::open(zonepath)?;
         Ok(Some(number(&place.base, "quota")?).filter(|&bytes| bytes > 0))
     }
 

@@ -69,6 +69,11 @@ pub(crate) fn before(
         check_overlap(host, subject, &mut problems)?;
     }
     check_file_systems(config, &mut problems);
+    for dataset in config.datasets() {
+        if let Some(why) = storage::why_not_delegated(&dataset) {
+            problems.push(format!("could not verify zfs dataset {dataset}: {why}"));
+        }
+    }
     if matches!(verb, Verb::Install | Verb::Clone) {
         check_no_root(subject, verb, &mut problems);
     }

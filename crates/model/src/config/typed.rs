@@ -178,12 +178,15 @@ impl Config {
             .collect()
     }
 
-    /// The devices of the host that the zone can use, as paths or patterns.
+    /// The devices of the host that the zone can use, as paths or patterns. Who
+    /// administers datasets needs one for that.
     pub fn device_patterns(&self) -> impl Iterator<Item = String> {
         let devices = self.resources_of("device");
+        let zfs = self.datasets().next().map(|_| "/dev/zfs".to_owned());
         devices
             .map(|device| self.text(device, "match"))
             .filter(|text| !text.is_empty())
+            .chain(zfs)
     }
 
     /// The ZFS datasets that the zone administers.

@@ -18,7 +18,7 @@ pub(super) fn clone(origin: &Path, snapshot: Option<&Name>, target: &Path) -> Re
     if origin == target {
         return Err(Error::Exists(target.to_owned()));
     }
-    let (from, origin_lock) = Place::open(origin)?;
+    let (from, _, origin_lock) = Place::open(origin)?;
     let named = snapshot.map(|name| from.shot(name)).transpose()?;
     // Not kept while waiting for another one, and not needed: the snapshot is there.
     drop(origin_lock);
@@ -40,17 +40,16 @@ pub(super) fn clone(origin: &Path, snapshot: Option<&Name>, target: &Path) -> Re
     }
     let (to, _lock) = Place::make(target)?;
     match named {
-        Some(shot) => to.make_root(&["clone", &shot.full()], "canmount=on", &to.root()?)?,
+        Some(shot) => to.make_root(&["clone", &shot.full()], "canmount=on", &to.root()?),
         None => {
             let shot = format!("{}@_{}", from.root()?, Id::random()?);
             zfs(&["snapshot", &shot])?;
             let made = to.make_root(&["clone", &shot], "canmount=on", &to.root()?);
             // Goes at once without clone, with the clone otherwise.
             zfs(&["destroy", "-d", &shot])?;
-            made?;
+            made
         }
     }
-    to.show()
 }
 
 /// Removes a snapshot; one that has clones goes with the last of them, and nobody
@@ -75,9 +74,9 @@ pub(super) fn destroy(zonepath: &Path) -> Result<()> {
         return Ok(());
     };
     let lock = place.lock()?;
-    if place.is_ours()? {
+    if let Some(parts) = place.parts()? {
         // Nothing is touched while it is used.
-        place.hide()?;
+        place.hide(&parts)?;
         place.leave_to_clones()?;
         zfs(&["destroy", "-r", place.base.as_str()])?;
     }

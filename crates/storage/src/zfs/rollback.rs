@@ -5,7 +5,7 @@
 //! is older; the former root stays as long as a younger snapshot of it does.
 
 use super::command::{FileSystem, zfs};
-use super::{Place, Shot, property};
+use super::{Part, Place, Shot};
 use crate::error::Result;
 use crate::id::Id;
 
@@ -15,39 +15,38 @@ const NEW: &str = "new";
 const OLD: &str = "old-";
 
 impl Place {
-    pub(super) fn roll_back(&self, shot: &Shot) -> Result<()> {
-        self.hide()?;
+    pub(super) fn roll_back(&self, shot: &Shot, parts: &[Part]) -> Result<()> {
+        self.hide(parts)?;
         let new = self.part(NEW)?;
         self.make_root(&["clone", &shot.full()], "canmount=noauto", &new)?;
         zfs(&["promote", new.as_str()])?;
-        self.take_new()?;
+        self.take_new(true)?;
         self.drop_old_roots()?;
-        self.show()
+        self.zonepath.make(crate::dataset::ROOT)?;
+        zfs(&["mount", self.root()?.as_str()]).map(drop)
     }
 
-    /// Goes on with, or takes back, a rollback that was cut off.
-    pub(super) fn mend(&self) -> Result<()> {
-        let parts = self.parts()?;
+    /// Goes on with, or takes back, a rollback that was cut off; tells whether one was.
+    pub(super) fn mend(&self, parts: &[Part]) -> Result<bool> {
         let (new, root) = (self.part(NEW)?, self.root()?);
-        if !parts.contains(&new) {
-            return Ok(());
+        if parts.iter().all(|part| part.name != new) {
+            return Ok(false);
         }
-        let promoted = match parts.contains(&root) {
-            false => true,
-            true => property(&root, "origin")?
-                .is_some_and(|origin| origin.starts_with(&format!("{new}@"))),
-        };
-        if !promoted {
-            return zfs(&["destroy", new.as_str()]).map(drop);
+        let root = parts.iter().find(|part| part.name == root);
+        let promoted = root.is_none_or(|root| root.origin.starts_with(&format!("{new}@")));
+        if promoted {
+            self.hide(parts)?;
+            self.take_new(root.is_some())?;
+        } else {
+            zfs(&["destroy", new.as_str()])?;
         }
-        self.hide()?;
-        self.take_new()
+        Ok(true)
     }
 
-    /// Makes the promoted clone the root.
-    fn take_new(&self) -> Result<()> {
+    /// Makes the promoted clone the root; of a former one, if there is still one.
+    fn take_new(&self, has_root: bool) -> Result<()> {
         let (new, root) = (self.part(NEW)?, self.root()?);
-        if property(&root, "name")?.is_some() {
+        if has_root {
             let old = self.part(&format!("{OLD}{}", Id::random()?))?;
             // Else both would be mounted at one place when the pool is imported.
             zfs(&["set", "canmount=noauto", root.as_str()])?;
@@ -64,8 +63,12 @@ impl Place {
         let is_old = |part: &FileSystem| part.as_str().starts_with(&prefix);
         // One may be the clone of another: again, until nothing changes.
         loop {
+            let parts = self.parts()?.unwrap_or_default().into_iter();
+            let old: Vec<_> = parts.map(|part| part.name).filter(is_old).collect();
+            if old.is_empty() {
+                return Ok(());
+            }
             let shots = self.shots()?;
-            let old: Vec<_> = self.parts()?.into_iter().filter(is_old).collect();
             let mut removed = false;
             for part in &old {
                 match shots.iter().rev().find(|shot| shot.of == *part) {

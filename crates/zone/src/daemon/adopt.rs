@@ -22,6 +22,7 @@ use crate::Host;
 use crate::flatten;
 use crate::platform::Platform;
 use crate::platform::console::Console;
+use crate::platform::datasets::Delegated;
 
 pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, String> {
     let root_lock = lock_root(host, zone)?;
@@ -58,10 +59,22 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     known.state = State::Running;
     runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
     log::message(&host.root, zone, "adopted by a new zoneadmd");
-    let platform = Platform::adopted(init, cgroups, made.controller, made.terminal);
+    let delegated = delegated(host, zone, known.init.pid);
+    let platform = Platform::adopted(init, cgroups, made.controller, made.terminal, delegated);
     Ok(Server::new(
         host, zone, root_lock, listener, console, platform, known,
     ))
+}
+
+/// The datasets that the zone has, to be taken back when it ends.
+fn delegated(host: &Host, zone: &ZoneName, init: i32) -> Option<Delegated> {
+    let config = store::xml::load_running(&host.root, zone).ok()?;
+    let datasets: Vec<String> = config.datasets().collect();
+    if datasets.is_empty() {
+        return None;
+    }
+    let users = File::open(format!("/proc/{init}/ns/user")).ok()?;
+    Some(Delegated::new(users.into(), datasets))
 }
 
 /// How often to look who holds the lock of a zone's root.

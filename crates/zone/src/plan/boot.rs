@@ -124,6 +124,10 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
             controls: of_processes,
         });
     }
+    let datasets: Vec<String> = config.datasets().collect();
+    if !datasets.is_empty() {
+        steps.push(PlatformStep::Datasets { names: datasets });
+    }
     steps.push(PlatformStep::Root {
         zonepath: stack.zonepath.clone(),
         top: stack.top.clone(),

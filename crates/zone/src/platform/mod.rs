@@ -17,6 +17,7 @@
 
 mod channel;
 pub(crate) mod console;
+pub(crate) mod datasets;
 mod inside;
 pub(crate) mod place;
 mod steps;
@@ -25,6 +26,7 @@ pub(crate) mod volumes;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use limits::ZoneCgroups;
 use model::plan::{BootPlan, Init};
@@ -35,6 +37,7 @@ use crate::undo::{self, UndoStack};
 
 pub use crate::error::flatten;
 pub use channel::Channel;
+use datasets::Delegated;
 pub(crate) use inside::{become_root, limit_privileges};
 
 /// What failed while the platform was built or taken down.
@@ -78,6 +81,7 @@ pub struct Platform {
     _terminal: OwnedFd,
     channel: Option<Channel>,
     layers: Option<storage::Scratch>,
+    delegated: Option<Rc<Delegated>>,
     /// The host's namespaces, to go back to; none where we never left.
     home: Vec<(OwnedFd, u64)>,
     /// What is to be told about the resource controls.
@@ -137,11 +141,12 @@ impl Platform {
 
     /// The platform of a zone that another zoneadmd built.
     #[must_use]
-    pub fn adopted(
+    pub(crate) fn adopted(
         init: sys::process::Child,
         cgroups: ZoneCgroups,
         console: OwnedFd,
         terminal: OwnedFd,
+        delegated: Option<Delegated>,
     ) -> Self {
         Self {
             init,
@@ -150,6 +155,7 @@ impl Platform {
             _terminal: terminal,
             channel: None,
             layers: None,
+            delegated: delegated.map(Rc::new),
             home: Vec::new(),
             remarks: Vec::new(),
         }
@@ -189,7 +195,20 @@ impl Platform {
     /// # Errors
     /// [`Error::Teardown`] with all that went wrong.
     pub fn take_down(&self) -> Result<(), Error> {
-        take_down(&self.cgroups, Some(&self.init))
+        // When no process of the zone uses them any more.
+        let down = take_down(&self.cgroups, Some(&self.init));
+        let mut failed = self
+            .delegated
+            .as_ref()
+            .map_or_else(Vec::new, |delegated| delegated.take_back());
+        match down {
+            Ok(()) if failed.is_empty() => Ok(()),
+            Ok(()) => Err(Error::Teardown(failed)),
+            Err(error) => {
+                failed.insert(0, flatten(&error));
+                Err(Error::Teardown(failed))
+            }
+        }
     }
 }
 

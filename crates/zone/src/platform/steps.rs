@@ -25,6 +25,8 @@ use crate::devices::device;
 use crate::fault::Fault;
 use crate::undo::{self, UndoStack};
 
+use super::datasets;
+
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// What the steps before have made.
@@ -42,6 +44,7 @@ struct Building<'a> {
     /// The first process, its user namespace, and our end of the channel.
     first: Option<(Rc<Child>, OwnedFd, Channel)>,
     console: Option<Console>,
+    delegated: Option<Rc<datasets::Delegated>>,
     /// What is to be told about the resource controls.
     remarks: Vec<String>,
 }
@@ -71,6 +74,7 @@ pub(super) fn build(
         layers: None,
         first: None,
         console: None,
+        delegated: None,
         remarks: Vec::new(),
     };
     for (name, kind) in [("mnt", ns::MOUNT), ("net", ns::NET), ("time", ns::TIME)] {
@@ -123,6 +127,7 @@ impl Building<'_> {
             }
             PlatformStep::FirstProcess => self.start_first_process(undo),
             PlatformStep::ProcessControls { controls } => self.limit_processes(controls),
+            PlatformStep::Datasets { names } => self.give_datasets(names, undo),
             PlatformStep::Root {
                 zonepath,
                 top,
@@ -275,6 +280,22 @@ impl Building<'_> {
         Ok(self.first.as_ref().ok_or("no first process")?.1.as_fd())
     }
 
+    fn give_datasets(&mut self, names: &[String], undo: &mut UndoStack) -> Result<(), AnyError> {
+        let users = self.users()?.try_clone_to_owned()?;
+        let delegated = Rc::new(datasets::Delegated::new(users, names.to_vec()));
+        delegated.give()?;
+        let given = Rc::clone(&delegated);
+        undo.push("delegate datasets", move || {
+            let failed = given.take_back();
+            match failed.is_empty() {
+                true => Ok(()),
+                false => Err(failed.join("; ")),
+            }
+        });
+        self.delegated = Some(delegated);
+        Ok(())
+    }
+
     fn assemble_root(&mut self, stack: &Stack) -> Result<(), AnyError> {
         let (users, first_id) = (self.users()?, self.plan.first_id);
         let (root, layers) =
@@ -355,6 +376,7 @@ impl Building<'_> {
             _terminal: console.terminal,
             channel: Some(channel),
             layers: self.layers,
+            delegated: self.delegated,
             home: self.home,
             remarks: self.remarks,
         })

@@ -669,7 +669,6 @@ pub static RESOURCES: &[ResourceSpec] = &[
     },
     ResourceSpec {
         brands: NOT_KZ,
-        effect: Effect::NotYet,
         ..many(
             "dataset",
             &["name"],
@@ -680,6 +679,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
                 },
                 PropertySpec {
                     show: Show::WhenSet,
+                    effect: Effect::NotYet,
                     ..property("alias", Kind::Dataset, "The name of its pool in the zone.")
                 },
             ],
