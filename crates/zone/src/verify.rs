@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use brand::Brand;
 use model::{Config, State, Verb, ZoneName, privilege};
@@ -198,6 +198,12 @@ fn is_closed_to_users(path: &Path) -> bool {
         })
 }
 
+/// Where a path really leads, if that is not where it says.
+fn real_path(path: &Path) -> Option<PathBuf> {
+    // Components, so that a slash more is no difference.
+    path.canonicalize().ok().filter(|real| real != path)
+}
+
 pub(crate) fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
     for fs in config.filesystems().filter(|fs| fs.fstype == "lofs") {
         let special = Path::new(&fs.special);
@@ -206,6 +212,14 @@ pub(crate) fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
                 "could not verify fs {}: could not access {}: no such directory on the host",
                 fs.dir.display(),
                 fs.special
+            ));
+        } else if let Some(real) = real_path(special) {
+            // A zone that can write there could lead it anywhere else.
+            problems.push(format!(
+                "could not verify fs {}: {} must not contain a symbolic link or '..': use {}",
+                fs.dir.display(),
+                fs.special,
+                real.display()
             ));
         } else if !fs.options.iter().any(|option| option == "ro") && !is_closed_to_users(special) {
             // The zone's root is root for the files in it: a set-id program made there

@@ -15,7 +15,7 @@ use store::runtime::{self, Mounted, Runtime};
 use super::visit::{InUse, Way, What};
 use super::{Tell, Told};
 use crate::plan::boot::{is_inside, rights};
-use crate::platform::volumes;
+use crate::platform::volumes::{self, Links};
 use crate::undo::UndoStack;
 use crate::{Error, Host, controls, devices, flatten};
 
@@ -217,7 +217,8 @@ impl Running {
         let users = self.way.users();
         let mount = if fs.fstype == "lofs" {
             let (read_only, set_id) = rights(fs);
-            volumes::bind(Path::new(&fs.special), read_only, set_id, users)
+            let source = Path::new(&fs.special);
+            volumes::bind(source, Links::Refuse, read_only, set_id, users)
         } else {
             volumes::file_system(&fs.fstype, &fs.special, &fs.options, users)
         };

@@ -146,7 +146,12 @@ impl Building<'_> {
                 set_id,
                 held,
             } => {
-                let mount = volumes::bind(source, *read_only, *set_id, self.users()?)?;
+                // What is inherited only the host writes.
+                let links = match held {
+                    Some(_) => volumes::Links::Refuse,
+                    None => volumes::Links::Follow,
+                };
+                let mount = volumes::bind(source, links, *read_only, *set_id, self.users()?)?;
                 match held {
                     Some(number) => self.hold(&mount, *number),
                     None => self.attach_in_root(&mount, target),

@@ -6,19 +6,33 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use model::plan::DeviceNode;
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, openat2};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use sys::mount::{Attr, Error, Extent, Param};
 
+/// What happens with symbolic links on the way to a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// They are followed: only the host can write there.
+    Follow,
+    /// They are an error: a zone may write there, and a link that it makes in a folder
+    /// it shares would lead the host to any other.
+    Refuse,
+}
+
 /// A folder or file of the host, seen with the ids of `users`.
 pub(crate) fn bind(
     source: &Path,
+    links: Links,
     read_only: bool,
     set_id: bool,
     users: BorrowedFd<'_>,
 ) -> Result<OwnedFd, Error> {
-    let mount = sys::mount::open_tree(CWD, source, Extent::One)?;
+    let mount = match links {
+        Links::Follow => sys::mount::open_tree(CWD, source, Extent::One)?,
+        Links::Refuse => sys::mount::open_tree(without_links(source)?, Path::new(""), Extent::One)?,
+    };
     let mut set = MountAttrFlags::MOUNT_ATTR_NODEV;
     if read_only {
         set |= MountAttrFlags::MOUNT_ATTR_RDONLY;
@@ -46,6 +60,18 @@ pub(crate) fn bind(
         other => other?,
     }
     Ok(mount)
+}
+
+/// Opens a source to which no symbolic link leads.
+fn without_links(source: &Path) -> Result<OwnedFd, Error> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    openat2(CWD, source, flags, Mode::empty(), resolve).map_err(|errno| Error {
+        call: "open without links",
+        subject: source.to_owned(),
+        log: Vec::new(),
+        source: errno.into(),
+    })
 }
 
 /// A file system of a type that needs a device or has a name.
@@ -145,4 +171,25 @@ pub(crate) fn hold(mount: &OwnedFd, folder: &Path, name: &str) -> Result<(), Err
         rustix::fs::openat(CWD, &at, flags, mode).map_err(|errno| fail("create", errno))?;
     }
     sys::mount::attach(mount, CWD, &at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_link_leads_to_a_source() {
+        // Where temporary files are may be behind a link.
+        let folder = std::env::temp_dir().canonicalize().unwrap();
+        let folder = folder.join(format!("zones-links-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("secret/log")).unwrap();
+        std::fs::create_dir_all(folder.join("plain/log")).unwrap();
+        std::os::unix::fs::symlink(folder.join("secret"), folder.join("export")).unwrap();
+        assert!(without_links(&folder.join("plain/log")).is_ok());
+        for bad in ["export", "export/log", "plain/../export/log"] {
+            let error = without_links(&folder.join(bad)).unwrap_err();
+            assert_eq!(error.errno(), Errno::LOOP.raw_os_error(), "{bad}");
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
