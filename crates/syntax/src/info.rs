@@ -56,7 +56,7 @@ pub fn resources(config: &Config, spec: &'static ResourceSpec, filters: &Filters
     let instances = config.instances(spec);
     let matching = instances
         .iter()
-        .filter(|resource| resource.matches(filters));
+        .filter(|resource| resource.matches(config, filters));
     matching.map(|one| resource(config, one)).collect()
 }
 

@@ -61,7 +61,7 @@ fn list(config: &Config, spec: &'static ResourceSpec, filters: &Filters) -> Vec<
     let instances = config.instances(spec);
     let matching = instances
         .iter()
-        .filter(|resource| resource.matches(filters));
+        .filter(|resource| resource.matches(config, filters));
     matching.map(|resource| object(config, resource)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Error, MAX_LIST, checked};
+use super::{Config, Error, MAX_LIST, checked};
 use crate::table::{BadValue, Kind, PropertySpec, ResourceSpec};
 
 /// A value in the zonecfg language.
@@ -198,14 +198,30 @@ impl Resource {
     }
 
     /// True where every filter names the value of a property, or some of the
-    /// elements of a list.
+    /// elements of a list. A value may be written as it can be set (`physical=1G`,
+    /// `dir=/a/`), and with its tokens or as `config` expands them.
     #[must_use]
-    pub fn matches(&self, filters: &[(String, Value)]) -> bool {
+    pub fn matches(&self, config: &Config, filters: &[(String, Value)]) -> bool {
         filters.iter().all(|(property, value)| match value {
-            Value::Simple(text) if self.list(property).is_empty() => self.get(property) == text,
+            Value::Simple(text) if self.list(property).is_empty() => {
+                self.has_value(config, property, text)
+            }
             Value::List(wanted) => wanted.iter().all(|one| self.list(property).contains(one)),
             one => self.list(property).contains(one),
         })
+    }
+
+    fn has_value(&self, config: &Config, property: &str, text: &str) -> bool {
+        let value = self.get(property);
+        let Some(spec) = self.spec.property(property).filter(|_| text != value) else {
+            return text == value;
+        };
+        // What the property does not take it does not have.
+        let Ok(canonical) = spec.kind.check(property, text) else {
+            return false;
+        };
+        let expanded = config.expanded_in(self, property, value);
+        canonical == value || expanded.is_some_and(|expanded| expanded == canonical)
     }
 
     fn put_list(&mut self, spec: &PropertySpec, list: Vec<Value>) {
@@ -356,12 +372,40 @@ mod tests {
         let mut fs = fs();
         fs.set("dir", "/a").unwrap();
         fs.set("options", "ro").unwrap();
-        let is = |property: &str, value: Value| fs.matches(&[(property.to_owned(), value)]);
+        let config = Config::new("web1".parse().unwrap());
+        let is =
+            |property: &str, value: Value| fs.matches(&config, &[(property.to_owned(), value)]);
         assert!(is("dir", "/a".into()));
         assert!(is("options", "ro".into()));
         assert!(is("options", Value::List(vec!["ro".into()])));
         assert!(!is("dir", "/b".into()));
         assert!(!is("options", "rw".into()));
         assert!(!is("colour", "red".into()));
+    }
+
+    #[test]
+    fn filters_are_written_as_values_are() {
+        let config = Config::new("web1".parse().unwrap());
+        let mut fs = fs();
+        fs.set("dir", "/data/%{zonename}").unwrap();
+        let mut memory = Resource::new(table::resource("capped-memory").unwrap());
+        memory.set("physical", "1024M").unwrap();
+        let mut anet = Resource::new(table::resource("anet").unwrap());
+        anet.set("id", "1").unwrap();
+        for (resource, property, value, found) in [
+            (&fs, "dir", "/data/%{zonename}", true),
+            (&fs, "dir", "/data/web1/", true),
+            (&fs, "dir", "/data/web2", false),
+            (&fs, "dir", "data", false),
+            (&memory, "physical", "1G", true),
+            (&memory, "physical", "1073741824", true),
+            (&memory, "physical", "1", false),
+            (&anet, "linkname", "net1", true),
+            (&anet, "linkname", "net0", false),
+            (&anet, "lower-link", "auto", true),
+        ] {
+            let filters = [(property.to_owned(), value.into())];
+            assert_eq!(resource.matches(&config, &filters), found, "{value}");
+        }
     }
 }

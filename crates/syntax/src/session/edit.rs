@@ -288,8 +288,9 @@ impl<B: Backing, C: Console> Session<B, C> {
 
     /// The resources that match.
     fn matching(&mut self, spec: &'static ResourceSpec, filters: &Filters) -> Done<Vec<Resource>> {
-        let mut resources = self.config()?.instances(spec);
-        resources.retain(|resource| resource.matches(filters));
+        let config = self.config()?;
+        let mut resources = config.instances(spec);
+        resources.retain(|resource| resource.matches(config, filters));
         Ok(resources)
     }
 
