@@ -20,12 +20,12 @@ use sys::mount::Param;
 use sys::process::{Child, ns};
 
 use super::console::Console;
-use super::{Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, inside, relative, volumes};
+use super::{
+    Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, datasets, inside, relative, volumes,
+};
 use crate::devices::device;
 use crate::fault::Fault;
 use crate::undo::{self, UndoStack};
-
-use super::datasets;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
