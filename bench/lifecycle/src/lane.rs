@@ -16,12 +16,16 @@ use anyhow::{Context, Result, anyhow, bail};
 /// A program with its arguments and additions to the environment.
 #[derive(Debug, Clone)]
 pub struct Call {
+    /// Its path.
     pub program: PathBuf,
+    /// Its arguments.
     pub args: Vec<OsString>,
+    /// What is added to the environment.
     pub env: Vec<(&'static str, OsString)>,
 }
 
 impl Call {
+    /// A program without arguments.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -30,11 +34,15 @@ impl Call {
         }
     }
 
+    /// Adds arguments.
+    #[must_use]
     pub fn args<T: Into<OsString>>(mut self, args: impl IntoIterator<Item = T>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
+    /// Adds a variable.
+    #[must_use]
     pub fn env(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
         self.env.push((name, value.into()));
         self
@@ -44,6 +52,7 @@ impl Call {
 /// What the thread does before its first command.
 pub type Setup = fn() -> Result<()>;
 
+/// The thread, and the way to it.
 #[derive(Debug)]
 pub struct Lane {
     calls: Sender<Call>,
@@ -51,7 +60,10 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// `log` takes the commands' standard error.
+    /// Starts it; `log` takes the commands' standard error.
+    ///
+    /// # Errors
+    /// None yet: a setup that failed is told by the first command.
     pub fn start(setup: Option<Setup>, log: &Path) -> Result<Self> {
         let (calls, orders) = channel::<Call>();
         let (answers, times) = channel();
@@ -70,6 +82,9 @@ impl Lane {
     }
 
     /// Runs the command and returns its time from start to exit.
+    ///
+    /// # Errors
+    /// When it does not end with success.
     pub fn run(&self, call: &Call) -> Result<Duration> {
         self.calls
             .send(call.clone())

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use lexopt::prelude::*;
 
+/// What `--help` prints.
 pub const USAGE: &str = "\
 usage: lifecycle --scratch DIR --programs DIR [options]
   --scratch DIR    an empty folder on the file system to measure; what is made in it stays
@@ -13,16 +14,25 @@ usage: lifecycle --scratch DIR --programs DIR [options]
   --row N          how many zones are cloned, then booted, then halted (default 100)
   --tools A,B,...  of zones, lxc, crun, floor (default: all)";
 
+/// What is measured, and where.
 #[derive(Debug)]
 pub struct Options {
+    /// An empty folder on the file system to measure.
     pub scratch: PathBuf,
+    /// Where our programs are.
     pub programs: PathBuf,
+    /// How often one zone goes through its life.
     pub rounds: usize,
+    /// How many zones do so together.
     pub row: usize,
+    /// By the names of the command line.
     pub tools: Vec<String>,
 }
 
-/// `None` when help was asked for.
+/// Reads the command line; `None` when help was asked for.
+///
+/// # Errors
+/// When it is wrong.
 pub fn parse() -> Result<Option<Options>> {
     let mut scratch = None;
     let mut programs = None;

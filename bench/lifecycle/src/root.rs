@@ -48,6 +48,9 @@ pub fn zones_call(programs: &Path, root: &Path, program: &str) -> Call {
 
 /// Puts the programs beside the zones, makes the master zone when our commands
 /// are measured, and copies of its root.
+///
+/// # Errors
+/// When a copy or one of our commands fails.
 pub fn prepare(options: &Options) -> Result<Roots> {
     let scratch = &options.scratch;
     let roots = Roots {
@@ -60,7 +63,7 @@ pub fn prepare(options: &Options) -> Result<Roots> {
 
     let bin = scratch.join("bin");
     std::fs::create_dir_all(&bin)?;
-    for name in ["zoneadm", "zonecfg", "zoneadmd", "zinit"] {
+    for name in ["zoneadm", "zonecfg", "zoneadmd", "zinit", "zlogin"] {
         let from = options.programs.join(name);
         std::fs::copy(&from, bin.join(name)).with_context(|| from.display().to_string())?;
     }
@@ -82,7 +85,11 @@ pub fn prepare(options: &Options) -> Result<Roots> {
     Ok(roots)
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
+/// Copies a tree as it is.
+///
+/// # Errors
+/// When cp fails.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
     run(Call::new("cp").args(["-a".into(), from.to_owned(), to.to_owned()]))
 }
 
@@ -127,7 +134,11 @@ fn shift_owners(root: &Path) -> Result<()> {
     Ok(())
 }
 
-fn run(call: Call) -> Result<()> {
+/// Runs a command that is not measured.
+///
+/// # Errors
+/// When it does not end with success, with what it said.
+pub fn run(call: Call) -> Result<()> {
     let output = Command::new(&call.program)
         .args(&call.args)
         .envs(call.env)

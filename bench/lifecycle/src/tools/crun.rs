@@ -15,6 +15,8 @@ use crate::root::{BASE_ID, IDS, Roots};
 
 const PROGRAM: &str = "/usr/bin/crun";
 
+/// crun.
+#[derive(Debug)]
 pub struct Crun {
     folder: PathBuf,
     rootfs: PathBuf,
@@ -22,6 +24,8 @@ pub struct Crun {
 }
 
 impl Crun {
+    /// For this run.
+    #[must_use]
     pub fn new(options: &Options, roots: &Roots) -> Self {
         Self {
             folder: options.scratch.join("crun"),
@@ -76,7 +80,10 @@ impl Tool for Crun {
 /// Gives the calling thread a view without the second cgroup tree of a hybrid
 /// host, which crun 1.8 refuses when there is a controller in it. The machine's
 /// own mounts stay as they are.
-fn without_hybrid_v2() -> Result<()> {
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn without_hybrid_v2() -> Result<()> {
     let unified = Path::new("/sys/fs/cgroup/unified");
     if !unified.exists() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! lxc: `lxc-copy -s -B overlayfs`, `lxc-start`, `lxc-stop -k`, `lxc-destroy`.
+//! lxc: `lxc-copy -s` (`-B overlayfs`, or of a subvolume), `lxc-start`, `lxc-stop -k`, `lxc-destroy`.
 //!
 //! It gets the same root, init and namespaces. lxc 5.0 has no id-mapped layers
 //! under overlayfs (it hands its `idmap` option on to overlay, which refuses
@@ -12,21 +12,63 @@ use anyhow::{Context, Result};
 use super::{Step, Tool, version};
 use crate::lane::Call;
 use crate::options::Options;
-use crate::root::{BASE_ID, IDS, Roots};
+use crate::root::{self, BASE_ID, IDS, Roots};
 
 const PROGRAM: &str = "/usr/bin/lxc-start";
 
+/// What a container of lxc is a copy on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Backing {
+    Overlay,
+    Btrfs,
+}
+
+/// lxc.
+#[derive(Debug)]
 pub struct Lxc {
     folder: PathBuf,
     rootfs: PathBuf,
+    backing: Backing,
 }
 
 impl Lxc {
+    /// Containers on overlays.
+    #[must_use]
     pub fn new(options: &Options, roots: &Roots) -> Self {
         Self {
             folder: options.scratch.join("lxc"),
             rootfs: roots.shifted.clone(),
+            backing: Backing::Overlay,
         }
+    }
+
+    /// Containers on snapshots, on the btrfs that is mounted there.
+    #[must_use]
+    pub fn on_btrfs(mount: &Path, roots: &Roots) -> Self {
+        Self {
+            folder: mount.join("lxc"),
+            rootfs: roots.shifted.clone(),
+            backing: Backing::Btrfs,
+        }
+    }
+
+    /// Where the containers are.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The base's root, as lxc wants it named.
+    fn base_root(&self) -> Result<String> {
+        if self.backing == Backing::Overlay {
+            return Ok(format!("dir:{}", self.rootfs.display()));
+        }
+        let root = self.folder.join("base/rootfs");
+        let make = ["subvolume", "create"];
+        root::run(Call::new("/usr/bin/btrfs").args(make).args([&root]))?;
+        let (from, to) = (self.rootfs.join("."), root.as_os_str());
+        root::run(Call::new("cp").args(["-a"]).args([from.as_os_str(), to]))?;
+        Ok(format!("btrfs:{}", root.display()))
     }
 
     fn call(&self, program: &str) -> Call {
@@ -38,14 +80,18 @@ impl Lxc {
 
 impl Tool for Lxc {
     fn title(&self) -> String {
-        format!("lxc {}", version(PROGRAM))
+        let copies = match self.backing {
+            Backing::Overlay => "",
+            Backing::Btrfs => " on btrfs",
+        };
+        format!("lxc {}{copies}", version(PROGRAM))
     }
 
     fn prepare(&self) -> Result<()> {
         let base = self.folder.join("base");
         std::fs::create_dir_all(&base)?;
         let config = format!(
-            "lxc.rootfs.path = dir:{}\n\
+            "lxc.rootfs.path = {}\n\
              lxc.uts.name = base\n\
              lxc.init.cmd = /zinit\n\
              lxc.net.0.type = empty\n\
@@ -55,7 +101,7 @@ impl Tool for Lxc {
              lxc.seccomp.profile = /usr/share/lxc/config/common.seccomp\n\
              lxc.mount.auto = proc:mixed sys:mixed\n\
              lxc.mount.entry = /usr usr none ro,bind 0 0\n",
-            self.rootfs.display()
+            self.base_root()?
         );
         std::fs::write(base.join("config"), config).context("lxc config")
     }
@@ -63,8 +109,11 @@ impl Tool for Lxc {
     fn calls(&self, step: Step, zone: &str) -> Vec<Call> {
         vec![match step {
             Step::Clone => {
-                self.call("lxc-copy")
-                    .args(["-n", "base", "-N", zone, "-s", "-B", "overlayfs"])
+                let copy = self.call("lxc-copy").args(["-n", "base", "-N", zone, "-s"]);
+                match self.backing {
+                    Backing::Overlay => copy.args(["-B", "overlayfs"]),
+                    Backing::Btrfs => copy,
+                }
             }
             Step::Boot => self.call("lxc-start").args(["-n", zone]),
             Step::Halt => self.call("lxc-stop").args(["-k", "-n", zone]),

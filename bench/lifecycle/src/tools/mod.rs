@@ -1,9 +1,9 @@
 //! The tools that are measured, behind one trait.
 
-mod crun;
+pub mod crun;
 mod floor;
-mod lxc;
-mod zones;
+pub mod lxc;
+pub mod zones;
 
 use std::path::Path;
 
@@ -19,15 +19,22 @@ pub const FLOOR: &str = "kernel floor";
 /// One step of a zone's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
+    /// Makes it.
     Clone,
+    /// Starts it.
     Boot,
+    /// Stops it, at once.
     Halt,
+    /// Takes it away.
     Remove,
 }
 
 impl Step {
+    /// All, in the order of a life.
     pub const ALL: [Self; 4] = [Self::Clone, Self::Boot, Self::Halt, Self::Remove];
 
+    /// As it stands in tables.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Clone => "clone",
@@ -38,6 +45,7 @@ impl Step {
     }
 }
 
+/// What is measured: the commands of a tool.
 pub trait Tool {
     /// The name in the table, with the version where there is one.
     fn title(&self) -> String;
@@ -48,9 +56,15 @@ pub trait Tool {
     }
 
     /// What must be there before zones can be made; not measured.
+    ///
+    /// # Errors
+    /// When it cannot be made.
     fn prepare(&self) -> Result<()>;
 
     /// What must be there before this zone can be made; not measured.
+    ///
+    /// # Errors
+    /// When it cannot be made.
     fn prepare_zone(&self, _zone: &str) -> Result<()> {
         Ok(())
     }
@@ -65,6 +79,10 @@ pub trait Tool {
     }
 }
 
+/// The tools that the options name.
+///
+/// # Errors
+/// When one is not known.
 pub fn make(options: &Options, roots: &Roots) -> Result<Vec<Box<dyn Tool>>> {
     let mut tools: Vec<Box<dyn Tool>> = Vec::new();
     for name in &options.tools {
@@ -80,7 +98,8 @@ pub fn make(options: &Options, roots: &Roots) -> Result<Vec<Box<dyn Tool>>> {
 }
 
 /// What a program answers to `--version`: its first line's last word.
-fn version(program: &str) -> String {
+#[must_use]
+pub fn version(program: &str) -> String {
     let output = std::process::Command::new(program)
         .arg("--version")
         .output();

@@ -9,6 +9,8 @@ use crate::lane::Call;
 use crate::options::Options;
 use crate::root;
 
+/// Our own commands.
+#[derive(Debug)]
 pub struct Zones {
     programs: PathBuf,
     root: PathBuf,
@@ -16,6 +18,8 @@ pub struct Zones {
 }
 
 impl Zones {
+    /// For this run.
+    #[must_use]
     pub fn new(options: &Options) -> Self {
         let programs = options.scratch.join("bin");
         Self {

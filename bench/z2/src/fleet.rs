@@ -1,0 +1,353 @@
+//! A fleet of one tool: made, booted three times, weighed, removed.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use lifecycle::lane::{Call, Lane};
+use lifecycle::options::Options;
+use lifecycle::root::{self, Roots};
+use lifecycle::tools::zones::Zones;
+use lifecycle::tools::{Step, Tool};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+
+use crate::disk::{Image, Space};
+use crate::measure::{Family, Keeper, Kernel, median};
+use crate::results::{FleetRow, Singles};
+
+/// How many zones at each end of a fleet get commands of their own.
+pub const SOME: usize = 100;
+
+/// How many boots a fleet has before its disk is looked at again.
+const BOOTS: usize = 3;
+
+/// Makes a command that runs a program in a zone.
+pub type Inside = Box<dyn Fn(&str, &str) -> Call>;
+
+/// A tool with what is needed to measure fleets of it.
+pub struct Contestant {
+    pub title: String,
+    tool: Box<dyn Tool>,
+    /// One command acts on a whole range of zones.
+    bulk: bool,
+    pub inside: Option<Inside>,
+    keeper: Option<Keeper>,
+    space: Space,
+    logs: PathBuf,
+    /// Kept while it is measured.
+    _disk: Option<Image>,
+}
+
+impl Contestant {
+    pub fn ours(tool: Zones, options: &Options, _roots: &Roots) -> Self {
+        let scratch = &options.scratch;
+        let (bin, own_root) = (scratch.join("bin"), root::zones_root(options));
+        let inside = move |zone: &str, program: &str| {
+            root::zones_call(&bin, &own_root, "zlogin").args([zone, program])
+        };
+        Self {
+            bulk: true,
+            ..Self::new(
+                Box::new(tool),
+                scratch,
+                Some(Box::new(inside)),
+                Space::Tree(root::zones_root(options)),
+                None,
+            )
+        }
+    }
+
+    pub fn new(
+        tool: Box<dyn Tool>,
+        scratch: &std::path::Path,
+        inside: Option<Inside>,
+        space: Space,
+        disk: Option<Image>,
+    ) -> Self {
+        Self {
+            title: tool.title(),
+            keeper: tool.keeper().map(|(program, word)| Keeper {
+                program: program.to_owned(),
+                word,
+            }),
+            tool,
+            bulk: false,
+            inside,
+            space,
+            logs: scratch.join("logs"),
+            _disk: disk,
+        }
+    }
+
+    /// Threads that run its commands: as many as there are processors, but one where
+    /// a command does the whole work.
+    fn lanes(&self) -> Result<Vec<Lane>> {
+        let count = match self.bulk {
+            true => 1,
+            false => std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        std::fs::create_dir_all(&self.logs)?;
+        let name: String = self
+            .title
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .collect();
+        let log = |i: usize| self.logs.join(format!("{name}.{i}"));
+        (0..count)
+            .map(|i| Lane::start(self.tool.setup(), &log(i)))
+            .collect()
+    }
+}
+
+/// The zones PREFIX1 to PREFIXn of a contestant.
+pub struct Fleet<'a> {
+    contestant: &'a Contestant,
+    prefix: &'a str,
+    zones: usize,
+    window: Duration,
+}
+
+impl<'a> Fleet<'a> {
+    pub fn new(
+        contestant: &'a Contestant,
+        prefix: &'a str,
+        zones: usize,
+        window: Duration,
+    ) -> Self {
+        Self {
+            contestant,
+            prefix,
+            zones,
+            window,
+        }
+    }
+
+    fn name(&self, i: usize) -> String {
+        format!("{}{i}", self.prefix)
+    }
+
+    /// Prepares the tool, makes the fleet and boots it once, for others to use it.
+    pub fn start(&self) -> Result<Vec<Lane>> {
+        let mut lanes = self.contestant.lanes()?;
+        for i in 1..=self.zones {
+            self.contestant.tool.prepare_zone(&self.name(i))?;
+        }
+        self.step(&mut lanes, Step::Clone)?;
+        self.step(&mut lanes, Step::Boot)?;
+        Ok(lanes)
+    }
+
+    pub fn stop(&self, lanes: &mut [Lane]) -> Result<()> {
+        self.step(lanes, Step::Halt)?;
+        if self.contestant.bulk {
+            self.uninstall(&lanes[0])?;
+        }
+        self.step(lanes, Step::Remove)?;
+        Ok(())
+    }
+
+    /// Runs a program in every zone, one after the other.
+    pub fn run_inside(&self, lanes: &[Lane], program: &str) -> Result<()> {
+        let inside = self.contestant.inside.as_ref().context("no way in")?;
+        for i in 1..=self.zones {
+            lanes[0].run(&inside(&self.name(i), program))?;
+        }
+        Ok(())
+    }
+
+    pub fn life(&self) -> Result<FleetRow> {
+        let mut lanes = self.contestant.lanes()?;
+        for i in 1..=self.zones {
+            self.contestant.tool.prepare_zone(&self.name(i))?;
+        }
+        let empty = self.contestant.space.used()?;
+        let clone = self.step(&mut lanes, Step::Clone)?;
+        let disk = self.contestant.space.used()? - empty;
+
+        let kernel = Kernel::now()?;
+        let mut boots = vec![self.step(&mut lanes, Step::Boot)?];
+        let now = Kernel::now()?;
+        let (mut processes, mut idle) = (0.0, 0.0);
+        if let Some(keeper) = &self.contestant.keeper {
+            let family = Family::of(keeper)?;
+            if family.len() < 2 * self.zones {
+                bail!(
+                    "{}: {} processes of {} zones",
+                    self.contestant.title,
+                    family.len(),
+                    self.zones
+                );
+            }
+            processes = family.pss();
+            let (began, before) = (Instant::now(), family.ran());
+            std::thread::sleep(self.window);
+            let ran = Duration::from_nanos(family.ran().saturating_sub(before));
+            idle = 100.0 * ran.as_secs_f64() / began.elapsed().as_secs_f64();
+        }
+        let mut halts = vec![self.step(&mut lanes, Step::Halt)?];
+        for _ in 1..BOOTS {
+            boots.push(self.step(&mut lanes, Step::Boot)?);
+            halts.push(self.step(&mut lanes, Step::Halt)?);
+        }
+        let disk_after = self.contestant.space.used()? - empty;
+        let uninstall = match self.contestant.bulk {
+            true => Some(self.uninstall(&lanes[0])?),
+            false => None,
+        };
+        let delete = self.step(&mut lanes, Step::Remove)?;
+        let remove = delete.map(|delete| delete + uninstall.unwrap_or_default());
+
+        let zones = self.zones as f64;
+        let each = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3 / zones);
+        let middle = |times: Vec<Option<Duration>>| {
+            let times: Vec<f64> = times.into_iter().filter_map(each).collect();
+            (!times.is_empty()).then(|| median(times))
+        };
+        Ok(FleetRow {
+            tool: self.contestant.title.clone(),
+            zones: self.zones,
+            given: match self.contestant.bulk {
+                true => "one command".to_owned(),
+                false => format!("a command each, {} at a time", lanes.len()),
+            },
+            clone: each(clone),
+            boot: middle(boots),
+            halt: middle(halts),
+            uninstall: each(uninstall),
+            remove: each(remove),
+            disk: disk / zones,
+            disk_after_boots: disk_after / zones,
+            processes: processes / zones,
+            slab: (now.slab - kernel.slab) / zones,
+            stacks: (now.stacks - kernel.stacks) / zones,
+            page_tables: (now.page_tables - kernel.page_tables) / zones,
+            percpu: (now.percpu - kernel.percpu) / zones,
+            idle_cpu_percent: idle,
+            singles: None,
+        })
+    }
+
+    /// The first command of our remove; what then is left is configured only.
+    fn uninstall(&self, lane: &Lane) -> Result<Duration> {
+        let zones = format!("{}[1-{}]", self.prefix, self.zones);
+        let calls = self.contestant.tool.calls(Step::Remove, &zones);
+        lane.run(calls.first().context("no command to uninstall")?)
+    }
+
+    /// A step for the whole fleet: its wall time, or nothing if the tool has no such step.
+    fn step(&self, lanes: &mut [Lane], step: Step) -> Result<Option<Duration>> {
+        let began = Instant::now();
+        if self.contestant.bulk {
+            let (tool, lane) = (self.contestant.tool.as_ref(), &lanes[0]);
+            if step == Step::Remove {
+                delete(tool, lane, self.prefix, 1, self.zones)?;
+            } else {
+                range(tool, lane, step, self.prefix, 1, self.zones)?;
+            }
+        } else if self.contestant.tool.calls(step, &self.name(1)).is_empty() {
+            return Ok(None);
+        } else {
+            let failed = Mutex::new(None);
+            // Each zone keeps its lane: some have mounts of their own.
+            let calls: Vec<Vec<Call>> = (0..lanes.len())
+                .map(|lane| {
+                    (1..=self.zones)
+                        .filter(|i| i % lanes.len() == lane)
+                        .flat_map(|i| self.contestant.tool.calls(step, &self.name(i)))
+                        .collect()
+                })
+                .collect();
+            std::thread::scope(|scope| {
+                for (lane, calls) in lanes.iter_mut().zip(&calls) {
+                    let failed = &failed;
+                    scope.spawn(move || {
+                        for call in calls {
+                            if let Err(error) = lane.run(call) {
+                                if let Ok(mut failed) = failed.lock() {
+                                    failed.get_or_insert(error);
+                                }
+                                return;
+                            }
+                        }
+                    });
+                }
+            });
+            if let Ok(Some(error)) = failed.into_inner() {
+                return Err(error.context(format!("{} of {}", step.name(), self.contestant.title)));
+            }
+        }
+        let took = began.elapsed();
+        reap();
+        Ok(Some(took))
+    }
+}
+
+/// Deletes the configurations of a range; zonecfg takes one at a time.
+fn delete(tool: &dyn Tool, lane: &Lane, prefix: &str, first: usize, last: usize) -> Result<()> {
+    for i in first..=last {
+        for call in &tool.calls(Step::Remove, &format!("{prefix}{i}"))[1..] {
+            lane.run(call)?;
+        }
+    }
+    Ok(())
+}
+
+/// A step of ours for a range of zones.
+fn range(
+    tool: &dyn Tool,
+    lane: &Lane,
+    step: Step,
+    prefix: &str,
+    first: usize,
+    last: usize,
+) -> Result<()> {
+    let calls = tool.calls(step, &format!("{prefix}[{first}-{last}]"));
+    let (bulk, _) = calls.split_first().context("a step without a command")?;
+    lane.run(bulk)?;
+    match step {
+        Step::Remove => delete(tool, lane, prefix, first, last),
+        _ => Ok(()),
+    }
+}
+
+/// The first and the last hundred zones of a fleet of ours by single commands, those
+/// between by one.
+pub fn singles(contestant: &Contestant, zones: usize) -> Result<Singles> {
+    let lanes = contestant.lanes()?;
+    let (lane, tool) = (&lanes[0], contestant.tool.as_ref());
+    let mut singles = Singles::default();
+    let one_by_one = |step: Step, from: usize| -> Result<f64> {
+        let mut times = Vec::new();
+        for i in from..from + SOME {
+            let mut took = 0.0;
+            for call in tool.calls(step, &format!("one{i}")) {
+                took += lane.run(&call)?.as_secs_f64() * 1e3;
+                reap();
+            }
+            times.push(took);
+        }
+        Ok(median(times))
+    };
+    for step in Step::ALL {
+        let first = one_by_one(step, 1)?;
+        if zones > 2 * SOME {
+            range(tool, lane, step, "one", SOME + 1, zones - SOME)?;
+        }
+        let last = one_by_one(step, zones - SOME + 1)?;
+        *match step {
+            Step::Clone => &mut singles.clone,
+            Step::Boot => &mut singles.boot,
+            Step::Halt => &mut singles.halt,
+            Step::Remove => &mut singles.remove,
+        } = [first, last];
+    }
+    reap();
+    Ok(singles)
+}
+
+/// Reaps the daemons that have ended and became ours. Only while no command runs.
+pub fn reap() {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+    while let Ok(Some(_)) = waitid(WaitId::All, options) {}
+}

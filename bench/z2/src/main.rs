@@ -1,0 +1,110 @@
+//! Measures fleets of clones: how long they take to make, boot, halt and remove,
+//! what a zone costs in disk, memory and idle processor time, what they share, and
+//! what the first write after a snapshot costs; beside other tools in the same run.
+//!
+//! Run it by `bench/z2/run`, which installs the other tools, writes the results into
+//! docs/ and takes everything away afterwards, also when this program fails.
+
+mod containers;
+mod copyup;
+mod disk;
+mod fleet;
+mod measure;
+mod options;
+mod plots;
+mod report;
+mod results;
+mod share;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use lifecycle::root;
+use lifecycle::tools::zones::Zones;
+
+use fleet::{Contestant, Fleet};
+use results::{Results, Skipped};
+
+fn main() -> Result<()> {
+    let Some(options) = options::parse()? else {
+        println!("{}", options::USAGE);
+        return Ok(());
+    };
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+    let common = options.common();
+    let roots = root::prepare(&common)?;
+    share::put_program(&common.scratch, &roots)?;
+    let mut results = Results {
+        host: options.host.clone(),
+        ..Results::default()
+    };
+
+    let ours = Contestant::ours(Zones::new(&common), &common, &roots);
+    // Once unmeasured: the master is sealed, programs get into the page cache.
+    Fleet::new(&ours, "warm", 2, options.window()).life()?;
+    for &count in &options.counts {
+        eprintln!("z2: {count} zones");
+        let mut row = Fleet::new(&ours, "web", count, options.window()).life()?;
+        if count >= 2 * fleet::SOME {
+            row.singles = Some(fleet::singles(&ours, count)?);
+        }
+        results.fleets.push(row);
+    }
+    eprintln!("z2: one program in many zones");
+    results
+        .shared
+        .push(share::measure(&ours, options.sharing(100))?);
+
+    for maker in containers::MAKERS {
+        let made = maker(&common, &roots);
+        let (contestant, count) = match made {
+            Ok(made) => made,
+            Err(skipped) => {
+                eprintln!("z2: skipped: {}: {}", skipped.what, skipped.why);
+                results.skipped.push(skipped);
+                continue;
+            }
+        };
+        let count = options.bearable(count);
+        eprintln!("z2: {count} of {}", contestant.title);
+        let measured = Fleet::new(&contestant, "web", count, options.window())
+            .life()
+            .and_then(|row| {
+                results.fleets.push(row);
+                if contestant.inside.is_some() {
+                    results
+                        .shared
+                        .push(share::measure(&contestant, options.sharing(20))?);
+                }
+                Ok(())
+            });
+        if let Err(error) = measured {
+            eprintln!("z2: skipped: {}: {error:#}", contestant.title);
+            results.skipped.push(Skipped {
+                what: contestant.title.clone(),
+                why: format!("{error:#}"),
+            });
+        }
+    }
+
+    for kind in ["ext4", "xfs", "btrfs"] {
+        eprintln!("z2: a file on {kind}, after a snapshot");
+        match copyup::measure(&common, kind, options.file_mib()) {
+            Ok(row) => results.copy_up.push(row),
+            Err(error) => results.skipped.push(Skipped {
+                what: format!("copy-up on {kind}"),
+                why: format!("{error:#}"),
+            }),
+        }
+    }
+
+    let out = &options.out;
+    fs::create_dir_all(out)?;
+    let json = serde_json::to_string_pretty(&results)?;
+    fs::write(out.join("z2.json"), json + "\n").context("z2.json")?;
+    fs::write(out.join("z2.tables"), report::markdown(&results)).context("z2.tables")?;
+    for (name, svg) in plots::all(&results) {
+        fs::write(out.join(name), svg).context(name)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use lexopt::prelude::*;
+
+pub const USAGE: &str = "\
+usage: z2 --scratch DIR --programs DIR --out DIR [--host TEXT] [--quick] [N...]
+  --scratch DIR    an empty folder on the file system to measure; what is made in it stays
+  --programs DIR   where zoneadm, zonecfg, zoneadmd, zlogin and zinit are
+  --out DIR        where z2.json, z2.tables and the plots are written
+  --host TEXT      a line about this machine
+  --quick          small figures, to try the program
+  N...             sizes of the fleets (default: 10 100 500 1000)";
+
+#[derive(Debug)]
+pub struct Options {
+    scratch: PathBuf,
+    programs: PathBuf,
+    pub out: PathBuf,
+    pub host: String,
+    quick: bool,
+    pub counts: Vec<usize>,
+}
+
+/// `None` when help was asked for.
+pub fn parse() -> Result<Option<Options>> {
+    let (mut scratch, mut programs, mut out) = (None, None, None);
+    let (mut host, mut quick, mut counts) = (String::new(), false, Vec::new());
+    let mut args = lexopt::Parser::from_env();
+    while let Some(arg) = args.next()? {
+        match arg {
+            Long("scratch") => scratch = Some(PathBuf::from(args.value()?)),
+            Long("programs") => programs = Some(PathBuf::from(args.value()?)),
+            Long("out") => out = Some(PathBuf::from(args.value()?)),
+            Long("host") => host = args.value()?.string()?,
+            Long("quick") => quick = true,
+            Long("help") | Short('h') => return Ok(None),
+            Value(number) => counts.push(number.parse()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if counts.is_empty() {
+        counts = match quick {
+            true => vec![10, 50],
+            false => vec![10, 100, 500, 1000],
+        };
+    }
+    if counts.contains(&0) {
+        bail!("a fleet has at least one zone");
+    }
+    Ok(Some(Options {
+        scratch: scratch
+            .context("--scratch is missing")?
+            .canonicalize()
+            .context("--scratch")?,
+        programs: programs.context("--programs is missing")?,
+        out: out.context("--out is missing")?,
+        host,
+        quick,
+        counts,
+    }))
+}
+
+impl Options {
+    /// What the parts of the other benchmark want to know.
+    pub fn common(&self) -> lifecycle::options::Options {
+        lifecycle::options::Options {
+            scratch: self.scratch.clone(),
+            programs: self.programs.clone(),
+            rounds: 0,
+            row: 0,
+            tools: vec!["zones".to_owned()],
+        }
+    }
+
+    /// How long idle zones are watched.
+    pub fn window(&self) -> Duration {
+        Duration::from_secs(if self.quick { 2 } else { 10 })
+    }
+
+    /// As many zones run the big program.
+    pub fn sharing(&self, wanted: usize) -> usize {
+        if self.quick { wanted.min(10) } else { wanted }
+    }
+
+    /// As many containers of a tool that can bear `most`.
+    pub fn bearable(&self, most: usize) -> usize {
+        if self.quick { most.min(10) } else { most }
+    }
+
+    /// The size of the file that is copied up.
+    pub fn file_mib(&self) -> u64 {
+        if self.quick { 64 } else { 1024 }
+    }
+}

@@ -1,0 +1,88 @@
+//! What was measured, as it stands in the JSON. Times are milliseconds per zone,
+//! sizes KiB per zone, unless the name says otherwise.
+
+use serde::Serialize;
+
+#[derive(Debug, Default, Serialize)]
+pub struct Results {
+    pub host: String,
+    pub fleets: Vec<FleetRow>,
+    pub shared: Vec<SharedRow>,
+    pub copy_up: Vec<CopyUpRow>,
+    pub skipped: Vec<Skipped>,
+}
+
+/// A fleet of one tool through its life.
+#[derive(Debug, Serialize)]
+pub struct FleetRow {
+    pub tool: String,
+    pub zones: usize,
+    /// How the commands of a step were given.
+    pub given: String,
+    /// Wall time of the whole fleet, divided by its zones. None: there is no such step.
+    pub clone: Option<f64>,
+    pub boot: Option<f64>,
+    pub halt: Option<f64>,
+    /// Of ours, which is one command; remove has it and the configurations.
+    pub uninstall: Option<f64>,
+    pub remove: Option<f64>,
+    pub disk: f64,
+    pub disk_after_boots: f64,
+    /// The processes of a running zone and what stays with it, by their shares (PSS).
+    pub processes: f64,
+    pub slab: f64,
+    pub stacks: f64,
+    pub page_tables: f64,
+    pub percpu: f64,
+    /// Of one core, all zones together.
+    pub idle_cpu_percent: f64,
+    pub singles: Option<Singles>,
+}
+
+impl FleetRow {
+    pub fn kernel(&self) -> f64 {
+        self.slab + self.stacks + self.page_tables + self.percpu
+    }
+
+    pub fn memory(&self) -> f64 {
+        self.processes + self.kernel()
+    }
+}
+
+/// Medians of single commands for the first and the last hundred zones of a fleet.
+#[derive(Debug, Default, Serialize)]
+pub struct Singles {
+    pub clone: [f64; 2],
+    pub boot: [f64; 2],
+    pub halt: [f64; 2],
+    pub remove: [f64; 2],
+}
+
+/// One program of 20 MB in many zones.
+#[derive(Debug, Serialize)]
+pub struct SharedRow {
+    pub tool: String,
+    pub zones: usize,
+    /// In sum.
+    pub rss_mib: f64,
+    /// In sum.
+    pub pss_mib: f64,
+}
+
+/// A write of 4 KiB, synced, to a big file.
+#[derive(Debug, Serialize)]
+pub struct CopyUpRow {
+    pub filesystem: String,
+    pub file_mib: u64,
+    pub before_snapshot_ms: f64,
+    pub first_after_ms: f64,
+    pub second_after_ms: f64,
+    pub disk_mib: f64,
+}
+
+/// What could not be measured here.
+#[derive(Debug, Serialize)]
+pub struct Skipped {
+    pub what: String,
+    pub why: String,
+}
