@@ -242,8 +242,7 @@ impl Making<'_> {
                 Some((same, _)) if same == *fs => {}
                 other => {
                     let action = action(true, other.is_some());
-                    let bound = |fs: &FileSystem| OF_NAMESPACES.contains(&fs.fstype.as_str());
-                    let fixed = bound(fs) || other.as_ref().is_some_and(|(fs, _)| bound(fs));
+                    let fixed = is_bound(fs) || other.as_ref().is_some_and(|(fs, _)| is_bound(fs));
                     if self.file_system(action, fs, fixed) {
                         gone.push((fs.clone(), resource.clone()));
                         come.extend(other);
@@ -252,19 +251,32 @@ impl Making<'_> {
             }
         }
         for (fs, resource) in &new {
-            if find(&old, fs).is_none() {
-                let fixed = OF_NAMESPACES.contains(&fs.fstype.as_str());
-                if self.file_system(Action::Adding, fs, fixed) {
-                    come.push((fs.clone(), resource.clone()));
-                }
+            if find(&old, fs).is_none() && self.file_system(Action::Adding, fs, is_bound(fs)) {
+                come.push((fs.clone(), resource.clone()));
             }
         }
-        for (fs, resource) in gone.into_iter().rev() {
+        // What stays but is mounted in a place that changes must be out of the way
+        // meanwhile, and come back on top.
+        for (fs, resource) in old.iter().filter(|(fs, _)| !is_bound(fs)) {
+            let stays = find(&new, fs).is_some_and(|(same, _)| same == *fs);
+            let mut moved = gone.iter().chain(&come);
+            if stays && moved.any(|(outer, _)| fs.dir.starts_with(&outer.dir)) {
+                gone.push((fs.clone(), resource.clone()));
+                come.extend(find(&new, fs));
+            }
+        }
+        // Inner ones first; of those beside each other the last one.
+        gone.reverse();
+        gone.sort_by_key(|(fs, _)| std::cmp::Reverse(fs.dir.components().count()));
+        for (fs, resource) in gone {
             self.now.remove(&resource);
             self.step(Act::Unmount(fs));
         }
-        // In the order in which a boot would mount them.
-        come.sort_by_key(|(fs, _)| new.iter().position(|(one, _)| one.dir == fs.dir));
+        // Outer ones first.
+        come.sort_by_key(|(fs, _)| {
+            let place = new.iter().position(|(one, _)| one.dir == fs.dir);
+            (fs.dir.components().count(), place)
+        });
         for (fs, resource) in come {
             let _ = self.now.add(resource);
             self.step(Act::Mount(fs));
@@ -380,6 +392,10 @@ fn compare(running: &Config, wanted: &Config, name: &str) -> Vec<Compared> {
         }
     }
     found
+}
+
+fn is_bound(fs: &FileSystem) -> bool {
+    OF_NAMESPACES.contains(&fs.fstype.as_str())
 }
 
 const fn action(was: bool, will_be: bool) -> Action {

@@ -74,12 +74,44 @@ fn file_systems_go_inside_out_and_come_outside_in() {
     assert_eq!(
         steps,
         [
-            "unmount /m",
             "unmount /a/b",
+            "unmount /m",
             "unmount /a",
             "mount /5 at /m",
             "mount /6 at /new",
             "mount /7 at /new/er",
+        ]
+    );
+    assert_eq!(at_boot, [""; 0]);
+}
+
+#[test]
+fn what_is_mounted_in_another_goes_and_comes_back_with_it() {
+    let running = config(&[
+        ("fs", &fs("/a/b", "/2")),
+        ("fs", &fs("/a", "/1")),
+        ("fs", &fs("/new/er", "/3")),
+        ("fs", &fs("/newer", "/4")),
+    ]);
+    let wanted = config(&[
+        ("fs", &fs("/a/b", "/2")),
+        ("fs", &fs("/a", "/5")),
+        ("fs", &fs("/new/er", "/3")),
+        ("fs", &fs("/newer", "/4")),
+        ("fs", &fs("/new", "/6")),
+    ]);
+    let (now, steps, at_boot) = told(&running, &wanted);
+    assert_eq!(now, ["Modifying fs dir=/a", "Adding fs dir=/new"]);
+    assert_eq!(
+        steps,
+        [
+            "unmount /new/er",
+            "unmount /a/b",
+            "unmount /a",
+            "mount /5 at /a",
+            "mount /6 at /new",
+            "mount /2 at /a/b",
+            "mount /3 at /new/er",
         ]
     );
     assert_eq!(at_boot, [""; 0]);

@@ -164,7 +164,15 @@ pub(crate) fn is_inside(fs: &FileSystem) -> bool {
 
 /// The file systems that the host mounts, with the numbers under which they are held.
 fn held(config: &Config) -> impl Iterator<Item = (u32, FileSystem)> {
-    (0..).zip(config.filesystems().filter(|fs| !is_inside(fs)))
+    (0..).zip(outer_first(config).into_iter().filter(|fs| !is_inside(fs)))
+}
+
+/// The file systems of a zone in an order in which none hides another, those of one
+/// depth as they were added.
+fn outer_first(config: &Config) -> Vec<FileSystem> {
+    let mut list: Vec<FileSystem> = config.filesystems().collect();
+    list.sort_by_key(|fs| fs.dir.components().count());
+    list
 }
 
 fn remembered(config: &Config, nodes: &[DeviceNode]) -> Vec<PathBuf> {
@@ -211,10 +219,20 @@ fn inside_steps(inputs: &BootInputs<'_>, init: &Init, keep: Capabilities) -> Vec
             read_only,
         };
     let mut steps = vec![InsideStep::OwnViews];
-    steps.extend(held(config).map(|(held, fs)| InsideStep::Place {
-        held,
-        target: fs.dir,
-    }));
+    // Of the zone's own only those that hold some of the host's: others may be for
+    // /dev or /proc, which come next.
+    let holds = |own: &FileSystem| held(config).any(|(_, fs)| fs.dir.starts_with(&own.dir));
+    let mut numbers = held(config).map(|(held, _)| held);
+    for fs in outer_first(config) {
+        if !is_inside(&fs) {
+            steps.extend(numbers.next().map(|held| InsideStep::Place {
+                held,
+                target: fs.dir,
+            }));
+        } else if holds(&fs) {
+            steps.push(own(fs));
+        }
+    }
     steps.push(mount("proc", "/proc", &[], true, false));
     if config.ip_type() == IpType::Exclusive {
         steps.push(InsideStep::Loopback);
@@ -247,22 +265,8 @@ fn inside_steps(inputs: &BootInputs<'_>, init: &Init, keep: Capabilities) -> Vec
         let mode = format!("mode={:04o}", one.mode);
         steps.push(mount(one.fstype, one.target, &[&mode], one.noexec, false));
     }
-    steps.extend(config.filesystems().filter(is_inside).map(|fs| {
-        let flags = ["ro", "rw", "noexec", "nosuid", "nodevices", "nodev"];
-        let has = |name: &str| fs.options.iter().any(|option| option == name);
-        InsideStep::Mount {
-            noexec: has("noexec"),
-            read_only: has("ro"),
-            options: fs
-                .options
-                .iter()
-                .filter(|o| !flags.contains(&o.as_str()))
-                .cloned()
-                .collect(),
-            fstype: fs.fstype.clone(),
-            target: fs.dir,
-        }
-    }));
+    let late = outer_first(config).into_iter();
+    steps.extend(late.filter(|fs| is_inside(fs) && !holds(fs)).map(own));
     steps.push(InsideStep::Enter);
     steps.push(InsideStep::Mask {
         paths: MASKED.iter().map(PathBuf::from).collect(),
@@ -275,6 +279,24 @@ fn inside_steps(inputs: &BootInputs<'_>, init: &Init, keep: Capabilities) -> Vec
         program: syscalls::program(keep),
     });
     steps
+}
+
+/// Mounts a file system of the zone's own.
+fn own(fs: FileSystem) -> InsideStep {
+    let flags = ["ro", "rw", "noexec", "nosuid", "nodevices", "nodev"];
+    let has = |name: &str| fs.options.iter().any(|option| option == name);
+    InsideStep::Mount {
+        noexec: has("noexec"),
+        read_only: has("ro"),
+        options: fs
+            .options
+            .iter()
+            .filter(|o| !flags.contains(&o.as_str()))
+            .cloned()
+            .collect(),
+        fstype: fs.fstype,
+        target: fs.dir,
+    }
 }
 
 fn init(spec: &BootSpec) -> Init {
@@ -290,5 +312,28 @@ fn init(spec: &BootSpec) -> Init {
             .iter()
             .map(|(name, value)| format!("{}={}", text(name), text(value)))
             .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::config::Resource;
+    use model::table;
+
+    use super::*;
+
+    #[test]
+    fn outer_file_systems_come_first() {
+        let mut config = Config::new("web".parse().unwrap());
+        for dir in ["/w/data/more", "/z", "/w/data", "/a", "/w"] {
+            let mut fs = Resource::new(table::resource("fs").unwrap());
+            for (name, value) in [("dir", dir), ("special", "/x"), ("type", "lofs")] {
+                fs.set(name, value).unwrap();
+            }
+            config.add(fs).unwrap();
+        }
+        let dirs: Vec<PathBuf> = outer_first(&config).into_iter().map(|fs| fs.dir).collect();
+        let expected = ["/z", "/a", "/w", "/w/data", "/w/data/more"];
+        assert_eq!(dirs, expected.map(PathBuf::from));
     }
 }

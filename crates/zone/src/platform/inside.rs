@@ -11,7 +11,7 @@ use std::path::Path;
 
 use model::plan::{BootPlan, Init, InsideStep};
 use model::privilege::Capabilities;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use rustix::process::{Signal, set_parent_process_death_signal};
@@ -181,22 +181,10 @@ fn show(source: &Path, target: &Path) -> Result<(), AnyError> {
     Ok(sys::mount::attach(&mount, &place, Path::new(""))?)
 }
 
-/// Attaches a mount below the working directory, which is the zone's root.
+/// Attaches a mount below the working directory, which is the zone's root, at a place
+/// that is made when it is missing.
 fn attach(mount: &OwnedFd, target: &Path) -> Result<(), AnyError> {
-    let target = relative(target);
-    let open = || {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        openat2(CWD, &target, flags, Mode::empty(), ResolveFlags::IN_ROOT)
-    };
-    let place = match open() {
-        // A root from an image may lack a mount point at its top.
-        Err(Errno::NOENT) if target.components().count() == 1 => {
-            rustix::fs::mkdirat(CWD, &target, Mode::from_raw_mode(0o755))?;
-            open()
-        }
-        other => other,
-    };
-    let place = place.map_err(|errno| format!("/{}: {errno}", target.display()))?;
+    let place = place::open_or_make(CWD, target, mount)?;
     Ok(sys::mount::attach(mount, &place, Path::new(""))?)
 }
 
