@@ -167,7 +167,7 @@ mod tests {
             config.set("max-lwps", "3"),
             Err(Error::IncompatibleRctl("max-lwps"))
         );
-        assert_eq!(config.rctl_limit("zone.max-lwps"), Some(5));
+        assert_eq!(config.rctl_limit("zone.max-lwps"), Some(9));
     }
 
     #[test]

@@ -204,14 +204,17 @@ impl Config {
     }
 
     /// The limit of a resource control such as `zone.max-lwps`: the lowest of those
-    /// that it has.
+    /// that it has. As on Solaris a number of threads or processes whose action is
+    /// `none` is no limit; with every other control the action changes nothing.
     #[must_use]
     pub fn rctl_limit(&self, rctl: &str) -> Option<u64> {
         let mut found = self
             .resources_of("rctl")
             .filter(|one| one.get("name") == rctl);
         let values = found.next()?.list("value").iter();
+        let may_pass = ["zone.max-lwps", "zone.max-processes"].contains(&rctl);
         values
+            .filter(|value| !(may_pass && value.field("action") == Some("none")))
             .filter_map(|value| value.field("limit")?.parse().ok())
             .min()
     }
@@ -324,5 +327,27 @@ mod tests {
             options: vec!["ro".to_owned()],
         };
         assert_eq!(config.filesystems().collect::<Vec<_>>(), [expected]);
+    }
+
+    #[test]
+    fn a_number_that_denies_nothing_is_no_limit() {
+        let value = |limit: &str, action: &str| {
+            let fields = [("priv", "privileged"), ("limit", limit), ("action", action)];
+            Value::Complex(fields.map(|(n, v)| (n.to_owned(), v.to_owned())).to_vec())
+        };
+        let limit = |name: &str, values: &[Value]| {
+            let mut config = Config::new("web1".parse().unwrap());
+            let mut rctl = resource("rctl", &[("name", name)]);
+            rctl.set_value("value", Value::List(values.to_vec()))
+                .unwrap();
+            config.add(rctl).unwrap();
+            config.rctl_limit(name)
+        };
+        let (low, high) = (value("5", "none"), value("9", "deny"));
+        assert_eq!(limit("zone.max-lwps", std::slice::from_ref(&low)), None);
+        let both = [low.clone(), high];
+        assert_eq!(limit("zone.max-processes", &both), Some(9));
+        assert_eq!(limit("zone.cpu-shares", &[low.clone()]), Some(5));
+        assert_eq!(limit("zone.cpu-cap", &[low]), Some(5));
     }
 }
