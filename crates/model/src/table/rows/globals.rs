@@ -162,17 +162,14 @@ pub static GLOBAL: &[PropertySpec] = &[
         Unit::Count,
         "The zone's share of the CPUs when they are busy, relative to the other zones. Not with dedicated-cpu.",
     ),
-    PropertySpec {
-        effect: Effect::NotYet,
-        ..alias(
-            "zfs-io-priority",
-            Kind::Int { min: 1, max: 1024 },
-            "zone.zfs-io-priority",
-            "none",
-            Unit::Count,
-            "The weight of the zone's disk transfers, relative to the other zones.",
-        )
-    },
+    alias(
+        "zfs-io-priority",
+        Kind::Int { min: 1, max: 1024 },
+        "zone.zfs-io-priority",
+        "none",
+        Unit::Count,
+        "The weight of the zone's disk transfers, relative to the other zones.",
+    ),
     later(PropertySpec {
         default: "shutdown",
         delegable: true,
