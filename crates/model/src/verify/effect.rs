@@ -1,6 +1,7 @@
 //! What is legal and changes nothing: whoever relies on it must know.
 
 use crate::Config;
+use crate::brands::Family;
 use crate::table::{Effect, GLOBAL, PropertySpec};
 
 /// A line for each such setting of a configuration, once for all resources of a type.
@@ -15,6 +16,13 @@ pub fn without_effect(config: &Config) -> Vec<String> {
         .collect();
     for one in config.resources() {
         let spec = one.spec();
+        if config.family() == Family::Global {
+            lines.push(format!(
+                "{}: has no effect on the global zone yet",
+                spec.name
+            ));
+            continue;
+        }
         if let Some(phrase) = phrase(spec.effect) {
             lines.push(format!("{}: {phrase}", spec.name));
         }
@@ -72,6 +80,17 @@ mod tests {
         assert_eq!(
             without_effect(&config),
             ["tenant: has no effect here", "fs: raw has no effect here"]
+        );
+    }
+
+    #[test]
+    fn controls_of_the_global_zone_are_only_stored() {
+        let mut config = Config::new(crate::ZoneName::global());
+        assert_eq!(without_effect(&config), [""; 0]);
+        config.set("cpu-shares", "10").unwrap();
+        assert_eq!(
+            without_effect(&config),
+            ["rctl: has no effect on the global zone yet"]
         );
     }
 }
