@@ -4,6 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use model::plan::{Step, ZonePlan};
 use model::{Verb, ZoneName};
@@ -95,9 +96,27 @@ pub(crate) fn show(zonepath: &Path, at: &Path) -> Result<(), Error> {
     })
 }
 
+/// How long a root that is in use is tried again: a process that is being started has
+/// copies of what its parent had open until it executes its program.
+const MOMENT: Duration = Duration::from_secs(1);
+
+/// How often.
+const PAUSE: Duration = Duration::from_millis(5);
+
 pub(crate) fn hide(at: &Path) -> Result<(), Error> {
-    sys::mount::unmount(at).map_err(|error| Error::Refused(flatten(&error)))?;
+    let end = Instant::now() + MOMENT;
+    loop {
+        match sys::mount::unmount(at) {
+            Ok(()) => break,
+            Err(error) if is_busy(&error) && Instant::now() < end => std::thread::sleep(PAUSE),
+            Err(error) => return Err(refused(error)),
+        }
+    }
     fs::remove_dir(at).map_err(Error::io(format!("remove {}", at.display())))
+}
+
+fn is_busy(error: &sys::mount::Error) -> bool {
+    error.errno() == rustix::io::Errno::BUSY.raw_os_error()
 }
 
 /// Calls `look` with the whole root of a zone as the zone sees it, read-only, with
