@@ -89,7 +89,8 @@ pub fn running(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
 /// The next boot does not know of that.
 ///
 /// # Errors
-/// See [`apply`]; [`Error::Refused`] when somebody else has changed it meanwhile.
+/// See [`apply`]; [`Error::Refused`] when somebody else has changed it meanwhile, and
+/// for what a running zone cannot change.
 pub fn commit(
     host: &Host,
     zone: &ZoneName,
@@ -100,11 +101,13 @@ pub fn commit(
 ) -> Result<Outcome, Error> {
     match Subject::admit(host, zone, Verb::Apply)? {
         Start::Go(subject) => {
-            if Some(&load(host, zone)?) != base {
+            let running = load(host, zone)?;
+            if Some(&running) != base {
                 return Err(Error::Refused(
                     "the running configuration was changed by somebody else meanwhile: use revert, and make the change again".to_owned(),
                 ));
             }
+            check_live(&running, wanted)?;
             change(host, &subject, wanted, options, tell)
         }
         Start::Already(notice) => Ok(Outcome::Already(notice)),
@@ -163,6 +166,26 @@ fn change(
         ));
     }
     Ok(Outcome::Done)
+}
+
+/// Refuses what only the next boot would bring: by then it is lost.
+fn check_live(running: &Config, wanted: &Config) -> Result<(), Error> {
+    let plan = live::plan(running, wanted);
+    let mut fixed: Vec<String> = plan
+        .at_boot
+        .iter()
+        .map(|(difference, _)| difference.to_string())
+        .collect();
+    if running.admins().ne(wanted.admins()) {
+        fixed.push("admin".to_owned());
+    }
+    if fixed.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "not possible while the zone runs: {}",
+        fixed.join(", ")
+    )))
 }
 
 fn check(wanted: &Config) -> Result<(), Error> {
@@ -275,4 +298,27 @@ fn carry_out(
     // One more moment at which a crash must do no harm: all done, nothing said.
     let _ = fault.strikes(Verb::Apply.as_str());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_needs_a_reboot_is_not_for_a_running_zone() {
+        let running = Config::new("web".parse().unwrap());
+        let mut wanted = running.clone();
+        wanted.set("max-lwps", "100").unwrap();
+        assert!(check_live(&running, &wanted).is_ok());
+        wanted.set("bootargs", "-v").unwrap();
+        let mut admin = Resource::new(model::table::resource("admin").unwrap());
+        admin.set("user", "joe").unwrap();
+        admin.set("auths", "login").unwrap();
+        wanted.add(admin).unwrap();
+        let refused = check_live(&running, &wanted).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "not possible while the zone runs: Adding bootargs=-v, admin"
+        );
+    }
 }
