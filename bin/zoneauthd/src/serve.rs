@@ -203,7 +203,11 @@ impl Guest {
             self.say(&Reply::Refused(error.to_string()));
             error.to_string()
         })?;
-        let status = self.attend(&mut child)?;
+        let status = match self.attend(&mut child) {
+            Ok(status) => status,
+            // It runs all the same: deaf for signals, but not forgotten.
+            Err(_) => child.wait().map_err(|error| error.to_string())?,
+        };
         let end = match (status.code(), status.signal()) {
             (Some(code), _) => End::Status(u8::try_from(code).unwrap_or(u8::MAX)),
             (None, signal) => End::Signal(signal.and_then(|n| u8::try_from(n).ok()).unwrap_or(0)),
