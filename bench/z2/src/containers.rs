@@ -29,7 +29,8 @@ fn or_skip<T>(what: &str, made: Result<T>) -> Result<T, Skipped> {
     })
 }
 
-fn needs(program: &str) -> Result<()> {
+/// Fails when the program is not there.
+pub fn needs(program: &str) -> Result<()> {
     anyhow::ensure!(Path::new(program).exists(), "{program} is not installed");
     Ok(())
 }
@@ -258,11 +259,6 @@ fn nspawn(options: &Options, roots: &Roots) -> Result<(Contestant, usize), Skipp
     )
 }
 
-fn lxd(_: &Options, _: &Roots) -> Result<(Contestant, usize), Skipped> {
-    or_skip(
-        "LXD",
-        Err(anyhow::anyhow!(
-            "it needs a daemon of the whole machine with a database below /var/lib/lxd, and a run must leave no trace"
-        )),
-    )
+fn lxd(options: &Options, roots: &Roots) -> Result<(Contestant, usize), Skipped> {
+    or_skip("LXD", crate::lxd::contestant(options, roots))
 }

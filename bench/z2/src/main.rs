@@ -9,6 +9,7 @@ mod containers;
 mod copyup;
 mod disk;
 mod fleet;
+mod lxd;
 mod measure;
 mod options;
 mod plots;

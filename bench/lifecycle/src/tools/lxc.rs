@@ -72,7 +72,9 @@ impl Lxc {
     }
 
     fn call(&self, program: &str) -> Call {
+        // It would use newuidmap when it finds that, which maps only what /etc/subuid has.
         Call::new(Path::new("/usr/bin").join(program))
+            .env("PATH", "/usr/sbin:/sbin")
             .args(["-P"])
             .args([&self.folder])
     }
