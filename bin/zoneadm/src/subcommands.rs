@@ -42,7 +42,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "install",
         form: "install [-n] [brand options]",
         help: "Populates the root of a configured zone. Brand native takes no options.\n\
-               Brand lx, and native with a whole root: -a archive.tar[.gz|.xz|.zst],\n\
+               Brand lx, and native with a whole root: -a archive.tar[.gz|.xz|.zst|.bz2],\n\
                -d directory, or -i image: its name or digest, see zoneimg. Zones on one\n\
                image share its files until they write.",
         examples: &[

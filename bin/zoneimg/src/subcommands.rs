@@ -14,8 +14,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "list",
         form: "list [-p | -j]",
-        help: "Lists the images: digest, size on disk, what stands on each, when it was\n\
-               imported, and its name.\n\
+        help: "Lists the images: digest, size on disk, how many zones and layers stand on each,\n\
+               when it was imported, and its name.\n\
                \t-p  for programs: digest:bytes:users:seconds since 1970:name\n\
                \t-j  as JSON",
         examples: &["zoneimg list"],
@@ -25,7 +25,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         form: "import [-n name] [--digest digest] path",
         help: "Makes an image of an archive (tar, plain or with gzip, xz, zstd or bzip2) or of\n\
                a directory, and prints its digest. Device nodes and foreign attributes are\n\
-               left out. An image with the same files is not made twice.\n\
+               left out. An image with the same files is not made twice and keeps its name.\n\
                \t-n name          what it is called, by default like the path\n\
                \t--digest digest  refuses anything else: SHA-256 of the archive, as its\n\
                \t                 publisher gives it, or of the image, as list shows it",
@@ -38,7 +38,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "inspect",
         form: "inspect [-j] image",
         help: "Shows all that is known of an image, with the zones and layers on it. An image\n\
-               is named by its digest, six or more of its first digits, or its name.",
+               is named by its digest, six or more of its first digits, or its name.\n\
+               \t-j  as JSON",
         examples: &["zoneimg inspect debian-12"],
     },
     Subcommand {
@@ -58,7 +59,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "prune",
         form: "prune [-j]",
         help: "Removes images that nothing stands on, and what imports and commands left that\n\
-               were cut off.",
+               were cut off.\n\
+               \t-j  as JSON",
         examples: &["zoneimg prune"],
     },
 ];

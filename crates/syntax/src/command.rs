@@ -105,7 +105,7 @@ pub enum Command {
 pub struct How {
     /// `-n`: nothing is changed.
     pub dry_run: bool,
-    /// `-q`: nothing is told but errors.
+    /// `-q`: nothing is told but warnings and errors.
     pub quiet: bool,
 }
 
@@ -218,7 +218,7 @@ pub static VERBS: &[VerbSpec] = &[
         "commit [-n] [-q]",
         Scope::Both,
         true,
-        "Verifies the configuration and saves it, or with zonecfg -r changes the running zone. Leaving zonecfg does the same. -n only tells what would be done, -q tells nothing.",
+        "Verifies the configuration and saves it, or with zonecfg -r changes the running zone. Leaving zonecfg does the same. -n only tells what would be done, -q tells only warnings and errors.",
     ),
     row(
         Verb::Create,
