@@ -74,6 +74,7 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -n 'show what would be done'
             printf '%s\t%s\n' -a 'from an archive'
             printf '%s\t%s\n' -d 'from a directory'
+            printf '%s\t%s\n' -i 'on an image'
         case clone
             printf '%s\t%s\n' -n 'show what would be done'
             printf '%s\t%s\n' --create 'configures zones that do not exist like the source'
@@ -199,6 +200,8 @@ function __zoneadm_candidates
             __fish_complete_path $current
         case install:-d
             __fish_complete_directories $current
+        case install:-i
+            PATH=$PATH:/usr/sbin command zoneimg list -p 2>/dev/null | cut -d: -f6
         case clone:-m
             echo copy
         case clone:-s

@@ -8,6 +8,12 @@ use syntax::help;
 #[path = "../../../bin/zoneadm/src/subcommands.rs"]
 mod subcommands;
 
+// And zoneimg's.
+#[allow(dead_code, reason = "examples are for its own help")]
+#[path = "../../../bin/zoneimg/src/subcommands.rs"]
+mod images;
+
+pub use images::SUBCOMMANDS as IMAGE_SUBCOMMANDS;
 pub use subcommands::{SUBCOMMANDS, Subcommand};
 
 /// What stands behind an option, or at a place of the command line.
@@ -23,6 +29,8 @@ pub enum Argument {
     Folder,
     /// A user of the host.
     User,
+    /// An image, by its name.
+    Image,
     /// One of these words.
     Words(&'static [&'static str]),
     /// Anything.
@@ -161,6 +169,11 @@ pub fn zoneadm() -> Vec<Flag> {
     ]
 }
 
+/// The options of zoneimg in front of its subcommand.
+pub fn zoneimg() -> Vec<Flag> {
+    vec![flag("-R", Some(Argument::Folder), "alternate root")]
+}
+
 /// The options of zonecfg: those that its usage shows.
 pub fn zonecfg() -> Vec<Flag> {
     let mut flags = forms(help::USAGE);
@@ -181,13 +194,20 @@ pub fn zonecfg() -> Vec<Flag> {
 
 /// The options of a subcommand of zoneadm, read off its form and its help.
 pub fn flags(one: &Subcommand) -> Vec<Flag> {
-    let mut flags = forms(one.form);
+    let mut flags = told(one.form, one.help);
     if one.name == "install" {
         flags.push(flag("-a", Some(Argument::File), "from an archive"));
         flags.push(flag("-d", Some(Argument::Folder), "from a directory"));
+        flags.push(flag("-i", Some(Argument::Image), "on an image"));
     }
+    flags
+}
+
+/// The options in the form of a subcommand, with what its help says of them.
+pub fn told(form: &str, help: &str) -> Vec<Flag> {
+    let mut flags = forms(form);
     for flag in &mut flags {
-        let told = one.help.lines().find_map(|line| {
+        let told = help.lines().find_map(|line| {
             let (name, text) = line.strip_prefix('\t')?.split_once("  ")?;
             let name = name.split_whitespace().next()?;
             (name == flag.name).then(|| text.trim().to_owned())
@@ -197,6 +217,7 @@ pub fn flags(one: &Subcommand) -> Vec<Flag> {
             (None, "-m") => "how the files are copied".to_owned(),
             (None, "-n") => "show what would be done".to_owned(),
             (None, "-F") => "do not ask".to_owned(),
+            (None, "-j") => "as JSON".to_owned(),
             (None, "--") => "options for the zone's init".to_owned(),
             (None, _) => std::mem::take(&mut flag.help),
         };
@@ -274,6 +295,11 @@ mod tests {
         for one in SUBCOMMANDS {
             for flag in flags(one) {
                 assert!(!flag.help.is_empty(), "zoneadm {} {}", one.name, flag.name);
+            }
+        }
+        for one in IMAGE_SUBCOMMANDS {
+            for flag in told(one.form, one.help) {
+                assert!(!flag.help.is_empty(), "zoneimg {} {}", one.name, flag.name);
             }
         }
         assert_eq!(verb("boot"), Some(Verb::Boot));

@@ -21,13 +21,16 @@ const SHELLS: [(&str, FileName); 3] = [
 ];
 
 /// Templates by program and shell.
-const TEMPLATES: [(&str, &str, &str); 6] = [
+const TEMPLATES: [(&str, &str, &str); 9] = [
     ("zoneadm", "bash", include_str!("zoneadm.bash")),
     ("zoneadm", "zsh", include_str!("zoneadm.zsh")),
     ("zoneadm", "fish", include_str!("zoneadm.fish")),
     ("zonecfg", "bash", include_str!("zonecfg.bash")),
     ("zonecfg", "zsh", include_str!("zonecfg.zsh")),
     ("zonecfg", "fish", include_str!("zonecfg.fish")),
+    ("zoneimg", "bash", include_str!("zoneimg.bash")),
+    ("zoneimg", "zsh", include_str!("zoneimg.zsh")),
+    ("zoneimg", "fish", include_str!("zoneimg.fish")),
 ];
 
 /// Every completion.

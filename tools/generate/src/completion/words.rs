@@ -7,13 +7,25 @@ use model::{State, Verb};
 use store::template;
 use syntax::command::{Scope, VERBS};
 
-use crate::programs::{self, Flag, SUBCOMMANDS};
+use crate::programs::{self, Flag, IMAGE_SUBCOMMANDS, SUBCOMMANDS};
 
 /// The lines for a name; `None` when there is no such name.
 pub fn lines(name: &str, shell: &str) -> Option<Vec<String>> {
     Some(match name {
         "zoneadm-options" => flags(&programs::zoneadm(), shell),
         "zonecfg-options" => flags(&programs::zonecfg(), shell),
+        "zoneimg-options" => flags(&programs::zoneimg(), shell),
+        "zoneimg-subcommands" => {
+            let help = std::iter::once(("help", "Prints usage".to_owned()));
+            let named = IMAGE_SUBCOMMANDS
+                .iter()
+                .map(|one| (one.name, first_sentence(one.help)));
+            described(help.chain(named), shell)
+        }
+        "zoneimg-suboptions" => IMAGE_SUBCOMMANDS
+            .iter()
+            .flat_map(|one| suboptions(one.name, &programs::told(one.form, one.help), shell))
+            .collect(),
         "zoneadm-subcommands" => {
             let named = SUBCOMMANDS
                 .iter()

@@ -107,6 +107,9 @@ _zoneadm() {
             compopt -o filenames 2>/dev/null
             return
             ;;
+        install:-i)
+            mapfile -t words < <(PATH=$PATH:/usr/sbin zoneimg list -p 2>/dev/null | cut -d: -f6 | grep -x '[A-Za-z0-9_.-]*')
+            ;;
         clone:-m) words=(copy) ;;
         clone:-s) ;;
         clone:*) mapfile -t words < <(_zoneadm_list installed) ;;

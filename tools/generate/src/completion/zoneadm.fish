@@ -102,6 +102,8 @@ function __zoneadm_candidates
             __fish_complete_path $current
         case install:-d
             __fish_complete_directories $current
+        case install:-i
+            PATH=$PATH:/usr/sbin command zoneimg list -p 2>/dev/null | cut -d: -f6
         case clone:-m
             echo copy
         case clone:-s
