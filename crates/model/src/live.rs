@@ -279,7 +279,19 @@ impl Making<'_> {
         });
         for (fs, resource) in come {
             let _ = self.now.add(resource);
+            self.order_file_systems(&new);
             self.step(Act::Mount(fs));
+        }
+    }
+
+    /// Keeps them in the order in which they are wanted, whatever is mounted first.
+    fn order_file_systems(&mut self, wanted: &[(FileSystem, Resource)]) {
+        let mut list: Vec<Resource> = self.now.resources_of("fs").cloned().collect();
+        list.sort_by_key(|one| wanted.iter().position(|(_, other)| other.is_same(one)));
+        self.now.retain(|one| one.spec().name != "fs");
+        for one in list {
+            // It was in there.
+            let _ = self.now.add(one);
         }
     }
 

@@ -114,6 +114,8 @@ fn what_is_mounted_in_another_goes_and_comes_back_with_it() {
             "mount /3 at /new/er",
         ]
     );
+    let plan = plan(&running, &wanted);
+    assert_eq!(plan.steps.last().unwrap().after, wanted);
     assert_eq!(at_boot, [""; 0]);
 }
 
