@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::Config;
-use crate::config::{FileSystem, Resource};
+use crate::config::{FileSystem, Resource, Value};
 use crate::controls::Controls;
 use crate::table::{self, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
 
@@ -447,10 +447,21 @@ fn describe(
         false => keys.filter(|key| one.has(key.name)).collect(),
     };
     for key in keys {
-        let value = one.get(key.name);
-        text.push_str(&format!(" {}={}", key.name, shown(key, value)));
+        let value = match key.is_list() {
+            true => listed(one.list(key.name)),
+            false => shown(key, one.get(key.name)),
+        };
+        text.push_str(&format!(" {}={value}", key.name));
     }
     text
+}
+
+fn listed(values: &[Value]) -> String {
+    let texts = values.iter().filter_map(|value| match value {
+        Value::Simple(text) => Some(text.as_str()),
+        Value::Complex(_) | Value::List(_) => None,
+    });
+    format!("[{}]", texts.collect::<Vec<_>>().join(","))
 }
 
 fn property(spec: &PropertySpec, old: &str, new: &str) -> Difference {

@@ -154,6 +154,27 @@ fn controls_are_one_step_and_known_by_their_short_names() {
 }
 
 #[test]
+fn cpus_are_given_and_taken_while_the_zone_runs() {
+    let shared = config(&[("cpu-shares", &[("", "5")])]);
+    let mut own = config(&[("dedicated-cpu", &[("ncpus", "1-2")])]);
+    let (now, steps, at_boot) = told(&shared, &own);
+    assert_eq!(
+        now,
+        ["Removing cpu-shares=5", "Adding dedicated-cpu ncpus=1-2"]
+    );
+    assert_eq!(steps, ["set dedicated-cpu=1-2"]);
+    assert_eq!(at_boot, [""; 0]);
+    let old = own.resources()[0].clone();
+    let mut cpus = Resource::new(old.spec());
+    cpus.add_value("cpus", "0-1".into()).unwrap();
+    cpus.add_value("cpus", "4".into()).unwrap();
+    own.replace(&old, cpus).unwrap();
+    let (now, steps, _) = told(&shared, &own);
+    assert_eq!(now[1], "Adding dedicated-cpu cpus=[0-1,4]");
+    assert_eq!(steps, ["set dedicated-cpu=cpus[0-1,4]"]);
+}
+
+#[test]
 fn what_needs_a_reboot_is_only_named() {
     let running = config(&[("bootargs", &[("", "-s")])]);
     let wanted = config(&[

@@ -378,6 +378,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
         )
     },
     ResourceSpec {
+        live: true,
         brands: Brands::AndGlobal,
         xml: "pset",
         ..single(
