@@ -347,7 +347,10 @@ mod tests {
         assert_eq!(limit("zone.max-lwps", std::slice::from_ref(&low)), None);
         let both = [low.clone(), high];
         assert_eq!(limit("zone.max-processes", &both), Some(9));
-        assert_eq!(limit("zone.cpu-shares", std::slice::from_ref(&low)), Some(5));
+        assert_eq!(
+            limit("zone.cpu-shares", std::slice::from_ref(&low)),
+            Some(5)
+        );
         assert_eq!(limit("zone.cpu-cap", &[low]), Some(5));
     }
 }
