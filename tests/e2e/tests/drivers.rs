@@ -55,8 +55,15 @@ impl Disk {
         let path = self.at.join("filler");
         let mut file = fs::File::create(&path).unwrap();
         let block = vec![1; 64 << 10];
-        while std::io::Write::write_all(&mut file, &block).is_ok() {}
-        file.sync_all().ok();
+        // What was removed a moment ago comes back only when the journal is written.
+        loop {
+            rustix::fs::syncfs(&file).unwrap();
+            let before = file.metadata().unwrap().len();
+            while std::io::Write::write_all(&mut file, &block).is_ok() {}
+            if file.metadata().unwrap().len() == before {
+                break;
+            }
+        }
         let length = file.metadata().unwrap().len();
         file.set_len(length.saturating_sub(left)).unwrap();
         file.sync_all().unwrap();
@@ -269,7 +276,8 @@ fn a_full_disk_in_the_middle_of_many_clones() {
         host.put("master", "var/word", "of the master\n");
         // The first clone seals; that is not what is tried here.
         host.clone_from("master", "web1");
-        let filler = disk.fill(256 << 10);
+        // A clone takes about 7 KiB of it.
+        let filler = disk.fill(64 << 10);
         let ran = host.on("web[2-40]", &["clone", "--create", "master"]);
         assert_eq!(ran.code(), Some(1), "{ran:?}");
         let states = |host: &Host| -> Vec<(String, String)> {
