@@ -131,7 +131,7 @@ pub use name::{BadName, Name};
 pub use snapshot::{Method, Snapshot, SnapshotUsage, TopCopy};
 pub use stack::Stack;
 pub use usage::Usage;
-pub use zfs::{ZFS_DEVICE, Zfs, delegate, take_back, why_not_delegated};
+pub use zfs::{Zfs, delegate, set_apart, take_back, why_not_delegated};
 
 #[cfg(test)]
 mod tests;

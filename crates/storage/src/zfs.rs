@@ -43,6 +43,7 @@ mod command;
 mod delegate;
 mod rollback;
 
+use std::collections::BTreeSet;
 use std::path::{Component, Path};
 use std::time::{Duration, SystemTime};
 
@@ -58,7 +59,7 @@ use crate::name::Name;
 use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
 use crate::usage::Usage;
-pub use delegate::{DEVICE as ZFS_DEVICE, delegate, take_back, why_not_delegated};
+pub use delegate::{delegate, set_apart, take_back, why_not_delegated};
 
 use command::{FileSystem, table, version, zfs};
 
@@ -251,9 +252,22 @@ impl Place {
         Ok(all)
     }
 
+    /// The snapshots with names, the oldest first. `zfs snapshot -r` gives one name to
+    /// those of all parts: then the root's counts.
+    fn named_shots(&self) -> Result<Vec<Shot>> {
+        let root = self.root()?;
+        let mut all = self.shots()?;
+        all.retain(|shot| shot.of != self.base && shot.named().is_some());
+        all.sort_by_key(|shot| shot.of != root);
+        let mut known = BTreeSet::new();
+        all.retain(|shot| known.insert(shot.name.clone()));
+        all.sort_by_key(|shot| shot.txg);
+        Ok(all)
+    }
+
     /// The named snapshot.
     fn shot(&self, name: &Name) -> Result<Shot> {
-        let mut all = self.shots()?.into_iter();
+        let mut all = self.named_shots()?.into_iter();
         all.find(|shot| shot.name == name.as_str())
             .ok_or_else(|| Error::NoSnapshot {
                 name: name.to_string(),
@@ -518,7 +532,7 @@ impl Driver for Zfs {
                 depth: 0,
             })
         };
-        Ok(place.shots()?.into_iter().filter_map(known).collect())
+        Ok(place.named_shots()?.into_iter().filter_map(known).collect())
     }
 
     fn snapshot_usage(&self, zonepath: &Path, name: &Name) -> Result<SnapshotUsage> {

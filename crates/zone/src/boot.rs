@@ -146,6 +146,10 @@ pub(crate) fn start_locked(
         return Ok(Outcome::Done);
     }
     subject::settle(host, zone)?;
+    // Here, as zoneadmd leaves the host's mounts.
+    for dataset in config.datasets() {
+        storage::set_apart(&dataset, plan.first_id)?;
+    }
     plan.id = runtime::next_id(&host.root)?;
     // What is running is what is configured now, whatever is configured later; it goes
     // when the zone does.

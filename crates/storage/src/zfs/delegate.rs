@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::command::{FileSystem, version, zfs};
-use super::{OLDEST, property};
-use crate::error::{Error, Result};
+use rustix::fs::{Gid, Uid};
 
-/// The device by which zfs(8) talks to the kernel.
-pub const DEVICE: &str = "/dev/zfs";
+use super::command::{FileSystem, table, version, zfs};
+use super::{OLDEST, is_on, property};
+use crate::error::{Error, Result};
+use crate::folder::Folder;
 
 /// Why a dataset cannot be delegated on this host; nothing when it can.
 #[must_use]
@@ -29,14 +29,49 @@ pub fn why_not_delegated(dataset: &str) -> Option<String> {
     }
 }
 
+/// Takes a dataset, and all below it, from the host: it mounts none of them any more,
+/// also when the zone has halted, until `zfs set zoned=off`. What is in them is the
+/// zone's. To be called in the mount namespace that they are mounted in.
+///
+/// ZFS stores the host's numbers of ids, also what a zone writes. The topmost folders
+/// that are root's become `owner`'s, the zone's root; what is in them stays as it is.
+pub fn set_apart(dataset: &str, owner: u32) -> Result<()> {
+    let name = find(dataset)?;
+    if property(&name, "zoned")?.as_deref() == Some("on") {
+        return Ok(());
+    }
+    let words = [
+        "list",
+        "-H",
+        "-r",
+        "-t",
+        "filesystem",
+        "-o",
+        "mounted,mountpoint",
+    ];
+    let text = zfs(&[&words[..], &[name.as_str()]].concat())?;
+    for row in table(&text) {
+        if let ["yes", at] = row[..] {
+            give_folder(Path::new(at), owner)?;
+        }
+    }
+    zfs(&["set", "zoned=on", name.as_str()]).map(drop)
+}
+
+fn give_folder(at: &Path, owner: u32) -> Result<()> {
+    let folder = Folder::open(at)?;
+    let stat = rustix::fs::fstat(&folder).map_err(|e| folder.fail("fstat", "", e))?;
+    if stat.st_uid != 0 || !is_on(&folder)? {
+        return Ok(());
+    }
+    let (user, group) = (Uid::from_raw(owner), Gid::from_raw(owner));
+    rustix::fs::fchown(&folder, Some(user), Some(group)).map_err(|e| folder.fail("chown", "", e))
+}
+
 /// Lets the root of a user namespace, a file such as `/proc/1/ns/user`, administer a
-/// dataset and all below it. The host mounts none of them any more, also when the zone
-/// has halted, until `zfs set zoned=off`: what is in them is the zone's.
+/// dataset that was set apart, and all below it.
 pub fn delegate(dataset: &str, namespace: &Path) -> Result<()> {
     let name = find(dataset)?;
-    if property(&name, "zoned")?.as_deref() != Some("on") {
-        zfs(&["set", "zoned=on", name.as_str()])?;
-    }
     zfs(&[
         "zone".as_ref(),
         namespace.as_os_str(),
