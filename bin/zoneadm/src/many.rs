@@ -126,7 +126,7 @@ pub fn clone(
     let progress = Progress::of("clone", zones.len());
     let mut tried = 0;
     for batch in zones.chunks(AT_ONCE) {
-        let (mut whole, mut full) = (Vec::new(), false);
+        let (mut whole, mut full) = (Vec::new(), None);
         for zone in batch {
             let say = &mut |line: &str| println!("{line}");
             tried += 1;
@@ -136,21 +136,24 @@ pub fn clone(
                 Ok(Prepared::Already(notice)) => {
                     status = status.max(show(zone, &Ok(Outcome::Already(notice))));
                 }
-                Err(error) => {
-                    status = status.max(report::error(zone.as_str(), &error));
-                    full = error.is_full();
+                Err(error) if error.is_full() => {
+                    full = Some((zone, error));
+                    break;
                 }
-            }
-            if full {
-                break;
+                Err(error) => status = status.max(report::error(zone.as_str(), &error)),
             }
             progress.one_more();
         }
+        let mut ended = full.is_some();
+        // The first that failed is named first: it may be one that could not be stored.
         if let Err(unstored) = store_all(host, whole) {
             status = status.max(report::error(unstored.zone.as_str(), &unstored.error));
-            full |= unstored.error.is_full();
+            ended |= unstored.error.is_full();
         }
-        if full {
+        if let Some((zone, error)) = full {
+            status = status.max(report::error(zone.as_str(), &error));
+        }
+        if ended {
             if tried < zones.len() {
                 eprintln!(
                     "zoneadm: clone: {} more zones not tried",

@@ -76,6 +76,33 @@ pub fn save_before_index(root: &Root, config: &Config) -> Result<(), Error> {
     save_as(root, config, Durability::Content)
 }
 
+/// Stores the configuration of a new zone that [`settle`] makes durable, with others.
+///
+/// # Errors
+/// See [`save`].
+pub fn save_before_settle(root: &Root, config: &Config) -> Result<(), Error> {
+    save_as(root, config, Durability::Volatile)
+}
+
+/// Makes the configurations of new zones durable, as far as [`save_before_index`] does:
+/// the index must be written next. For several it is one sync of their file system,
+/// which takes as long as that of one file.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn settle(root: &Root, zones: &[&ZoneName]) -> Result<(), Error> {
+    let Some(first) = zones.first() else {
+        return Ok(());
+    };
+    let path = root.xml(first);
+    let file = fs::File::open(&path).map_err(Error::file("open", &path))?;
+    match zones.len() {
+        1 => file.sync_all(),
+        _ => rustix::fs::syncfs(&file).map_err(Into::into),
+    }
+    .map_err(Error::file("sync", &path))
+}
+
 fn save_as(root: &Root, config: &Config, durability: Durability) -> Result<(), Error> {
     let path = root.xml(config.name());
     let text = render(config);

@@ -159,7 +159,7 @@ pub fn prepare(
         return Ok(Prepared::Planned(plan.to_string()));
     }
     if new {
-        xml::save_before_index(&host.root, &config)?;
+        xml::save_before_settle(&host.root, &config)?;
     }
     let mut whole = None;
     let mut work = Work {
@@ -213,8 +213,11 @@ pub struct Unstored {
 pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstored> {
     let mut failed = None;
     while !clones.is_empty() {
+        let new = clones.iter().filter(|clone| clone.new);
+        let new: Vec<_> = new.map(|clone| &clone.entry.name).collect();
         let entries = clones.iter().map(|clone| clone.entry.clone()).collect();
-        let Err(error) = apply::record_all(host, entries).map_err(Error::from) else {
+        let stored = xml::settle(&host.root, &new).and_then(|()| apply::record_all(host, entries));
+        let Err(error) = stored.map_err(Error::from) else {
             break;
         };
         let last = match error.is_full() {

@@ -102,8 +102,8 @@ impl Subject {
         let zonepath = host.root.path(&entry.zonepath);
         // Never stored, so never booted: nothing of anybody's can be in it.
         let unfinished = verb == Verb::Clone
-            && state == State::Incomplete
             && entry.state == State::Configured
+            && matches!(state, State::Configured | State::Incomplete)
             && zonepath.join(UNFINISHED).exists();
         if unfinished {
             state = State::Configured;
