@@ -192,8 +192,14 @@ impl Config {
 
     /// Adds a resource. That it is complete is for [`crate::verify`] to say.
     pub fn add(&mut self, resource: Resource) -> Result<(), Error> {
+        let before = self.resources.clone();
         let place = self.end_of(resource.spec());
-        self.insert(place, resource)
+        let result = self.insert(place, resource);
+        if result.is_err() {
+            // Some of its aliases may have become rctls already.
+            self.resources = before;
+        }
+        result
     }
 
     /// Resources are kept in the order of the table, those of one type as they were

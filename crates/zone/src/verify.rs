@@ -64,6 +64,15 @@ pub(crate) fn before(
     if let Err(error) = privilege::capabilities(config.limitpriv(), config.ip_type()) {
         problems.push(error.to_string());
     }
+    if config.zonepath() != subject.entry.zonepath {
+        // zonecfg writes the configuration first; the next commit completes the change.
+        problems.push(format!(
+            "a change of its zonepath from {} to {} was cut off: complete it with zonecfg -z {} commit",
+            subject.entry.zonepath.display(),
+            config.zonepath().display(),
+            subject.entry.name
+        ));
+    }
     check_zonepath(host, subject, &mut problems);
     if matches!(verb, Verb::Install | Verb::Clone | Verb::Verify) {
         check_overlap(host, subject, &mut problems)?;
@@ -205,6 +214,16 @@ fn real_path(path: &Path) -> Option<PathBuf> {
 }
 
 pub(crate) fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
+    // What every zone has there is mounted over it at boot.
+    let system = ["/dev", "/proc", "/sys"];
+    for fs in config.filesystems() {
+        if let Some(over) = system.iter().find(|place| fs.dir.starts_with(place)) {
+            problems.push(format!(
+                "could not verify fs {}: {over} of a zone is the system's: choose another dir",
+                fs.dir.display()
+            ));
+        }
+    }
     for fs in config.filesystems().filter(|fs| fs.fstype == "lofs") {
         let special = Path::new(&fs.special);
         if !special.is_absolute() || !special.exists() {
