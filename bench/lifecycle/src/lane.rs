@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 /// A program with its arguments and additions to the environment.
 #[derive(Debug, Clone)]
@@ -93,13 +94,20 @@ impl Lane {
     }
 }
 
+/// An empty file in memory. crun gives its standard streams to the container's root:
+/// /dev/null would belong to it from then on.
+fn nothing() -> Result<Stdio> {
+    let file = memfd_create("nothing", MemfdFlags::CLOEXEC).context("an empty file")?;
+    Ok(file.into())
+}
+
 fn timed(call: &Call, log: &Path) -> Result<Duration> {
     let mut command = Command::new(&call.program);
     command
         .args(&call.args)
         .envs(call.env.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdin(nothing()?)
+        .stdout(nothing()?)
         .stderr(File::create(log).with_context(|| log.display().to_string())?);
     let began = Instant::now();
     let status = command
