@@ -145,9 +145,9 @@ impl<'a> Server<'a> {
 
     /// Serves until the zone is down.
     pub(super) fn serve(mut self) -> Result<(), String> {
+        self.rctls = Some(Rctls::new(&self.platform.cgroups));
         // From here on it mostly waits; that it keeps more than it needs is no error.
         let _ = sys::memory::release_program_pages();
-        self.rctls = Some(Rctls::new(&self.platform.cgroups));
         let mut ended = None;
         loop {
             let [from_zone, from_client, asked, gone, hit] = self.wait(ended.is_some())?;
