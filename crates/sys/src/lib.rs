@@ -8,7 +8,10 @@ pub mod btrfs;
 pub mod idmap;
 pub mod inherited;
 pub mod keyring;
+#[cfg(target_arch = "x86_64")]
+pub mod kvm;
 pub mod link;
+pub mod mapping;
 pub mod memory;
 pub mod mount;
 pub mod namespace;
@@ -18,9 +21,34 @@ pub mod process;
 pub mod seccomp;
 pub mod signals;
 pub mod surroundings;
+pub mod tap;
+pub mod uring;
+pub mod userfault;
 
 use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
+
+/// Has the file's dirty pages written, and waits for them when told to. Neither the
+/// inode nor the disk's own cache is synced: see sync_file_range(2).
+///
+/// # Errors
+/// What sync_file_range(2) says; an error of an earlier write is among it.
+pub fn write_out(file: impl AsFd, wait: bool) -> io::Result<()> {
+    let flags = match wait {
+        false => libc::SYNC_FILE_RANGE_WRITE,
+        true => {
+            libc::SYNC_FILE_RANGE_WAIT_BEFORE
+                | libc::SYNC_FILE_RANGE_WRITE
+                | libc::SYNC_FILE_RANGE_WAIT_AFTER
+        }
+    };
+    // SAFETY: takes numbers and a descriptor that is open for as long as the borrow.
+    match unsafe { libc::sync_file_range(file.as_fd().as_raw_fd(), 0, 0, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
 
 /// How many threads the calling process has.
 ///

@@ -49,6 +49,55 @@ pub fn receive(socket: BorrowedFd<'_>) -> Option<(OwnedFd, String)> {
     ))
 }
 
+/// Most descriptors that go in one message; the kernel's own bound is 253.
+pub const MOST: usize = 250;
+
+/// Sends several descriptors with bytes that go along, in one message.
+///
+/// # Errors
+/// What sendmsg(2) says; more than [`MOST`] are refused.
+pub fn send_all(
+    socket: BorrowedFd<'_>,
+    descriptors: &[BorrowedFd<'_>],
+    bytes: &[u8],
+) -> io::Result<()> {
+    if descriptors.len() > MOST {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    sendmsg(
+        socket,
+        &[IoSlice::new(bytes)],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+/// Receives what [`send_all`] sent: as many bytes as are returned, and the descriptors.
+///
+/// # Errors
+/// What recvmsg(2) says.
+pub fn receive_all(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(bytes)];
+    let received = rustix::io::retry_on_intr(|| {
+        recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)
+    })?;
+    let mut descriptors = Vec::new();
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(list) = message {
+            descriptors.extend(list);
+        }
+    }
+    Ok((received.bytes, descriptors))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +113,22 @@ mod tests {
         let (descriptor, text) = receive(there.as_fd()).unwrap();
         assert_eq!(text, "pts/7");
         assert_eq!(std::fs::File::from(descriptor).read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn several_descriptors_arrive_in_their_order() {
+        let (here, there) = UnixDatagram::pair().unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let zero = std::fs::File::open("/dev/zero").unwrap();
+        send_all(here.as_fd(), &[null.as_fd(), zero.as_fd()], b"two").unwrap();
+        send_all(here.as_fd(), &[], b"none").unwrap();
+        let mut bytes = [0; 16];
+        let (length, mut list) = receive_all(there.as_fd(), &mut bytes).unwrap();
+        assert_eq!((&bytes[..length], list.len()), (&b"two"[..], 2));
+        let second = std::fs::File::from(list.remove(1)).read(&mut [0]);
+        assert_eq!(second.unwrap(), 1);
+        let (length, list) = receive_all(there.as_fd(), &mut bytes).unwrap();
+        assert_eq!((&bytes[..length], list.len()), (&b"none"[..], 0));
     }
 
     #[test]

@@ -167,6 +167,42 @@ impl Program {
         )
     }
 
+    /// [`Program::exec`] of a program that gets `pass` as descriptors 3, 4, ...
+    #[must_use]
+    pub fn exec_passing(&self, pass: &[BorrowedFd<'_>]) -> io::Error {
+        let count = RawFd::try_from(pass.len() + 3).unwrap_or(RawFd::MAX);
+        let (mut folder, path, flags) = self.executable.parts();
+        let arguments = pointers(&self.arguments);
+        let environment = pointers(&self.environment);
+        // SAFETY: copies of descriptors, first out of the way of the numbers that are
+        // taken and then into place. What owned those numbers is not used any more: this
+        // ends in the new program, or in the end of the process.
+        unsafe {
+            if folder >= 0 {
+                folder = moved_up(folder, count);
+            }
+            let moved: Vec<RawFd> = pass
+                .iter()
+                .map(|fd| moved_up(fd.as_raw_fd(), count))
+                .collect();
+            for (fd, number) in moved.iter().zip(3..) {
+                if libc::dup2(*fd, number) < 0 {
+                    return io::Error::last_os_error();
+                }
+            }
+            let marked = libc::syscall(
+                libc::SYS_close_range,
+                count as libc::c_uint,
+                libc::c_uint::MAX,
+                libc::CLOSE_RANGE_CLOEXEC,
+            );
+            if marked < 0 {
+                return io::Error::last_os_error();
+            }
+        }
+        exec_raw((folder, path, flags), &arguments, &environment, &[])
+    }
+
     /// Starts the program as a daemon: in a session of its own, in `cgroup` when
     /// given, standard error on `errors`, the other streams (and that one if none is
     /// given) on /dev/null, and `pass` as descriptors 3, 4, ...

@@ -1,6 +1,15 @@
-//! Loading of system call filters (seccomp(2)).
+//! Loading of system call filters (seccomp(2)), and answering for those that ask.
 
 use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// Before Linux 5.16 a filter without this flag makes every process under it pay for
+/// mitigations of speculation, which cost far more than the filter itself.
+const SPEC_ALLOW: libc::c_ulong = 1 << 2;
+const NEW_LISTENER: libc::c_ulong = 1 << 3;
+/// A call that is being answered is not begun again for any signal (Linux 5.19).
+const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
 
 /// Puts the calling thread, and all it will execute, under a filter. Each word is
 /// one classic BPF instruction as `struct sock_filter` has it in memory.
@@ -10,6 +19,25 @@ use std::io;
 /// the thread's user namespace (the filter must not need no_new_privs: setuid
 /// programs work inside zones).
 pub fn install(program: &[u64]) -> io::Result<()> {
+    load(program, SPEC_ALLOW).map(drop)
+}
+
+/// [`install`] of a filter that asks (`SECCOMP_RET_USER_NOTIF`): whoever has the
+/// descriptor is asked, see [`receive`]. Once nobody has it such calls fail with ENOSYS.
+///
+/// # Errors
+/// As [`install`]; `EBUSY` below another filter that asks.
+pub fn install_asking(program: &[u64]) -> io::Result<OwnedFd> {
+    let flags = SPEC_ALLOW | NEW_LISTENER;
+    let listener = match load(program, flags | WAIT_KILLABLE) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => load(program, flags)?,
+        other => other?,
+    };
+    // SAFETY: with NEW_LISTENER the result is a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(listener) })
+}
+
+fn load(program: &[u64], flags: libc::c_ulong) -> io::Result<RawFd> {
     let length = libc::c_ushort::try_from(program.len())
         .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
     let program = libc::sock_fprog {
@@ -22,13 +50,103 @@ pub fn install(program: &[u64]) -> io::Result<()> {
         libc::syscall(
             libc::SYS_seccomp,
             libc::SECCOMP_SET_MODE_FILTER,
-            0,
+            flags,
             &raw const program,
         )
     };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
+    RawFd::try_from(result)
+        .ok()
+        .filter(|result| *result >= 0)
+        .ok_or_else(io::Error::last_os_error)
+}
+
+/// A system call that waits for its answer: `struct seccomp_notif`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Call {
+    /// Tells it from all others of the same filter.
+    pub id: u64,
+    /// Who calls, as the receiver's pid namespace numbers it.
+    pub pid: u32,
+    flags: u32,
+    /// The number of the call, in the table of `architecture`.
+    pub number: i32,
+    /// As AUDIT_ARCH_* has it.
+    pub architecture: u32,
+    instruction_pointer: u64,
+    /// Its arguments.
+    pub arguments: [u64; 6],
+}
+
+/// `struct seccomp_notif_resp`.
+#[repr(C)]
+struct Answer {
+    id: u64,
+    value: i64,
+    error: i32,
+    flags: u32,
+}
+
+// _IOWR('!', 0, struct seccomp_notif) and its like, the same on every architecture
+// that we build for.
+const RECEIVE: u64 = 0xc000_2100 | (size_of::<Call>() as u64) << 16;
+const SEND: u64 = 0xc000_2101 | (size_of::<Answer>() as u64) << 16;
+const IS_VALID: u64 = 0x4000_2102 | (size_of::<u64>() as u64) << 16;
+
+/// Takes the next call; `None` when the one that woke the caller is gone again.
+///
+/// # Errors
+/// What the ioctl says.
+pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Call>> {
+    let mut call = Call::default();
+    // SAFETY: the kernel writes one `struct seccomp_notif`, whose size is part of the
+    // request, into `call`, which has its layout and is zeroed as it must be.
+    let result = unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE as _, &raw mut call) };
+    match result {
+        0 => Ok(Some(call)),
+        _ => match io::Error::last_os_error() {
+            error if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
+            error => Err(error),
+        },
+    }
+}
+
+/// Tells whether a call still waits: its number of a process was not given away.
+#[must_use]
+pub fn is_waiting(listener: BorrowedFd<'_>, id: u64) -> bool {
+    // SAFETY: the kernel reads the eight bytes of `id`.
+    unsafe { libc::ioctl(listener.as_raw_fd(), IS_VALID as _, &raw const id) == 0 }
+}
+
+/// Lets a call return 0, or fail with an error number.
+///
+/// # Errors
+/// `ENOENT` when the caller is gone.
+pub fn answer(listener: BorrowedFd<'_>, id: u64, result: Result<(), i32>) -> io::Result<()> {
+    let answer = Answer {
+        id,
+        value: 0,
+        error: result.err().map_or(0, |number| -number),
+        flags: 0,
+    };
+    // SAFETY: the kernel reads one `struct seccomp_notif_resp`, whose size is part of
+    // the request.
+    match unsafe { libc::ioctl(listener.as_raw_fd(), SEND as _, &raw const answer) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_numbered_as_the_kernel_does() {
+        // Printed by a C program with <linux/seccomp.h>.
+        assert_eq!(
+            (RECEIVE, SEND, IS_VALID),
+            (0xc050_2100, 0xc018_2101, 0x4008_2102)
+        );
     }
 }

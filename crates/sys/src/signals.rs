@@ -56,6 +56,9 @@ impl AsFd for Taken {
     }
 }
 
+/// The signal of whoever writes into a pipe that nobody reads.
+pub const PIPE: i32 = libc::SIGPIPE;
+
 /// Ignores signals, as long as the process runs this program.
 pub fn ignore(numbers: &[i32]) {
     for &number in numbers {

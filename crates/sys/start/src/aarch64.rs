@@ -7,6 +7,9 @@ pub(crate) mod nr {
     pub(crate) const IOCTL: usize = 29;
     pub(crate) const FACCESSAT: usize = 48;
     pub(crate) const CHDIR: usize = 49;
+    pub(crate) const OPENAT: usize = 56;
+    pub(crate) const CLOSE: usize = 57;
+    pub(crate) const READ: usize = 63;
     pub(crate) const WRITE: usize = 64;
     pub(crate) const EXIT_GROUP: usize = 94;
     pub(crate) const CLOCK_GETTIME: usize = 113;
@@ -14,7 +17,10 @@ pub(crate) mod nr {
     pub(crate) const RT_SIGPROCMASK: usize = 135;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 137;
     pub(crate) const REBOOT: usize = 142;
+    pub(crate) const SETGID: usize = 144;
+    pub(crate) const SETUID: usize = 146;
     pub(crate) const SETSID: usize = 157;
+    pub(crate) const SETGROUPS: usize = 159;
     pub(crate) const UMASK: usize = 166;
     pub(crate) const GETPID: usize = 172;
     pub(crate) const CLONE: usize = 220;

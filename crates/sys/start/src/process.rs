@@ -144,6 +144,184 @@ pub fn spawn(path: &CStr, args: &[&CStr], environment: &[&CStr]) -> Result<i32, 
     Ok(pid as i32)
 }
 
+/// Strings that each end in a zero byte, one behind the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Strings<'a>(&'a [u8]);
+
+impl<'a> Strings<'a> {
+    /// Nothing when the last one does not end.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        match bytes.last() {
+            Some(0) | None => Some(Self(bytes)),
+            Some(_) => None,
+        }
+    }
+
+    /// The first string, taken away.
+    pub fn take(&mut self) -> Option<&'a CStr> {
+        let first = CStr::from_bytes_until_nul(self.0).ok()?;
+        self.0 = &self.0[first.count_bytes() + 1..];
+        Some(first)
+    }
+
+    /// The first so many strings, taken away.
+    pub fn split(&mut self, count: usize) -> Option<Self> {
+        let all = self.0;
+        for _ in 0..count {
+            self.take()?;
+        }
+        Some(Self(&all[..all.len() - self.0.len()]))
+    }
+
+    fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Who a program runs as, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Further groups.
+    pub groups: &'a [u32],
+    /// Working folder.
+    pub folder: &'a CStr,
+}
+
+/// Most words, or settings of the environment, of a program started as somebody.
+const MOST_STRINGS: usize = 1024;
+
+/// Starts a program as somebody, in a session of its own, with no signal blocked. A
+/// name without slash is looked up in PATH of `environment`. The child ends with status
+/// 126 when it cannot become what it should be, 127 when there is no such program.
+///
+/// # Errors
+/// [`Errno::TOO_BIG`] for more than 1023 words or settings, or no word at all; the
+/// kernel's word when there can be no further process.
+pub fn spawn_as(
+    place: Place<'_>,
+    words: Strings<'_>,
+    environment: Strings<'_>,
+) -> Result<i32, Errno> {
+    const SIGCHLD: usize = 17;
+    let mut argv = [ptr::null(); MOST_STRINGS];
+    let mut envp = [ptr::null(); MOST_STRINGS];
+    let program = fill(&mut argv, words)?.ok_or(Errno::TOO_BIG)?;
+    fill(&mut envp, environment)?;
+    // SAFETY: fork without a shared address space: the child has a copy of
+    // everything, and this program has one thread and holds no lock.
+    let pid = check(unsafe { syscall(nr::CLONE, [SIGCHLD, 0, 0, 0, 0]) })?;
+    if pid != 0 {
+        // It fits: process numbers are below 2^22.
+        return Ok(pid as i32);
+    }
+    block(SignalSet::default());
+    // SAFETY: setsid(2) takes nothing.
+    unsafe { syscall(nr::SETSID, [0; 5]) };
+    if become_somebody(place).is_err() {
+        exit(126);
+    }
+    if program.to_bytes().contains(&b'/') {
+        execute(program, &argv, &envp);
+        exit(127);
+    }
+    let mut settings = environment;
+    let mut path: &[u8] = b"/usr/bin:/bin";
+    while let Some(setting) = settings.take() {
+        if let Some(value) = setting.to_bytes().strip_prefix(b"PATH=") {
+            path = value;
+        }
+    }
+    for folder in path.split(|byte| *byte == b':') {
+        let mut whole = [0; 4096];
+        let parts = [folder, b"/", program.to_bytes()];
+        let mut used = 0;
+        for byte in parts.iter().flat_map(|part| part.iter()) {
+            if used + 1 < whole.len() {
+                whole[used] = *byte;
+            }
+            used += 1;
+        }
+        if used + 1 < whole.len() {
+            if let Ok(whole) = CStr::from_bytes_until_nul(&whole) {
+                execute(whole, &argv, &envp);
+            }
+        }
+    }
+    exit(127)
+}
+
+/// Lists strings, and a null pointer behind them; gives the first.
+fn fill<'a>(
+    list: &mut [*const c_char; MOST_STRINGS],
+    mut strings: Strings<'a>,
+) -> Result<Option<&'a CStr>, Errno> {
+    let mut first = None;
+    for place in &mut list[..MOST_STRINGS - 1] {
+        match strings.take() {
+            Some(string) => {
+                first = first.or(Some(string));
+                *place = string.as_ptr();
+            }
+            None => break,
+        }
+    }
+    match strings.is_empty() {
+        true => Ok(first),
+        false => Err(Errno::TOO_BIG),
+    }
+}
+
+/// Gives up what this process may for good: groups first, as a user may not.
+fn become_somebody(place: Place<'_>) -> Result<(), Errno> {
+    let groups = place.groups.as_ptr().expose_provenance();
+    // SAFETY: pointer and length are those of one slice.
+    check(unsafe { syscall(nr::SETGROUPS, [place.groups.len(), groups, 0, 0, 0]) })?;
+    // SAFETY: setgid(2) takes a number.
+    check(unsafe { syscall(nr::SETGID, [place.gid as usize, 0, 0, 0, 0]) })?;
+    // SAFETY: setuid(2) takes a number.
+    check(unsafe { syscall(nr::SETUID, [place.uid as usize, 0, 0, 0, 0]) })?;
+    change_dir(place.folder)
+}
+
+/// Reads the beginning of a file; says how much there was.
+///
+/// # Errors
+/// The kernel's word.
+pub fn read_file(path: &CStr, into: &mut [u8]) -> Result<usize, Errno> {
+    const AT_FDCWD: usize = -100isize as usize;
+    const O_CLOEXEC: usize = 0o2_000_000;
+    const O_NONBLOCK: usize = 0o4000;
+    let args = [
+        AT_FDCWD,
+        path.as_ptr().expose_provenance(),
+        O_CLOEXEC | O_NONBLOCK,
+        0,
+        0,
+    ];
+    // SAFETY: the path ends in a zero byte.
+    let fd = check(unsafe { syscall(nr::OPENAT, args) })?;
+    let mut have = 0;
+    let done = loop {
+        let rest = &mut into[have..];
+        let args = [fd, rest.as_mut_ptr().expose_provenance(), rest.len(), 0, 0];
+        // SAFETY: pointer and length are those of one slice that nobody else has.
+        match check(unsafe { syscall(nr::READ, args) }) {
+            Ok(0) => break Ok(have),
+            Ok(read) => have += read,
+            Err(Errno::INTR) => {}
+            Err(errno) => break Err(errno),
+        }
+    };
+    // SAFETY: the descriptor is ours and not used again.
+    unsafe { syscall(nr::CLOSE, [fd, 0, 0, 0, 0]) };
+    done
+}
+
 /// Replaces this process; returns only when that failed. Both lists end in a
 /// null pointer and hold pointers to strings that live.
 fn execute(path: &CStr, argv: &[*const c_char], envp: &[*const c_char]) -> Errno {
@@ -223,6 +401,38 @@ mod tests {
         assert_eq!(ended(), (pid, 127 << 8));
         assert_eq!(reap(), Reaped::NoChild);
         assert_eq!(spawn(path, &[c""; 8], &[]), Err(Errno::TOO_BIG));
+
+        // As somebody: here nobody else, for the test need not be root's.
+        let words = Strings::new(b"sh\0-c\0test \"$A\" = b && test \"$PWD\" = /usr && exit 9\0");
+        let environment = Strings::new(b"A=b\0PATH=/nowhere:/bin\0");
+        let mut ids = [0; 4096];
+        let length = read_file(c"/proc/self/status", &mut ids).unwrap();
+        assert!(length > 100 && read_file(c"/nowhere", &mut ids).is_err());
+        let is_root = std::string::String::from_utf8_lossy(&ids[..length]).contains("Uid:\t0\t");
+        let place = Place {
+            uid: 0,
+            gid: 0,
+            groups: &[],
+            folder: c"/usr",
+        };
+        let pid = spawn_as(place, words.unwrap(), environment.unwrap()).unwrap();
+        assert_eq!(ended(), (pid, if is_root { 9 << 8 } else { 126 << 8 }));
+        let none = Strings::new(b"").unwrap();
+        assert_eq!(spawn_as(place, none, none), Err(Errno::TOO_BIG));
+    }
+
+    #[test]
+    fn strings_are_taken_one_by_one() {
+        assert!(Strings::new(b"a").is_none());
+        let mut strings = Strings::new(b"a\0\0b\0c\0").unwrap();
+        assert_eq!(strings.take(), Some(c"a"));
+        let mut two = strings.split(2).unwrap();
+        assert_eq!(
+            (two.take(), two.take(), two.take()),
+            (Some(c""), Some(c"b"), None)
+        );
+        assert!(strings.split(2).is_none());
+        assert_eq!(strings.take(), None);
     }
 
     fn ended() -> (i32, i32) {

@@ -33,6 +33,17 @@ impl Signal {
     }
 }
 
+impl Signal {
+    /// The signal of a kernel number, if there is one.
+    #[must_use]
+    pub const fn numbered(number: u8) -> Option<Self> {
+        match number {
+            1..=64 => Some(Self(number)),
+            _ => None,
+        }
+    }
+}
+
 /// A set of signals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SignalSet(u64);

@@ -4,7 +4,9 @@ use core::arch::asm;
 
 /// System call numbers.
 pub(crate) mod nr {
+    pub(crate) const READ: usize = 0;
     pub(crate) const WRITE: usize = 1;
+    pub(crate) const CLOSE: usize = 3;
     pub(crate) const RT_SIGPROCMASK: usize = 14;
     pub(crate) const IOCTL: usize = 16;
     pub(crate) const GETPID: usize = 39;
@@ -14,11 +16,15 @@ pub(crate) mod nr {
     pub(crate) const KILL: usize = 62;
     pub(crate) const CHDIR: usize = 80;
     pub(crate) const UMASK: usize = 95;
+    pub(crate) const SETUID: usize = 105;
+    pub(crate) const SETGID: usize = 106;
     pub(crate) const SETSID: usize = 112;
+    pub(crate) const SETGROUPS: usize = 116;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 128;
     pub(crate) const REBOOT: usize = 169;
     pub(crate) const CLOCK_GETTIME: usize = 228;
     pub(crate) const EXIT_GROUP: usize = 231;
+    pub(crate) const OPENAT: usize = 257;
     pub(crate) const FACCESSAT: usize = 269;
 }
 

@@ -1,36 +1,21 @@
-//! Loading and attaching of cgroup BPF programs (bpf(2)).
+//! Programs that decide what the processes of a cgroup (v2) may do.
 
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
-const BPF_PROG_LOAD: libc::c_int = 5;
-const BPF_PROG_ATTACH: libc::c_int = 8;
-const BPF_PROG_GET_FD_BY_ID: libc::c_int = 13;
-const BPF_PROG_QUERY: libc::c_int = 16;
+use super::{BPF_PROG_ATTACH, BPF_PROG_GET_FD_BY_ID, BPF_PROG_QUERY, bpf, load, open};
+
 const BPF_PROG_TYPE_CGROUP_DEVICE: u32 = 15;
+const BPF_PROG_TYPE_CGROUP_SOCK_ADDR: u32 = 18;
 const BPF_PROG_TYPE_CGROUP_SYSCTL: u32 = 23;
 const BPF_CGROUP_DEVICE: u32 = 6;
+const BPF_CGROUP_INET4_BIND: u32 = 8;
+const BPF_CGROUP_INET6_BIND: u32 = 9;
 const BPF_CGROUP_SYSCTL: u32 = 18;
 /// Programs of a parent and its children all have their say.
 const BPF_F_ALLOW_MULTI: u32 = 2;
 /// The program takes the place of another one.
 const BPF_F_REPLACE: u32 = 4;
-
-/// The part of `union bpf_attr` that BPF_PROG_LOAD reads here.
-#[repr(C)]
-#[derive(Default)]
-struct LoadAttr {
-    prog_type: u32,
-    insn_cnt: u32,
-    insns: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log_buf: u64,
-    kern_version: u32,
-    prog_flags: u32,
-}
 
 /// The part of `union bpf_attr` that BPF_PROG_ATTACH reads here.
 #[repr(C)]
@@ -51,14 +36,6 @@ struct QueryAttr {
     attach_flags: u32,
     prog_ids: u64,
     prog_cnt: u32,
-}
-
-/// The part of `union bpf_attr` that BPF_PROG_GET_FD_BY_ID reads.
-#[repr(C)]
-struct IdAttr {
-    id: u32,
-    next_id: u32,
-    open_flags: u32,
 }
 
 /// Lets `program` decide about every use of a device node by the processes of a
@@ -82,7 +59,7 @@ pub fn attach_device_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Resu
 /// # Errors
 /// See [`attach_device_filter`]; `EEXIST` where more than one program is attached.
 pub fn replace_device_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
-    let loaded = load(BPF_PROG_TYPE_CGROUP_DEVICE, program)?;
+    let loaded = load(BPF_PROG_TYPE_CGROUP_DEVICE, BPF_CGROUP_DEVICE, program)?;
     let old = attached(cgroup, BPF_CGROUP_DEVICE)?;
     attach_loaded(cgroup, BPF_CGROUP_DEVICE, &loaded, old.as_ref())
 }
@@ -103,17 +80,7 @@ fn attached(cgroup: BorrowedFd<'_>, hook: u32) -> io::Result<Option<OwnedFd>> {
     let done = unsafe { bpf(BPF_PROG_QUERY, &raw mut query) };
     match (done, query.prog_cnt) {
         (Ok(_), 0) => Ok(None),
-        (Ok(_), 1) => {
-            let mut one = IdAttr {
-                id: ids[0],
-                next_id: 0,
-                open_flags: 0,
-            };
-            // SAFETY: `one` is a prefix of union bpf_attr of the size given.
-            let fd = unsafe { bpf(BPF_PROG_GET_FD_BY_ID, &raw mut one)? };
-            // SAFETY: the call has just returned a new descriptor that is ours.
-            Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
-        }
+        (Ok(_), 1) => open(BPF_PROG_GET_FD_BY_ID, ids[0]).map(Some),
         // ENOSPC: more than there is room for.
         (Ok(_), _) => Err(io::Error::from_raw_os_error(libc::EEXIST)),
         (Err(error), _) if error.raw_os_error() == Some(libc::ENOSPC) => {
@@ -137,24 +104,21 @@ pub fn attach_sysctl_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Resu
     )
 }
 
-fn attach(cgroup: BorrowedFd<'_>, kind: u32, hook: u32, program: &[u64]) -> io::Result<()> {
-    attach_loaded(cgroup, hook, &load(kind, program)?, None)
+/// Lets `program` decide about every bind(2) of an IPv4 or IPv6 socket by the processes
+/// of a cgroup (v2) and of those below it: 0 refuses, 1 admits what the process may do,
+/// 3 admits ports below 1024, too. The attachment lives as long as the cgroup.
+///
+/// # Errors
+/// See [`attach_device_filter`].
+pub fn attach_bind_filters(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
+    for hook in [BPF_CGROUP_INET4_BIND, BPF_CGROUP_INET6_BIND] {
+        attach(cgroup, BPF_PROG_TYPE_CGROUP_SOCK_ADDR, hook, program)?;
+    }
+    Ok(())
 }
 
-fn load(kind: u32, program: &[u64]) -> io::Result<OwnedFd> {
-    let mut load = LoadAttr {
-        prog_type: kind,
-        insn_cnt: u32::try_from(program.len())
-            .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?,
-        insns: program.as_ptr() as u64,
-        license: c"Apache-2.0".as_ptr() as u64,
-        ..LoadAttr::default()
-    };
-    // SAFETY: `load` is a prefix of union bpf_attr of the size given; the kernel
-    // takes the rest as zero, reads `insn_cnt` instructions and the license string.
-    let fd = unsafe { bpf(BPF_PROG_LOAD, &raw mut load)? };
-    // SAFETY: a successful BPF_PROG_LOAD returns a new descriptor that is ours.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+fn attach(cgroup: BorrowedFd<'_>, kind: u32, hook: u32, program: &[u64]) -> io::Result<()> {
+    attach_loaded(cgroup, hook, &load(kind, hook, program)?, None)
 }
 
 fn attach_loaded(
@@ -173,16 +137,4 @@ fn attach_loaded(
     // SAFETY: a prefix of union bpf_attr; the descriptors are open during the call.
     unsafe { bpf(BPF_PROG_ATTACH, &raw mut attach)? };
     Ok(())
-}
-
-/// # Safety
-/// `attr` must be valid for reading and writing, laid out as the command takes union
-/// bpf_attr, and every pointer in it must be valid for the call.
-unsafe fn bpf<T>(command: libc::c_int, attr: *mut T) -> io::Result<libc::c_int> {
-    // SAFETY: the caller's promise; the size given is that of `attr`.
-    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr, size_of::<T>()) };
-    libc::c_int::try_from(result)
-        .ok()
-        .filter(|fd| *fd >= 0)
-        .ok_or_else(io::Error::last_os_error)
 }

@@ -1,0 +1,390 @@
+//! Instructions of BPF programs, see the kernel's instruction-set.rst.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// A register. A program starts with its context in `R1` and returns `R0`; a call
+/// takes `R1` to `R5`, returns `R0` and keeps `R6` to `R9`; `R10` is the end of the
+/// stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+#[expect(missing_docs, reason = "the kernel's names")]
+pub enum Register {
+    R0,
+    R1,
+    R2,
+    R3,
+    R4,
+    R5,
+    R6,
+    R7,
+    R8,
+    R9,
+    R10,
+}
+
+/// How much of memory is loaded or stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// 8 bits.
+    Byte,
+    /// 16 bits.
+    Half,
+    /// 32 bits.
+    Word,
+    /// 64 bits.
+    Double,
+}
+
+impl Width {
+    const fn bits(self) -> u8 {
+        match self {
+            Self::Word => 0x00,
+            Self::Half => 0x08,
+            Self::Byte => 0x10,
+            Self::Double => 0x18,
+        }
+    }
+}
+
+/// When to jump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// The two are equal.
+    Equal,
+    /// The two are not equal.
+    NotEqual,
+    /// The first is greater, both without a sign.
+    Greater,
+    /// The first is less, both without a sign.
+    Less,
+    /// The first is less or equal, both without a sign.
+    AtMost,
+    /// They have a bit in common.
+    AnyOf,
+}
+
+impl Condition {
+    const fn bits(self) -> u8 {
+        match self {
+            Self::Equal => 0x10,
+            Self::Greater => 0x20,
+            Self::AnyOf => 0x40,
+            Self::NotEqual => 0x50,
+            Self::Less => 0xa0,
+            Self::AtMost => 0xb0,
+        }
+    }
+}
+
+/// A place in a program, to jump to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Label(usize);
+
+// Classes of instructions, and whether the second operand is a register.
+const LOAD_LONG: u8 = 0x18;
+const LOAD: u8 = 0x61;
+const STORE: u8 = 0x63;
+const ATOMIC_DOUBLE: u8 = 0xdb;
+const LONG: u8 = 0x07;
+const WORD: u8 = 0x04;
+const JUMP: u8 = 0x05;
+const JUMP_WORD: u8 = 0x06;
+const BY_REGISTER: u8 = 0x08;
+// Arithmetic.
+const ADD: u8 = 0x00;
+const SUBTRACT: u8 = 0x10;
+const MULTIPLY: u8 = 0x20;
+const DIVIDE: u8 = 0x30;
+const AND: u8 = 0x50;
+const SHIFT_LEFT: u8 = 0x60;
+const XOR: u8 = 0xa0;
+const MOVE: u8 = 0xb0;
+const SWAP: u8 = 0xd0;
+// What jumps without a condition.
+const CALL: u8 = 0x85;
+const EXIT: u8 = 0x95;
+/// BPF_CMPXCHG.
+const COMPARE_EXCHANGE: i32 = 0xf1;
+/// BPF_PSEUDO_MAP_VALUE: the number is a place in a map.
+const IN_MAP: u8 = 2;
+
+/// One instruction, as the kernel takes it.
+#[must_use]
+pub const fn instruction(opcode: u8, target: u8, source: u8, offset: i16, immediate: i32) -> u64 {
+    opcode as u64
+        | (target as u64) << 8
+        | (source as u64) << 12
+        | (offset as u16 as u64) << 16
+        | (immediate as u32 as u64) << 32
+}
+
+/// Puts a program together. Jumps go to labels, which may be placed later.
+///
+/// Operands are in the order of the kernel's: the register that is written or compared
+/// comes first. What nothing leads to is left out, as the kernel wants it: what comes
+/// behind [`Assembler::jump`] or [`Assembler::exit`] needs a label that an instruction
+/// before it jumps to.
+#[derive(Debug, Default)]
+pub struct Assembler {
+    code: Vec<u64>,
+    /// Where jumps are, and to which label they go.
+    jumps: Vec<(usize, Label)>,
+    labels: Vec<Place>,
+    /// Whether the instruction before does not lead to the next one.
+    cut_off: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    at: Option<usize>,
+    /// Whether something jumps to it.
+    wanted: bool,
+}
+
+impl Assembler {
+    /// An empty program.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A new label, to be placed.
+    pub fn label(&mut self) -> Label {
+        self.labels.push(Place::default());
+        Label(self.labels.len() - 1)
+    }
+
+    /// Jumps to `label` go to the next instruction.
+    pub fn place(&mut self, label: Label) {
+        let place = &mut self.labels[label.0];
+        place.at = Some(self.code.len());
+        self.cut_off &= !place.wanted;
+    }
+
+    /// `to` = memory at `from` + `offset`.
+    pub fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
+        self.emit(LOAD | width.bits(), to, from as u8, offset, 0);
+    }
+
+    /// Memory at `to` + `offset` = `from`.
+    pub fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
+        self.emit(STORE | width.bits(), to, from as u8, offset, 0);
+    }
+
+    /// The number of 64 bits at `to` + `offset` grows by `by`, whoever else does so.
+    pub fn add_atomically(&mut self, to: Register, offset: i16, by: Register) {
+        self.emit(ATOMIC_DOUBLE, to, by as u8, offset, 0);
+    }
+
+    /// The number of 64 bits at `to` + `offset` becomes `new` if it is `R0`. `R0` is
+    /// what it was.
+    pub fn exchange_if_same(&mut self, to: Register, offset: i16, new: Register) {
+        self.emit(ATOMIC_DOUBLE, to, new as u8, offset, COMPARE_EXCHANGE);
+    }
+
+    /// `to` = the address of a number of a [`super::Map`], given by its place.
+    pub fn address(&mut self, to: Register, map: BorrowedFd<'_>, number: usize) {
+        self.emit(LOAD_LONG, to, IN_MAP, 0, map.as_raw_fd());
+        // More than fits is more than any map has, and refused by the kernel.
+        let bytes = i32::try_from(number * size_of::<u64>()).unwrap_or(i32::MAX);
+        self.push(instruction(0, 0, 0, 0, bytes));
+    }
+
+    /// `to` = a number of 64 bits.
+    pub fn set_long(&mut self, to: Register, number: u64) {
+        self.emit(LOAD_LONG, to, 0, 0, number as i32);
+        self.push(instruction(0, 0, 0, 0, (number >> 32) as i32));
+    }
+
+    /// `to` = `number`, with its sign.
+    pub fn set(&mut self, to: Register, number: i32) {
+        self.emit(LONG | MOVE, to, 0, 0, number);
+    }
+
+    /// `to` = `from`.
+    pub fn copy(&mut self, to: Register, from: Register) {
+        self.emit(LONG | MOVE | BY_REGISTER, to, from as u8, 0, 0);
+    }
+
+    /// `to` += `number`.
+    pub fn add(&mut self, to: Register, number: i32) {
+        self.emit(LONG | ADD, to, 0, 0, number);
+    }
+
+    /// `to` += `by`.
+    pub fn add_register(&mut self, to: Register, by: Register) {
+        self.emit(LONG | ADD | BY_REGISTER, to, by as u8, 0, 0);
+    }
+
+    /// `to` -= `by`.
+    pub fn subtract(&mut self, to: Register, by: Register) {
+        self.emit(LONG | SUBTRACT | BY_REGISTER, to, by as u8, 0, 0);
+    }
+
+    /// `to` *= `number`, which has 31 bits at most.
+    pub fn multiply(&mut self, to: Register, number: u32) {
+        self.emit(LONG | MULTIPLY, to, 0, 0, number as i32);
+    }
+
+    /// `to` /= `by`, without signs.
+    pub fn divide(&mut self, to: Register, by: Register) {
+        self.emit(LONG | DIVIDE | BY_REGISTER, to, by as u8, 0, 0);
+    }
+
+    /// `to` &= `mask`, of 32 bits; the upper 32 become zero.
+    pub fn and(&mut self, to: Register, mask: u32) {
+        self.emit(WORD | AND, to, 0, 0, mask as i32);
+    }
+
+    /// `to` &= `mask`.
+    pub fn and_register(&mut self, to: Register, mask: Register) {
+        self.emit(LONG | AND | BY_REGISTER, to, mask as u8, 0, 0);
+    }
+
+    /// `to` ^= `with`.
+    pub fn xor(&mut self, to: Register, with: Register) {
+        self.emit(LONG | XOR | BY_REGISTER, to, with as u8, 0, 0);
+    }
+
+    /// `to` <<= `bits`.
+    pub fn shift_left(&mut self, to: Register, bits: i32) {
+        self.emit(LONG | SHIFT_LEFT, to, 0, 0, bits);
+    }
+
+    /// `to` = its lower 16 bits, which are in network order, as a number.
+    pub fn from_network(&mut self, to: Register) {
+        self.emit(WORD | SWAP | BY_REGISTER, to, 0, 0, 16);
+    }
+
+    /// Goes to `label`.
+    pub fn jump(&mut self, label: Label) {
+        self.go_to(label);
+        self.emit(JUMP, Register::R0, 0, 0, 0);
+        self.cut_off = true;
+    }
+
+    /// Goes to `label` if the lower 32 bits of `left` and `right` meet the condition.
+    pub fn jump_if(&mut self, left: Register, condition: Condition, right: u32, label: Label) {
+        self.go_to(label);
+        self.emit(JUMP_WORD | condition.bits(), left, 0, 0, right as i32);
+    }
+
+    /// Goes to `label` unless `left` is zero in all its 64 bits.
+    pub fn jump_unless_zero(&mut self, left: Register, label: Label) {
+        self.go_to(label);
+        self.emit(JUMP | Condition::NotEqual.bits(), left, 0, 0, 0);
+    }
+
+    /// Goes to `label` if the two registers meet the condition.
+    pub fn jump_if_register(
+        &mut self,
+        left: Register,
+        condition: Condition,
+        right: Register,
+        label: Label,
+    ) {
+        self.go_to(label);
+        let opcode = JUMP | condition.bits() | BY_REGISTER;
+        self.emit(opcode, left, right as u8, 0, 0);
+    }
+
+    /// Calls a function of the kernel, by the numbers of bpf-helpers(7).
+    pub fn call(&mut self, function: i32) {
+        self.emit(CALL, Register::R0, 0, 0, function);
+    }
+
+    /// Returns `R0`.
+    pub fn exit(&mut self) {
+        self.emit(EXIT, Register::R0, 0, 0, 0);
+        self.cut_off = true;
+    }
+
+    /// The program. A jump to a label that is nowhere, or further away than an
+    /// instruction can say, makes it one that the kernel refuses.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<u64> {
+        for (at, label) in self.jumps {
+            let distance = self.labels[label.0]
+                .at
+                .and_then(|place| i16::try_from(place as i64 - at as i64 - 1).ok())
+                // To itself.
+                .unwrap_or(-1);
+            self.code[at] |= u64::from(distance as u16) << 16;
+        }
+        self.code
+    }
+
+    fn emit(&mut self, opcode: u8, target: Register, source: u8, offset: i16, immediate: i32) {
+        self.push(instruction(opcode, target as u8, source, offset, immediate));
+    }
+
+    fn push(&mut self, word: u64) {
+        if !self.cut_off {
+            self.code.push(word);
+        }
+    }
+
+    /// The next instruction is a jump.
+    fn go_to(&mut self, label: Label) {
+        if !self.cut_off {
+            self.labels[label.0].wanted = true;
+            self.jumps.push((self.code.len(), label));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jumps_go_to_their_labels() {
+        let mut code = Assembler::new();
+        let (back, forth, nowhere) = (code.label(), code.label(), code.label());
+        code.place(back);
+        code.set(Register::R0, 1);
+        code.jump_if(Register::R0, Condition::Equal, 1, forth);
+        code.jump_if(Register::R0, Condition::Less, 9, nowhere);
+        code.jump(back);
+        // Nothing leads here.
+        code.call(1);
+        code.place(forth);
+        code.exit();
+        assert_eq!(
+            code.finish(),
+            [
+                instruction(0xb7, 0, 0, 0, 1),
+                instruction(0x16, 0, 0, 2, 1),
+                instruction(0xa6, 0, 0, -1, 9),
+                instruction(0x05, 0, 0, -4, 0),
+                instruction(0x95, 0, 0, 0, 0),
+            ]
+        );
+    }
+
+    #[test]
+    fn instructions_are_those_of_the_kernel() {
+        use Register::{R1, R2, R6, R10};
+        let mut code = Assembler::new();
+        code.load(Width::Half, R2, R6, 16);
+        code.store(Width::Double, R10, -8, R2);
+        code.and(R2, 0xffff_0000);
+        code.copy(R1, R6);
+        code.from_network(R2);
+        code.add_atomically(R1, 8, R2);
+        code.set_long(R1, 0x0123_4567_89ab_cdef);
+        assert_eq!(
+            code.finish(),
+            [
+                instruction(0x69, 2, 6, 16, 0),
+                instruction(0x7b, 10, 2, -8, 0),
+                instruction(0x54, 2, 0, 0, -65536),
+                instruction(0xbf, 1, 6, 0, 0),
+                instruction(0xdc, 2, 0, 0, 16),
+                instruction(0xdb, 1, 2, 8, 0),
+                instruction(0x18, 1, 0, 0, 0x89ab_cdef_u32 as i32),
+                instruction(0, 0, 0, 0, 0x0123_4567),
+            ]
+        );
+    }
+}

@@ -1,0 +1,171 @@
+//! Memory that a BPF program shares with the host.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::{
+    BPF_MAP_CREATE, BPF_MAP_GET_FD_BY_ID, BPF_MAP_LOOKUP_ELEM, BPF_PROG_GET_FD_BY_ID, NAME, bpf,
+    info, name, open,
+};
+
+const BPF_MAP_TYPE_ARRAY: u32 = 2;
+
+/// Where `struct bpf_map_info` has things, in words of 32 bits.
+mod map_info {
+    pub const KIND: usize = 0;
+    pub const ID: usize = 1;
+    pub const KEY_SIZE: usize = 2;
+    pub const VALUE_SIZE: usize = 3;
+    pub const ENTRIES: usize = 4;
+    pub const NAME: usize = 6;
+    pub const LENGTH: usize = 10;
+}
+
+/// Where `struct bpf_prog_info` has things, in words of 32 bits.
+mod program_info {
+    pub const MAPS: usize = 13;
+    pub const MAP_IDS: usize = 14;
+    pub const LENGTH: usize = 16;
+}
+
+/// The part of `union bpf_attr` that BPF_MAP_CREATE reads here.
+#[repr(C)]
+struct CreateAttr {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+    inner_map_fd: u32,
+    numa_node: u32,
+    map_name: [u8; NAME + 1],
+}
+
+/// The part of `union bpf_attr` that BPF_MAP_LOOKUP_ELEM reads.
+#[repr(C)]
+struct ElementAttr {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// A row of numbers, which programs address directly ([`super::Assembler::address`]).
+/// It lives as long as a descriptor or a program that uses it.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    id: u32,
+    numbers: usize,
+}
+
+impl Map {
+    /// Makes a map of `numbers` zeros of 64 bits.
+    ///
+    /// # Errors
+    /// What bpf(2) says: `EPERM` without CAP_BPF.
+    pub fn new(label: &str, numbers: usize) -> io::Result<Self> {
+        let mut create = CreateAttr {
+            map_type: BPF_MAP_TYPE_ARRAY,
+            key_size: 4,
+            value_size: u32::try_from(numbers.saturating_mul(size_of::<u64>()))
+                .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?,
+            // Programs can take the address of the only entry, not of one of several.
+            max_entries: 1,
+            map_flags: 0,
+            inner_map_fd: 0,
+            numa_node: 0,
+            map_name: name(label),
+        };
+        // SAFETY: `create` is a prefix of union bpf_attr without pointers.
+        let fd = unsafe { bpf(BPF_MAP_CREATE, &raw mut create)? };
+        // SAFETY: a successful BPF_MAP_CREATE returns a new descriptor that is ours.
+        Self::of(unsafe { OwnedFd::from_raw_fd(fd) }, label)
+    }
+
+    /// Opens the map with an id, if it has that name: ids are used again.
+    ///
+    /// # Errors
+    /// `ENOENT` where there is no such map.
+    pub fn open(id: u32, label: &str) -> io::Result<Self> {
+        Self::of(open(BPF_MAP_GET_FD_BY_ID, id)?, label)
+    }
+
+    fn of(fd: OwnedFd, label: &str) -> io::Result<Self> {
+        let mut words = [0; map_info::LENGTH];
+        // SAFETY: struct bpf_map_info has no pointers here.
+        unsafe { info(fd.as_fd(), &mut words)? };
+        let called: Vec<u8> = words[map_info::NAME..]
+            .iter()
+            .flat_map(|word| word.to_ne_bytes())
+            .collect();
+        let ours = words[map_info::KIND] == BPF_MAP_TYPE_ARRAY
+            && words[map_info::KEY_SIZE] == 4
+            && words[map_info::ENTRIES] == 1
+            && words[map_info::VALUE_SIZE] % 8 == 0
+            && called == name(label);
+        if !ours {
+            return Err(io::Error::from_raw_os_error(libc::ENOENT));
+        }
+        Ok(Self {
+            fd,
+            id: words[map_info::ID],
+            numbers: words[map_info::VALUE_SIZE] as usize / size_of::<u64>(),
+        })
+    }
+
+    /// Its number in the kernel, by which others find it.
+    #[must_use]
+    pub const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// The numbers as they are now.
+    ///
+    /// # Errors
+    /// What bpf(2) says.
+    pub fn read(&self) -> io::Result<Vec<u64>> {
+        let key = 0_u32;
+        let mut numbers = vec![0_u64; self.numbers];
+        let mut lookup = ElementAttr {
+            map_fd: self.fd.as_raw_fd() as u32,
+            padding: 0,
+            key: &raw const key as u64,
+            value: numbers.as_mut_ptr() as u64,
+            flags: 0,
+        };
+        // SAFETY: a prefix of union bpf_attr; `key` has the 4 bytes and `numbers` the
+        // bytes of a value, as the kernel has said of this map in [`Map::of`].
+        unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &raw mut lookup)? };
+        Ok(numbers)
+    }
+}
+
+impl AsFd for Map {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The id of the first map that a loaded program uses; `None` when it uses none.
+///
+/// # Errors
+/// `ENOENT` where there is no program with this id.
+pub fn map_of(program: u32) -> io::Result<Option<u32>> {
+    let program = open(BPF_PROG_GET_FD_BY_ID, program)?;
+    let mut ids = [0_u32; 1];
+    let mut words = [0_u32; program_info::LENGTH];
+    words[program_info::MAPS] = 1;
+    let address = (ids.as_mut_ptr() as u64).to_ne_bytes();
+    for (word, bytes) in words[program_info::MAP_IDS..]
+        .iter_mut()
+        .zip(address.chunks_exact(4))
+    {
+        *word = u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    }
+    // SAFETY: `map_ids` points to room for the one number that `nr_map_ids` says; the
+    // lengths of the other lists are zero, so that the kernel writes nothing there.
+    unsafe { info(program.as_fd(), &mut words)? };
+    Ok((words[program_info::MAPS] > 0).then_some(ids[0]))
+}

@@ -1,0 +1,85 @@
+//! Programs that decide about packets at a network device (tc-bpf(8)).
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use super::{BPF_PROG_TEST_RUN, bpf, load};
+
+const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
+
+/// Where `struct __sk_buff` has the priority, in words of 32 bits.
+const PRIORITY: usize = 8;
+/// Room for `struct __sk_buff`, which grows from kernel to kernel.
+const CONTEXT: usize = 64;
+
+/// The part of `union bpf_attr` that BPF_PROG_TEST_RUN reads and writes.
+#[repr(C)]
+struct RunAttr {
+    prog_fd: u32,
+    retval: u32,
+    data_size_in: u32,
+    data_size_out: u32,
+    data_in: u64,
+    data_out: u64,
+    repeat: u32,
+    duration: u32,
+    ctx_size_in: u32,
+    ctx_size_out: u32,
+    ctx_in: u64,
+    ctx_out: u64,
+}
+
+/// What a program did with a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ran {
+    /// What it returned.
+    pub verdict: i32,
+    /// The priority that the frame has afterwards.
+    pub priority: u32,
+    /// How long it took on average, in nanoseconds.
+    pub duration: u32,
+}
+
+/// Loads a program for frames that arrive at or leave a device.
+///
+/// # Errors
+/// What bpf(2) says: `EPERM` without CAP_BPF and CAP_NET_ADMIN, `EINVAL` and `EACCES`
+/// for a program that the kernel's verifier refuses.
+pub fn load_classifier(program: &[u64]) -> io::Result<OwnedFd> {
+    load(BPF_PROG_TYPE_SCHED_CLS, 0, program)
+}
+
+/// Runs a loaded program on a frame that goes nowhere, `times` times.
+///
+/// # Errors
+/// What bpf(2) says: `EINVAL` for a frame without an Ethernet header.
+pub fn run_classifier(program: BorrowedFd<'_>, frame: &[u8], times: u32) -> io::Result<Ran> {
+    let invalid = |_| io::Error::from_raw_os_error(libc::EINVAL);
+    let length = u32::try_from(frame.len()).map_err(invalid)?;
+    // A program may push a tag: room for more than came in.
+    let mut out = vec![0_u8; frame.len() + 64];
+    let mut context = [0_u32; CONTEXT];
+    let mut run = RunAttr {
+        prog_fd: program.as_raw_fd() as u32,
+        retval: 0,
+        data_size_in: length,
+        data_size_out: u32::try_from(out.len()).map_err(invalid)?,
+        data_in: frame.as_ptr() as u64,
+        data_out: out.as_mut_ptr() as u64,
+        repeat: times,
+        duration: 0,
+        ctx_size_in: 0,
+        ctx_size_out: u32::try_from(size_of_val(&context)).map_err(invalid)?,
+        ctx_in: 0,
+        ctx_out: context.as_mut_ptr() as u64,
+    };
+    // SAFETY: `run` is a prefix of union bpf_attr of the size given; the kernel reads
+    // `data_size_in` bytes, and writes at most `data_size_out` and `ctx_size_out` bytes
+    // where as many are ours.
+    unsafe { bpf(BPF_PROG_TEST_RUN, &raw mut run)? };
+    Ok(Ran {
+        verdict: run.retval as i32,
+        priority: context[PRIORITY],
+        duration: run.duration,
+    })
+}

@@ -1,0 +1,202 @@
+//! Files in memory that others have mapped, too: the memory of a guest.
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU8;
+
+/// MADV_POPULATE_WRITE: brings pages in and says when there are none to have.
+const POPULATE_WRITE: libc::c_int = 23;
+
+/// A shared mapping of a file, for reading and writing.
+///
+/// Nobody gets a reference into it, because others may write there at any time. Whoever
+/// shortens the file below the mapping ends the processes that touch what was cut off:
+/// map only files that are yours.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to the process; it is only reached through copies.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; what several threads write to one place at a time is undecided
+// there as it is for two processes, and no reference sees it.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `length` bytes of the file.
+    ///
+    /// # Errors
+    /// What mmap(2) says; a length of nothing is refused.
+    pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, length })
+    }
+
+    /// Where it begins in this process.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    /// How long it is, in bytes.
+    #[must_use]
+    pub const fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The place of a range, when it lies in the mapping.
+    fn place(&self, offset: usize, length: usize) -> io::Result<*mut u8> {
+        match offset.checked_add(length) {
+            // SAFETY: both ends lie in the mapping.
+            Some(end) if end <= self.length => Ok(unsafe { self.start.as_ptr().add(offset) }),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// Gets memory for a range of whole pages, so that writing there cannot fail: where
+    /// a file system is full, touching a page ends the process.
+    ///
+    /// # Errors
+    /// When there is no memory or no room, or the kernel is older than 5.14.
+    pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
+        let place = self.place(range.start, range.len())?;
+        loop {
+            // SAFETY: the range lies in the mapping; pages that are there stay as they are.
+            let done = unsafe { libc::madvise(place.cast(), range.len(), POPULATE_WRITE) };
+            if done == 0 {
+                return Ok(());
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR | libc::EAGAIN) => {}
+                // A touch would be a SIGBUS: the file system of the file is full.
+                Some(libc::EFAULT) => return Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// Copies bytes into the mapping.
+    ///
+    /// # Errors
+    /// When they do not lie in it.
+    pub fn write(&self, offset: usize, bytes: &[u8]) -> io::Result<()> {
+        let place = self.place(offset, bytes.len())?;
+        // SAFETY: the range lies in the mapping, and no reference into a mapping exists,
+        // so `bytes` is elsewhere.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes out of the mapping.
+    ///
+    /// # Errors
+    /// When they do not lie in it.
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) -> io::Result<()> {
+        let place = self.place(offset, bytes.len())?;
+        // SAFETY: as in `write`.
+        unsafe { std::ptr::copy_nonoverlapping(place, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length; nothing points into it.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// A table of bytes in a file, which processes change one by one.
+#[derive(Debug)]
+pub struct Table(Mapping);
+
+impl Table {
+    /// Maps the first `length` bytes of the file as a table.
+    ///
+    /// # Errors
+    /// As [`Mapping::new`].
+    pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        Mapping::new(file, length).map(Self)
+    }
+
+    /// An element; `None` behind the end.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&AtomicU8> {
+        let place = self.0.place(index, 1).ok()?;
+        // SAFETY: the byte lies in the mapping, which lives as long as the reference,
+        // and the table reaches it through atomics alone.
+        Some(unsafe { AtomicU8::from_ptr(place) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::Ordering;
+
+    fn file(length: u64) -> std::os::fd::OwnedFd {
+        let file = rustix::fs::memfd_create("map", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, length).unwrap();
+        file
+    }
+
+    #[test]
+    fn two_mappings_see_the_same() {
+        let file = file(8192);
+        let (one, two) = (
+            Mapping::new(file.as_fd(), 8192).unwrap(),
+            Mapping::new(file.as_fd(), 8192).unwrap(),
+        );
+        one.populate(0..8192).unwrap();
+        one.write(4090, b"guest memory").unwrap();
+        let mut bytes = [0; 12];
+        two.read(4090, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"guest memory");
+        assert_ne!(one.address(), two.address());
+        assert!(one.write(8190, b"abc").is_err());
+        assert!(one.read(usize::MAX, &mut bytes).is_err());
+        assert!(one.populate(4096..12288).is_err());
+        assert!(Mapping::new(file.as_fd(), 0).is_err());
+    }
+
+    #[test]
+    fn no_room_is_an_error_and_not_the_end() {
+        // Behind the end of the file there is nothing to have, as on a full disk.
+        let mapping = Mapping::new(file(4096).as_fd(), 8192).unwrap();
+        mapping.populate(0..4096).unwrap();
+        let error = mapping.populate(4096..8192).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOSPC));
+    }
+
+    #[test]
+    fn a_table_is_shared() {
+        let file = file(100);
+        let (one, two) = (
+            Table::new(file.as_fd(), 100).unwrap(),
+            Table::new(file.as_fd(), 100).unwrap(),
+        );
+        one.get(99).unwrap().store(7, Ordering::Release);
+        assert_eq!(two.get(99).unwrap().load(Ordering::Acquire), 7);
+        assert!(one.get(100).is_none());
+    }
+}

@@ -1,0 +1,336 @@
+//! Reads and writes of files that go on beside the program: io_uring(7).
+//!
+//! A [`Buffer`] that is in flight belongs to the kernel: it goes into the [`Ring`] and
+//! comes back with its result, so nobody can touch or free it meanwhile.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+use io_uring::{IoUring, opcode, squeue, types};
+
+/// What O_DIRECT wants of addresses, offsets and lengths, on any disk there is.
+pub const ALIGNMENT: usize = 4096;
+
+/// From this size on a buffer lies in huge pages where the kernel has some.
+const HUGE: usize = 2 << 20;
+
+/// Memory that O_DIRECT takes: aligned, and of a whole number of blocks.
+#[derive(Debug)]
+pub struct Buffer {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: a buffer owns its memory, which has no tie to the thread that made it.
+unsafe impl Send for Buffer {}
+// SAFETY: a shared buffer can only be read.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// Zeroed memory of this many bytes or a few more; none is one block.
+    ///
+    /// # Panics
+    /// When there is no memory, or when this is more than an address can say.
+    #[must_use]
+    pub fn new(length: usize) -> Self {
+        let align = if length >= HUGE { HUGE } else { ALIGNMENT };
+        let layout = length
+            .max(1)
+            .checked_next_multiple_of(ALIGNMENT)
+            .and_then(|size| Layout::from_size_align(size, align).ok());
+        let Some(layout) = layout else {
+            panic!("a buffer of {length} bytes");
+        };
+        // SAFETY: the layout has at least one block.
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout);
+        };
+        if align == HUGE {
+            // SAFETY: the range is ours and aligned to pages; the advice changes
+            // nothing that can be seen, so its failure does not matter either.
+            unsafe { libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+        }
+        Self { start, layout }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: made by `alloc_zeroed` with this layout, and freed only here.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) };
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the memory is ours, initialised, and as long as the layout says.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and nobody else has it while it is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+    }
+}
+
+/// What came of a read or write.
+#[derive(Debug)]
+pub struct Landed {
+    /// The buffer that went out.
+    pub buffer: Buffer,
+    /// What the caller called it.
+    pub tag: u64,
+    /// How many bytes were moved: fewer than asked for is no error.
+    pub result: io::Result<usize>,
+}
+
+/// A queue of reads and writes.
+pub struct Ring {
+    ring: IoUring,
+    flying: Vec<Option<(Buffer, u64)>>,
+    /// The kernel refused the queue itself: what is in it is nobody's any more.
+    broken: bool,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring")
+            .field("in_flight", &self.in_flight())
+            .field("broken", &self.broken)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a buffer did not get under way; it comes back.
+pub type Refused = (Buffer, io::Error);
+
+impl Ring {
+    /// A queue for up to `depth` operations at a time.
+    ///
+    /// # Errors
+    /// What io_uring_setup(2) says: EPERM where a host forbids it, ENOSYS in old
+    /// kernels and in sandboxes.
+    pub fn new(depth: usize) -> io::Result<Self> {
+        let entries = u32::try_from(depth).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let flying = (0..depth).map(|_| None).collect();
+        Ok(Self {
+            ring: IoUring::new(entries)?,
+            flying,
+            broken: false,
+        })
+    }
+
+    /// How many operations are under way, or have ended and were not fetched.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.flying.iter().flatten().count()
+    }
+
+    /// Begins to write the first `length` bytes of the buffer at `offset`.
+    ///
+    /// # Errors
+    /// The buffer, when the queue is full or broken.
+    pub fn write(
+        &mut self,
+        file: BorrowedFd<'_>,
+        buffer: Buffer,
+        length: usize,
+        offset: u64,
+        tag: u64,
+    ) -> Result<(), Refused> {
+        let (start, length) = (buffer.start.as_ptr(), clipped(&buffer, length));
+        let entry = opcode::Write::new(types::Fd(file.as_raw_fd()), start, length)
+            .offset(offset)
+            .build();
+        self.begin(entry, buffer, tag)
+    }
+
+    /// Begins to read `length` bytes at `offset` into the buffer.
+    ///
+    /// # Errors
+    /// As [`Ring::write`].
+    pub fn read(
+        &mut self,
+        file: BorrowedFd<'_>,
+        buffer: Buffer,
+        length: usize,
+        offset: u64,
+        tag: u64,
+    ) -> Result<(), Refused> {
+        let (start, length) = (buffer.start.as_ptr(), clipped(&buffer, length));
+        let entry = opcode::Read::new(types::Fd(file.as_raw_fd()), start, length)
+            .offset(offset)
+            .build();
+        self.begin(entry, buffer, tag)
+    }
+
+    fn begin(&mut self, entry: squeue::Entry, buffer: Buffer, tag: u64) -> Result<(), Refused> {
+        let free = self.flying.iter().position(Option::is_none);
+        let (Some(slot), false) = (free, self.broken) else {
+            return Err((buffer, io::ErrorKind::WouldBlock.into()));
+        };
+        let entry = entry.user_data(slot as u64);
+        // SAFETY: the entry points into `buffer`, which stays in `flying` until its
+        // completion was seen (or for ever, see `Drop`), and says no more than its
+        // length. The descriptor is open now, and the kernel keeps the file from the
+        // submission below on.
+        if unsafe { self.ring.submission().push(&entry) }.is_err() {
+            return Err((buffer, io::ErrorKind::WouldBlock.into()));
+        }
+        self.flying[slot] = Some((buffer, tag));
+        while let Err(error) = self.ring.submit() {
+            if !is_passing(&error) {
+                // The entry may lie in the queue: its buffer must stay, too.
+                self.broken = true;
+                return Err((Buffer::new(0), error));
+            }
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+
+    /// What has ended, if anything has.
+    pub fn landed(&mut self) -> Option<Landed> {
+        let done = self.ring.completion().next()?;
+        let slot = usize::try_from(done.user_data()).ok()?;
+        let (buffer, tag) = self.flying.get_mut(slot)?.take()?;
+        let result = usize::try_from(done.result())
+            .map_err(|_| io::Error::from_raw_os_error(-done.result()));
+        Some(Landed {
+            buffer,
+            tag,
+            result,
+        })
+    }
+
+    /// Waits for the next that ends; `None` when nothing is under way.
+    ///
+    /// # Errors
+    /// When the kernel refuses the queue.
+    pub fn wait(&mut self) -> io::Result<Option<Landed>> {
+        loop {
+            if let Some(landed) = self.landed() {
+                return Ok(Some(landed));
+            }
+            if self.in_flight() == 0 {
+                return Ok(None);
+            }
+            if self.broken {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            if let Err(error) = self.ring.submit_and_wait(1) {
+                if !is_passing(&error) {
+                    self.broken = true;
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        while matches!(self.wait(), Ok(Some(_))) {}
+        for left in self.flying.drain(..).flatten() {
+            // The kernel may still use it: better never freed than reused.
+            std::mem::forget(left);
+        }
+    }
+}
+
+/// No longer than the buffer, nor than one operation may be.
+fn clipped(buffer: &Buffer, length: usize) -> u32 {
+    u32::try_from(length.min(buffer.len())).unwrap_or(1 << 30)
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn buffers_are_aligned_and_zero() {
+        for length in [0, 1, 4096, 5000, 3 << 20] {
+            let buffer = Buffer::new(length);
+            assert!(buffer.len() >= length.max(1) && buffer.len() % ALIGNMENT == 0);
+            assert_eq!(buffer.as_ptr() as usize % ALIGNMENT, 0);
+            assert!(buffer.iter().all(|byte| *byte == 0));
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_a_full_queue_says_so() {
+        let mut ring = match Ring::new(2) {
+            Ok(ring) => ring,
+            Err(error) => {
+                println!("skipped: no io_uring here: {error}");
+                return;
+            }
+        };
+        assert!(ring.wait().unwrap().is_none());
+        let file = rustix::fs::memfd_create("ring", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        for part in 0..2u8 {
+            let mut buffer = Buffer::new(8192);
+            buffer.fill(part + 1);
+            let offset = u64::from(part) * 8192;
+            ring.write(file.as_fd(), buffer, 8192, offset, u64::from(part))
+                .unwrap();
+        }
+        let mut seen = Vec::new();
+        while let Some(landed) = ring.wait().unwrap() {
+            assert_eq!(landed.result.unwrap(), 8192);
+            seen.push(landed.tag);
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1]);
+        ring.read(file.as_fd(), Buffer::new(4096), 4096, 8192 - 2048, 7)
+            .unwrap();
+        ring.read(file.as_fd(), Buffer::new(4096), 4096, 16384, 8)
+            .unwrap();
+        assert_eq!(ring.in_flight(), 2);
+        let (_, full) = ring
+            .read(file.as_fd(), Buffer::new(4096), 4096, 0, 9)
+            .unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        while let Some(landed) = ring.wait().unwrap() {
+            match landed.tag {
+                7 => {
+                    assert!(landed.buffer[..2048].iter().all(|byte| *byte == 1));
+                    assert!(landed.buffer[2048..].iter().all(|byte| *byte == 2));
+                }
+                // Behind the end.
+                _ => assert_eq!(landed.result.unwrap(), 0),
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_comes_with_its_buffer_and_a_ring_waits_when_it_goes() {
+        let Ok(mut ring) = Ring::new(4) else {
+            println!("skipped: no io_uring here");
+            return;
+        };
+        let folder = std::fs::File::open("/").unwrap();
+        ring.write(folder.as_fd(), Buffer::new(1), 1, 0, 0).unwrap();
+        let landed = ring.wait().unwrap().unwrap();
+        assert_eq!(landed.result.unwrap_err().raw_os_error(), Some(libc::EBADF));
+        let file = rustix::fs::memfd_create("ring", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        ring.write(file.as_fd(), landed.buffer, 4096, 0, 0).unwrap();
+        drop(ring);
+        assert_eq!(rustix::fs::fstat(&file).unwrap().st_size, 4096);
+    }
+}

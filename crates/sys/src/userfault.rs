@@ -1,0 +1,258 @@
+//! Answering page faults of a process from another thread or process:
+//! userfaultfd(2), for shared memory.
+//!
+//! A page of an armed range that is missing stops whoever touches it, until the page is
+//! [published](Userfault::publish) (it is in the file by then) or is made to be
+//! [zero](Userfault::zero).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+const PAGE: u64 = 4096;
+
+// linux/userfaultfd.h; the numbers are part of the kernel's interface.
+const API: u64 = 0xaa;
+const UFFDIO_API: u64 = 0xc018_aa3f;
+const UFFDIO_REGISTER: u64 = 0xc020_aa00;
+const UFFDIO_UNREGISTER: u64 = 0x8010_aa01;
+const UFFDIO_WAKE: u64 = 0x8010_aa02;
+const UFFDIO_ZEROPAGE: u64 = 0xc020_aa04;
+const UFFDIO_CONTINUE: u64 = 0xc020_aa07;
+const FEATURE_MISSING_SHMEM: u64 = 1 << 5;
+const FEATURE_MINOR_SHMEM: u64 = 1 << 10;
+const MODE_MISSING: u64 = 1;
+const MODE_MINOR: u64 = 1 << 2;
+const EVENT_PAGEFAULT: u64 = 0x12;
+const USER_MODE_ONLY: libc::c_int = 1;
+/// The size of a message.
+const MESSAGE: usize = 32;
+
+/// Whose faults are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// Those of system calls, too: this needs privilege on most hosts.
+    Everybody,
+    /// Those of the program itself; a system call that touches what is missing fails.
+    Programs,
+}
+
+/// A descriptor through which faults come.
+#[derive(Debug)]
+pub struct Userfault(OwnedFd);
+
+impl AsFd for Userfault {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Userfault {
+    /// Takes the descriptor of another process, which must be nonblocking. What is
+    /// armed through it are ranges of that process.
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+}
+
+impl Userfault {
+    /// A descriptor for the memory of this process.
+    ///
+    /// # Errors
+    /// EPERM without privilege, ENOSYS where the kernel has none.
+    pub fn new(whose: Whose) -> io::Result<Self> {
+        let flags = libc::O_CLOEXEC
+            | libc::O_NONBLOCK
+            | match whose {
+                Whose::Everybody => 0,
+                Whose::Programs => USER_MODE_ONLY,
+            };
+        // SAFETY: no pointer is passed.
+        let descriptor = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
+        let descriptor = libc::c_int::try_from(descriptor).unwrap_or(-1);
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made it, for us alone.
+        Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    /// Agrees with the kernel on what is needed here: missing and minor faults of
+    /// shared memory. Once for each descriptor, before anything else.
+    ///
+    /// # Errors
+    /// EINVAL when the kernel (older than 5.14) lacks it or it was done before.
+    pub fn agree(&self) -> io::Result<()> {
+        let mut words = [API, FEATURE_MISSING_SHMEM | FEATURE_MINOR_SHMEM, 0];
+        self.call(UFFDIO_API, &mut words)
+    }
+
+    /// Arms a range of whole pages of a shared mapping.
+    ///
+    /// # Errors
+    /// What ioctl_userfaultfd(2) says.
+    pub fn arm(&self, address: u64, length: u64) -> io::Result<()> {
+        let mut words = [address, length, MODE_MISSING | MODE_MINOR, 0];
+        self.call(UFFDIO_REGISTER, &mut words)
+    }
+
+    /// Lets the range go: faults are the kernel's again, and who waits goes on.
+    ///
+    /// # Errors
+    /// What ioctl_userfaultfd(2) says.
+    pub fn disarm(&self, address: u64, length: u64) -> io::Result<()> {
+        self.call(UFFDIO_UNREGISTER, &mut [address, length])
+    }
+
+    /// Maps pages that are in the file. Those that are mapped already stay so.
+    ///
+    /// # Errors
+    /// EFAULT when a page is not in the file; ESRCH when the process is gone.
+    pub fn publish(&self, address: u64, length: u64) -> io::Result<()> {
+        self.each(UFFDIO_CONTINUE, address, length)
+    }
+
+    /// Maps zeros where the file has nothing. A page that the file has is an error,
+    /// EEXIST; one that is mapped already stays so.
+    ///
+    /// # Errors
+    /// What ioctl_userfaultfd(2) says.
+    pub fn zero(&self, address: u64) -> io::Result<()> {
+        let mut words = [address, PAGE, 0, 0];
+        loop {
+            match self.call(UFFDIO_ZEROPAGE, &mut words) {
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Wakes who waits for pages of a range. The two above do it, too, but not for
+    /// pages that are mapped already.
+    ///
+    /// # Errors
+    /// What ioctl_userfaultfd(2) says.
+    pub fn wake(&self, address: u64, length: u64) -> io::Result<()> {
+        self.call(UFFDIO_WAKE, &mut [address, length])
+    }
+
+    /// The address of the page whose fault waits, if one does.
+    ///
+    /// # Errors
+    /// What read(2) says.
+    pub fn fault(&self) -> io::Result<Option<u64>> {
+        let mut message = [0; MESSAGE];
+        loop {
+            match rustix::io::read(&self.0, &mut message) {
+                Ok(MESSAGE) => {}
+                Ok(_) | Err(rustix::io::Errno::AGAIN) => return Ok(None),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let word = |at: usize| {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(&message[at..at + 8]);
+                u64::from_ne_bytes(bytes)
+            };
+            // Other events were not asked for.
+            if u64::from(message[0]) == EVENT_PAGEFAULT {
+                return Ok(Some(word(16) & !(PAGE - 1)));
+            }
+        }
+    }
+
+    /// An operation on the pages of a range that may do only some of them.
+    fn each(&self, operation: u64, address: u64, length: u64) -> io::Result<()> {
+        let (mut at, end) = (address, address.saturating_add(length));
+        while at < end {
+            let mut words = [at, end - at, 0, 0];
+            let Err(error) = self.call(operation, &mut words) else {
+                return Ok(());
+            };
+            let code = error.raw_os_error();
+            // How far it came, or a negative error number.
+            let done = i64::from_ne_bytes(words[3].to_ne_bytes());
+            match (u64::try_from(done), code) {
+                (Ok(done), Some(libc::EAGAIN | libc::EEXIST)) if done > 0 => at += done,
+                (_, Some(libc::EAGAIN)) => {}
+                (_, Some(libc::EEXIST)) => at += PAGE,
+                _ => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn call<const N: usize>(&self, operation: u64, words: &mut [u64; N]) -> io::Result<()> {
+        // The type of the number differs between C libraries; the bits are the same.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)]
+        let operation = operation as _;
+        // SAFETY: each operation above is called with an array of at least the size of
+        // its structure, which has only 64-bit fields; the kernel checks ranges.
+        if unsafe { libc::ioctl(self.0.as_raw_fd(), operation, words.as_mut_ptr()) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapping::Mapping;
+    use std::time::{Duration, Instant};
+
+    fn ours() -> Option<Userfault> {
+        let made = Userfault::new(Whose::Programs).and_then(|one| one.agree().map(|()| one));
+        if let Err(error) = &made {
+            println!("skipped: no userfaultfd here: {error}");
+        }
+        made.ok()
+    }
+
+    fn next(faults: &Userfault) -> u64 {
+        let began = Instant::now();
+        loop {
+            if let Some(address) = faults.fault().unwrap() {
+                return address;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "no fault came");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn faults_are_answered_with_pages_and_zeros() {
+        let Some(faults) = ours() else { return };
+        let file = rustix::fs::memfd_create("guest", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 4 * PAGE).unwrap();
+        let length = 4 * 4096;
+        let guest = Mapping::new(file.as_fd(), length).unwrap();
+        let ours = Mapping::new(file.as_fd(), length).unwrap();
+        let at = guest.address();
+        faults.arm(at, 4 * PAGE).unwrap();
+        assert!(faults.fault().unwrap().is_none());
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut bytes = [0xff; 4];
+                for (page, byte) in bytes.iter_mut().enumerate() {
+                    let mut one = [0xff];
+                    guest.read(page * 4096, &mut one).unwrap();
+                    *byte = one[0];
+                }
+                bytes
+            });
+            assert_eq!(next(&faults), at);
+            ours.write(0, &[1; 8192]).unwrap();
+            // Two at once: the second page is then read without a fault.
+            faults.publish(at, 2 * PAGE).unwrap();
+            assert_eq!(next(&faults), at + 2 * PAGE);
+            let missing = faults.publish(at + 2 * PAGE, PAGE).unwrap_err();
+            assert_eq!(missing.raw_os_error(), Some(libc::EFAULT));
+            faults.zero(at + 2 * PAGE).unwrap();
+            // Those that are there stay.
+            faults.publish(at, 3 * PAGE).unwrap();
+            assert_eq!(next(&faults), at + 3 * PAGE);
+            faults.disarm(at, 4 * PAGE).unwrap();
+            assert_eq!(reader.join().unwrap(), [1, 1, 0, 0]);
+        });
+    }
+}
