@@ -5,105 +5,20 @@
 //! `commit` (or [`Session::finish`], which commits what was accepted); `delete`
 //! alone acts at once.
 
+mod backing;
 mod edit;
 mod save;
+mod show;
+
+pub use backing::{Backing, Change};
 
 use model::config::Resource;
 use model::table::{self, PropertySpec, ResourceSpec};
 use model::{Config, State, ZoneName};
 
-use crate::command::{Command, Filters, How, Scope, Verb};
+use crate::SyntaxError;
+use crate::command::{Command, Filters, Scope, Verb};
 use crate::complete::Context;
-use crate::{SyntaxError, export, help, info, json};
-
-/// Where configurations are kept.
-pub trait Backing {
-    /// What can go wrong there.
-    type Error: std::error::Error;
-
-    /// The stored configuration of a zone; `None` when there is no such zone.
-    ///
-    /// # Errors
-    /// When it cannot be told.
-    fn load(&mut self, zone: &ZoneName) -> Result<Option<Config>, Self::Error>;
-
-    /// The state of a zone; `None` when there is no such zone.
-    ///
-    /// # Errors
-    /// When it cannot be told.
-    fn state(&mut self, zone: &ZoneName) -> Result<Option<State>, Self::Error>;
-
-    /// A new configuration of `zone` from a template or another zone; the
-    /// system's default template when `template` is `None`.
-    ///
-    /// # Errors
-    /// When there is no such template.
-    fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Self::Error>;
-
-    /// The configuration that a detached zone has left in `zonepath`, for `zone`.
-    ///
-    /// # Errors
-    /// When there is none.
-    fn detached(&mut self, zonepath: &str, zone: &ZoneName) -> Result<Config, Self::Error>;
-
-    /// The configuration file that is there for a zone that does not exist.
-    ///
-    /// # Errors
-    /// When there is none.
-    fn existing(&mut self, zone: &ZoneName) -> Result<Config, Self::Error>;
-
-    /// What is wrong with a configuration on this host and cannot be seen from the
-    /// configuration alone, such as users that do not exist.
-    fn problems(&mut self, config: &Config) -> Vec<String>;
-
-    /// The directories of software that zones of this host inherit.
-    fn host_dirs(&self) -> &[&str];
-
-    /// Stores a configuration.
-    ///
-    /// # Errors
-    /// When it cannot be stored, or when what is stored is no longer
-    /// [`Change::base`].
-    fn commit(&mut self, change: &Change) -> Result<(), Self::Error>;
-
-    /// [`Self::commit`] as `commit -n -q` asks for it. What is only stored has nothing
-    /// to tell; a running zone has.
-    ///
-    /// # Errors
-    /// Those of [`Self::commit`].
-    fn commit_how(&mut self, change: &Change, how: How) -> Result<(), Self::Error> {
-        if how.dry_run {
-            return Ok(());
-        }
-        self.commit(change)
-    }
-
-    /// Deletes a zone's configuration; with `force` what is left of it in
-    /// whatever state that is not active.
-    ///
-    /// # Errors
-    /// When it cannot be deleted.
-    fn delete(&mut self, zone: &ZoneName, force: bool) -> Result<(), Self::Error>;
-
-    /// Writes an export to a file.
-    ///
-    /// # Errors
-    /// Those of the file system.
-    fn write_export(&mut self, file: &str, text: &str) -> std::io::Result<()>;
-}
-
-/// What [`Backing::commit`] is to store.
-#[derive(Debug)]
-pub struct Change<'a> {
-    /// The name under which the zone is stored so far, or would be.
-    pub zone: &'a ZoneName,
-    /// What was stored when the session read it.
-    pub base: Option<&'a Config>,
-    /// What to store, perhaps under a new name.
-    pub config: &'a Config,
-    /// True when the zonepath of an installed zone was changed by force.
-    pub zonepath_forced: bool,
-}
 
 /// The user's side of a session.
 pub trait Console {
@@ -393,95 +308,6 @@ impl<B: Backing, C: Console> Session<B, C> {
                 Flow::Abort
             }
         }
-    }
-
-    fn export(&mut self, json: bool, file: Option<&str>) -> Done {
-        let config = self.config()?;
-        let text = if json {
-            json::all(config)
-        } else {
-            export::export(config)
-        };
-        match file {
-            None => self.console.print(&text),
-            Some(file) => {
-                if let Err(error) = self.backing.write_export(file, &text) {
-                    return self.refuse(&format!("opening file {file}: {error}"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn help(&mut self, subject: Option<&str>) -> Done {
-        let scope = if self.scope.is_some() {
-            Scope::Resource
-        } else {
-            Scope::Global
-        };
-        let text = match subject {
-            None => Some(help::commands(Some(scope))),
-            Some(subject) => help::subject(subject),
-        };
-        match (text, subject) {
-            (Some(text), _) => {
-                self.console.page(&text);
-                Ok(())
-            }
-            (None, subject) => self.refuse(&format!(
-                "Unknown help subject {}.  Type 'help commands' for the commands.",
-                subject.unwrap_or_default()
-            )),
-        }
-    }
-
-    fn info(&mut self, json: bool, what: Option<&str>, filters: &Filters) -> Done {
-        // Loads the configuration, or tells that there is none.
-        self.config()?;
-        let Some(config) = &self.config else {
-            return Ok(());
-        };
-        let (scope, what) = (self.scope.as_ref(), what.unwrap_or_default());
-        let text = if let Some(open) = scope {
-            let resource = &open.resource;
-            match resource.spec().property(what) {
-                _ if json => json::resource(config, resource),
-                Some(spec) => {
-                    let mut text = String::new();
-                    info::resource_property(&mut text, config, resource, spec);
-                    text
-                }
-                None => info::resource(config, resource),
-            }
-        } else if what.is_empty() && json {
-            json::all(config)
-        } else if what.is_empty() {
-            info::all(config)
-        } else if let Some(spec) = table::global(what) {
-            match json {
-                true => json::property(config, spec),
-                false => info::property(config, spec),
-            }
-        } else if let Some(spec) = table::resource(what) {
-            if let Some(text) = unknown_filter(spec, filters) {
-                return self.refuse(&text);
-            }
-            if json {
-                let text = json::resources(config, spec, filters);
-                self.console.page(&text);
-                return Ok(());
-            }
-            match info::resources(config, spec, filters) {
-                text if text.is_empty() && !filters.is_empty() => {
-                    format!("No such {what} resource.\n")
-                }
-                text => text,
-            }
-        } else {
-            return self.refuse(&format!("{what}: No such resource type"));
-        };
-        self.console.page(&text);
-        Ok(())
     }
 
     /// The configuration, read on first use.

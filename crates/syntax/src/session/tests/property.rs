@@ -4,6 +4,7 @@ use model::generate;
 use proptest::prelude::*;
 
 use super::*;
+use crate::export;
 
 /// Carries out what export prints; gives what was printed beside the configuration.
 fn read_back(config: &Config) -> (String, Option<Config>) {

@@ -1,6 +1,7 @@
 //! create, delete, commit, revert, renames, and how sessions end.
 
 use super::*;
+use crate::export;
 
 #[test]
 fn create_asks_before_it_overwrites() {
