@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `zone.cpu-cap` | hundredths of a CPU | cpu.max; v1 cpu.cfs_quota_us |
 //! | `zone.cpu-shares` | shares; a zone without has 1 | cpu.weight; v1 cpu.shares |
-//! | `dedicated-cpu` | CPUs | cpuset.cpus |
+//! | `dedicated-cpu`, `pool` | CPUs | cpuset.cpus |
 //! | `zone.max-physical-memory` | bytes | memory.max; v1 memory.limit_in_bytes |
 //! | `zone.max-swap` | bytes of memory and swap together | memory.swap.max holds the difference; v1 memory.memsw |
 //! | `zone.max-locked-memory` | bytes | RLIMIT_MEMLOCK, for each process |
@@ -31,6 +31,7 @@ pub enum Control {
     CpuCap,
     CpuShares,
     DedicatedCpu,
+    Pool,
     MaxPhysicalMemory,
     MaxSwap,
     MaxLockedMemory,
@@ -45,10 +46,11 @@ pub enum Control {
 
 impl Control {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::CpuCap,
         Self::CpuShares,
         Self::DedicatedCpu,
+        Self::Pool,
         Self::MaxPhysicalMemory,
         Self::MaxSwap,
         Self::MaxLockedMemory,
@@ -61,13 +63,14 @@ impl Control {
         Self::IoPriority,
     ];
 
-    /// The name of the resource control; `dedicated-cpu` is a resource without one.
+    /// The name of the resource control; `dedicated-cpu` and `pool` are none.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::CpuCap => "zone.cpu-cap",
             Self::CpuShares => "zone.cpu-shares",
             Self::DedicatedCpu => "dedicated-cpu",
+            Self::Pool => "pool",
             Self::MaxPhysicalMemory => "zone.max-physical-memory",
             Self::MaxSwap => "zone.max-swap",
             Self::MaxLockedMemory => "zone.max-locked-memory",
@@ -133,6 +136,18 @@ impl fmt::Display for Dedicated {
     }
 }
 
+/// A named set of CPUs that zones share. Other zones are kept off it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pool {
+    /// Its name, in the property `pool`.
+    pub name: String,
+    /// Its CPUs; none for a name that the host does not know.
+    pub wanted: Option<Dedicated>,
+    /// Who comes first when CPUs are short; the higher wins, and 1 is usual.
+    pub importance: Option<u32>,
+}
+
 /// Limits on System V shared memory, message queues and semaphores. They are
 /// settings of the zone's IPC namespace, and the zone cannot change them.
 /// POSIX shared memory is in /dev/shm and counts as memory.
@@ -159,6 +174,10 @@ pub struct Controls {
     pub cpu_shares: Option<u64>,
     /// CPUs for this zone alone.
     pub dedicated_cpu: Option<Dedicated>,
+    /// Who comes first when CPUs are short; the higher wins, and 1 is usual.
+    pub importance: Option<u32>,
+    /// CPUs for the zones of this pool.
+    pub pool: Option<Pool>,
     /// Bytes of memory, with the cached pages of files.
     pub physical: Option<u64>,
     /// Bytes of memory and swap space together, as on Solaris.
@@ -177,7 +196,8 @@ pub struct Controls {
 
 impl Controls {
     /// The controls that a configuration sets. The memory of a kernel zone is that of
-    /// its machine and no control of it.
+    /// its machine and no control of it. Which CPUs a pool has only the host knows: of
+    /// that there is the name alone.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         let limit = |control: Control| config.rctl_limit(control.as_str());
@@ -193,8 +213,14 @@ impl Controls {
                     .or(list(&one.sockets).map(Dedicated::Sockets))
                     .or(one.ncpus.map(|(least, most)| Dedicated::Count(least, most)))
             }),
+            importance: config.dedicated_cpu().and_then(|one| one.importance),
+            pool: (!config.pool().is_empty()).then(|| Pool {
+                name: config.pool().to_owned(),
+                ..Pool::default()
+            }),
             physical: match config.family() {
-                Family::Kz => None,
+                // The memory of the machine is QEMU's, and it takes some itself.
+                Family::Kz => Some(config.machine_memory() + config.machine_overhead()),
                 _ => lowest.into_iter().flatten().min(),
             },
             swap: limit(Control::MaxSwap),
@@ -212,7 +238,7 @@ impl Controls {
     }
 
     /// The number that a control is set to. Of a range of CPUs it is the upper end;
-    /// how many a list names, only the host knows, and it stands as 0.
+    /// how many a list names or a pool has, only the host knows, and it stands as 0.
     #[must_use]
     pub fn get(&self, control: Control) -> Option<u64> {
         match control {
@@ -222,6 +248,7 @@ impl Controls {
                 Dedicated::Count(_, most) => u64::from(*most),
                 _ => 0,
             }),
+            Control::Pool => self.pool.as_ref().map(|_| 0),
             Control::MaxPhysicalMemory => self.physical,
             Control::MaxSwap => self.swap,
             Control::MaxLockedMemory => self.locked,
@@ -271,10 +298,9 @@ impl fmt::Display for Controls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (control, value)) in self.iter().enumerate() {
             let blank = if number == 0 { "" } else { " " };
-            match &self.dedicated_cpu {
-                Some(cpus) if control == Control::DedicatedCpu => {
-                    write!(f, "{blank}{control}={cpus}")?;
-                }
+            match (control, &self.dedicated_cpu, &self.pool) {
+                (Control::DedicatedCpu, Some(cpus), _) => write!(f, "{blank}{control}={cpus}")?,
+                (Control::Pool, _, Some(pool)) => write!(f, "{blank}{control}={}", pool.name)?,
                 _ => write!(f, "{blank}{control}={}", control.show(value))?,
             }
         }
@@ -299,6 +325,15 @@ mod tests {
             controls.to_string(),
             "zone.cpu-cap=25 dedicated-cpu=1-2 zone.max-swap=64M zone.max-lwps=100"
         );
+        let pool = Controls {
+            pool: Some(Pool {
+                name: "batch".to_owned(),
+                ..Pool::default()
+            }),
+            ..Controls::default()
+        };
+        assert!(!pool.is_empty());
+        assert_eq!(pool.to_string(), "pool=batch");
     }
 
     #[test]
@@ -307,6 +342,8 @@ mod tests {
             cpu_cap: Some(1),
             cpu_shares: Some(2),
             dedicated_cpu: Some(Dedicated::Count(1, 3)),
+            importance: None,
+            pool: None,
             physical: Some(4),
             swap: Some(5),
             locked: Some(6),

@@ -17,6 +17,12 @@ const OF_NAMESPACES: &[&str] = &["proc", "mqueue"];
 /// Types of resources that are resource controls.
 const CONTROLS: &[&str] = &["dedicated-cpu", "capped-cpu", "capped-memory", "rctl"];
 
+/// Global properties that are resource controls, beside those with another name.
+const OF_CONTROLS: &[&str] = &["pool"];
+
+/// Types of resources that are network links.
+const LINKS: &[&str] = &["net", "anet"];
+
 /// Says nothing about the running zone: who administers it is asked of what is stored.
 const ONLY_STORED: &[&str] = &["admin"];
 
@@ -69,6 +75,8 @@ pub enum Act {
     RemoveDevices(String),
     /// Shows the devices that match.
     AddDevices(String),
+    /// Makes the links those of the configuration after the step.
+    Links,
     /// Nothing: what changes is looked at when it matters.
     Remember,
 }
@@ -93,6 +101,7 @@ impl fmt::Display for Act {
             Self::Mount(fs) => write!(f, "mount {} at {}", fs.special, fs.dir.display()),
             Self::RemoveDevices(pattern) => write!(f, "take away {pattern}"),
             Self::AddDevices(pattern) => write!(f, "show {pattern}"),
+            Self::Links => f.write_str("change the network links"),
             Self::Remember => f.write_str("store the running configuration"),
         }
     }
@@ -114,7 +123,7 @@ const AT_BOOT: &str = "it takes effect when the zone boots";
 /// Plans the way from the configuration that a zone runs with to another one.
 ///
 /// Limits come first, then what is unmounted, inner file systems before outer ones,
-/// then what is mounted, then devices.
+/// then what is mounted, then devices, then links.
 #[must_use]
 pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     let mut making = Making {
@@ -127,6 +136,7 @@ pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     making.controls();
     making.file_systems();
     making.devices();
+    making.links();
     making.others();
     making.plan
 }
@@ -149,7 +159,9 @@ impl Making<'_> {
 
     fn globals(&mut self) {
         let mut remembered = false;
-        for spec in GLOBAL.iter().filter(|spec| spec.alias().is_none()) {
+        let others =
+            |spec: &&PropertySpec| spec.alias().is_none() && !OF_CONTROLS.contains(&spec.name);
+        for spec in GLOBAL.iter().filter(others) {
             let (old, new) = (self.running.get(spec.name), self.wanted.get(spec.name));
             if old == new {
                 continue;
@@ -176,10 +188,13 @@ impl Making<'_> {
         let mut seen = Vec::new();
         let mut differences = Vec::new();
         for spec in GLOBAL {
-            let Some(alias) = spec.alias() else { continue };
+            let alias = spec.alias();
+            if alias.is_none() && !OF_CONTROLS.contains(&spec.name) {
+                continue;
+            }
             let (old, new) = (self.running.get(spec.name), self.wanted.get(spec.name));
             if old != new {
-                seen.push(alias.rctl);
+                seen.extend(alias.map(|alias| alias.rctl));
                 differences.push(property(spec, old, new));
             }
         }
@@ -214,6 +229,13 @@ impl Making<'_> {
         }
         self.plan.now.append(&mut differences);
         self.take_over(&types);
+        for name in OF_CONTROLS {
+            // What one configuration holds the other can hold.
+            let _ = match self.wanted.get(name) {
+                "" => self.now.clear(name),
+                value => self.now.set(name, value),
+            };
+        }
         self.step(Act::Control(Controls::of(&self.now)));
     }
 
@@ -336,22 +358,44 @@ impl Making<'_> {
         }
     }
 
+    fn links(&mut self) {
+        let mut differences = Vec::new();
+        for name in LINKS {
+            let changed = compare(self.running, self.wanted, name);
+            differences.extend(changed.into_iter().map(|one| one.difference));
+        }
+        if differences.is_empty() {
+            return;
+        }
+        let types = LINKS.iter().filter_map(|name| table::resource(name));
+        self.take_over(&types.collect::<Vec<_>>());
+        // Links of a network that is the host's until the next boot are not those of one
+        // that is the zone's.
+        if self.running.ip_type() != self.wanted.ip_type() {
+            let differences = differences.into_iter();
+            self.plan
+                .at_boot
+                .extend(differences.map(|one| (one, AT_BOOT)));
+            return;
+        }
+        self.plan.now.append(&mut differences);
+        self.step(Act::Links);
+    }
+
     /// Everything that a running zone cannot change.
     fn others(&mut self) {
         for spec in RESOURCES {
             let is_control = CONTROLS.contains(&spec.name) && spec.live;
             let elsewhere = ["fs", "device"].contains(&spec.name) || is_control;
+            let elsewhere = elsewhere || LINKS.contains(&spec.name);
             if elsewhere || ONLY_STORED.contains(&spec.name) {
                 continue;
             }
-            let why = match spec.name {
-                "net" | "anet" => "the network of a running zone cannot be changed",
-                _ => AT_BOOT,
-            };
             let differences = compare(self.running, self.wanted, spec.name);
+            let differences = differences.into_iter();
             self.plan
                 .at_boot
-                .extend(differences.into_iter().map(|one| (one.difference, why)));
+                .extend(differences.map(|one| (one.difference, AT_BOOT)));
         }
     }
 }

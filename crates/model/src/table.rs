@@ -14,7 +14,7 @@ mod token;
 
 pub use address::Address;
 pub use alias::{Alias, Unit};
-pub(crate) use kind::cpu_range;
+pub use kind::cpu_range;
 pub use kind::{BadValue, Kind, MAX_PATH, MAX_VALUE};
 pub use rows::{GLOBAL, IGNORED_ELEMENTS, RESOURCES};
 pub use size::{exact_size, short_size};

@@ -28,6 +28,8 @@ pub enum Verb {
     Reboot,
     /// Asks init to end the zone in order, and waits.
     Shutdown,
+    /// Keeps the memory of the zone and ends it.
+    Suspend,
     /// Shows the root of a halted zone on the host.
     Mount,
     /// Takes back what mount did.
@@ -40,15 +42,31 @@ pub enum Verb {
     Snapshots,
     /// Says how the root is stored, and what it takes.
     Storage,
+    /// Lists the resource controls.
+    Rctl,
+    /// Lists the network links.
+    Links,
     /// Limits what the zone may write.
     Quota,
     /// Takes the root back to a snapshot.
     Rollback,
+    /// Merges layers below the root.
+    Merge,
     /// Removes a snapshot.
     #[serde(rename = "destroy-snapshot")]
     DestroySnapshot,
     /// Changes a running zone to what is configured.
     Apply,
+    /// Makes an installed zone a configured one whose root stays, with a manifest.
+    Detach,
+    /// Makes a detached zone an installed one.
+    Attach,
+    /// Sees to the boot environments.
+    Beadm,
+    /// Writes the zone into a file.
+    Export,
+    /// Takes the zone to another host.
+    Migrate,
 }
 
 /// What to do with a verb in a given state.
@@ -76,16 +94,25 @@ impl Verb {
             Self::Halt => "halt",
             Self::Reboot => "reboot",
             Self::Shutdown => "shutdown",
+            Self::Suspend => "suspend",
             Self::Mount => "mount",
             Self::Unmount => "unmount",
             Self::Mark => "mark",
             Self::Snapshot => "snapshot",
             Self::Snapshots => "snapshots",
             Self::Storage => "storage",
+            Self::Rctl => "rctl",
+            Self::Links => "links",
             Self::Quota => "quota",
             Self::Rollback => "rollback",
+            Self::Merge => "merge",
             Self::DestroySnapshot => "destroy-snapshot",
             Self::Apply => "apply",
+            Self::Detach => "detach",
+            Self::Attach => "attach",
+            Self::Beadm => "beadm",
+            Self::Export => "export",
+            Self::Migrate => "migrate",
         }
     }
 
@@ -98,9 +125,15 @@ impl Verb {
         let before_installed = || Refuse(format!("must be installed before {self}."));
         let active_or_mounted = state.is_active() || state == State::Mounted;
         match self {
-            Self::Install | Self::Clone => match state {
+            Self::Install | Self::Clone | Self::Attach => match state {
                 State::Configured => Go,
                 State::Installed => Refuse("is already installed.".to_owned()),
+                State::Incomplete => incomplete(),
+                _ => invalid(),
+            },
+            Self::Detach => match state {
+                State::Installed => Go,
+                State::Configured => before_installed(),
                 State::Incomplete => incomplete(),
                 _ => invalid(),
             },
@@ -109,6 +142,7 @@ impl Verb {
                 _ if active_or_mounted => invalid(),
                 _ => Go,
             },
+            Self::Rctl | Self::Links => Go,
             Self::Verify => match state {
                 State::Incomplete => incomplete(),
                 _ => Go,
@@ -136,7 +170,7 @@ impl Verb {
                 State::Running => Go,
                 _ => Refuse("not running".to_owned()),
             },
-            Self::Reboot | Self::Shutdown => match state {
+            Self::Reboot | Self::Shutdown | Self::Suspend => match state {
                 State::Running => Go,
                 State::Ready if self == Self::Reboot => Go,
                 State::Configured | State::Incomplete | State::Installed => {
@@ -151,6 +185,13 @@ impl Verb {
                 State::Incomplete => incomplete(),
                 _ => invalid(),
             },
+            Self::Beadm | Self::Export | Self::Migrate => match state {
+                State::Configured => before_installed(),
+                State::Incomplete => incomplete(),
+                State::ShuttingDown | State::Down => invalid(),
+                State::Mounted if self != Self::Beadm => invalid(),
+                _ => Go,
+            },
             // A zone that is mounted is written to by who knows whom: nobody can be
             // asked to stand still.
             Self::Snapshot
@@ -158,12 +199,13 @@ impl Verb {
             | Self::Storage
             | Self::Quota
             | Self::Rollback
+            | Self::Merge
             | Self::DestroySnapshot => match (self, state) {
                 (_, State::Configured) => before_installed(),
                 (_, State::Incomplete) => incomplete(),
                 (_, State::Installed) => Go,
-                (Self::Snapshot, State::Ready | State::Running) => Go,
-                (Self::Snapshot | Self::Rollback, _) => invalid(),
+                (Self::Snapshot | Self::Merge, State::Ready | State::Running) => Go,
+                (Self::Snapshot | Self::Merge | Self::Rollback, _) => invalid(),
                 _ => Go,
             },
             Self::Unmount => match state {

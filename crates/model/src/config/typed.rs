@@ -28,6 +28,47 @@ impl fmt::Display for IpType {
     }
 }
 
+/// What happens to a zone when the host shuts down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Autoshutdown {
+    /// Its init stops everything.
+    #[default]
+    Shutdown,
+    /// Its processes are killed.
+    Halt,
+    /// Its memory is kept, and the zone goes on when it boots.
+    Suspend,
+}
+
+/// Who boots first when the host does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BootPriority {
+    /// Before all others.
+    High,
+    /// Before those that are low.
+    #[default]
+    Normal,
+    /// After all others.
+    Low,
+}
+
+impl BootPriority {
+    /// Every priority, in the order in which zones boot.
+    pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
+
+    /// The word in a configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Normal => "normal",
+            Self::Low => "low",
+        }
+    }
+}
+
 /// A file system to mount in the zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSystem {
@@ -102,6 +143,26 @@ impl Config {
     #[must_use]
     pub fn autoboot(&self) -> bool {
         self.get("autoboot") == "true"
+    }
+
+    /// What happens to the zone when the host shuts down.
+    #[must_use]
+    pub fn autoshutdown(&self) -> Autoshutdown {
+        match self.get("autoshutdown") {
+            "halt" => Autoshutdown::Halt,
+            "suspend" => Autoshutdown::Suspend,
+            _ => Autoshutdown::Shutdown,
+        }
+    }
+
+    /// Whether the zone boots before or after others.
+    #[must_use]
+    pub fn boot_priority(&self) -> BootPriority {
+        match self.get("boot-priority") {
+            "high" => BootPriority::High,
+            "low" => BootPriority::Low,
+            _ => BootPriority::Normal,
+        }
     }
 
     /// The arguments for boots that name none.
@@ -244,7 +305,7 @@ impl Config {
     }
 
     /// A property of a resource with its tokens expanded.
-    fn text(&self, resource: &Resource, property: &str) -> String {
+    pub(super) fn text(&self, resource: &Resource, property: &str) -> String {
         let text = resource.get(property);
         self.expanded_in(resource, property, text)
             .unwrap_or_else(|| text.to_owned())

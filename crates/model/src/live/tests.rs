@@ -180,7 +180,6 @@ fn what_needs_a_reboot_is_only_named() {
     let wanted = config(&[
         ("limitpriv", &[("", "default,!sys_time")]),
         ("autoboot", &[("", "true")]),
-        ("net", &[("physical", "eth0"), ("address", "10.0.0.1/24")]),
         ("fs", &[("dir", "/p"), ("special", "p"), ("type", "proc")]),
         (
             "attr",
@@ -200,7 +199,6 @@ fn what_needs_a_reboot_is_only_named() {
             "Removing bootargs=-s",
             "Adding limitpriv=default,!sys_time",
             "Adding fs dir=/p",
-            "Adding net address=10.0.0.1/24 physical=eth0",
             "Adding attr name=init",
         ]
     );
@@ -208,6 +206,29 @@ fn what_needs_a_reboot_is_only_named() {
     let after = &plan.steps.last().unwrap().after;
     assert!(after.autoboot() && after.limitpriv().is_empty() && after.bootargs() == "-s");
     assert_eq!(after.resources(), []);
+}
+
+#[test]
+fn links_change_in_one_step() {
+    let net = |address| [("physical", "eth0"), ("address", address)];
+    let (one, two) = (net("10.0.0.1/24"), net("10.0.0.2/24"));
+    let running = config(&[("net", &one)]);
+    let wanted = config(&[("net", &two)]);
+    let (now, steps, at_boot) = told(&running, &wanted);
+    assert_eq!(
+        now,
+        [
+            "Removing net address=10.0.0.1/24 physical=eth0",
+            "Adding net address=10.0.0.2/24 physical=eth0"
+        ]
+    );
+    assert_eq!(steps, ["change the network links"]);
+    assert_eq!(at_boot, [""; 0]);
+    // Whose network it is is decided when the zone boots.
+    let mut exclusive = Config::new(running.name().clone());
+    exclusive.set("ip-type", "exclusive").unwrap();
+    let (now, steps, at_boot) = told(&running, &exclusive);
+    assert_eq!((now.len(), steps.len(), at_boot.len()), (0, 0, 2));
 }
 
 #[test]
@@ -253,4 +274,19 @@ fn the_steps_lead_to_what_is_wanted() {
             assert_eq!(second.at_boot, first.at_boot);
         }
     }
+}
+
+#[test]
+fn a_running_zone_changes_its_pool() {
+    let running = config(&[("pool", &[("", "batch")])]);
+    let wanted = config(&[("pool", &[("", "web")]), ("hostid", &[("", "beef")])]);
+    let (now, steps, at_boot) = told(&running, &wanted);
+    assert_eq!(now, ["Modifying pool=web"]);
+    assert_eq!(steps, ["set pool=web"]);
+    assert_eq!(at_boot, ["Adding hostid=beef"]);
+    let plan = plan(&running, &wanted);
+    assert_eq!(plan.steps[0].after.pool(), "web");
+    let (now, steps, _) = told(&running, &config(&[]));
+    assert_eq!(now, ["Removing pool=batch"]);
+    assert_eq!(steps, ["take away all resource controls"]);
 }

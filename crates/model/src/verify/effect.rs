@@ -11,16 +11,17 @@ pub fn without_effect(config: &Config) -> Vec<String> {
         let value = config.get(spec.name);
         !value.is_empty() && value != spec.default
     });
-    let mut lines: Vec<String> = globals
-        .filter_map(|spec| Some(format!("{}: {}", spec.name, phrase(spec.effect)?)))
-        .collect();
+    let mut lines: Vec<String> = globals.filter_map(|spec| global(config, spec)).collect();
     for one in config.resources() {
         let spec = one.spec();
         if config.family() == Family::Global {
-            lines.push(format!(
-                "{}: has no effect on the global zone yet",
-                spec.name
-            ));
+            // Its processes are in control groups of the host, and those are not ours.
+            let name = match one.get("name") {
+                "zone.cpu-shares" => continue,
+                "" => spec.name,
+                rctl => rctl,
+            };
+            lines.push(format!("{name}: has no effect on the global zone"));
             continue;
         }
         if let Some(phrase) = phrase(spec.effect) {
@@ -43,6 +44,25 @@ pub fn without_effect(config: &Config) -> Vec<String> {
     let mut seen = std::collections::BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
     lines
+}
+
+/// Classes whose processes share the CPUs by time. A zone that could have fixed or
+/// real-time priorities could keep the host from running.
+const SHARING: &[&str] = &["FSS", "TS", "IA"];
+
+fn global(config: &Config, spec: &PropertySpec) -> Option<String> {
+    let name = spec.name;
+    if config.family() == Family::Global && matches!(name, "pool" | "scheduling-class") {
+        return Some(format!("{name}: has no effect on the global zone"));
+    }
+    let class = config.scheduling_class();
+    let shares = SHARING.iter().any(|one| one.eq_ignore_ascii_case(class));
+    if name == "scheduling-class" && !shares {
+        return Some(format!(
+            "{name}: {class} has no effect here: zones are scheduled by shares, as in FSS"
+        ));
+    }
+    Some(format!("{name}: {}", phrase(spec.effect)?))
 }
 
 const fn phrase(effect: Effect) -> Option<&'static str> {
@@ -84,13 +104,33 @@ mod tests {
     }
 
     #[test]
-    fn controls_of_the_global_zone_are_only_stored() {
+    fn of_the_controls_of_the_global_zone_shares_have_an_effect() {
         let mut config = Config::new(crate::ZoneName::global());
         assert_eq!(without_effect(&config), [""; 0]);
         config.set("cpu-shares", "10").unwrap();
+        assert_eq!(without_effect(&config), [""; 0]);
+        config.set("max-sem-ids", "10").unwrap();
+        config.set("pool", "web").unwrap();
         assert_eq!(
             without_effect(&config),
-            ["rctl: has no effect on the global zone yet"]
+            [
+                "pool: has no effect on the global zone",
+                "zone.max-sem-ids: has no effect on the global zone"
+            ]
+        );
+    }
+
+    #[test]
+    fn classes_that_are_not_given_are_named() {
+        let mut config = Config::new("web1".parse().unwrap());
+        for class in ["FSS", "ts", "IA"] {
+            config.set("scheduling-class", class).unwrap();
+            assert_eq!(without_effect(&config), [""; 0]);
+        }
+        config.set("scheduling-class", "RT").unwrap();
+        assert_eq!(
+            without_effect(&config),
+            ["scheduling-class: RT has no effect here: zones are scheduled by shares, as in FSS"]
         );
     }
 }

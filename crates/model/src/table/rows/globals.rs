@@ -55,7 +55,6 @@ pub static GLOBAL: &[PropertySpec] = &[
         default: "false",
         live: true,
         delegable: true,
-        effect: Effect::NotYet,
         ..property(
             "autoboot",
             Kind::Bool,
@@ -72,11 +71,11 @@ pub static GLOBAL: &[PropertySpec] = &[
     },
     PropertySpec {
         brands: Brands::AndGlobal,
-        effect: Effect::NotYet,
+        live: true,
         ..property(
             "pool",
             Kind::Text,
-            "The resource pool the zone is bound to when it boots. Not with dedicated-cpu.",
+            "The pool of CPUs that the zone runs on, a name in /etc/zones/pools. Not with dedicated-cpu.",
         )
     },
     property(
@@ -86,11 +85,10 @@ pub static GLOBAL: &[PropertySpec] = &[
     ),
     PropertySpec {
         brands: Brands::AndGlobal,
-        effect: Effect::NotYet,
         ..property(
             "scheduling-class",
             Kind::Text,
-            "The scheduling class of the zone's processes. FSS when there are cpu-shares.",
+            "The scheduling class of the zone's processes: FSS, or TS or IA, which are the same here.",
         )
     },
     PropertySpec {
@@ -103,11 +101,10 @@ pub static GLOBAL: &[PropertySpec] = &[
     },
     PropertySpec {
         delegable: true,
-        effect: Effect::NotYet,
         ..property(
             "hostid",
             Kind::HostId,
-            "The host id that the zone sees, in hexadecimal.",
+            "The host id that the zone sees, in hexadecimal: its /etc/hostid from the next boot on.",
         )
     },
     PropertySpec {
@@ -172,8 +169,8 @@ pub static GLOBAL: &[PropertySpec] = &[
     ),
     later(PropertySpec {
         default: "shutdown",
+        live: true,
         delegable: true,
-        effect: Effect::NotYet,
         ..property(
             "autoshutdown",
             Kind::Enum(&["shutdown", "halt", "suspend"]),
@@ -182,8 +179,8 @@ pub static GLOBAL: &[PropertySpec] = &[
     }),
     later(PropertySpec {
         default: "normal",
+        live: true,
         delegable: true,
-        effect: Effect::NotYet,
         ..property(
             "boot-priority",
             Kind::Enum(&["high", "normal", "low"]),

@@ -1,12 +1,23 @@
 //! The rows of the table.
 
+mod devices;
+mod files;
 mod globals;
+mod limits;
+mod machine;
+mod network;
+mod others;
 mod resources;
 
 pub use globals::GLOBAL;
 pub use resources::{IGNORED_ELEMENTS, RESOURCES};
 
-use super::{Alias, Brands, Effect, Kind, PropertySpec, ResourceSpec, Show, Unit, Xml};
+use super::{Alias, Brands, Effect, Kind, PropertySpec, ResourceSpec, Show, Token, Unit, Xml};
+use crate::brands::Family;
+
+const KZ: Brands = Brands::Only(&[Family::Kz]);
+const NOT_KZ: Brands = Brands::Only(&[Family::Native, Family::Lx]);
+const ALL_TOKENS: &[Token] = &[Token::ZoneName, Token::Id, Token::RootPool];
 
 /// A property that is optional, clearable, free to change and in every brand:
 /// rows say only where they differ.

@@ -1,0 +1,180 @@
+//! What the configuration of a kernel zone says about its machine.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::Config;
+use crate::brands::Family;
+use crate::table;
+
+/// Memory of a machine whose configuration names none, in bytes.
+pub const MEMORY: u64 = 4 << 30;
+
+/// Memory is given in whole pieces of this many bytes.
+pub const MEMORY_UNIT: u64 = 1 << 20;
+
+/// The least memory that a kernel starts in, in bytes.
+pub const LEAST_MEMORY: u64 = 64 << 20;
+
+/// Processors of a machine whose configuration names none.
+const CPUS: u32 = 1;
+
+/// Where a storage URI leads to on this host: `file:///PATH`, `dev:/PATH`, or the path
+/// itself. Storage of other hosts has no path.
+#[must_use]
+pub fn storage_path(uri: &str) -> Option<PathBuf> {
+    let path = match uri.split_once(':') {
+        Some(("file" | "dev", rest)) => match rest.strip_prefix("//") {
+            Some(path) => path.strip_prefix("localhost").unwrap_or(path),
+            None => rest,
+        },
+        _ => uri,
+    };
+    let path = Path::new(path);
+    let plain = |part| matches!(part, Component::Normal(_) | Component::RootDir);
+    (path.is_absolute() && path.components().all(plain)).then(|| path.to_owned())
+}
+
+/// A disk of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineDisk {
+    /// Its number.
+    pub id: u32,
+    /// Its place in the boot order, if it has one.
+    pub boot: Option<u32>,
+    /// What it is on: a storage URI, or the path of a device.
+    pub storage: String,
+}
+
+impl Config {
+    /// The memory of the machine in bytes.
+    #[must_use]
+    pub fn machine_memory(&self) -> u64 {
+        self.capped_memory_physical().unwrap_or(MEMORY)
+    }
+
+    /// What QEMU itself takes beside the memory of the machine, in bytes: its own data,
+    /// and what it translates instructions into.
+    #[must_use]
+    pub fn machine_overhead(&self) -> u64 {
+        (512 << 20) + self.machine_memory() / 32
+    }
+
+    /// Where the image of the suspended machine is; none where nothing is configured.
+    #[must_use]
+    pub fn suspend_path(&self) -> Option<PathBuf> {
+        let one = self.resources_of("suspend").next()?;
+        match self.text(one, "path") {
+            path if path.is_empty() => storage_path(&self.text(one, "storage")),
+            path => Some(path.into()),
+        }
+    }
+
+    /// Whether the machine's memory may be in large pages.
+    #[must_use]
+    pub fn machine_large_pages(&self) -> bool {
+        self.resources_of("capped-memory")
+            .all(|one| one.get("pagesize-policy") != "smallest-only")
+    }
+
+    /// How many processors the machine has; of a range the upper end, as they cannot
+    /// change while it runs.
+    #[must_use]
+    pub fn machine_cpus(&self) -> u32 {
+        let one = self.resources_of("virtual-cpu").next();
+        let range = one.and_then(|one| table::cpu_range(one.get("ncpus")));
+        range.map_or(CPUS, |(_, most)| most)
+    }
+
+    /// The disks of the machine, in the order of their numbers; none for other brands.
+    #[must_use]
+    pub fn machine_disks(&self) -> Vec<MachineDisk> {
+        if self.family() != Family::Kz {
+            return Vec::new();
+        }
+        let mut disks: Vec<MachineDisk> = self
+            .resources_of("device")
+            .filter_map(|device| {
+                let storage = ["storage", "match"]
+                    .into_iter()
+                    .map(|name| self.text(device, name))
+                    .find(|text| !text.is_empty())?;
+                Some(MachineDisk {
+                    id: device.get("id").parse().unwrap_or(0),
+                    boot: device.get("bootpri").parse().ok(),
+                    storage,
+                })
+            })
+            .collect();
+        disks.sort_by_key(|disk| disk.id);
+        disks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Resource;
+
+    fn config(resources: &[(&str, &[(&str, &str)])]) -> Config {
+        let mut config = Config::new("k1".parse().unwrap());
+        config.set("brand", "kz").unwrap();
+        for (name, properties) in resources {
+            let mut one = Resource::new(table::resource(name).unwrap());
+            for (property, value) in *properties {
+                one.set(property, value).unwrap();
+            }
+            config.add(one).unwrap();
+        }
+        config
+    }
+
+    #[test]
+    fn storage_is_a_path_of_this_host() {
+        for (uri, path) in [
+            ("file:///d/x", Some("/d/x")),
+            ("file://localhost/d/x", Some("/d/x")),
+            ("dev:/dev/sdx", Some("/dev/sdx")),
+            ("dev:///dev/sdx", Some("/dev/sdx")),
+            ("/dev/zvol/x", Some("/dev/zvol/x")),
+            ("dev:sdx", None),
+            ("iscsi://host/luname.naa.1", None),
+            ("file:///d/../x", None),
+            ("d", None),
+        ] {
+            assert_eq!(storage_path(uri), path.map(PathBuf::from), "{uri}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_has_a_default() {
+        let config = config(&[]);
+        assert_eq!(config.machine_memory(), 4 << 30);
+        assert_eq!(config.machine_cpus(), 1);
+        assert!(config.machine_large_pages());
+        assert_eq!(config.machine_disks(), []);
+        assert_eq!(config.suspend_path(), None);
+    }
+
+    #[test]
+    fn disks_come_in_the_order_of_their_numbers() {
+        let config = config(&[
+            ("virtual-cpu", &[("ncpus", "2-4")]),
+            (
+                "device",
+                &[("storage", "file:///d/%{zonename}/disk%{id}"), ("id", "3")],
+            ),
+            (
+                "device",
+                &[("storage", "dev:/dev/sdx"), ("bootpri", "0"), ("id", "1")],
+            ),
+        ]);
+        assert_eq!(config.machine_cpus(), 4);
+        let disks = config.machine_disks();
+        assert_eq!((disks[0].id, disks[0].boot), (1, Some(0)));
+        for (name, value) in [("path", "/z/%{zonename}/s"), ("storage", "file:///z/k1/s")] {
+            let config = self::config(&[("suspend", &[(name, value)])]);
+            assert_eq!(config.suspend_path(), Some(PathBuf::from("/z/k1/s")));
+        }
+        assert_eq!(disks[1].storage, "file:///d/k1/disk3");
+    }
+}

@@ -1,0 +1,101 @@
+//! The plan of a boot.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{InsideStep, PlatformStep};
+use crate::config::IpType;
+use crate::{Uuid, ZoneName};
+
+/// A zone's virtual platform and its init.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootPlan {
+    /// The zone.
+    pub zone: ZoneName,
+    /// Its numeric id; 0 in a plan that is only shown.
+    pub id: u32,
+    /// Given at install.
+    pub uuid: Option<Uuid>,
+    /// The brand as configured.
+    pub brand: String,
+    /// Whose network it uses.
+    pub ip_type: IpType,
+    /// First host id of its range of user and group ids.
+    pub first_id: u32,
+    /// What zoneadmd does, in order.
+    pub platform: Vec<PlatformStep>,
+    /// What the zone's first process does then, in order.
+    pub inside: Vec<InsideStep>,
+    /// Mount points of the configuration's file systems and devices: the mounts there
+    /// are remembered, to be changed while the zone runs.
+    pub remembered: Vec<PathBuf>,
+    /// What the first process becomes.
+    pub init: Init,
+    /// The signal that asks init to stop everything and power off.
+    pub shutdown_signal: i32,
+    /// True to stop in state ready.
+    pub ready_only: bool,
+    /// The image that a kernel zone goes on from.
+    #[serde(default)]
+    pub resume: Option<Resume>,
+}
+
+/// An image of a suspended machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// The image.
+    pub image: PathBuf,
+    /// The file with its key.
+    pub key: PathBuf,
+    /// The files of the machine's disks that are written to.
+    pub disks: Vec<PathBuf>,
+}
+
+impl fmt::Display for BootPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let last = self.first_id + 65_535;
+        writeln!(
+            f,
+            "boot zone {} with user ids {}-{last}:",
+            self.zone, self.first_id
+        )?;
+        self.platform
+            .iter()
+            .try_for_each(|step| writeln!(f, "  {step}"))?;
+        writeln!(f, "  then, as the first process of the zone:")?;
+        self.inside
+            .iter()
+            .try_for_each(|step| writeln!(f, "    {step}"))?;
+        if self.ready_only {
+            return writeln!(f, "    wait for boot");
+        }
+        match &self.init.path {
+            Some(path) => writeln!(f, "    run {}", path.display()),
+            None => writeln!(f, "    run zinit"),
+        }?;
+        match &self.resume {
+            Some(resume) => writeln!(f, "  resume from {}", resume.image.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The program that becomes process 1 of the zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Init {
+    /// A path in the zone, or none for our own zinit.
+    pub path: Option<PathBuf>,
+    /// Its arguments, its own name first.
+    pub arguments: Vec<String>,
+    /// Its environment, `NAME=value`.
+    pub environment: Vec<String>,
+    /// The user and group of the zone that it runs as. Another than root, which is what
+    /// QEMU gets, can never be more than that.
+    #[serde(default)]
+    pub user: u32,
+    /// True for one that ends with whoever started the zone.
+    #[serde(default)]
+    pub bound: bool,
+}

@@ -1,0 +1,36 @@
+//! The kernel that a zone is told it runs on.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What programs of a zone are told in place of the truth, as far as it is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kernel {
+    /// `uname -s`.
+    pub name: Option<String>,
+    /// `uname -r`.
+    pub release: Option<String>,
+    /// `uname -m`.
+    pub machine: Option<String>,
+}
+
+impl Kernel {
+    /// The longest word that uname(2) has room for, in bytes.
+    pub const LONGEST: usize = 64;
+
+    /// Whether a word can be any of these.
+    #[must_use]
+    pub fn is_word(text: &str) -> bool {
+        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-~".contains(&byte);
+        (1..=Self::LONGEST).contains(&text.len()) && text.bytes().all(good)
+    }
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = [&self.name, &self.release, &self.machine];
+        let words: Vec<&str> = words.into_iter().flatten().map(String::as_str).collect();
+        f.write_str(&words.join(" "))
+    }
+}

@@ -1,0 +1,138 @@
+//! The forms of values: paths, numbers and names.
+
+use super::MAX_PATH;
+
+/// Most CPUs that can be asked for.
+const MAX_CPUS: u32 = 65_535;
+
+/// Longest name of a network link (IFNAMSIZ less the NUL).
+pub(super) const MAX_LINK: usize = 15;
+
+/// Longest user name (LOGIN_NAME_MAX is 256 with the NUL; useradd(8) allows this).
+const MAX_USER: usize = 255;
+
+/// Longest dataset name (ZFS_MAX_DATASET_NAME_LEN less the NUL).
+const MAX_DATASET: usize = 255;
+
+/// The path without doubled and trailing slashes, so that equal paths are equal.
+pub(super) fn check_path(value: &str, zonepath: bool) -> Result<String, &'static str> {
+    if value.len() > MAX_PATH {
+        return Err("is too long for a path");
+    }
+    if !value.starts_with('/') {
+        return Err("is not an absolute path");
+    }
+    let mut path = String::with_capacity(value.len());
+    for part in value.split('/').filter(|part| !part.is_empty()) {
+        if part == "." || part == ".." {
+            return Err("has a '.' or '..' in it");
+        }
+        path.push('/');
+        path.push_str(part);
+    }
+    match (path.is_empty(), zonepath) {
+        (true, true) => Err("is not allowed as a zonepath"),
+        (true, false) => Ok("/".to_owned()),
+        (false, _) => Ok(path),
+    }
+}
+
+/// Hundredths of a CPU; at least one.
+pub(super) fn hundredths(value: &str) -> Option<u64> {
+    let (whole, part) = value.split_once('.').unwrap_or((value, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    // More decimals only where they say nothing.
+    let (part, rest) = part.split_at_checked(2).unwrap_or((part, ""));
+    if (whole.is_empty() && part.is_empty()) || !digits(whole) || !digits(part) {
+        return None;
+    }
+    if !rest.bytes().all(|b| b == b'0') {
+        return None;
+    }
+    let whole: u64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
+    let part: u64 = format!("{part:0<2}").parse().ok()?;
+    let all = whole.checked_mul(100)?.checked_add(part)?;
+    (all >= 1 && whole <= u64::from(MAX_CPUS)).then_some(all)
+}
+
+/// The ends of a range of CPU counts, `2` or `1-4`.
+#[must_use]
+pub fn cpu_range(value: &str) -> Option<(u32, u32)> {
+    let number = |text: &str| {
+        let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let number = plain.then(|| text.parse::<u32>().ok()).flatten()?;
+        (1..=MAX_CPUS).contains(&number).then_some(number)
+    };
+    let (min, max) = match value.split_once('-') {
+        Some((min, max)) => (number(min)?, number(max)?),
+        None => (number(value)?, number(value)?),
+    };
+    (min <= max).then_some((min, max))
+}
+
+/// Six bytes, of which the first does not say "many hosts".
+pub(super) fn mac(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(6);
+    for part in value.split([':', '-']) {
+        let legal = (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_hexdigit());
+        bytes.push(legal.then(|| u8::from_str_radix(part, 16).ok()).flatten()?);
+    }
+    let legal = bytes.len() == 6 && bytes[0] & 1 == 0 && bytes.iter().any(|byte| *byte != 0);
+    let parts: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    legal.then(|| parts.join(":"))
+}
+
+/// As zfs(8) has it: components of letters, digits and `-_.: `, none empty, no `@`.
+pub(super) fn is_dataset(value: &str) -> bool {
+    let component = |part: &str| {
+        !part.is_empty()
+            && !matches!(part, "." | "..")
+            && part
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_.:%{}".contains(&b))
+    };
+    value.len() <= MAX_DATASET && value.split('/').all(component)
+}
+
+/// As hostid(1) prints it, and not the number that says there is none.
+pub(super) fn is_host_id(value: &str) -> bool {
+    let digits = value.strip_prefix("0x").unwrap_or(value);
+    (1..=8).contains(&digits.len())
+        && digits.bytes().all(|b| b.is_ascii_hexdigit())
+        && u32::from_str_radix(digits, 16).is_ok_and(|id| id != u32::MAX)
+}
+
+pub(super) fn is_fs_type(value: &str) -> bool {
+    (1..=15).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
+}
+
+/// A name, or one with tokens in it that may become one.
+pub(super) fn is_link(value: &str) -> bool {
+    let legal = (1..=MAX_LINK).contains(&value.len())
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_graphic() && !b"/:".contains(&b))
+        && !matches!(value, "." | "..");
+    // A token becomes a number of at most four digits.
+    legal || value.contains("%{") && value.len() <= MAX_LINK + 1
+}
+
+pub(super) fn is_user(value: &str) -> bool {
+    (1..=MAX_USER).contains(&value.len())
+        && value
+            .bytes()
+            .all(|b| b.is_ascii_graphic() && !b":/,".contains(&b))
+        && !value.starts_with('-')
+}
+
+pub(super) fn is_bandwidth(value: &str) -> bool {
+    let digits = value
+        .strip_suffix(['K', 'M', 'G', 'k', 'm', 'g'])
+        .unwrap_or(value);
+    digits.bytes().all(|b| b.is_ascii_digit())
+        && digits.parse::<u32>().is_ok_and(|number| number > 0)
+}

@@ -1,0 +1,88 @@
+//! Devices of a zone.
+
+use super::{ALL_TOKENS, KZ, many, property};
+use crate::table::{Effect, Kind, PropertySpec, ResourceSpec};
+
+pub(super) const DEVICE: ResourceSpec = ResourceSpec {
+    live: true,
+    ..many(
+        "device",
+        &["match", "storage", "id"],
+        &[
+            PropertySpec {
+                tokens: ALL_TOKENS,
+                ..property(
+                    "match",
+                    Kind::Text,
+                    "The devices of the host to show in the zone: a path, *, ? and [...] match.",
+                )
+            },
+            PropertySpec {
+                tokens: ALL_TOKENS,
+                brands: KZ,
+                ..property(
+                    "storage",
+                    Kind::Text,
+                    "The disk of the zone, a storage URI.",
+                )
+            },
+            PropertySpec {
+                default: "false",
+                effect: Effect::None,
+                ..property(
+                    "allow-partition",
+                    Kind::Bool,
+                    "Whether the zone may partition the disk: true or false.",
+                )
+            },
+            PropertySpec {
+                default: "false",
+                effect: Effect::None,
+                ..property(
+                    "allow-raw-io",
+                    Kind::Bool,
+                    "Whether the zone may send commands to the disk: true or false.",
+                )
+            },
+            PropertySpec {
+                brands: KZ,
+                ..property(
+                    "bootpri",
+                    Kind::Int { min: 0, max: 4095 },
+                    "The place of the disk in the boot order.",
+                )
+            },
+            PropertySpec {
+                brands: KZ,
+                ..property(
+                    "id",
+                    Kind::Int { min: 0, max: 4095 },
+                    "The number of the disk, which %{id} stands for; the lowest free one by default.",
+                )
+            },
+        ],
+        "Devices of the host that the zone can use; in kz a disk.",
+    )
+};
+
+pub(super) const NPIV: ResourceSpec = ResourceSpec {
+    effect: Effect::None,
+    ..many(
+        "npiv",
+        &["virtual-port-wwn"],
+        &[
+            property(
+                "virtual-port-wwn",
+                Kind::Text,
+                "The name of the Fibre Channel port.",
+            ),
+            property("over-hba", Kind::Text, "The adapter of the port."),
+            property(
+                "id",
+                Kind::Int { min: 0, max: 4095 },
+                "The number of the port.",
+            ),
+        ],
+        "A virtual Fibre Channel port.",
+    )
+};

@@ -1,0 +1,70 @@
+//! What only a zone with a kernel of its own has.
+
+use super::{ALL_TOKENS, KZ, property, required, single};
+use crate::table::{Effect, Kind, PropertySpec, ResourceSpec, Token, Xml};
+
+pub(super) const VIRTUAL_CPU: ResourceSpec = ResourceSpec {
+    brands: KZ,
+    ..single(
+        "virtual-cpu",
+        &[required(
+            "ncpus",
+            Kind::CpuRange,
+            "How many processors the machine has.",
+        )],
+        "The processors of the machine.",
+    )
+};
+
+pub(super) const SUSPEND: ResourceSpec = ResourceSpec {
+    brands: KZ,
+    ..single(
+        "suspend",
+        &[
+            PropertySpec {
+                tokens: &[Token::ZoneName],
+                ..property("path", Kind::Path, "The file of the suspended machine.")
+            },
+            PropertySpec {
+                tokens: ALL_TOKENS,
+                ..property("storage", Kind::Text, "The same as a storage URI.")
+            },
+        ],
+        "Where a suspended zone is kept: path or storage.",
+    )
+};
+
+pub(super) const KEYSOURCE: ResourceSpec = ResourceSpec {
+    brands: KZ,
+    effect: Effect::NotYet,
+    ..single(
+        "keysource",
+        &[required("raw", Kind::Text, "The key, in base64.")],
+        "The key that protects the zone's data on the host.",
+    )
+};
+
+pub(super) const VERIFIED_BOOT: ResourceSpec = ResourceSpec {
+    brands: KZ,
+    ..single(
+        "verified-boot",
+        &[
+            PropertySpec {
+                default: "warning",
+                ..property(
+                    "policy",
+                    Kind::Enum(&["none", "warning", "enforce"]),
+                    "What happens with an unsigned kernel: none, warning or enforce.",
+                )
+            },
+            PropertySpec {
+                xml: Xml::Children {
+                    element: "cert",
+                    attribute: "uri",
+                },
+                ..property("cert", Kind::List, "Certificates that are trusted.")
+            },
+        ],
+        "Whether what boots must be signed.",
+    )
+};

@@ -1,0 +1,230 @@
+//! Links of a zone.
+
+use super::{KZ, NOT_KZ, kept, many, property, required};
+use crate::table::{Brands, Effect, Kind, PropertySpec, ResourceSpec, Show, Token, Xml};
+
+pub(super) const NET: ResourceSpec = ResourceSpec {
+    brands: NOT_KZ,
+    live: true,
+    xml: "network",
+    ..many(
+        "net",
+        &["address", "allowed-address", "physical"],
+        &[
+            property(
+                "address",
+                Kind::Address,
+                "The zone's address on this link, with its prefix length (shared IP).",
+            ),
+            property(
+                "allowed-address",
+                Kind::Addresses,
+                "The addresses that the zone may use on this link (exclusive IP).",
+            ),
+            PropertySpec {
+                default: "true",
+                show: Show::WhenSet,
+                ..property(
+                    "configure-allowed-address",
+                    Kind::Bool,
+                    "Whether allowed-address is configured at each boot: true or false.",
+                )
+            },
+            PropertySpec {
+                tokens: &[Token::Id],
+                ..required("physical", Kind::Link, "The network link of the host.")
+            },
+            property(
+                "defrouter",
+                Kind::Router,
+                "The default router, an address on the link's network.",
+            ),
+            kept("global-nic", "The link on which a virtual one is made."),
+            PropertySpec {
+                effect: Effect::None,
+                ..property(
+                    "mac-addr",
+                    Kind::Mac,
+                    "The Ethernet address of the virtual link.",
+                )
+            },
+            PropertySpec {
+                effect: Effect::None,
+                ..property(
+                    "vlan-id",
+                    Kind::Int { min: 0, max: 4094 },
+                    "The VLAN of the virtual link.",
+                )
+            },
+            PropertySpec {
+                effect: Effect::None,
+                xml: Xml::Children {
+                    element: "net-attr",
+                    attribute: "",
+                },
+                ..property(
+                    "property",
+                    Kind::Complex(&["name", "value"]),
+                    "Named values for the brand: (name=...,value=...).",
+                )
+            },
+        ],
+        "An address on a link of the host (shared IP), or a link that moves into the zone (exclusive IP).",
+    )
+};
+
+pub(super) const ANET: ResourceSpec = ResourceSpec {
+    brands: Brands::All,
+    live: true,
+    xml: "automatic-network",
+    ..many(
+        "anet",
+        &["linkname"],
+        &[
+            PropertySpec {
+                default: "net%{id}",
+                tokens: &[Token::Id],
+                ..property("linkname", Kind::Link, "The name of the link in the zone.")
+            },
+            PropertySpec {
+                default: "auto",
+                ..property(
+                    "lower-link",
+                    Kind::OneOf(&["auto"], &Kind::Link),
+                    "The link or bridge of the host that it is made on; auto chooses.",
+                )
+            },
+            property(
+                "allowed-address",
+                Kind::Addresses,
+                "The addresses that the zone may use on this link.",
+            ),
+            PropertySpec {
+                default: "true",
+                ..property(
+                    "configure-allowed-address",
+                    Kind::Bool,
+                    "Whether allowed-address is configured at each boot: true or false.",
+                )
+            },
+            property(
+                "defrouter",
+                Kind::Router,
+                "The default router, an address on the link's network.",
+            ),
+            property(
+                "allowed-dhcp-cids",
+                Kind::Text,
+                "The DHCP client ids that the zone may use, besides that of its Ethernet address.",
+            ),
+            PropertySpec {
+                default: "mac-nospoof",
+                ..property(
+                    "link-protection",
+                    Kind::Words(&[
+                        "none",
+                        "mac-nospoof",
+                        "ip-nospoof",
+                        "dhcp-nospoof",
+                        "restricted",
+                    ]),
+                    "What the zone cannot pretend: mac-nospoof, ip-nospoof, dhcp-nospoof, restricted.",
+                )
+            },
+            PropertySpec {
+                default: "auto",
+                ..property(
+                    "mac-address",
+                    Kind::OneOf(&["auto", "random", "factory", "default"], &Kind::Mac),
+                    "The Ethernet address: auto (the same at each boot), random, or a given one.",
+                )
+            },
+            kept(
+                "mac-prefix",
+                "The first bytes of random Ethernet addresses.",
+            ),
+            kept("mac-slot", "The slot of a factory Ethernet address."),
+            property(
+                "vlan-id",
+                Kind::Int { min: 0, max: 4094 },
+                "The VLAN on the lower link.",
+            ),
+            PropertySpec {
+                ..property(
+                    "priority",
+                    Kind::Enum(&["low", "medium", "high"]),
+                    "The priority of the link's packets: low, medium or high.",
+                )
+            },
+            kept("rxrings", "Receive rings of the hardware."),
+            kept("txrings", "Send rings of the hardware."),
+            property(
+                "mtu",
+                Kind::Int {
+                    min: 68,
+                    max: 65_535,
+                },
+                "The longest packet in bytes.",
+            ),
+            property(
+                "maxbw",
+                Kind::Bandwidth,
+                "Most bits a second, with K, M or G; M when none is given.",
+            ),
+            PropertySpec {
+                // Shares would need queues of ours on the host's own link.
+                effect: Effect::None,
+                ..property(
+                    "bwshare",
+                    Kind::Int { min: 1, max: 100 },
+                    "The link's share of its lower link when that is busy, from 1 to 100.",
+                )
+            },
+            kept("rxfanout", "CPUs that share the work of receiving."),
+            kept("vsi-typeid", "The type of an edge virtual bridge."),
+            kept("vsi-vers", "The version of an edge virtual bridge."),
+            kept("vsi-mgrid", "The manager of an edge virtual bridge."),
+            kept("etsbw-lcl", "Bandwidth share of data center bridging."),
+            kept("cos", "Class of service of data center bridging."),
+            kept("evs", "The elastic virtual switch to connect to."),
+            kept("vport", "The port of the elastic virtual switch."),
+            kept("iov", "Whether a virtual function of the hardware is used."),
+            kept("lro", "Whether received packets are joined."),
+            kept("ring-group", "Hardware rings that are shared."),
+            kept("pkey", "The partition of an InfiniBand link."),
+            kept("linkmode", "The mode of an InfiniBand link."),
+            PropertySpec {
+                effect: Effect::None,
+                xml: Xml::Children {
+                    element: "mac",
+                    attribute: "",
+                },
+                brands: KZ,
+                ..property(
+                    "mac",
+                    Kind::Complex(&["mac-address"]),
+                    "Further Ethernet addresses: (mac-address=...).",
+                )
+            },
+            PropertySpec {
+                effect: Effect::None,
+                xml: Xml::Children {
+                    element: "vlan",
+                    attribute: "",
+                },
+                brands: KZ,
+                ..property(
+                    "vlan",
+                    Kind::Complex(&["vlan-id"]),
+                    "Further VLANs: (vlan-id=...).",
+                )
+            },
+            property(
+                "id",
+                Kind::Int { min: 0, max: 4095 },
+                "The number of the link, which %{id} stands for; the lowest free one by default.",
+            ),
+        ],
+        "A network link that exists while the zone is up (exclusive IP).",
+    )
+};
