@@ -7,6 +7,8 @@
 //! Only the states `configured`, `incomplete` and `installed` are stored; what
 //! is beyond them the kernel knows, see [`crate::runtime`].
 
+mod reader;
+
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::fs;
@@ -17,6 +19,8 @@ use model::{State, Uuid, ZoneName};
 
 use crate::lock::{self, Wait};
 use crate::{Error, Root, atomic};
+
+pub use reader::Reader;
 
 /// User and group ids that each zone has.
 pub const IDS_PER_ZONE: u32 = 65_536;
@@ -83,15 +87,8 @@ impl Index {
     /// [`Error::Damaged`] names the first line that is not understood.
     pub fn load(root: &Root) -> Result<Self, Error> {
         let path = root.index();
-        match fs::metadata(&path) {
-            Ok(meta) if meta.len() > MAX_SIZE => {
-                return Err(Error::Damaged {
-                    path,
-                    line: 1,
-                    reason: format!("larger than {MAX_SIZE} bytes"),
-                });
-            }
-            _ => {}
+        if let Ok(meta) = fs::metadata(&path) {
+            too_large(&meta, &path)?;
         }
         match fs::read_to_string(&path) {
             Ok(text) => Self::parse(&text, &path),
@@ -284,6 +281,17 @@ fn check_readable(index: &Index, text: &str, path: &Path) -> Result<(), Error> {
         ErrorKind::InvalidInput,
         why,
     )))
+}
+
+fn too_large(meta: &fs::Metadata, path: &Path) -> Result<(), Error> {
+    if meta.len() <= MAX_SIZE {
+        return Ok(());
+    }
+    Err(Error::Damaged {
+        path: path.to_owned(),
+        line: 1,
+        reason: format!("larger than {MAX_SIZE} bytes"),
+    })
 }
 
 /// `None` for the line of the global zone.

@@ -110,10 +110,29 @@ impl Root {
         self.run().join(format!("{zone}.mounts"))
     }
 
+    /// What the host holds for the networks of zones.
+    #[must_use]
+    pub fn network(&self) -> PathBuf {
+        self.run().join("network")
+    }
+
     /// The socket of the zone's zoneadmd.
     #[must_use]
     pub fn socket(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.zoneadmd_sock"))
+    }
+
+    /// The socket of whoever answers uname(2) for the zone.
+    #[must_use]
+    pub fn kernel_socket(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.kernel_sock"))
+    }
+
+    /// A socket on which the machine of a kernel zone listens: its `monitor`, its
+    /// `console`, or the channel to the `agent` in it.
+    #[must_use]
+    pub fn machine(&self, zone: &ZoneName, what: &str) -> PathBuf {
+        self.run().join(format!("{zone}.{what}"))
     }
 
     /// Messages of the zone's zoneadmd.

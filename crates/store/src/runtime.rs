@@ -37,11 +37,17 @@ pub struct Runtime {
     pub capabilities: u64,
     /// The seccomp program every process of the zone runs under.
     pub seccomp: Vec<u64>,
+    /// True where processes that enter must be shown another kernel.
+    #[serde(default)]
+    pub kernel: bool,
     /// Environment of processes that enter the zone.
     pub environment: Vec<String>,
     /// The resource controls that were set last.
     #[serde(default)]
     pub controls: Controls,
+    /// What else is to be known of its state: `panicked`, and others that list -s shows.
+    #[serde(default)]
+    pub auxiliary: String,
 }
 
 /// A mount in the zone's own mount namespace. Its number tells it from what the zone
@@ -180,6 +186,10 @@ pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
     let mut result = Ok(());
     for path in [
         root.socket(zone),
+        root.kernel_socket(zone),
+        root.machine(zone, "monitor"),
+        root.machine(zone, "console"),
+        root.machine(zone, "agent"),
         root.running(zone),
         root.mounts(zone),
         root.runtime(zone),
@@ -262,8 +272,10 @@ mod tests {
             shutdown_signal: 30,
             capabilities: 1,
             seccomp: vec![6],
+            kernel: false,
             environment: vec!["container=zone".into()],
             controls: Controls::default(),
+            auxiliary: String::new(),
         }
     }
 

@@ -79,7 +79,7 @@ pub fn load(
 }
 
 /// The file that a zone leaves in its zonepath when it is detached.
-pub const DETACHED: &str = "SUNWdetached.xml";
+pub use crate::xml::manifest::DETACHED;
 
 /// The configuration that a detached zone has left in `zonepath`, a path below the
 /// root, as that of `zone` at this place.

@@ -6,6 +6,7 @@
 //! refused, and whatever is not understood is an error that names it: a
 //! configuration that is only half understood must not boot.
 
+pub mod manifest;
 mod read;
 mod write;
 

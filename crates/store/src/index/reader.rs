@@ -1,0 +1,112 @@
+//! The index, read again only when it was replaced: a command that acts on a thousand
+//! zones looks into it a thousand times.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Index, too_large};
+use crate::{Error, Root};
+
+/// Reads the index of one root.
+#[derive(Debug, Default)]
+pub struct Reader(Mutex<Option<Known>>);
+
+/// An index that was read.
+#[derive(Debug)]
+struct Known {
+    /// Kept open, so that no other file gets its number.
+    _file: File,
+    stamp: Stamp,
+    index: Arc<Index>,
+}
+
+/// What differs between two files, and when one is written to.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(meta: &fs::Metadata) -> Self {
+        Self {
+            file: (meta.dev(), meta.ino()),
+            size: meta.len(),
+            changed: (meta.ctime(), meta.ctime_nsec()),
+        }
+    }
+}
+
+impl Reader {
+    /// The index as it is now, see [`Index::load`].
+    ///
+    /// # Errors
+    /// Those of [`Index::load`].
+    pub fn load(&self, root: &Root) -> Result<Arc<Index>, Error> {
+        let path = root.index();
+        // Nothing is left half done by whoever panicked.
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(known), Ok(meta)) = (known.as_ref(), fs::metadata(&path)) {
+            if known.stamp == Stamp::of(&meta) {
+                return Ok(Arc::clone(&known.index));
+            }
+        }
+        let mut file = match File::open(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Arc::default()),
+            other => other.map_err(Error::file("read", &path))?,
+        };
+        // Before it is read: what is written to it later makes another stamp.
+        let meta = file.metadata().map_err(Error::file("read", &path))?;
+        too_large(&meta, &path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)
+            .map_err(Error::file("read", &path))?;
+        let index = Arc::new(Index::parse(&text, &path)?);
+        *known = Some(Known {
+            _file: file,
+            stamp: Stamp::of(&meta),
+            index: Arc::clone(&index),
+        });
+        Ok(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Entry, update};
+    use super::*;
+
+    fn add(root: &Root, name: &str) {
+        let entry = Entry::configured(name.parse().unwrap(), format!("/zones/{name}").into());
+        update(root, |index| {
+            index.put(entry);
+            Ok::<(), Error>(())
+        })
+        .unwrap();
+    }
+
+    #[test]
+    fn what_was_replaced_is_read_again_and_else_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let reader = Reader::default();
+        assert!(reader.load(&root).unwrap().entries().is_empty());
+        for n in 1..=20 {
+            add(&root, &format!("web{n}"));
+            let index = reader.load(&root).unwrap();
+            assert_eq!(index.entries().len(), n);
+            assert_eq!(*index, Index::load(&root).unwrap());
+            assert!(Arc::ptr_eq(&index, &reader.load(&root).unwrap()));
+        }
+        // By hand, in place.
+        fs::write(root.index(), "web1:configured:/zones/web1:\n").unwrap();
+        assert_eq!(reader.load(&root).unwrap().entries().len(), 1);
+        fs::write(root.index(), "nonsense").unwrap();
+        assert!(reader.load(&root).is_err());
+        fs::remove_file(root.index()).unwrap();
+        assert!(reader.load(&root).unwrap().entries().is_empty());
+    }
+}

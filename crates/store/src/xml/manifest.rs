@@ -1,0 +1,321 @@
+//! Manifests of detached zones: a configuration, and what was installed.
+//!
+//! As on Solaris the file is called `SUNWdetached.xml`, lies in the zonepath, and is the
+//! configuration with elements more:
+//!
+//! ```xml
+//! <zone name="web" zonepath="/zones/web" brand="native" ...>
+//!   <inherited-pkg-dir directory="/usr"/>
+//!   <detached version="1" uuid="..." system="debian 12" manager="dpkg"/>
+//!   <package name="libc6" version="2.36-9+deb12u10" arch="amd64"/>
+//! </zone>
+//! ```
+//!
+//! `arch` is there where several architectures of a package may be installed at once. It
+//! may come from another host, so it is read with the same bounds as a configuration.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use model::{Config, Uuid, ZoneName};
+use quick_xml::Reader;
+use quick_xml::escape::escape;
+use quick_xml::events::{BytesStart, Event};
+
+use super::{MAX_SIZE, parse_any, read_bounded, render};
+use crate::Error;
+use crate::atomic::{self, Durability};
+
+/// Name of the file in a zonepath.
+pub const DETACHED: &str = "SUNWdetached.xml";
+
+/// Longest name, version or other word, in bytes.
+const MAX_WORD: usize = 1024;
+
+/// A package on record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Package {
+    /// Its name.
+    pub name: String,
+    /// Its architecture, where that makes a difference.
+    pub architecture: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// A manifest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Manifest {
+    /// The zone's configuration.
+    pub config: Config,
+    /// The zone's identity, which it keeps.
+    pub uuid: Option<Uuid>,
+    /// Which system is in its root, `debian 12`; empty when that is not known.
+    pub system: String,
+    /// Its package manager; empty without one.
+    pub manager: String,
+    /// What was installed.
+    pub packages: Vec<Package>,
+}
+
+impl Manifest {
+    /// The whole file.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = render(&self.config);
+        match text.strip_suffix("</zone>\n") {
+            Some(open) => text.truncate(open.len()),
+            None => {
+                let open = text.strip_suffix("/>\n").map_or(text.len(), str::len);
+                text.truncate(open);
+                text.push_str(">\n");
+            }
+        }
+        text.push_str("  <detached version=\"1\"");
+        let uuid = self.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
+        pair(&mut text, "uuid", &uuid);
+        pair(&mut text, "system", &self.system);
+        pair(&mut text, "manager", &self.manager);
+        text.push_str("/>\n");
+        for package in &self.packages {
+            text.push_str("  <package");
+            pair(&mut text, "name", &package.name);
+            pair(&mut text, "version", &package.version);
+            pair(&mut text, "arch", &package.architecture);
+            text.push_str("/>\n");
+        }
+        text.push_str("</zone>\n");
+        text
+    }
+
+    /// Reads a manifest; `path` is what messages call it.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        let damaged = |reason: String| Error::Damaged {
+            path: path.to_owned(),
+            line: 1,
+            reason,
+        };
+        let mut reader = Reader::from_str(text);
+        let mut manifest: Option<Self> = None;
+        loop {
+            let event = reader
+                .read_event()
+                .map_err(|error| damaged(error.to_string()))?;
+            let start = match &event {
+                Event::Eof => break,
+                Event::Start(start) | Event::Empty(start) => start,
+                _ => continue,
+            };
+            match (start.name().as_ref(), &mut manifest) {
+                (b"zone", None) => {
+                    let name = word(start, "name").map_err(damaged)?;
+                    let zone: ZoneName = name
+                        .parse()
+                        .map_err(|_| damaged(format!("'{}' is no zone's name", escaped(&name))))?;
+                    // All that is not of a configuration is passed over there.
+                    manifest = Some(Self {
+                        config: parse_any(text, path, &zone)?,
+                        uuid: None,
+                        system: String::new(),
+                        manager: String::new(),
+                        packages: Vec::new(),
+                    });
+                }
+                (b"detached", Some(manifest)) => {
+                    let uuid = word(start, "uuid").map_err(damaged)?;
+                    if !uuid.is_empty() {
+                        let uuid = uuid.parse::<Uuid>();
+                        manifest.uuid = Some(uuid.map_err(|error| damaged(error.to_string()))?);
+                    }
+                    manifest.system = word(start, "system").map_err(damaged)?;
+                    manifest.manager = word(start, "manager").map_err(damaged)?;
+                }
+                (b"package", Some(manifest)) => {
+                    let package = Package {
+                        name: word(start, "name").map_err(damaged)?,
+                        architecture: word(start, "arch").map_err(damaged)?,
+                        version: word(start, "version").map_err(damaged)?,
+                    };
+                    if package.name.is_empty() {
+                        return Err(damaged("a package without a name".to_owned()));
+                    }
+                    manifest.packages.push(package);
+                }
+                _ => {}
+            }
+        }
+        manifest.ok_or_else(|| damaged("no zone element".to_owned()))
+    }
+
+    /// Reads the manifest at `path`; `None` when there is none.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::File`].
+    pub fn load(path: &Path) -> Result<Option<Self>, Error> {
+        read_bounded(path)?
+            .map(|text| Self::parse(&text, path))
+            .transpose()
+    }
+
+    /// Reads a manifest from a stream that is called `name` in messages.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::File`].
+    pub fn from_stream(stream: impl Read, name: &Path) -> Result<Self, Error> {
+        let mut text = String::new();
+        stream
+            .take(MAX_SIZE + 1)
+            .read_to_string(&mut text)
+            .map_err(Error::file("read", name))?;
+        if text.len() as u64 > MAX_SIZE {
+            return Err(Error::Damaged {
+                path: name.to_owned(),
+                line: 1,
+                reason: format!("larger than {MAX_SIZE} bytes"),
+            });
+        }
+        Self::parse(&text, name)
+    }
+
+    /// Stores a manifest in a zonepath, durably.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn save(&self, zonepath: &Path) -> Result<(), Error> {
+        let path = zonepath.join(DETACHED);
+        atomic::replace(&path, self.text().as_bytes(), 0o600, Durability::Stable)
+    }
+}
+
+/// Removes the manifest from a zonepath; that there is none is fine.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn remove(zonepath: &Path) -> Result<(), Error> {
+    let path = zonepath.join(DETACHED);
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::file("remove", &path)(error))
+        }
+        _ => {
+            // Gone for good: a zone with a manifest is taken for a detached one.
+            let _ = File::open(zonepath).and_then(|folder| folder.sync_all());
+            Ok(())
+        }
+    }
+}
+
+fn pair(text: &mut String, name: &str, value: &str) {
+    if value.is_empty() {
+        return;
+    }
+    text.push(' ');
+    text.push_str(name);
+    text.push_str("=\"");
+    text.push_str(&escape(value));
+    text.push('"');
+}
+
+/// An attribute; empty when it is not there. No control characters: they go to a terminal.
+fn word(start: &BytesStart, name: &str) -> Result<String, String> {
+    for attribute in start.attributes() {
+        let attribute = attribute.map_err(|error| error.to_string())?;
+        if attribute.key.as_ref() != name.as_bytes() {
+            continue;
+        }
+        let value = attribute.unescape_value().map_err(|e| e.to_string())?;
+        if value.len() > MAX_WORD || value.chars().any(char::is_control) {
+            return Err(format!("attribute {name}: not a legal value"));
+        }
+        return Ok(value.into_owned());
+    }
+    Ok(String::new())
+}
+
+fn escaped(text: &str) -> String {
+    text.chars()
+        .take(80)
+        .collect::<String>()
+        .escape_debug()
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let mut config = Config::new("web".parse().unwrap());
+        config.set_zonepath("/zones/web").unwrap();
+        Manifest {
+            config,
+            uuid: Some("0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff".parse().unwrap()),
+            system: "debian 12".to_owned(),
+            manager: "dpkg".to_owned(),
+            packages: vec![
+                Package {
+                    name: "libc6".to_owned(),
+                    architecture: "amd64".to_owned(),
+                    version: "2.36-9+deb12u10".to_owned(),
+                },
+                Package {
+                    name: "a\"b".to_owned(),
+                    architecture: String::new(),
+                    version: "1:2~<3>".to_owned(),
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_manifest_is_read_as_it_is_written() {
+        let mut manifest = manifest();
+        let path = Path::new("SUNWdetached.xml");
+        assert_eq!(Manifest::parse(&manifest.text(), path).unwrap(), manifest);
+        // Also where the configuration has elements of its own.
+        let spec = model::table::resource("inherit-pkg-dir").unwrap();
+        let mut dir = model::config::Resource::new(spec);
+        dir.set("dir", "/usr").unwrap();
+        manifest.config.add(dir).unwrap();
+        let text = manifest.text();
+        assert_eq!(Manifest::parse(&text, path).unwrap(), manifest);
+        assert_eq!(
+            Manifest::from_stream(text.as_bytes(), path).unwrap(),
+            manifest
+        );
+        // And it is a configuration for whoever looks for that.
+        let zone = "web".parse().unwrap();
+        assert_eq!(parse_any(&text, path, &zone).unwrap(), manifest.config);
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_an_error() {
+        for text in [
+            "",
+            "<zone/>",
+            "<zone name='../x'/>",
+            "<zone name='web'><package version='1'/></zone>",
+            "<zone name='web'><detached uuid='x'/></zone>",
+            "<zone name='web'><package name='a&#27;[2J'/></zone>",
+            "<zone name='web'><unknown/></zone>",
+        ] {
+            assert!(Manifest::parse(text, Path::new("m")).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn it_lies_in_the_zonepath() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Manifest::load(&dir.path().join(DETACHED)).unwrap(), None);
+        manifest().save(dir.path()).unwrap();
+        let path = dir.path().join(DETACHED);
+        assert_eq!(Manifest::load(&path).unwrap(), Some(manifest()));
+        remove(dir.path()).unwrap();
+        remove(dir.path()).unwrap();
+        assert!(!path.exists());
+    }
+}
