@@ -106,6 +106,7 @@ fn measure(dir: &Path, count: usize) -> Outcome<()> {
     report("unmount", &unmount);
 
     let plain = Stack {
+        volatile: false,
         lowers: Vec::new(),
         ..clones[0].stack()?
     };

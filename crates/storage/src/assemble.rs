@@ -27,6 +27,7 @@ use crate::error::{Error, Result};
 use crate::fstype;
 
 use crate::stack::Stack;
+use crate::zfs;
 
 /// Mounts `stack`, detached: the caller attaches it or hands it on.
 ///
@@ -58,6 +59,9 @@ pub fn assemble_keeping(
     scratch: &Path,
 ) -> Result<(MountFd, Option<Scratch>)> {
     if stack.lowers.is_empty() {
+        // Its files are stored as the zone is to see them.
+        let given = idmap.is_some() && zfs::is_given(&stack.top, base)?;
+        let idmap = idmap.filter(|_| !given);
         let top = layer(&stack.top, idmap, MountAttrFlags::empty())?;
         return Ok((top, None));
     }
@@ -94,8 +98,8 @@ fn assemble_here(
     // Overlay makes files in `work` as whoever mounted it, and the host's root
     // has no id on an id-mapped mount.
     match idmap {
-        Some(_) => sys::idmap::with_fs_ids(base, || overlay(&names, Some(TOP)))?,
-        None => overlay(&names, Some(TOP)),
+        Some(_) => sys::idmap::with_fs_ids(base, || overlay(&names, Some(TOP), stack.volatile))?,
+        None => overlay(&names, Some(TOP), stack.volatile),
     }
 }
 
@@ -124,7 +128,7 @@ fn view_here(place: &Scratch, top: &MountFd, stack: &Stack) -> Result<MountFd> {
         place.attach(&lower, &n.to_string())?;
         names.push(n.to_string());
     }
-    overlay(&names, None)
+    overlay(&names, None, false)
 }
 
 fn working_folder() -> Result<OwnedFd> {
@@ -160,7 +164,7 @@ fn layer(path: &Path, idmap: Option<BorrowedFd<'_>>, set: MountAttrFlags) -> Res
 
 /// Makes an overlay of what is in the working directory; writable when `both` is the
 /// name that the folder of top and work is attached under.
-fn overlay(lowers: &[String], both: Option<&str>) -> Result<MountFd> {
+fn overlay(lowers: &[String], both: Option<&str>, volatile: bool) -> Result<MountFd> {
     let lowers = lowers.join(":");
     let mut params = vec![
         Param::text("source", "zone"),
@@ -177,6 +181,9 @@ fn overlay(lowers: &[String], both: Option<&str>) -> Result<MountFd> {
         Some((upper, work)) => {
             params.push(Param::text("upperdir", upper));
             params.push(Param::text("workdir", work));
+            if volatile {
+                params.push(Param::Flag("volatile"));
+            }
         }
         None => attrs |= MountAttrFlags::MOUNT_ATTR_RDONLY,
     }

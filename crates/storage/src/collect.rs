@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::dataset::{Dataset, LINK, ref_target};
+use crate::dataset::{Dataset, LINK, MOUNTED, ref_target};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::id::Id;
-use crate::layers::{DEAD, LayerPath, Layers, REFS, User};
+use crate::layers::{DEAD, LayerPath, Layers, REFS, User, same_path};
 use crate::remove;
 use crate::snapshot::SNAPSHOTS;
 
@@ -38,6 +38,11 @@ pub enum Lost {
 /// it names or anywhere beside the folder of layers) stands on another layer.
 /// A dataset that is not found is no evidence, see [`Lost`].
 pub fn collect(layers: &Path, lost: Lost) -> Result<Collected> {
+    collect_around(layers, lost, None)
+}
+
+/// [`collect`] for whoever holds the lock of the dataset at `own`: that one is not mended.
+pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> Result<Collected> {
     let mut report = Collected::default();
     let layers = match Layers::open(layers) {
         Err(e) if e.is_missing() => return Ok(report),
@@ -46,8 +51,12 @@ pub fn collect(layers: &Path, lost: Lost) -> Result<Collected> {
     let neighbours = neighbours(&layers)?;
     // Opening mends what a seal or clone left undone. Before the lock: a seal
     // takes the locks in the other order.
-    let in_snapshots = |path: &Path| path.parent().is_some_and(|at| at.ends_with(SNAPSHOTS));
-    for path in neighbours.values().filter(|path| !in_snapshots(path)) {
+    let has_no_top = |path: &Path| {
+        path.ends_with(MOUNTED) || path.parent().is_some_and(|at| at.ends_with(SNAPSHOTS))
+    };
+    let is_own = |path: &Path| own.is_some_and(|own| same_path(own, path));
+    let others = neighbours.values();
+    for path in others.filter(|path| !has_no_top(path) && !is_own(path)) {
         match Dataset::open(path) {
             Ok(_) | Err(Error::NoDataset(_) | Error::LayerMissing { .. }) => {}
             Err(e) => return Err(e),
@@ -91,9 +100,9 @@ fn neighbours(layers: &Layers) -> Result<BTreeMap<Id, PathBuf>> {
         if let Ok(Some((_, id))) = dataset.names() {
             found.insert(id, path);
         }
-        for snapshot in dataset.snapshot_folders().unwrap_or_default() {
-            if let Ok(Some((_, id))) = snapshot.names() {
-                found.insert(id, snapshot.zonepath().to_owned());
+        for other in dataset.others().unwrap_or_default() {
+            if let Ok(Some((_, id))) = other.names() {
+                found.insert(id, other.zonepath().to_owned());
             }
         }
     };

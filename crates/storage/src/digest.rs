@@ -50,14 +50,37 @@ impl Digest {
         let mut walk = Walk {
             hash: Sha256::new(),
             first: HashMap::new(),
+            keeps: None,
         };
         walk.hash.update(b"zones-tree 1\n");
-        let folder = Folder::open(root)?;
-        let stat = rustix::fs::fstat(&folder).map_err(|e| folder.fail("fstat", "", e))?;
-        walk.line(b'd', &stat, b"", 0);
-        walk.finish(&attributes(&folder, "")?);
-        walk.folder(&folder, &mut Vec::new(), 0)?;
-        Ok(Self(walk.hash.finalize().into()))
+        walk.tree(root)
+    }
+
+    /// The digest of a layer or top, as it is on another host, too: with whiteouts, but
+    /// without what a stream does not carry. `keeps` says which extended attributes are
+    /// part of it.
+    pub fn of_layer(root: &Path, keeps: Keeps<'_>) -> Result<Self> {
+        let mut walk = Walk {
+            hash: Sha256::new(),
+            first: HashMap::new(),
+            keeps: Some(keeps),
+        };
+        walk.hash.update(b"zones-layer 1\n");
+        walk.tree(root)
+    }
+
+    /// The digest of a chain of layers, from those of its parts.
+    #[must_use]
+    pub fn of_chain(parts: &[Self]) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"zones-chain 1\n");
+        parts.iter().for_each(|part| hash.update(part.0));
+        Self(hash.finalize().into())
+    }
+
+    /// The digest of these bytes.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
     }
 
     /// The digest of the bytes in a file.
@@ -106,13 +129,27 @@ impl FromStr for Digest {
     }
 }
 
-struct Walk {
+/// Says of an extended attribute, by name and value, whether it is part of a layer.
+pub type Keeps<'a> = &'a dyn Fn(&[u8], &[u8]) -> bool;
+
+struct Walk<'a> {
     hash: Sha256,
+    /// For a layer: the attributes that are part of it.
+    keeps: Option<Keeps<'a>>,
     /// The first name of each file with several.
     first: HashMap<(u64, u64), Vec<u8>>,
 }
 
-impl Walk {
+impl Walk<'_> {
+    fn tree(mut self, root: &Path) -> Result<Digest> {
+        let folder = Folder::open(root)?;
+        let stat = rustix::fs::fstat(&folder).map_err(|e| folder.fail("fstat", "", e))?;
+        self.line(b'd', &stat, b"", 0);
+        self.finish(&attributes(&folder, "")?);
+        self.folder(&folder, &mut Vec::new(), 0)?;
+        Ok(Digest(self.hash.finalize().into()))
+    }
+
     fn folder(&mut self, folder: &Folder, path: &mut Vec<u8>, depth: usize) -> Result<()> {
         if depth > DEPTH {
             return Err(Error::TooDeep(folder.path().to_owned()));
@@ -170,6 +207,16 @@ impl Walk {
                 self.line(b'l', &stat, path, stat.st_mtime);
                 self.field(text.as_bytes());
             }
+            FileType::CharacterDevice if self.keeps.is_some() && stat.st_rdev == 0 => {
+                self.hash.update(b"w");
+                self.field(path);
+            }
+            // No stream has them.
+            FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice
+                if self.keeps.is_some() =>
+            {
+                return Ok(());
+            }
             other => {
                 let kind = match other {
                     FileType::Fifo => b'p',
@@ -187,10 +234,14 @@ impl Walk {
 
     fn line(&mut self, kind: u8, stat: &Stat, path: &[u8], mtime: i64) {
         // A link has no mode of its own.
-        let mode = if kind == b'l' {
-            0
-        } else {
-            stat.st_mode & 0o7777
+        let mode = match kind {
+            b'l' => 0,
+            b'p' if self.keeps.is_some() => stat.st_mode & 0o777,
+            _ => stat.st_mode & 0o7777,
+        };
+        let mtime = match self.keeps {
+            Some(_) => mtime.max(0),
+            None => mtime,
         };
         let (uid, gid) = (stat.st_uid, stat.st_gid);
         self.hash.update([kind]);
@@ -205,6 +256,9 @@ impl Walk {
 
     fn finish(&mut self, all: &Xattrs) {
         for (name, value) in all {
+            if self.keeps.is_some_and(|keeps| !keeps(name, value)) {
+                continue;
+            }
             self.field(name);
             self.hash.update(b"=");
             self.field(value);

@@ -1,11 +1,12 @@
 //! What every kind of storage does for a zone.
 
 use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use crate::collect::{Collected, Lost};
 use crate::dataset::{Dataset, ROOT};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::name::Name;
 use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
@@ -34,6 +35,13 @@ pub trait Driver: Debug + Send + Sync {
 
     /// What to mount for the zone's root.
     fn stack(&self, zonepath: &Path) -> Result<Stack>;
+
+    /// Makes the files of a halted zone's root its own, where they are stored under the
+    /// host's numbers of its ids, the first of which is `first_id`; returns how many
+    /// were not. Elsewhere they are stored under the zone's own numbers.
+    fn give_to(&self, _zonepath: &Path, _first_id: u32) -> Result<u64> {
+        Ok(0)
+    }
 
     /// Makes sure that the dataset is on disk before a later write to `index`.
     fn settle(&self, zonepath: &Path, index: &Path) -> Result<()>;
@@ -79,6 +87,25 @@ pub trait Driver: Debug + Send + Sync {
     /// The limit, in bytes.
     fn quota(&self, zonepath: &Path) -> Result<Option<u64>>;
 
+    /// Writes a snapshot as a stream: all of it, or what changed since another one.
+    /// Whoever has the stream has the zone's secrets.
+    fn send(
+        &self,
+        zonepath: &Path,
+        _name: &Name,
+        _since: Option<&Name>,
+        _to: BorrowedFd<'_>,
+    ) -> Result<()> {
+        Err(Error::NoStream(zonepath.to_owned()))
+    }
+
+    /// Makes a dataset of a stream, with the snapshot that it holds; or takes the dataset
+    /// that is there, whose zone is halted, on to the next snapshot. The stream must be
+    /// one whose sender is trusted with the zone.
+    fn receive(&self, zonepath: &Path, _from: BorrowedFd<'_>) -> Result<()> {
+        Err(Error::NoStream(zonepath.to_owned()))
+    }
+
     /// Clears away what crashes left where datasets of `zonepath`'s kind keep
     /// what they share.
     fn collect(&self, zonepath: &Path, lost: Lost) -> Result<Collected>;
@@ -112,7 +139,8 @@ pub fn driver_at(zonepath: &Path) -> Result<&'static dyn Driver> {
     })
 }
 
-fn nearest(path: &Path) -> Result<Folder> {
+/// The folder at a path, or the next one above that is there.
+pub(crate) fn nearest(path: &Path) -> Result<Folder> {
     let mut at = path;
     loop {
         match (Folder::open(at), at.parent()) {

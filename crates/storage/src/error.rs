@@ -91,6 +91,9 @@ pub enum Error {
         /// The reason, and what helps.
         why: String,
     },
+    /// Snapshots of this kind of storage are not sent.
+    #[error("{}: only datasets on ZFS are sent and received", .0.display())]
+    NoStream(PathBuf),
     /// zfs(8) failed.
     #[error("{command}: {why}")]
     Zfs {
@@ -120,6 +123,14 @@ pub enum Error {
         digest: crate::Digest,
         /// What its files have.
         found: crate::Digest,
+    },
+    /// A dataset does not stand on the layer that it should.
+    #[error("{}: does not stand on {}", zonepath.display(), tree.display())]
+    NotBelow {
+        /// The zonepath.
+        zonepath: PathBuf,
+        /// The tree of the layer.
+        tree: PathBuf,
     },
     /// A tree changes while it is removed.
     #[error("{}: cannot be emptied, something writes into it", .0.display())]

@@ -3,9 +3,14 @@
 //! ```text
 //! <images>/
 //!   <digest>/dataset   link to the reference that the image holds on its layer
+//!   <digest>/config    what the image says of itself, if it came with that
 //!   <digest>/...       links whose texts say what is known of it, see `About`
 //!   .layers/           as beside zonepaths: the layers, and who uses them
+//!   .fetch-<id>/       what is being fetched, locked by whoever fetches it
 //! ```
+//!
+//! The digest of an image of one layer is that of its tree; that of one more layer is
+//! made of the digest below and of the layer's tree, whiteouts and all ([`stack`]).
 //!
 //! A zone installed from an image stands on its layer like a clone on that of its
 //! origin, so the image's layer lives as long as any zone, snapshot or layer needs
@@ -13,12 +18,14 @@
 //!
 //! | operation | steps, in order | a crash after the step leaves |
 //! |---|---|---|
-//! | import | fill a tree in `.dead`, sync it | garbage, removed by `prune` |
-//! | | make the layer without tree, with the image's reference | the same |
+//! | import | fill trees in `.dead`, sync them | garbage, removed by `prune` |
+//! | | make the layers without trees, with the image's reference on the uppermost | the same |
 //! | | make `<digest>` with its links | an image that does not count, removed by `prune` |
-//! | | **rename the tree into the layer** | - |
+//! | | rename the trees into the layers, **the uppermost last** | - |
 //! | remove | **drop the reference** | an image that does not count |
 //! | | remove `<digest>` | garbage, removed by `prune` |
+
+mod stack;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -35,10 +42,23 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Lock};
 use crate::id::Id;
-use crate::layers::{LAYERS, Layers, User, dataset_ref};
+use crate::layers::{LAYERS, LayerPath, Layers, User, dataset_ref, relative};
 use crate::remove;
 use crate::top::Form;
 use crate::usage;
+use crate::zfs;
+
+pub use stack::{Base, Part};
+use stack::{DIGEST, STACK, stacked};
+
+/// What an image says of itself.
+const CONFIG: &str = "config";
+
+/// The most that is kept of that.
+const MAX_CONFIG: u64 = 4 << 20;
+
+/// What is being fetched.
+const FETCH: &str = ".fetch-";
 
 /// An image folder that is being made or removed.
 const HALF: &str = ".half-";
@@ -70,8 +90,8 @@ pub struct Image {
     pub about: About,
     /// When it was imported, to the second.
     pub imported: SystemTime,
-    /// Where its files are. They must not be changed.
-    pub tree: PathBuf,
+    /// Where its files are, the uppermost layer first. They must not be changed.
+    pub trees: Vec<PathBuf>,
     /// The zonepaths and layers that stand on it.
     pub users: Vec<PathBuf>,
 }
@@ -113,6 +133,28 @@ impl Import {
     }
 }
 
+/// A folder for what is being fetched, removed when it is dropped.
+#[derive(Debug)]
+pub struct Download {
+    folder: Folder,
+    _lock: Lock,
+}
+
+impl Download {
+    /// The folder to fill.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        // What cannot be removed is garbage for `prune`.
+        let _ = remove::bury(self.folder.path());
+    }
+}
+
 impl Images {
     /// Opens the folder of images, making it and those above it when missing.
     pub fn open(path: &Path) -> Result<Self> {
@@ -138,20 +180,67 @@ impl Images {
         })
     }
 
+    /// Makes a folder for what is fetched.
+    pub fn download(&self) -> Result<Download> {
+        let name = format!("{FETCH}{}", Id::random()?);
+        self.folder.make(&name)?;
+        let folder = self.folder.open_child(&name)?;
+        let lock = folder.lock(rustix::fs::FlockOperation::LockExclusive)?;
+        Ok(Download {
+            folder,
+            _lock: lock,
+        })
+    }
+
     /// Makes a filled tree an image, unless there is one with the same files: then
     /// that is returned, and the tree removed.
     pub fn finish(&self, import: Import, about: &About) -> Result<Image> {
-        let made = self.take(&import, about);
+        let part = Part {
+            import,
+            stack: None,
+        };
+        self.finish_on(None, vec![part], about, None)
+    }
+
+    /// The same for several trees, the lowest first, on layers that are here. `config` is
+    /// what the image says of itself.
+    pub fn finish_on(
+        &self,
+        base: Option<Base>,
+        mut parts: Vec<Part>,
+        about: &About,
+        config: Option<&[u8]>,
+    ) -> Result<Image> {
+        let made = match self.squash(base.as_ref(), &mut parts) {
+            Ok(()) => self.take(base.as_ref(), &parts, about, config),
+            Err(error) => Err(error),
+        };
         if !matches!(made, Ok((_, true))) {
-            import.discard();
+            for part in parts {
+                part.import.discard();
+            }
         }
+        drop(base);
         let digest = made?.0;
         self.image(&digest)?
             .ok_or_else(|| Error::NoImage(digest.to_string()))
     }
 
-    fn take(&self, import: &Import, about: &About) -> Result<(Digest, bool)> {
-        let digest = Digest::of_tree(&import.tree)?;
+    fn take(
+        &self,
+        base: Option<&Base>,
+        parts: &[Part],
+        about: &About,
+        config: Option<&[u8]>,
+    ) -> Result<(Digest, bool)> {
+        let mut digests = Vec::with_capacity(parts.len());
+        let mut below = base.map(|base| base.digest);
+        for part in parts {
+            let digest = stacked(below.as_ref(), &Digest::of_tree(part.import.tree())?);
+            digests.push(digest);
+            below = Some(digest);
+        }
+        let digest = below.ok_or_else(|| Error::NoImage(String::new()))?;
         // One at a time: two may import the same.
         let _lock = self.lock()?;
         if self.image(&digest)?.is_some() {
@@ -162,16 +251,37 @@ impl Images {
         rustix::fs::syncfs(&self.folder).map_err(|e| self.folder.fail("syncfs", "", e))?;
         let id = Id::random()?;
         let place = self.folder.path().join(digest.hex());
-        let layer = layers.make(None, &dataset_ref(id), &place)?;
+        let mut made: Vec<LayerPath> = Vec::with_capacity(parts.len());
+        for (part, digest) in parts.iter().zip(&digests) {
+            let below = made.last().or(base.map(|base| &base.layer)).cloned();
+            let layer = layers.make(below.as_ref(), &dataset_ref(id), &place)?;
+            crash::point();
+            let folder = layer.open()?;
+            folder.link(DIGEST, digest.to_string())?;
+            if let Some(name) = &part.stack {
+                folder.link(STACK, name)?;
+            }
+            // The layer above holds it now.
+            if let Some(below) = made.last() {
+                below.drop_ref(&dataset_ref(id))?;
+            }
+            made.push(layer);
+        }
+        let top = made.last().or(base.map(|base| &base.layer));
+        let top = top.ok_or_else(|| Error::NoImage(String::new()))?.clone();
         let half = OsString::from(format!("{HALF}{id}"));
         self.folder.make(&half)?;
         crash::point();
         let folder = self.folder.open_child(&half)?;
         let bond = Bond {
-            layer: layer.clone(),
+            layer: top.clone(),
             id,
         };
         write_about(&folder, about)?;
+        if let Some(config) = config {
+            let at = folder.path().join(CONFIG);
+            std::fs::write(&at, config).map_err(|e| Error::io("write", &at, e))?;
+        }
         // As deep in folders as it will be.
         Dataset::at(folder).write_bond(&bond)?;
         crash::point();
@@ -179,11 +289,31 @@ impl Images {
         rustix::fs::renameat_with(from, &half, from, &to, RenameFlags::NOREPLACE)
             .map_err(|e| from.fail("rename", &to, e))?;
         crash::point();
-        layers.take_up(&import.tree, &layer, Form::Folder)?;
-        crash::point();
-        // The tree was on disk before; now its name is.
+        if made.is_empty() {
+            let place = relative(&top.refs(), &place, &layers.common());
+            top.add_ref(&dataset_ref(id), &place)?;
+        }
+        for (part, layer) in parts.iter().zip(&made) {
+            layers.take_up(part.import.tree(), layer, Form::Folder)?;
+            crash::point();
+        }
+        // The trees were on disk before; now their names are.
         rustix::fs::syncfs(&self.folder).map_err(|e| self.folder.fail("syncfs", "", e))?;
         Ok((digest, true))
+    }
+
+    /// What an image says of itself, if it came with that.
+    pub fn config(&self, image: &Image) -> Result<Option<Vec<u8>>> {
+        let at = self.folder.path().join(image.digest.hex()).join(CONFIG);
+        let fail = |e| Error::io("read", &at, e);
+        let file = match std::fs::File::open(&at) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(fail)?,
+        };
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, MAX_CONFIG), &mut text)
+            .map_err(fail)?;
+        Ok(Some(text))
     }
 
     /// All images, by name and then by age.
@@ -224,23 +354,31 @@ impl Images {
 
     /// Compares an image with its digest; reads all of it.
     pub fn verify(&self, image: &Image) -> Result<()> {
-        let found = Digest::of_tree(&image.tree)?;
-        match found == image.digest {
-            true => Ok(()),
-            false => Err(Error::Damaged {
+        let mut below = None;
+        for tree in image.trees.iter().rev() {
+            below = Some(stacked(below.as_ref(), &Digest::of_tree(tree)?));
+        }
+        match below {
+            Some(found) if found != image.digest => Err(Error::Damaged {
                 digest: image.digest,
                 found,
             }),
+            _ => Ok(()),
         }
     }
 
     /// The space of an image on disk, in bytes.
     pub fn usage(&self, image: &Image) -> Result<u64> {
-        Ok(usage::tree(&image.tree)?.0)
+        let mut all = 0;
+        for tree in &image.trees {
+            all += usage::tree(tree)?.0;
+        }
+        Ok(all)
     }
 
     /// Makes a dataset at `zonepath` that stands on an image.
     pub fn install(&self, digest: &Digest, zonepath: &Path) -> Result<Dataset> {
+        zfs::refuse_layers(zonepath)?;
         // Nobody removes the image meanwhile.
         let _lock = self.lock()?;
         match self.image(digest)? {
@@ -270,7 +408,13 @@ impl Images {
         {
             let _lock = self.lock()?;
             for (name, _) in self.folder.entries()? {
-                if name.to_string_lossy().starts_with(HALF) {
+                if name.to_string_lossy().starts_with(FETCH) {
+                    let left = self.folder.open_child(&name)?;
+                    // Nobody holds it: whoever fetched was cut off.
+                    if left.try_lock()?.is_some() {
+                        remove::bury(left.path())?;
+                    }
+                } else if name.to_string_lossy().starts_with(HALF) {
                     self.clear(&name.to_string_lossy())?;
                 } else if let Some(digest) = parse(&name) {
                     match self.image(&digest)? {
@@ -318,7 +462,12 @@ impl Images {
             digest: *digest,
             about,
             imported,
-            tree: bond.layer.tree()?,
+            trees: bond
+                .layer
+                .chain()?
+                .iter()
+                .map(LayerPath::tree)
+                .collect::<Result<_>>()?,
             users,
         }))
     }

@@ -105,8 +105,13 @@ impl LayerPath {
         loop {
             match Folder::open(&layer.path()) {
                 Ok(folder) => {
-                    if folder.is_folder(REFS)? {
-                        folder.open_child(REFS)?.unlink(&user)?;
+                    match folder.open_child(REFS) {
+                        Ok(refs) => {
+                            refs.unlink(&user)?;
+                        }
+                        // Whoever dropped the last reference took it away.
+                        Err(e) if e.is_missing() => {}
+                        Err(e) => return Err(e),
                     }
                     crash::point();
                     match folder.rmdir(REFS) {
@@ -120,7 +125,12 @@ impl LayerPath {
             }
             crash::point();
             user = layer_ref(layer.id);
-            let parent = layer.parent()?;
+            let parent = match layer.parent() {
+                // Another user that went at the same time has put the layer aside, and
+                // sees to those below.
+                Err(e) if e.is_missing() => break,
+                other => other?,
+            };
             dead.push(layer);
             match parent {
                 Some(parent) => layer = parent,
@@ -343,6 +353,11 @@ impl Layers {
             crash::point();
             let merged_to = merge(&upper, &lower, below, &out, dead.open_child(&links)?);
             garbage.push(dead.path().join(links));
+            // What had to be copied must be on disk before its original goes.
+            let merged_to = merged_to.and_then(|copied| match copied.copied_bytes {
+                0 => Ok(()),
+                _ => rustix::fs::syncfs(&dead).map_err(|e| dead.fail("syncfs", "", e)),
+            });
             if let Err(error) = merged_to {
                 garbage.push(out);
                 garbage.iter().for_each(|grave| drop(remove::bury(grave)));

@@ -10,6 +10,8 @@
 //!                        ../.layers/<layer>/refs/dataset-<id>; absent without layers
 //!   root.new/            only while a seal or clone is under way
 //!   snapshots/<name>/    named snapshots, see `snapshot.rs`
+//!   mounted/             link to layers that only a running zone needs, see
+//!                        `dataset/mounted.rs`
 //!   quota                link whose text limits the top, see `quota.rs`
 //!   vol/root, vol/work   in place of root and work on btrfs, see `top.rs`
 //!   zfs                  on ZFS alone, where all is otherwise, see `zfs.rs`
@@ -59,9 +61,18 @@
 //! | | make a layer with its reference, rename the tree into it | a stale reference: `collect` removes the layer |
 //! | | **point `dataset` at it** | a stale reference on the former layer, removed by `collect` |
 //! | | drop the reference on the former layer | - |
+//! | of a running zone | merge the layers to a tree in `.dead` | garbage, removed by `collect` |
+//! | | make `mounted`, link it to the former layer | used again, or removed by the next seal or boot |
+//! | | add that reference | the same |
+//! | | go on as to shorten | the same |
+//! | let go | drop that reference, remove `mounted` | letting go again goes on |
 //! | move | link `dataset` absolutely | right at both places |
 //! | | **rename the zonepath** | a reference to the former path: opening corrects it |
 //! | snapshot, rollback | see `snapshot.rs` | |
+//! | take over | make `root.new` like the other's layer | `root.new`, removed when opened |
+//! | | **link `back` to that layer** | as for a rollback |
+//! | put below | make a layer with what is above, on the one that is put below | a stale reference: `collect` removes the layer |
+//! | | **point `dataset` at it** | a stale reference on the former layer, removed by `collect` |
 //! | destroy | **rename `root` to `.dead`** | no dataset; destroying again goes on |
 //! | | drop the reference, ending layers that nobody uses | the same |
 //! | | remove `dataset`, rename `work` to `.dead` | the same |
@@ -99,6 +110,7 @@ mod crash;
 mod dataset;
 mod digest;
 mod driver;
+mod environment;
 mod error;
 mod folder;
 mod fstype;
@@ -107,29 +119,35 @@ mod images;
 mod layers;
 mod merge;
 mod name;
+mod patch;
 mod quota;
 mod remove;
 mod repair;
+mod small;
 mod snapshot;
 mod stack;
 mod top;
+mod transfer;
 mod usage;
 mod zfs;
 
 pub use assemble::{Scratch, assemble, assemble_keeping, view};
 pub use collect::{Collected, Lost, collect};
 pub use copy::Copied;
-pub use dataset::{DEEP, Dataset, LINK, ROOT, WORK};
-pub use digest::{BadDigest, Digest};
+pub use dataset::{DEEP, Dataset, LINK, ROOT, SHORT, WORK};
+pub use digest::{BadDigest, Digest, Keeps};
 pub use driver::{Driver, Layered, driver_at};
 pub use error::{Error, Result};
 pub use fstype::name_at as fstype_at;
 pub use id::{BadId, Id};
-pub use images::{About, Image, Images, Import, Pruned};
+pub use images::{About, Base, Download, Image, Images, Import, Part, Pruned};
 pub use layers::MAX_LAYERS;
 pub use name::{BadName, Name};
+pub use patch::{Misfit, Obstacle, differences, misfit};
+pub use small::write_out;
 pub use snapshot::{Method, Snapshot, SnapshotUsage, TopCopy};
 pub use stack::Stack;
+pub use transfer::Known;
 pub use usage::Usage;
 pub use zfs::{Zfs, delegate, set_apart, take_back, why_not_delegated};
 

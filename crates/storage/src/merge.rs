@@ -17,7 +17,9 @@
 //! Files are hard links to those of the layers, which never change: no data is
 //! copied, and a zone on the merged layer shares the page cache with zones on
 //! the old ones. Only where the layers are btrfs subvolumes no name leads from one
-//! to the other: there a file becomes one with shared blocks.
+//! to the other: there a file becomes one with shared blocks. And what belongs to cron
+//! is copied: while somebody stands on the old layers, a link is one name more, and
+//! Debian's cron runs no table that has several.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -29,7 +31,7 @@ use rustix::fs::{AtFlags, FileType, Mode, XattrFlags};
 use rustix::io::Errno;
 
 use crate::attributes::{Attributes, xattrs};
-use crate::copy::Copier;
+use crate::copy::{Copied, Copier};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 
@@ -50,14 +52,16 @@ pub(crate) enum Below {
 
 /// Fills the empty folder `out` with what `upper` on `lower` amounts to. Files of
 /// another file system, or of a subvolume, are copied; `links` is for their names.
+/// Says what was copied.
 pub(crate) fn merge(
     upper: &Path,
     lower: &Path,
     below: Below,
     out: &Path,
     links: Folder,
-) -> Result<()> {
+) -> Result<Copied> {
     let merger = Merger {
+        roots: [upper.to_owned(), lower.to_owned()],
         lower: Folder::open(lower)?,
         below,
         copier: RefCell::new(Copier::new(links)),
@@ -67,7 +71,8 @@ pub(crate) fn merge(
         lower: Some(Folder::open(lower)?),
         below: (below == Below::More).then(|| PathBuf::from("/")),
     };
-    merger.folder(&halves, &Folder::open(out)?, 0)
+    merger.folder(&halves, &Folder::open(out)?, 0)?;
+    Ok(merger.copier.into_inner().done)
 }
 
 /// A folder of the merged tree.
@@ -94,6 +99,8 @@ enum Mark {
 
 #[derive(Debug)]
 struct Merger {
+    /// The paths of both layers.
+    roots: [PathBuf; 2],
     /// The root of the lower layer, where absolute redirects start.
     lower: Folder,
     below: Below,
@@ -213,6 +220,9 @@ impl Merger {
 
     /// Gives a file or whiteout another name in `out`.
     fn link(&self, from: &Folder, out: &Folder, name: &OsStr) -> Result<()> {
+        if self.is_of_cron(from, name) {
+            return self.copier.borrow_mut().entry(from, out, name);
+        }
         match rustix::fs::linkat(from, name, out, name, AtFlags::empty()) {
             Ok(()) => Ok(()),
             // The kernel's whiteouts are names of one file, up to the limit.
@@ -223,6 +233,18 @@ impl Merger {
             Err(Errno::XDEV | Errno::MLINK) => self.copier.borrow_mut().entry(from, out, name),
             Err(e) => Err(from.fail("link", name, e)),
         }
+    }
+
+    /// Whether a name leads to what cron(8) looks at: tables and folders of tables.
+    fn is_of_cron(&self, from: &Folder, name: &OsStr) -> bool {
+        let inside = self
+            .roots
+            .iter()
+            .find_map(|root| from.path().strip_prefix(root).ok());
+        let names = inside.into_iter().flat_map(Path::iter).chain([name]);
+        names
+            .into_iter()
+            .any(|name| name.as_bytes().starts_with(b"cron"))
     }
 
     fn beyond(&self, path: PathBuf) -> Option<PathBuf> {

@@ -90,9 +90,9 @@ impl Dataset {
     fn adopt(&self, bond: &Bond) -> Result<()> {
         self.adopt_alone(bond)?;
         // They moved along, or were copied along.
-        for snapshot in self.snapshot_folders()? {
-            if let Some(bond) = snapshot.bond()? {
-                snapshot.adopt_alone(&bond)?;
+        for other in self.others()? {
+            if let Some(bond) = other.bond()? {
+                other.adopt_alone(&bond)?;
             }
         }
         Ok(())

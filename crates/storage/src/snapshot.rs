@@ -52,7 +52,7 @@ use crate::usage;
 pub(crate) const SNAPSHOTS: &str = "snapshots";
 /// A snapshot that does not count, as deep in folders as the others so that its
 /// links are written alike.
-const HALF: &str = ".half";
+pub(crate) const HALF: &str = ".half";
 /// Where that is in a zonepath.
 pub(crate) const HALF_PATH: &str = "snapshots/.half";
 /// When a snapshot was made.
@@ -108,11 +108,16 @@ impl Dataset {
     /// Takes the same time whatever is in it, but when the chain of layers is longer
     /// than [`crate::DEEP`] then: it is shortened.
     pub fn snapshot(&self, name: &Name) -> Result<()> {
+        self.snapshot_made(name, SystemTime::now())
+    }
+
+    /// [`Dataset::snapshot`] of what was made at another time, under another guise.
+    pub fn snapshot_made(&self, name: &Name, created: SystemTime) -> Result<()> {
         let _lock = self.lock()?;
         self.refuse_snapshot(name)?;
         let layer = self.seal_short()?.layer;
         let id = Id::random()?;
-        self.make_half_of(&layer, id)?;
+        self.make_half_at(&layer, id, created)?;
         Folder::open(&layer.refs())?.link(dataset_ref(id), self.snapshot_place(&layer, name))?;
         crash::point();
         self.keep(name)
@@ -240,6 +245,7 @@ impl Dataset {
         let graves = {
             let _lock = self.lock()?;
             let layer = self.find_snapshot(name)?.layer;
+            self.let_go_locked()?;
             self.make_next(&Attributes::of(&layer.open_tree()?)?)?;
             crash::point();
             let id = self.bond()?.map_or_else(Id::random, |bond| Ok(bond.id))?;
@@ -263,7 +269,7 @@ impl Dataset {
         self.go_back_locked().and_then(|graves| bury_all(&graves))
     }
 
-    fn go_back_locked(&self) -> Result<Vec<PathBuf>> {
+    pub(crate) fn go_back_locked(&self) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         let form = self.form()?;
         // Without a next top the rollback is done, but for its mark.
@@ -330,7 +336,7 @@ impl Dataset {
         Ok(graves)
     }
 
-    fn drop_half(&self) -> Result<Vec<PathBuf>> {
+    pub(crate) fn drop_half(&self) -> Result<Vec<PathBuf>> {
         if !self.zonepath.is_folder(HALF_PATH)? {
             return Ok(Vec::new());
         }
@@ -356,7 +362,7 @@ impl Dataset {
         Ok(graves)
     }
 
-    fn refuse_snapshot(&self, name: &Name) -> Result<()> {
+    pub(crate) fn refuse_snapshot(&self, name: &Name) -> Result<()> {
         match self.find_snapshot(name) {
             Err(Error::NoSnapshot { .. }) => Ok(()),
             Err(e) => Err(e),
@@ -366,7 +372,7 @@ impl Dataset {
         }
     }
 
-    fn find_snapshot(&self, name: &Name) -> Result<Bond> {
+    pub(crate) fn find_snapshot(&self, name: &Name) -> Result<Bond> {
         let missing = || Error::NoSnapshot {
             name: name.to_string(),
         };
@@ -380,13 +386,23 @@ impl Dataset {
 
     /// A snapshot that does not count yet.
     fn make_half_of(&self, layer: &LayerPath, id: Id) -> Result<()> {
+        self.make_half_at(layer, id, SystemTime::now())
+    }
+
+    /// [`Dataset::make_half_of`] of one that was made at another time.
+    pub(crate) fn make_half_at(
+        &self,
+        layer: &LayerPath,
+        id: Id,
+        created: SystemTime,
+    ) -> Result<()> {
         self.clear_half_snapshot()?;
         self.zonepath.make(SNAPSHOTS)?;
         let folder = self.zonepath.open_child(SNAPSHOTS)?;
         folder.make(HALF)?;
         crash::point();
         let half = Self::at(folder.open_child(HALF)?);
-        let now = SystemTime::now()
+        let now = created
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         // So fine that snapshots are listed in the order in which they were made.
@@ -401,7 +417,7 @@ impl Dataset {
     }
 
     /// Makes a snapshot count.
-    fn keep(&self, name: &Name) -> Result<()> {
+    pub(crate) fn keep(&self, name: &Name) -> Result<()> {
         let folder = self.zonepath.open_child(SNAPSHOTS)?;
         let flags = RenameFlags::NOREPLACE;
         rustix::fs::renameat_with(&folder, HALF, &folder, name.as_str(), flags)
@@ -409,8 +425,14 @@ impl Dataset {
     }
 
     /// The way from a layer's references to a snapshot of this dataset.
-    fn snapshot_place(&self, layer: &LayerPath, name: &Name) -> PathBuf {
+    pub(crate) fn snapshot_place(&self, layer: &LayerPath, name: &Name) -> PathBuf {
         self.ref_place(layer).join(SNAPSHOTS).join(name.as_str())
+    }
+
+    pub(crate) fn snapshot_created(&self, name: &Name) -> Result<SystemTime> {
+        self.find_snapshot(name)?;
+        let folder = self.zonepath.open_child(SNAPSHOTS)?.open_child(name)?;
+        Self::at(folder).created()
     }
 
     fn created(&self) -> Result<SystemTime> {

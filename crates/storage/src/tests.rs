@@ -4,6 +4,7 @@
 //! top and then in each layer; nothing in these tests deletes a file.
 
 mod crashes;
+mod environments;
 mod images;
 mod snapshots;
 
@@ -379,6 +380,33 @@ fn clones_in_parallel_share_one_layer() {
     assert!(!zones.layers().exists());
 }
 
+/// Found by uninstalling sixty zones at once: two that were the last users of a layer met
+/// at it.
+#[test]
+fn the_last_users_of_a_layer_may_end_at_the_same_time() {
+    for _ in 0..60 {
+        let zones = Zones::new();
+        let path = zones.origin().zonepath().to_owned();
+        for n in 0..4 {
+            let zone = zones.zone(&format!("web{n}"));
+            Dataset::open(&path).unwrap().clone_to(&zone).unwrap();
+        }
+        Dataset::destroy(&path).unwrap();
+        let together = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for n in 0..4 {
+                let (together, zone) = (&together, zones.zone(&format!("web{n}")));
+                scope.spawn(move || {
+                    together.wait();
+                    Dataset::destroy(&zone).unwrap();
+                });
+            }
+        });
+        collect(&zones.layers(), Lost::Keep).unwrap();
+        assert!(!zones.layers().exists());
+    }
+}
+
 #[test]
 fn merged_files_are_the_same_files() {
     let zones = Zones::new();
@@ -399,6 +427,35 @@ fn merged_files_are_the_same_files() {
     // Its old layers are gone, and with them the other names.
     assert_eq!(stack.lowers[0].join("a").metadata().unwrap().nlink(), 1);
     assert_eq!(zones.layer_count(), 1);
+}
+
+#[test]
+fn a_table_of_cron_keeps_one_name() {
+    let zones = Zones::new();
+    let origin = zones.origin();
+    let top = origin.stack().unwrap().top;
+    fs::create_dir_all(top.join("etc/cron.d")).unwrap();
+    for name in ["etc/crontab", "etc/cron.d/job", "etc/passwd"] {
+        write(&origin, name, name);
+    }
+    origin.seal().unwrap();
+    write(&origin, "b", "two");
+    let clone = origin.clone_to(&zones.zone("clone")).unwrap();
+    assert_eq!(origin.shorten(1).unwrap(), 1);
+    for dataset in [&origin, &clone] {
+        let lower = dataset.stack().unwrap().lowers.pop().unwrap();
+        for name in ["etc/crontab", "etc/cron.d/job"] {
+            assert_eq!(lower.join(name).metadata().unwrap().nlink(), 1, "{name}");
+            assert_eq!(read(dataset, name).as_deref(), Some(name));
+        }
+        let others = if zones.zone("origin/vol").exists() {
+            1
+        } else {
+            2
+        };
+        let passwd = lower.join("etc/passwd").metadata().unwrap();
+        assert_eq!(passwd.nlink(), others);
+    }
 }
 
 #[test]

@@ -4,9 +4,10 @@
 //! <zonepath>/
 //!   zfs                 link whose text is the name of the zone's file system
 //!   root/               where the zone's root is mounted
+//!   owners              link, while files in it change owners; see `owners.rs`
 //! <holder>/<zone>       the zone's file system, never mounted: quota, space;
 //!                       <holder> is the file system that the zonepath is on
-//!   root                its root; what is in it has plain owners
+//!   root                its root
 //!   root@<name>         a named snapshot
 //!   root@_<id>          what a clone came from; marked to go with its last clone
 //!   old-<id>            a root that was rolled back, kept for younger snapshots of it
@@ -35,33 +36,36 @@
 //! share. They count against its quota, so that is raised by as much.
 //!
 //! What the zone sees is `root` by an id-mapped mount, as of any file system. OpenZFS
-//! has them since 2.2. With an older one files would have to be stored under shifted
-//! owners, and each clone, whose ids are others, be rewritten: it is refused.
+//! has them since 2.2. With an older one files are stored under the ids of their zone,
+//! and those of a clone are rewritten before its first boot: see `owners.rs`.
 
 mod clones;
 mod command;
 mod delegate;
+mod owners;
+mod place;
 mod rollback;
+mod stream;
 
-use std::collections::BTreeSet;
-use std::path::{Component, Path};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, FsWord};
 
 use crate::collect::{Collected, Lost};
-use crate::dataset::{ROOT, WORK, check_path};
-use crate::driver::Driver;
+use crate::dataset::{ROOT, WORK};
+use crate::driver::{Driver, nearest};
 use crate::error::{Error, Result};
-use crate::folder::{Folder, Lock};
-use crate::id::Id;
+use crate::folder::Folder;
 use crate::name::Name;
 use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
 use crate::usage::Usage;
 pub use delegate::{delegate, set_apart, take_back, why_not_delegated};
 
-use command::{FileSystem, table, version, zfs};
+use command::{FileSystem, version, zfs};
+use place::{Part, Place, Shot, holder};
 
 /// `f_type` of ZFS.
 const ZFS: FsWord = 0x2fc1_2fc1;
@@ -73,8 +77,8 @@ const LINK: &str = "zfs";
 /// destroyed, whatever the link says.
 const OWNER: &str = "zones:zonepath";
 
-/// The first release with id-mapped mounts.
-const OLDEST: (u32, u32) = (2, 2);
+/// The first release with id-mapped mounts and user namespaces.
+const MAPPED: (u32, u32) = (2, 2);
 
 /// The root of a zone as a ZFS file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,273 +93,6 @@ pub(crate) fn is_at(zonepath: &Folder) -> Result<bool> {
 pub(crate) fn is_on(folder: &Folder) -> Result<bool> {
     let vfs = rustix::fs::fstatfs(folder).map_err(|e| folder.fail("fstatfs", "", e))?;
     Ok(vfs.f_type == ZFS)
-}
-
-/// Where the dataset of a zone is.
-struct Place {
-    zonepath: Folder,
-    base: FileSystem,
-}
-
-/// A root of a zone: that it has, had or gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Part {
-    name: FileSystem,
-    /// The snapshot it was cloned from, or `-`.
-    origin: String,
-    mounted: bool,
-    /// Whether it is mounted when its pool is imported.
-    mounts: bool,
-}
-
-/// A snapshot as ZFS knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Shot {
-    /// Whose it is.
-    of: FileSystem,
-    /// What follows the `@`.
-    name: String,
-    /// Orders snapshots by age.
-    txg: u64,
-    /// Seconds since 1970.
-    created: u64,
-    used: u64,
-    referenced: u64,
-    clones: Vec<FileSystem>,
-}
-
-impl Shot {
-    fn full(&self) -> String {
-        format!("{}@{}", self.of, self.name)
-    }
-
-    /// Nothing for what a clone came from.
-    fn named(&self) -> Option<Name> {
-        self.name.parse().ok()
-    }
-}
-
-impl Place {
-    /// The dataset that a zonepath's link names; nothing without link.
-    fn find(zonepath: &Path) -> Result<Option<Self>> {
-        check_path(zonepath)?;
-        let folder = match Folder::open(zonepath) {
-            Err(e) if e.is_missing() => return Ok(None),
-            other => other?,
-        };
-        let Some(text) = folder.read_link(LINK)? else {
-            return Ok(None);
-        };
-        let base = text.to_str().and_then(FileSystem::parse);
-        let base = base.ok_or_else(|| Error::BadLink {
-            path: zonepath.join(LINK),
-            text: text.to_string_lossy().into_owned(),
-        })?;
-        Ok(Some(Self {
-            zonepath: folder,
-            base,
-        }))
-    }
-
-    /// Opens a dataset, going on with a rollback that a crash cut off.
-    fn open(zonepath: &Path) -> Result<(Self, Vec<Part>, Lock)> {
-        let none = || Error::NoDataset(zonepath.to_owned());
-        let place = Self::find(zonepath)?.ok_or_else(none)?;
-        let lock = place.lock()?;
-        let mut parts = place.parts()?.ok_or_else(none)?;
-        if place.mend(&parts)? {
-            parts = place.parts()?.ok_or_else(none)?;
-        }
-        let root = place.root()?;
-        match parts.iter().any(|part| part.name == root) {
-            true => Ok((place, parts, lock)),
-            false => Err(none()),
-        }
-    }
-
-    fn lock(&self) -> Result<Lock> {
-        self.zonepath.lock(FlockOperation::LockExclusive)
-    }
-
-    fn path(&self) -> &Path {
-        self.zonepath.path()
-    }
-
-    fn fail(&self, why: impl Into<String>) -> Error {
-        fail(self.path(), why)
-    }
-
-    /// A file system of the zone.
-    fn part(&self, name: &str) -> Result<FileSystem> {
-        self.base
-            .child(name)
-            .ok_or_else(|| self.fail(format!("{}/{name}: the name is too long", self.base)))
-    }
-
-    fn root(&self) -> Result<FileSystem> {
-        self.part(ROOT)
-    }
-
-    /// The parts of the dataset; nothing when there is no such file system. Refuses one
-    /// that was not made for this zonepath.
-    fn parts(&self) -> Result<Option<Vec<Part>>> {
-        let columns = format!("name,origin,mounted,canmount,{OWNER}");
-        let words = [
-            "list",
-            "-H",
-            "-p",
-            "-r",
-            "-d",
-            "1",
-            "-t",
-            "filesystem",
-            "-o",
-        ];
-        let text = match zfs(&[&words[..], &[&columns, self.base.as_str()]].concat()) {
-            Err(e) if is_missing(&e) => return Ok(None),
-            other => other?,
-        };
-        let mut parts = Vec::new();
-        for row in table(&text) {
-            let [name, origin, mounted, canmount, owner] = row[..] else {
-                continue;
-            };
-            let Some(name) = FileSystem::parse(name) else {
-                continue;
-            };
-            if name != self.base {
-                parts.push(Part {
-                    name,
-                    origin: origin.to_owned(),
-                    mounted: mounted == "yes",
-                    mounts: canmount == "on",
-                });
-            } else if Path::new(owner) != self.path() {
-                return Err(self.fail(format!(
-                    "{} belongs to {owner}; if the zonepath was moved: zfs set {OWNER}={} {}",
-                    self.base,
-                    self.path().display(),
-                    self.base
-                )));
-            }
-        }
-        Ok(Some(parts))
-    }
-
-    /// All snapshots, the oldest first.
-    fn shots(&self) -> Result<Vec<Shot>> {
-        let columns = "name,createtxg,creation,used,referenced,clones";
-        let words = ["list", "-H", "-p", "-r", "-t", "snapshot", "-o", columns];
-        let text = zfs(&[&words[..], &[self.base.as_str()]].concat())?;
-        let mut all: Vec<Shot> = table(&text).filter_map(|row| parse_shot(&row)).collect();
-        all.sort_by_key(|shot| shot.txg);
-        Ok(all)
-    }
-
-    /// The snapshots with names, the oldest first. `zfs snapshot -r` gives one name to
-    /// those of all parts: then the root's counts.
-    fn named_shots(&self) -> Result<Vec<Shot>> {
-        let root = self.root()?;
-        let mut all = self.shots()?;
-        all.retain(|shot| shot.of != self.base && shot.named().is_some());
-        all.sort_by_key(|shot| shot.of != root);
-        let mut known = BTreeSet::new();
-        all.retain(|shot| known.insert(shot.name.clone()));
-        all.sort_by_key(|shot| shot.txg);
-        Ok(all)
-    }
-
-    /// The named snapshot.
-    fn shot(&self, name: &Name) -> Result<Shot> {
-        let mut all = self.named_shots()?.into_iter();
-        all.find(|shot| shot.name == name.as_str())
-            .ok_or_else(|| Error::NoSnapshot {
-                name: name.to_string(),
-            })
-    }
-
-    /// Mounts the root where it is to be.
-    fn show(&self, parts: &[Part]) -> Result<()> {
-        let root = self.root()?;
-        for part in parts.iter().filter(|part| part.name == root) {
-            if !part.mounts {
-                zfs(&["set", "canmount=on", root.as_str()])?;
-            }
-            if !part.mounted {
-                self.zonepath.make(ROOT)?;
-                zfs(&["mount", root.as_str()])?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Unmounts the root; fails while it is used.
-    fn hide(&self, parts: &[Part]) -> Result<()> {
-        for part in parts.iter().filter(|part| part.mounted) {
-            zfs(&["unmount", part.name.as_str()])?;
-        }
-        Ok(())
-    }
-
-    /// The options of a root.
-    fn options(&self) -> [String; 5] {
-        let at = self.path().join(ROOT);
-        [
-            format!("mountpoint={}", at.display()),
-            "devices=off".to_owned(),
-            "exec=on".to_owned(),
-            "acltype=posix".to_owned(),
-            "xattr=sa".to_owned(),
-        ]
-    }
-
-    /// Makes the file system that the parts are in, with the link to it.
-    fn make(zonepath: &Path) -> Result<(Self, Lock)> {
-        check_path(zonepath)?;
-        refuse_old(zonepath)?;
-        let (folder, _) = Folder::open_or_make(zonepath)?;
-        let lock = folder.lock(FlockOperation::LockExclusive)?;
-        if let Some(place) = Self::find(zonepath)? {
-            // Of a command that died before there was a root; or that counts.
-            match place.parts()? {
-                None => folder.unlink(LINK)?,
-                Some(parts) if parts.is_empty() => return Ok((place, lock)),
-                Some(_) => return Err(Error::Exists(zonepath.to_owned())),
-            };
-        }
-        if folder.kind(ROOT)?.is_some() && !folder.open_child(ROOT)?.is_empty()? {
-            return Err(Error::Exists(zonepath.to_owned()));
-        }
-        let base = choose(zonepath)?;
-        folder.link(LINK, base.as_str())?;
-        let owner = format!("{OWNER}={}", zonepath.display());
-        let options = [
-            "create",
-            "-o",
-            "canmount=off",
-            "-o",
-            "mountpoint=none",
-            "-o",
-        ];
-        zfs(&[&options[..], &[&owner, base.as_str()]].concat())?;
-        let place = Self {
-            zonepath: folder,
-            base,
-        };
-        Ok((place, lock))
-    }
-
-    /// Runs `zfs create` or `zfs clone` for a root.
-    fn make_root(&self, command: &[&str], canmount: &str, name: &FileSystem) -> Result<()> {
-        let options = self.options();
-        let mut words = vec![command[0], "-o", canmount];
-        for option in &options {
-            words.extend(["-o", option.as_str()]);
-        }
-        words.extend(&command[1..]);
-        words.push(name.as_str());
-        zfs(&words).map(drop)
-    }
 }
 
 fn fail(path: &Path, why: impl Into<String>) -> Error {
@@ -386,60 +123,30 @@ fn number(of: &FileSystem, name: &str) -> Result<u64> {
     })
 }
 
-fn parse_shot(row: &[&str]) -> Option<Shot> {
-    let [name, txg, created, used, referenced, clones] = row else {
-        return None;
-    };
-    let (of, name) = name.split_once('@')?;
-    Some(Shot {
-        of: FileSystem::parse(of)?,
-        name: name.to_owned(),
-        txg: txg.parse().ok()?,
-        created: created.parse().ok()?,
-        used: used.parse().ok()?,
-        referenced: referenced.parse().ok()?,
-        clones: clones.split(',').filter_map(FileSystem::parse).collect(),
-    })
+/// The version of OpenZFS, where it is one without id-mapped mounts.
+fn unmapped() -> Option<(u32, u32)> {
+    version().filter(|found| *found < MAPPED)
 }
 
-fn refuse_old(zonepath: &Path) -> Result<()> {
-    match version() {
-        Some(found) if found < OLDEST => Err(fail(
+/// Refuses layers where they cannot be mounted.
+pub(crate) fn refuse_layers(zonepath: &Path) -> Result<()> {
+    match unmapped() {
+        Some((major, minor)) if is_on(&nearest(zonepath)?)? => Err(fail(
             zonepath,
             format!(
-                "on OpenZFS {}.{}, which has no id-mapped mounts: it takes {}.{} or newer, or a \
-                 zonepath on ext4, xfs or btrfs",
-                found.0, found.1, OLDEST.0, OLDEST.1
+                "on OpenZFS {major}.{minor}, which an overlay cannot be on: install the zone from \
+                 the archive or directory itself, or put the zonepath on ext4, xfs or btrfs"
             ),
         )),
         _ => Ok(()),
     }
 }
 
-/// The file system that a folder is on.
-fn holder(of: &Path) -> Result<FileSystem> {
-    if !is_on(&Folder::open(of)?)? {
-        return Err(fail(of, "is not on ZFS"));
-    }
-    let text = zfs(&["list", "-H", "-o", "name", &of.to_string_lossy()])?;
-    FileSystem::parse(text.trim_end())
-        .ok_or_else(|| fail(of, format!("no zone can be below {:?}", text.trim_end())))
-}
-
-/// A name for the file system of a new zone: like the zonepath, where that is free.
-fn choose(zonepath: &Path) -> Result<FileSystem> {
-    let holder = holder(zonepath)?;
-    let last = match zonepath.components().next_back() {
-        Some(Component::Normal(last)) => last.to_string_lossy().into_owned(),
-        _ => String::new(),
-    };
-    if let Some(name) = holder.child(&last) {
-        if property(&name, "name")?.is_none() && name.child(&format!("old-{:016}", 0)).is_some() {
-            return Ok(name);
-        }
-    }
-    let name = holder.child(&format!("zone-{}", Id::random()?));
-    name.ok_or_else(|| fail(zonepath, format!("the name {holder} is too long")))
+/// Whether a root is to be shown as it is stored: without id-mapped mounts, and given to
+/// the zone whose ids begin with `first`.
+pub(crate) fn is_given(root: &Path, first: u32) -> Result<bool> {
+    let root = Folder::open(root)?;
+    Ok(is_on(&root)? && unmapped().is_some() && owners::are_of(&root, first)?)
 }
 
 impl Driver for Zfs {
@@ -449,7 +156,15 @@ impl Driver for Zfs {
 
     fn kind(&self, zonepath: &Path) -> Result<String> {
         let (place, ..) = Place::open(zonepath)?;
-        Ok(format!("ZFS file system {}", place.root()?))
+        let root = place.root()?;
+        Ok(match unmapped() {
+            None => format!("ZFS file system {root}"),
+            Some((major, minor)) => format!(
+                "ZFS file system {root}; on OpenZFS {major}.{minor}, without id-mapped mounts, \
+                 files are stored under the host's numbers of the zone's ids, and a clone's \
+                 rewritten at its first boot"
+            ),
+        })
     }
 
     fn create(&self, zonepath: &Path) -> Result<()> {
@@ -469,11 +184,25 @@ impl Driver for Zfs {
         let (place, parts, _lock) = Place::open(zonepath)?;
         place.show(&parts)?;
         Ok(Stack {
+            volatile: false,
             zonepath: zonepath.to_owned(),
             top: zonepath.join(ROOT),
             work: zonepath.join(WORK),
             lowers: Vec::new(),
         })
+    }
+
+    fn give_to(&self, zonepath: &Path, first_id: u32) -> Result<u64> {
+        let folder = Folder::open(zonepath)?;
+        let root = Folder::open(&zonepath.join(ROOT))?;
+        let first = match unmapped() {
+            Some(_) => first_id,
+            // Stored on an older release, or taken there from one.
+            None if owners::are_shifted(&folder, &root)? => 0,
+            None => return Ok(0),
+        };
+        let _lock = folder.lock(FlockOperation::LockExclusive)?;
+        owners::give(&folder, &root, first)
     }
 
     fn settle(&self, _zonepath: &Path, _index: &Path) -> Result<()> {
@@ -568,50 +297,21 @@ impl Driver for Zfs {
         Ok(Some(number(&place.base, "quota")?).filter(|&bytes| bytes > 0))
     }
 
+    fn send(
+        &self,
+        zonepath: &Path,
+        name: &Name,
+        since: Option<&Name>,
+        to: BorrowedFd<'_>,
+    ) -> Result<()> {
+        stream::send(zonepath, name, since, to)
+    }
+
+    fn receive(&self, zonepath: &Path, from: BorrowedFd<'_>) -> Result<()> {
+        stream::receive(zonepath, from)
+    }
+
     fn collect(&self, _zonepath: &Path, _lost: Lost) -> Result<Collected> {
         Ok(Collected::default())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_a_snapshot_as_zfs_lists_it() {
-        let row = [
-            "tank/web/root@gold",
-            "17",
-            "1700000000",
-            "8192",
-            "4096",
-            "tank/a/root,tank/b/root",
-        ];
-        let shot = parse_shot(&row).unwrap();
-        assert_eq!(shot.full(), "tank/web/root@gold");
-        assert_eq!(shot.named(), Some("gold".parse().unwrap()));
-        assert_eq!(shot.txg, 17);
-        let clones: Vec<_> = shot.clones.iter().map(FileSystem::as_str).collect();
-        assert_eq!(clones, ["tank/a/root", "tank/b/root"]);
-
-        let inner = ["tank/web/root@_00ff", "1", "2", "3", "4", "-"];
-        let shot = parse_shot(&inner).unwrap();
-        assert_eq!(shot.named(), None);
-        assert!(shot.clones.is_empty());
-        assert_eq!(
-            parse_shot(&["tank/web/root", "1", "2", "3", "4", "-"]),
-            None
-        );
-    }
-
-    #[test]
-    fn a_zonepath_without_link_has_no_dataset() {
-        let dir = std::env::temp_dir().join(format!("zones-zfs-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        assert!(Place::find(&dir).unwrap().is_none());
-        assert!(Place::find(&dir.join("nowhere")).unwrap().is_none());
-        std::os::unix::fs::symlink("-r/x", dir.join(LINK)).unwrap();
-        assert!(matches!(Place::find(&dir), Err(Error::BadLink { .. })));
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

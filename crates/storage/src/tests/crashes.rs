@@ -209,6 +209,155 @@ fn a_crash_in_shorten_loses_nothing() {
 }
 
 #[test]
+fn a_crash_in_shorten_beside_a_running_zone_takes_nothing_from_it() {
+    let names = ["a", "b", "c", "d"];
+    let points = crash_everywhere(
+        |zones| {
+            let origin = zones.origin();
+            for name in &names[1..] {
+                origin.seal().unwrap();
+                write(&origin, name, name);
+            }
+            origin.seal().unwrap();
+            note(zones, &origin);
+        },
+        |zones| {
+            let origin = Dataset::open(&zones.zone("origin")).unwrap();
+            assert_eq!(origin.shorten_beside(2).unwrap(), 2);
+            assert_eq!(origin.mounted_depth().unwrap(), Some(4));
+        },
+        |zones| {
+            collect(&zones.layers(), Lost::Keep).unwrap();
+        },
+        |zones, at| {
+            let origin = Dataset::open(&zones.zone("origin")).unwrap();
+            let all_there = |at: Option<u32>| {
+                assert_eq!(read(&origin, "a").as_deref(), Some("one"), "{at:?}");
+                for name in &names[1..] {
+                    assert_eq!(read(&origin, name).as_deref(), Some(*name), "{at:?}");
+                }
+            };
+            all_there(at);
+            // What the zone has mounted is there whatever happened.
+            for tree in noted(zones) {
+                assert!(tree.exists(), "after a crash at {at:?}: {}", tree.display());
+            }
+            // Again, as one would.
+            assert_eq!(origin.shorten_beside(2).unwrap(), 2, "{at:?}");
+            assert!(noted(zones).iter().all(|tree| tree.exists()), "{at:?}");
+            // Then the zone is halted and boots.
+            origin.let_go().unwrap();
+            assert_eq!(
+                (
+                    depth(&origin),
+                    zones.layer_count(),
+                    origin.mounted_depth().unwrap()
+                ),
+                (2, 2, None),
+                "{at:?}"
+            );
+            all_there(at);
+            fs::remove_file(zones.zone("origin").join("lowers")).unwrap();
+            leaves_nothing(zones, &["origin"], at);
+        },
+    );
+    assert!(points >= 10, "{points}");
+}
+
+/// Writes down which trees are below a dataset now.
+fn note(zones: &Zones, dataset: &Dataset) {
+    let lowers = dataset.stack().unwrap().lowers;
+    let text: Vec<_> = lowers.iter().map(|path| path.to_str().unwrap()).collect();
+    fs::write(zones.zone("origin").join("lowers"), text.join("\n")).unwrap();
+}
+
+fn noted(zones: &Zones) -> Vec<PathBuf> {
+    let text = fs::read_to_string(zones.zone("origin").join("lowers")).unwrap();
+    text.lines().map(PathBuf::from).collect()
+}
+
+#[test]
+fn the_next_boot_clears_away_what_a_killed_merge_left() {
+    for k in 0.. {
+        if merge_killed_at(k, false) {
+            break;
+        }
+    }
+}
+
+#[test]
+fn an_uninstall_clears_away_what_a_killed_merge_left() {
+    for k in 0.. {
+        if merge_killed_at(k, true) {
+            break;
+        }
+    }
+}
+
+/// Whether the merge got through; letting go dies again and again.
+fn merge_killed_at(k: u32, uninstall: bool) -> bool {
+    let zones = Zones::quick();
+    let origin = zones.origin();
+    for name in ["b", "c"] {
+        origin.seal().unwrap();
+        write(&origin, name, name);
+    }
+    origin.seal().unwrap();
+    let through = crash::run(k, || origin.shorten_beside(1).unwrap()).is_ok();
+    if !uninstall {
+        for j in 0.. {
+            if crash::run(j, || origin.let_go().unwrap()).is_ok() {
+                break;
+            }
+        }
+        for name in ["b", "c"] {
+            assert_eq!(read(&origin, name).as_deref(), Some(name), "{k}");
+        }
+        assert_eq!(zones.layer_count(), depth(&origin), "{k}");
+    }
+    Dataset::destroy(&zones.zone("origin")).unwrap();
+    assert_eq!(zones.files(), [zones.zone("origin")], "{k}");
+    through
+}
+
+#[test]
+fn letting_go_and_destroying_crash_anywhere() {
+    for destroy in [false, true] {
+        crash_everywhere(
+            |zones| {
+                let origin = zones.origin();
+                origin.seal().unwrap();
+                write(&origin, "b", "two");
+                origin.clone_to(&zones.zone("web")).unwrap();
+                assert_eq!(origin.shorten_beside(1).unwrap(), 1);
+            },
+            |zones| match destroy {
+                true => Dataset::destroy(&zones.zone("origin")).unwrap(),
+                false => Dataset::open(&zones.zone("origin"))
+                    .unwrap()
+                    .let_go()
+                    .unwrap(),
+            },
+            |zones| {
+                collect(&zones.layers(), Lost::Keep).unwrap();
+            },
+            |zones, at| {
+                if !destroy {
+                    let origin = Dataset::open(&zones.zone("origin")).unwrap();
+                    origin.let_go().unwrap();
+                    assert_eq!((depth(&origin), zones.layer_count()), (1, 3), "{at:?}");
+                    assert_eq!(read(&origin, "b").as_deref(), Some("two"), "{at:?}");
+                }
+                let web = Dataset::open(&zones.zone("web")).unwrap();
+                assert_eq!(read(&web, "a").as_deref(), Some("one"), "{at:?}");
+                assert_eq!(read(&web, "b").as_deref(), Some("two"), "{at:?}");
+                leaves_nothing(zones, &["origin", "web"], at);
+            },
+        );
+    }
+}
+
+#[test]
 fn a_dataset_moves_to_another_folder() {
     let points = crash_everywhere(
         |zones| {

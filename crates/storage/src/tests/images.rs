@@ -8,7 +8,7 @@ use super::crashes::crash_everywhere;
 use crate::collect::{Lost, collect};
 use crate::dataset::Dataset;
 use crate::error::Error;
-use crate::images::{About, Image, Images};
+use crate::images::{About, Image, Images, Part};
 
 fn images(zones: &Zones) -> Images {
     Images::open(&zones.zone("images")).unwrap()
@@ -111,7 +111,7 @@ fn a_changed_image_is_found_out() {
     let images = images(&zones);
     let image = import(&images, "debian", "one");
     images.verify(&image).unwrap();
-    fs::write(image.tree.join("a"), "two").unwrap();
+    fs::write(image.trees[0].join("a"), "two").unwrap();
     assert!(matches!(images.verify(&image), Err(Error::Damaged { .. })));
 }
 
@@ -194,4 +194,131 @@ fn an_import_that_is_given_up_leaves_nothing() {
     images.prune().unwrap();
     assert_eq!(left(&zones), [] as [&str; 0]);
     assert!(!Path::new(&zones.zone("images/.layers")).exists());
+}
+
+/// A part of a stack: a tree with one file, whose stack is called so.
+fn part(images: &Images, name: &str, stack: &str) -> Part {
+    let import = images.begin().unwrap();
+    let at = import.tree().join(name);
+    fs::write(&at, name).unwrap();
+    let file = fs::File::open(&at).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    Part {
+        import,
+        stack: Some(stack.to_owned()),
+    }
+}
+
+fn stacks(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn images_share_the_layers_that_they_begin_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = Images::open(&dir.path().join("images")).unwrap();
+    assert!(images.base(&stacks(&["1", "2"])).unwrap().is_none());
+    let parts = vec![part(&images, "a", "1"), part(&images, "b", "2")];
+    let one = images
+        .finish_on(None, parts, &About::default(), Some(b"{}"))
+        .unwrap();
+    assert_eq!(one.trees.len(), 2);
+    assert!(one.trees[0].join("b").exists() && one.trees[1].join("a").exists());
+    assert_eq!(images.config(&one).unwrap().as_deref(), Some(&b"{}"[..]));
+    images.verify(&one).unwrap();
+
+    // Another image that begins alike is put on what is here.
+    let base = images.base(&stacks(&["1", "3"])).unwrap().unwrap();
+    assert_eq!((base.known(), base.trees()), (1, &one.trees[1..]));
+    let two = images
+        .finish_on(
+            Some(base),
+            vec![part(&images, "c", "3")],
+            &About::default(),
+            None,
+        )
+        .unwrap();
+    assert_eq!(two.trees[1], one.trees[1]);
+    assert_ne!(two.digest, one.digest);
+    images.verify(&two).unwrap();
+
+    // What one of them has goes with it; what both have stays.
+    images.remove(&one.digest).unwrap();
+    assert!(!one.trees[0].exists() && one.trees[1].exists());
+    images.verify(&two).unwrap();
+    // An image of layers that are all here.
+    let base = images.base(&stacks(&["1"])).unwrap().unwrap();
+    let three = images
+        .finish_on(Some(base), Vec::new(), &About::default(), None)
+        .unwrap();
+    assert_eq!(three.trees, one.trees[1..]);
+    assert_eq!(images.list().unwrap().len(), 2);
+    images.remove(&two.digest).unwrap();
+    images.verify(&three).unwrap();
+    images.remove(&three.digest).unwrap();
+    assert!(!one.trees[1].exists());
+    images.prune().unwrap();
+    let left: Vec<_> = fs::read_dir(dir.path().join("images")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_base_keeps_its_layers_and_lets_them_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = Images::open(&dir.path().join("images")).unwrap();
+    let parts = vec![part(&images, "a", "1"), part(&images, "b", "2")];
+    let image = images
+        .finish_on(None, parts, &About::default(), None)
+        .unwrap();
+    let base = images.base(&stacks(&["1"])).unwrap().unwrap();
+    images.remove(&image.digest).unwrap();
+    assert!(image.trees[1].exists() && !image.trees[0].exists());
+    drop(base);
+    assert!(!image.trees[1].exists());
+}
+
+#[test]
+fn many_layers_become_few() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: not root");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let images = Images::open(&dir.path().join("images")).unwrap();
+    let names: Vec<String> = (0..9).map(|n| format!("f{n}")).collect();
+    let parts = names.iter().map(|name| part(&images, name, name)).collect();
+    let image = images
+        .finish_on(None, parts, &About::default(), None)
+        .unwrap();
+    assert_eq!(image.trees.len(), 5);
+    for (n, name) in names.iter().enumerate() {
+        let tree = &image.trees[4 - n.min(4)];
+        assert_eq!(fs::read_to_string(tree.join(name)).unwrap(), *name);
+    }
+    images.verify(&image).unwrap();
+    // The whole is known by the name of its uppermost layer.
+    let base = images.base(&names).unwrap().unwrap();
+    assert_eq!(base.known(), 9);
+    drop(base);
+    images.remove(&image.digest).unwrap();
+    images.prune().unwrap();
+    let left: Vec<_> = fs::read_dir(dir.path().join("images")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn what_was_fetched_goes_with_whoever_fetched_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = Images::open(&dir.path().join("images")).unwrap();
+    let download = images.download().unwrap();
+    let path = download.path().to_owned();
+    fs::write(path.join("blob"), "x").unwrap();
+    images.prune().unwrap();
+    assert!(path.join("blob").exists(), "somebody fetches it");
+    drop(download);
+    assert!(!path.exists());
+    let left = dir.path().join("images/.fetch-0123456789abcdef");
+    fs::create_dir(&left).unwrap();
+    images.prune().unwrap();
+    assert!(!left.exists());
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use rustix::io::Errno;
 
 use super::command::{FileSystem, zfs};
-use super::{LINK, OWNER, Place, Shot, fail, holder, number};
+use super::{LINK, OWNER, Place, Shot, fail, holder, number, owners};
 use crate::dataset::ROOT;
 use crate::error::{Error, Result};
 use crate::id::Id;
@@ -84,6 +84,7 @@ pub(super) fn destroy(zonepath: &Path) -> Result<()> {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(e) => return Err(place.zonepath.fail("rmdir", ROOT, e)),
     }
+    place.zonepath.unlink(owners::WALKING)?;
     place.zonepath.unlink(LINK)?;
     drop(lock);
     Ok(())

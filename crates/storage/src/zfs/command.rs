@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -66,7 +67,7 @@ impl fmt::Display for FileSystem {
 pub(crate) fn zfs<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
     let began = Instant::now();
     loop {
-        match once(words) {
+        match once(words, Stdio::null(), Stdio::piped()) {
             Err(Error::Zfs { why, .. }) if is_busy(&why) && began.elapsed() < PATIENCE => {
                 std::thread::sleep(Duration::from_millis(100));
             }
@@ -75,11 +76,27 @@ pub(crate) fn zfs<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
     }
 }
 
+/// Runs zfs(8) once, with something for it to read.
+pub(crate) fn zfs_reads(words: &[&str], from: BorrowedFd<'_>) -> Result<()> {
+    once(words, copy_of(from)?, Stdio::null()).map(drop)
+}
+
+/// Runs zfs(8) once, with something for it to write to.
+pub(crate) fn zfs_writes(words: &[&str], to: BorrowedFd<'_>) -> Result<()> {
+    once(words, Stdio::null(), copy_of(to)?).map(drop)
+}
+
+fn copy_of(fd: BorrowedFd<'_>) -> Result<Stdio> {
+    let copy = fd.try_clone_to_owned();
+    copy.map(Stdio::from)
+        .map_err(|e| Error::io("dup", "a stream", e))
+}
+
 fn is_busy(why: &str) -> bool {
     why.contains("is busy") || why.contains("Device or resource busy")
 }
 
-fn once<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
+fn once<S: AsRef<OsStr>>(words: &[S], stdin: Stdio, stdout: Stdio) -> Result<String> {
     let fail = |why: String| Error::Zfs {
         command: words.iter().fold("zfs".to_owned(), |line, word| {
             format!("{line} {}", word.as_ref().to_string_lossy())
@@ -97,10 +114,12 @@ fn once<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
         // It runs mount(8) and helpers of its own.
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .current_dir("/")
-        .stdin(Stdio::null())
+        .stdin(stdin)
+        .stdout(stdout)
         // Root it is anyway. A program that is to get ids is started by fork(2), and the
         // quicker way fails (EINVAL) for who has unshared the time namespace.
         .uid(0)
+        .stderr(Stdio::piped())
         .output()
         .map_err(|e| fail(e.to_string()))?;
     if output.status.success() {

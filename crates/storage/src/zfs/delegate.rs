@@ -1,11 +1,11 @@
 //! File systems that a zone administers itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Gid, Uid};
 
 use super::command::{FileSystem, table, version, zfs};
-use super::{OLDEST, is_on, property};
+use super::{MAPPED, OWNER, is_missing, is_on, property};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 
@@ -14,19 +14,31 @@ use crate::folder::Folder;
 pub fn why_not_delegated(dataset: &str) -> Option<String> {
     match version() {
         None => return Some("ZFS is not loaded on this host".to_owned()),
-        Some(found) if found < OLDEST => {
+        Some(found) if found < MAPPED => {
             return Some(format!(
                 "OpenZFS {}.{} knows no user namespaces; it takes {}.{} or newer",
-                found.0, found.1, OLDEST.0, OLDEST.1
+                found.0, found.1, MAPPED.0, MAPPED.1
             ));
         }
         Some(_) => {}
     }
-    match find(dataset).and_then(|name| property(&name, "type")) {
-        Ok(Some(_)) => None,
-        Ok(None) => Some("there is no such dataset".to_owned()),
+    match find(dataset).and_then(|name| zone_in(&name)) {
+        Ok(None) => None,
+        Ok(Some(zonepath)) => Some(format!(
+            "it holds the root of a zone, or is part of one: {}",
+            zonepath.display()
+        )),
+        Err(e) if is_missing(&e) => Some("there is no such dataset".to_owned()),
         Err(e) => Some(e.to_string()),
     }
+}
+
+/// The zonepath of a zone whose root is in a dataset, or that it is in.
+fn zone_in(name: &FileSystem) -> Result<Option<PathBuf>> {
+    let words = ["get", "-H", "-r", "-t", "filesystem,volume", "-o", "value"];
+    let text = zfs(&[&words[..], &[OWNER, name.as_str()]].concat())?;
+    let mut owners = text.lines().filter(|owner| *owner != "-");
+    Ok(owners.next().map(PathBuf::from))
 }
 
 /// Takes a dataset, and all below it, from the host: it mounts none of them any more,

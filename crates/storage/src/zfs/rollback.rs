@@ -5,7 +5,7 @@
 //! is older; the former root stays as long as a younger snapshot of it does.
 
 use super::command::{FileSystem, zfs};
-use super::{Part, Place, Shot};
+use super::{Part, Place, Shot, owners, unmapped};
 use crate::error::Result;
 use crate::id::Id;
 
@@ -17,6 +17,10 @@ const OLD: &str = "old-";
 impl Place {
     pub(super) fn roll_back(&self, shot: &Shot, parts: &[Part]) -> Result<()> {
         self.hide(parts)?;
+        if unmapped().is_some() {
+            // The snapshot may be of a root whose files a crash left half given.
+            self.zonepath.relink(owners::WALKING, "?")?;
+        }
         let new = self.part(NEW)?;
         self.make_root(&["clone", &shot.full()], "canmount=noauto", &new)?;
         zfs(&["promote", new.as_str()])?;
@@ -32,11 +36,12 @@ impl Place {
         if parts.iter().all(|part| part.name != new) {
             return Ok(false);
         }
-        let root = parts.iter().find(|part| part.name == root);
-        let promoted = root.is_none_or(|root| root.origin.starts_with(&format!("{new}@")));
+        let has_root = parts.iter().any(|part| part.name == root);
+        // Promoting gave it the snapshot that it came from, whichever root had that.
+        let promoted = !has_root || self.shots()?.iter().any(|shot| shot.of == new);
         if promoted {
             self.hide(parts)?;
-            self.take_new(root.is_some())?;
+            self.take_new(has_root)?;
         } else {
             zfs(&["destroy", new.as_str()])?;
         }

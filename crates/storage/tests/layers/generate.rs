@@ -60,6 +60,8 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => (zone(), vec(op(), 1..12)).prop_map(|(n, ops)| Step::Work(n, ops)),
         6 => zone().prop_map(Step::Seal),
         4 => (zone(), 1..3_usize).prop_map(|(n, most)| Step::Shorten(n, most)),
+        3 => (zone(), 1..3_usize, vec(op(), 0..6), vec(op(), 0..6))
+            .prop_map(|(n, most, first, then)| Step::Beside(n, most, first, then)),
         1 => zone().prop_map(Step::Clone),
         1 => zone().prop_map(Step::Destroy),
     ];
@@ -193,6 +195,38 @@ pub fn known() -> Vec<(&'static str, Vec<Step>)> {
                 Step::Shorten(0, 1),
                 work(vec![]),
                 Step::Shorten(1, 1),
+            ],
+        ),
+        (
+            "layers merge below a zone that goes on with what was moved",
+            vec![
+                tree(),
+                Step::Seal(0),
+                work(vec![
+                    Op::Rename(s("a/b"), s("b")),
+                    Op::Link(s("a/f"), s("c")),
+                ]),
+                Step::Seal(0),
+                work(vec![Op::RemoveTree(s("a")), Op::Mkdir(s("a"))]),
+                Step::Seal(0),
+                Step::Beside(
+                    0,
+                    1,
+                    vec![
+                        Op::Rename(s("b/c"), s("a/c")),
+                        Op::Append(s("c"), s("more")),
+                    ],
+                    vec![
+                        Op::Rename(s("a/c"), s("b/a")),
+                        Op::Append(s("b/a/g"), s("more")),
+                        Op::Rename(s("b"), s("a/b")),
+                    ],
+                ),
+                work(vec![Op::Write(s("a/b/a/h"), s("three"))]),
+                Step::Seal(0),
+                Step::Beside(0, 1, vec![Op::RemoveTree(s("a/b"))], vec![]),
+                Step::Clone(0),
+                Step::Work(1, vec![Op::Mkdir(s("a/b"))]),
             ],
         ),
         (

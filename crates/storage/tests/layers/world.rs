@@ -22,6 +22,8 @@ pub enum Step {
     Seal(usize),
     /// Merges the zone's topmost layers until so many are left.
     Shorten(usize, usize),
+    /// Merges them in the midst of calls in a mounted zone.
+    Beside(usize, usize, Vec<Op>, Vec<Op>),
     /// Clones a zone.
     Clone(usize),
     /// Destroys a zone, unless it is the last.
@@ -166,6 +168,7 @@ impl World {
                 }
                 Ok(())
             }
+            Step::Beside(n, most, first, then) => self.beside(pick(n), *most, first, then),
             Step::Clone(n) => {
                 let origin = pick(n);
                 if self.zones.len() >= ZONES {
@@ -197,10 +200,40 @@ impl World {
 
     /// Makes the calls on both sides and compares.
     fn work(&mut self, n: usize, ops: &[Op]) -> Outcome<()> {
+        let (root, range) = self.mount(n)?;
+        self.work_on(n, root, range, ops)
+    }
+
+    /// Merges layers of a zone that is mounted and goes on.
+    fn beside(&mut self, n: usize, most: usize, first: &[Op], then: &[Op]) -> Outcome<()> {
+        let (root, range) = self.mount(n)?;
+        self.work_on(n, root.try_clone().map_err(text)?, range, first)?;
+        let before = self.zones[n].dataset.depth().map_err(text)?;
+        // A second one finds that the first waits for the next mount.
+        for _ in 0..2 {
+            let after = self.zones[n].dataset.shorten_beside(most).map_err(text)?;
+            if after != before.min(most) {
+                return Err(format!("{after} of {before} layers are left"));
+            }
+        }
+        self.merges += usize::from(before > most);
+        let mounted = self.zones[n].dataset.mounted_depth().map_err(text)?;
+        if mounted != (before > most).then_some(before) {
+            return Err(format!(
+                "{mounted:?} of {before} layers are said to be mounted"
+            ));
+        }
+        storage::collect(&self.path("zones/.layers"), storage::Lost::Keep).map_err(text)?;
+        self.work_on(n, root, range, then)
+    }
+
+    /// Mounts a zone as a boot does; says for which range of ids.
+    fn mount(&mut self, n: usize) -> Outcome<(OwnedFd, usize)> {
         let zone = &self.zones[n];
         self.mounts += 1;
         // Another range each time: what is on disk may not depend on it.
         let range = self.mounts % BASES.len();
+        zone.dataset.let_go().map_err(text)?;
         let stack = zone.dataset.stack().map_err(text)?;
         let root = storage::assemble(
             &stack,
@@ -209,10 +242,16 @@ impl World {
             &self.dir.path().join("scratch"),
         )
         .map_err(text)?;
+        Ok((root, range))
+    }
+
+    fn work_on(&mut self, n: usize, root: OwnedFd, range: usize, ops: &[Op]) -> Outcome<()> {
+        let zone = &self.zones[n];
         let (results, tree) = self.guests[range].work(root, ops).map_err(text)??;
         // The plain folder in the same user namespace: what that alone changes
         // (set-id bits, capabilities) is no matter of layers.
         let plain = storage::Stack {
+            volatile: false,
             zonepath: zone.model.clone(),
             top: zone.model.clone(),
             work: PathBuf::new(),

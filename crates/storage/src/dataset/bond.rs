@@ -1,0 +1,125 @@
+//! What ties a dataset to the layer that it stands on: a link in the zonepath, and the
+//! reference on the layer that it leads to.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use super::{Dataset, LINK};
+use crate::crash;
+use crate::error::Result;
+use crate::folder::Folder;
+use crate::id::Id;
+use crate::layers::{LayerPath, REFS, User, bad_link, dataset_ref, parse_layer, relative, resolve};
+
+/// What the link of a dataset says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Bond {
+    pub(crate) layer: LayerPath,
+    pub(crate) id: Id,
+}
+
+impl Dataset {
+    pub(crate) fn bond(&self) -> Result<Option<Bond>> {
+        self.read_bond(LINK)
+    }
+
+    pub(crate) fn read_bond(&self, name: &str) -> Result<Option<Bond>> {
+        let Some(text) = self.zonepath.read_link(name)? else {
+            return Ok(None);
+        };
+        parse_bond(self.zonepath.path(), Path::new(&text))
+            .map(Some)
+            .ok_or_else(|| bad_link(self.zonepath.path().join(name), &text))
+    }
+
+    /// The layer this dataset stands on and its id, unchecked.
+    pub(crate) fn names(&self) -> Result<Option<(LayerPath, Id)>> {
+        Ok(self.bond()?.map(|bond| (bond.layer, bond.id)))
+    }
+
+    pub(crate) fn write_bond(&self, bond: &Bond) -> Result<()> {
+        let target = bond.layer.refs().join(dataset_ref(bond.id));
+        let text = relative(self.zonepath.path(), &target, &common(&bond.layer));
+        self.zonepath.relink(LINK, text)
+    }
+
+    pub(super) fn link_absolutely(&self) -> Result<()> {
+        match self.bond()? {
+            Some(bond) => {
+                let target = bond.layer.refs().join(dataset_ref(bond.id));
+                self.zonepath.relink(LINK, target)
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn ref_place(&self, layer: &LayerPath) -> PathBuf {
+        relative(&layer.refs(), self.zonepath.path(), &common(layer))
+    }
+
+    /// Drops the reference on the layer below that an interrupted seal left.
+    pub(super) fn drop_former_ref(&self, bond: &Bond) -> Result<()> {
+        if !bond.layer.path().exists() {
+            return Ok(());
+        }
+        if let Some(parent) = bond.layer.parent()? {
+            match Folder::open(&parent.refs()) {
+                // Its end was cut off.
+                Err(e) if e.is_missing() => {}
+                // Never the last one: the layer above holds its own.
+                refs => {
+                    refs?.unlink(dataset_ref(bond.id))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up what this stands on.
+    pub(crate) fn drop_bond(&self) -> Result<Vec<PathBuf>> {
+        let mut graves = Vec::new();
+        if let Some(bond) = self.bond()? {
+            // A copy by hand that was never opened holds no reference. A layer
+            // without references is one whose end was cut off.
+            if self.holds_ref(&bond)? || !bond.layer.refs().exists() {
+                self.drop_former_ref(&bond)?;
+                graves.extend(bond.layer.drop_ref(&dataset_ref(bond.id))?);
+            }
+            crash::point();
+            self.zonepath.unlink(LINK)?;
+        }
+        Ok(graves)
+    }
+}
+
+/// The folder within which the links of a layer and its users are relative.
+pub(super) fn common(layer: &LayerPath) -> PathBuf {
+    layer.layers.parent().unwrap_or(&layer.layers).to_owned()
+}
+
+fn parse_bond(zonepath: &Path, text: &Path) -> Option<Bond> {
+    let Some(User::Dataset(id)) = User::parse(text.file_name()?) else {
+        return None;
+    };
+    let refs = text.parent()?;
+    if refs.file_name()? != REFS {
+        return None;
+    }
+    let layer = parse_layer(zonepath, refs.parent()?)?;
+    Some(Bond { layer, id })
+}
+
+pub(crate) fn has_tree(layer: &LayerPath) -> Result<bool> {
+    Ok(layer.form()?.is_some())
+}
+
+/// Where a reference leads, if there is one.
+pub(crate) fn ref_target(layer: &LayerPath, name: &OsStr) -> Result<Option<PathBuf>> {
+    let refs = layer.refs();
+    let text = match Folder::open(&refs) {
+        Ok(folder) => folder.read_link(name)?,
+        Err(e) if e.is_missing() => None,
+        Err(e) => return Err(e),
+    };
+    Ok(text.and_then(|text: OsString| resolve(&refs, Path::new(&text))))
+}

@@ -1,0 +1,81 @@
+//! The end of a dataset.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::{BACK, Dataset, QUOTA, ROOT, TOPS, WORK, check_path};
+use crate::crash;
+use crate::error::Result;
+use crate::folder::Folder;
+use crate::layers::Layers;
+use crate::remove;
+use crate::top::Form;
+
+impl Dataset {
+    /// Removes the dataset at `zonepath`, whatever state it is in, and every
+    /// layer that nothing else uses. The zonepath stays, with what else is in it.
+    ///
+    /// Refuses while anything is mounted below. Nothing there is no error.
+    pub fn destroy(zonepath: &Path) -> Result<()> {
+        check_path(zonepath)?;
+        let folder = match Folder::open(zonepath) {
+            Ok(folder) => folder,
+            Err(e) if e.is_missing() => {
+                return Ok(());
+            }
+            Err(e) => return Err(e),
+        };
+        let dataset = Self { zonepath: folder };
+        remove::refuse_mounts(zonepath, TOPS)?;
+        let home = Layers::home(&dataset.zonepath)?;
+        {
+            let _lock = dataset.lock()?;
+            dataset.clear_killed_merge()?;
+        }
+        // Until the graves are empty, so that nobody else digs in them.
+        let (_, shared) = Layers::enter(&home)?;
+        let graves = {
+            let _lock = dataset.lock()?;
+            dataset.destroy_locked()?
+        };
+        // All that counts is done: the rest only frees space, and may be left
+        // to `collect`.
+        let mut emptied = vec![home];
+        for grave in graves {
+            remove::bury(&grave)?;
+            // <layers>/.dead/<grave>; a moved dataset's are in several folders.
+            emptied.extend(grave.ancestors().nth(2).map(Path::to_owned));
+        }
+        drop(shared);
+        emptied.sort();
+        emptied.dedup();
+        emptied.iter().try_for_each(|layers| Layers::leave(layers))
+    }
+
+    /// Takes the dataset apart; returns what is left to be removed.
+    pub(super) fn destroy_locked(&self) -> Result<Vec<PathBuf>> {
+        let (home, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+        let mut graves = Vec::new();
+        let form = self.form()?;
+        // The root goes first: without it nothing takes the rest for a zone.
+        for name in [form.next(), form.name()] {
+            graves.extend(home.put_aside(&self.zonepath, OsStr::new(name))?);
+            crash::point();
+        }
+        graves.extend(self.drop_snapshots(&home)?);
+        graves.extend(self.drop_mounted()?);
+        crash::point();
+        graves.extend(self.drop_bond()?);
+        crash::point();
+        for name in [BACK, QUOTA, "back.new", "quota.new", "dataset.new"] {
+            self.zonepath.unlink(name)?;
+        }
+        crash::point();
+        if form == Form::Volume {
+            self.zonepath.unlink(ROOT)?;
+        }
+        graves.extend(home.put_aside(&self.zonepath, OsStr::new(WORK))?);
+        crash::point();
+        Ok(graves)
+    }
+}

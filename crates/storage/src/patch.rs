@@ -1,0 +1,376 @@
+//! Layers of changes that may be shared: what two of them have in common, and whether
+//! one can be slipped below what a zone has of its own.
+//!
+//! A layer that was written while a zone's root was mounted is the list of what changed.
+//! Put above another zone's own layers it would undo what that zone did to a folder's
+//! mode, hide what it put into folders that overlay marked opaque, and bring back
+//! folders that it renamed; so it goes below them. There it is right as long as the
+//! zone's own layers hold nothing of what it changes, neither the path itself nor
+//! something that stands in its way.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+
+use crate::attributes::{Attributes, Xattrs, xattrs};
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+
+const OPAQUE: &[u8] = b"trusted.overlay.opaque";
+const REDIRECT: &[u8] = b"trusted.overlay.redirect";
+const OVERLAY: &[u8] = b"trusted.overlay.";
+
+/// Folders in folders that are looked into.
+const DEPTH: usize = 256;
+
+/// Bytes of files that are compared at a time.
+const PIECE: usize = 64 << 10;
+
+/// Why a layer cannot go below what a zone has of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misfit {
+    /// The path in the zone, relative to its root.
+    pub path: PathBuf,
+    /// What is there.
+    pub what: Obstacle,
+}
+
+/// What a zone has of its own in the way of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The same file, or something in its place.
+    Own,
+    /// A folder with other permissions or another owner.
+    Folder,
+    /// It was removed.
+    Removed,
+    /// A folder that was made anew, and hides what is below.
+    Opaque,
+    /// A folder that was renamed.
+    Moved,
+    /// The layer itself renames a folder.
+    Moves,
+}
+
+impl std::fmt::Display for Misfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match self.what {
+            Obstacle::Own => "was changed in this zone",
+            Obstacle::Folder => "has other permissions or another owner in this zone",
+            Obstacle::Removed => "was removed in this zone",
+            Obstacle::Opaque => "was made anew in this zone",
+            Obstacle::Moved => "was renamed in this zone",
+            Obstacle::Moves => "is renamed by the patch",
+        };
+        write!(f, "/{} {what}", self.path.display())
+    }
+}
+
+/// Looks for the first thing in a zone's own layers (`own`, trees) that stands in the way
+/// of the layer with the tree `patch`.
+pub fn misfit(patch: &Path, own: &[PathBuf]) -> Result<Option<Misfit>> {
+    let patch = Folder::open(patch)?;
+    if let Some(path) = moved(&patch, Path::new(""), 0)? {
+        return Ok(Some(Misfit {
+            path,
+            what: Obstacle::Moves,
+        }));
+    }
+    let mut folders = Vec::new();
+    for tree in own {
+        let folder = Folder::open(tree)?;
+        // Whatever the patch puts where the folder was would not move with it.
+        if let Some(path) = moved(&folder, Path::new(""), 0)? {
+            return Ok(Some(Misfit {
+                path,
+                what: Obstacle::Moved,
+            }));
+        }
+        folders.push(folder);
+    }
+    in_the_way(&patch, &folders, Path::new(""), 0)
+}
+
+fn in_the_way(patch: &Folder, own: &[Folder], at: &Path, depth: usize) -> Result<Option<Misfit>> {
+    if own.is_empty() {
+        return Ok(None);
+    }
+    too_deep(patch, depth)?;
+    for (name, _) in patch.entries()? {
+        let path = at.join(&name);
+        let found = |what| {
+            Ok(Some(Misfit {
+                path: path.clone(),
+                what,
+            }))
+        };
+        let is_folder = patch.is_folder(&name)?;
+        let mut inner = Vec::new();
+        for folder in own {
+            let Some(stat) = stat(folder, &name)? else {
+                continue;
+            };
+            match kind(&stat) {
+                Kind::Whiteout => return found(Obstacle::Removed),
+                Kind::Folder if is_folder => inner.push(folder.open_child(&name)?),
+                _ => return found(Obstacle::Own),
+            }
+        }
+        if inner.is_empty() {
+            continue;
+        }
+        let patched = patch.open_child(&name)?;
+        if has(&patched, OPAQUE)? {
+            return found(Obstacle::Opaque);
+        }
+        let look = Attributes::of(&patched)?;
+        for folder in &inner {
+            if has(folder, OPAQUE)? {
+                return found(Obstacle::Opaque);
+            }
+            if Attributes::of(folder)? != look {
+                return found(Obstacle::Folder);
+            }
+        }
+        if let Some(misfit) = in_the_way(&patched, &inner, &path, depth + 1)? {
+            return Ok(Some(misfit));
+        }
+    }
+    Ok(None)
+}
+
+/// The first folder that was renamed.
+fn moved(folder: &Folder, at: &Path, depth: usize) -> Result<Option<PathBuf>> {
+    too_deep(folder, depth)?;
+    for (name, _) in folder.entries()? {
+        if !folder.is_folder(&name)? {
+            continue;
+        }
+        let (inner, path) = (folder.open_child(&name)?, at.join(&name));
+        if has(&inner, REDIRECT)? {
+            return Ok(Some(path));
+        }
+        if let Some(path) = moved(&inner, &path, depth + 1)? {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// The first paths, at most `most`, in which two layers differ: type, mode, owner,
+/// attributes, content. Times do not count, nor do files and links that `except` names.
+pub fn differences(
+    a: &Path,
+    b: &Path,
+    except: &dyn Fn(&Path) -> bool,
+    most: usize,
+) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let (a, b) = (Folder::open(a)?, Folder::open(b)?);
+    let mut walk = Differences {
+        except,
+        most,
+        found: &mut found,
+    };
+    walk.folders(&a, &b, Path::new(""), 0)?;
+    Ok(found)
+}
+
+struct Differences<'a> {
+    except: &'a dyn Fn(&Path) -> bool,
+    most: usize,
+    found: &'a mut Vec<PathBuf>,
+}
+
+impl Differences<'_> {
+    fn folders(&mut self, a: &Folder, b: &Folder, at: &Path, depth: usize) -> Result<()> {
+        too_deep(a, depth)?;
+        if Attributes::of(a)? != Attributes::of(b)? || marks(a)? != marks(b)? {
+            self.found.push(at.to_owned());
+        }
+        let mut names: BTreeMap<OsString, ()> = BTreeMap::new();
+        for folder in [a, b] {
+            names.extend(folder.entries()?.into_iter().map(|(name, _)| (name, ())));
+        }
+        for name in names.into_keys() {
+            if self.found.len() >= self.most {
+                return Ok(());
+            }
+            let path = at.join(&name);
+            let stats = (stat(a, &name)?, stat(b, &name)?);
+            let folders = [&stats.0, &stats.1].into_iter().flatten();
+            let a_folder = folders.clone().any(|stat| kind(stat) == Kind::Folder);
+            if !a_folder && (self.except)(&path) {
+                continue;
+            }
+            match stats {
+                (Some(one), Some(other)) if kind(&one) == kind(&other) => {
+                    if kind(&one) == Kind::Folder {
+                        let inner = (a.open_child(&name)?, b.open_child(&name)?);
+                        self.folders(&inner.0, &inner.1, &path, depth + 1)?;
+                    } else if !alike(a, b, &name, (&one, &other))? {
+                        self.found.push(path);
+                    }
+                }
+                // A folder that has nothing but exceptions is one itself.
+                (Some(_), None) if a_folder && self.only_exceptions(a, &name, &path, depth)? => {}
+                (None, Some(_)) if a_folder && self.only_exceptions(b, &name, &path, depth)? => {}
+                _ => self.found.push(path),
+            }
+        }
+        Ok(())
+    }
+
+    fn only_exceptions(
+        &self,
+        parent: &Folder,
+        name: &OsStr,
+        at: &Path,
+        depth: usize,
+    ) -> Result<bool> {
+        let folder = parent.open_child(name)?;
+        too_deep(&folder, depth)?;
+        let mut any = false;
+        for (name, _) in folder.entries()? {
+            let path = at.join(&name);
+            any = true;
+            let excepted = match folder.is_folder(&name)? {
+                true => self.only_exceptions(&folder, &name, &path, depth + 1)?,
+                false => (self.except)(&path),
+            };
+            if !excepted {
+                return Ok(false);
+            }
+        }
+        Ok(any)
+    }
+}
+
+/// Compares two that are no folders and of one kind.
+fn alike(a: &Folder, b: &Folder, name: &OsStr, (one, other): (&Stat, &Stat)) -> Result<bool> {
+    let look = |stat: &Stat| (stat.st_mode, stat.st_uid, stat.st_gid, stat.st_rdev);
+    if look(one) != look(other) {
+        return Ok(false);
+    }
+    match kind(one) {
+        Kind::Whiteout => Ok(true),
+        Kind::Folder => Ok(false),
+        Kind::Other => match FileType::from_raw_mode(one.st_mode) {
+            FileType::Symlink => Ok(a.read_link(name)? == b.read_link(name)?),
+            FileType::RegularFile => {
+                if one.st_size != other.st_size {
+                    return Ok(false);
+                }
+                let (mut one, mut other) = (open(a, name)?, open(b, name)?);
+                let plain = |file: &std::fs::File| -> Result<Xattrs> {
+                    let mut all = xattrs(file).map_err(|e| a.fail("getxattr", name, e))?;
+                    all.retain(|name, _| !name.starts_with(OVERLAY));
+                    Ok(all)
+                };
+                Ok(plain(&one)? == plain(&other)?
+                    && same_content(&mut one, &mut other).map_err(|e| a.fail("read", name, e))?)
+            }
+            _ => Ok(true),
+        },
+    }
+}
+
+fn same_content(a: &mut std::fs::File, b: &mut std::fs::File) -> std::io::Result<bool> {
+    let (mut one, mut other) = (vec![0; PIECE], vec![0; PIECE]);
+    loop {
+        let length = a.read(&mut one)?;
+        if length == 0 {
+            return Ok(b.read(&mut other)? == 0);
+        }
+        match b.read_exact(&mut other[..length]) {
+            Err(e) if e.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        if one[..length] != other[..length] {
+            return Ok(false);
+        }
+    }
+}
+
+/// Removes files, links and whiteouts that `drop` names from a tree that nobody uses yet.
+pub(crate) fn strip(top: &Folder, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
+    fn inner(folder: &Folder, at: &Path, drop: &dyn Fn(&Path) -> bool, depth: usize) -> Result<()> {
+        too_deep(folder, depth)?;
+        let before = Attributes::of(folder)?;
+        let mut changed = false;
+        for (name, _) in folder.entries()? {
+            let path = at.join(&name);
+            if folder.is_folder(&name)? {
+                inner(&folder.open_child(&name)?, &path, drop, depth + 1)?;
+            } else if drop(&path) {
+                folder.unlink(&name)?;
+                changed = true;
+            }
+        }
+        // For the times.
+        if changed {
+            before.apply(folder)
+        } else {
+            Ok(())
+        }
+    }
+    inner(top, Path::new(""), drop, 0)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    Whiteout,
+    Other,
+}
+
+fn stat(at: &Folder, name: &OsStr) -> Result<Option<Stat>> {
+    match rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(e) => Err(at.fail("stat", name, e)),
+    }
+}
+
+fn kind(stat: &Stat) -> Kind {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Kind::Folder,
+        FileType::CharacterDevice if stat.st_rdev == 0 => Kind::Whiteout,
+        _ => Kind::Other,
+    }
+}
+
+fn open(at: &Folder, name: &OsStr) -> Result<std::fs::File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    rustix::fs::openat2(at, name, flags, Mode::empty(), resolve)
+        .map(std::fs::File::from)
+        .map_err(|e| at.fail("open", name, e))
+}
+
+/// The marks that tell overlay how a folder goes on below.
+fn marks(folder: &Folder) -> Result<Xattrs> {
+    let mut all = xattrs(folder).map_err(|e| folder.fail("getxattr", "", e))?;
+    all.retain(|name, _| name == OPAQUE || name == REDIRECT);
+    Ok(all)
+}
+
+fn has(folder: &Folder, mark: &[u8]) -> Result<bool> {
+    let marks = marks(folder)?;
+    let value = marks.get(mark).map(Vec::as_slice);
+    // "x" says that whiteouts may be attributes, which ours never are.
+    Ok(match mark {
+        OPAQUE => value == Some(b"y"),
+        _ => value.is_some(),
+    })
+}
+
+fn too_deep(folder: &Folder, depth: usize) -> Result<()> {
+    match depth > DEPTH {
+        true => Err(Error::TooDeep(folder.path().to_owned())),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,129 @@
+//! Snapshots that are copied, renamed and written into, and all of it cut off.
+
+use super::crashes::{crash_everywhere, leaves_nothing};
+use super::{Zones, read, write};
+use crate::collect::{Lost, collect};
+use crate::dataset::Dataset;
+use crate::error::Error;
+use crate::name::Name;
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn names(dataset: &Dataset) -> Vec<String> {
+    let all = dataset.snapshots().unwrap();
+    all.iter().map(|one| one.name.to_string()).collect()
+}
+
+/// A zone with the file "a" of one, snapshot "one", then "a" of two.
+fn web(zones: &Zones) -> Dataset {
+    let web = Dataset::create(&zones.zone("web")).unwrap();
+    write(&web, "a", "one");
+    web.snapshot(&name("one")).unwrap();
+    write(&web, "a", "two");
+    web
+}
+
+fn open(zones: &Zones) -> Dataset {
+    Dataset::open(&zones.zone("web")).unwrap()
+}
+
+fn mend(zones: &Zones) {
+    open(zones);
+    let _ = Dataset::open(&zones.zone("aside"));
+    collect(&zones.layers(), Lost::Drop).unwrap();
+}
+
+#[test]
+fn a_snapshot_is_copied_and_renamed() {
+    let zones = Zones::new();
+    let web = web(&zones);
+    let created = web.snapshots().unwrap()[0].created;
+    web.copy_snapshot(&name("one"), &name("copy")).unwrap();
+    assert_eq!(names(&web), ["one", "copy"]);
+    web.rename_snapshot(&name("one"), &name("former")).unwrap();
+    assert_eq!(names(&web), ["former", "copy"]);
+    assert_eq!(web.snapshots().unwrap()[0].created, created);
+    for wrong in [
+        web.copy_snapshot(&name("one"), &name("new")),
+        web.rename_snapshot(&name("one"), &name("new")),
+    ] {
+        assert!(matches!(wrong, Err(Error::NoSnapshot { .. })));
+    }
+    let taken = web.rename_snapshot(&name("copy"), &name("former"));
+    assert!(matches!(taken, Err(Error::SnapshotExists { .. })));
+    web.destroy_snapshot(&name("former")).unwrap();
+    let stack = web.snapshot_stack(&name("copy")).unwrap();
+    assert_eq!(std::fs::read_to_string(stack.top.join("a")).unwrap(), "one");
+    web.rollback(&name("copy")).unwrap();
+    assert_eq!(read(&web, "a").as_deref(), Some("one"));
+    leaves_nothing(&zones, &["web"], None);
+}
+
+#[test]
+fn a_snapshot_takes_what_was_written_beside_it() {
+    let zones = Zones::new();
+    let web = web(&zones);
+    let aside = zones.zone("aside");
+    let copy = web.clone_snapshot_to(&name("one"), &aside).unwrap();
+    write(&copy, "a", "patched");
+    web.take_as_snapshot(&name("one"), &copy).unwrap();
+    Dataset::destroy(&aside).unwrap();
+    assert_eq!(read(&web, "a").as_deref(), Some("two"));
+    web.rollback(&name("one")).unwrap();
+    assert_eq!(read(&web, "a").as_deref(), Some("patched"));
+    leaves_nothing(&zones, &["web", "aside"], None);
+}
+
+#[test]
+fn a_crash_in_a_rename_leaves_a_name() {
+    let points = crash_everywhere(
+        |zones| drop(web(zones)),
+        |zones| {
+            let web = open(zones);
+            web.rename_snapshot(&name("one"), &name("new")).unwrap();
+        },
+        mend,
+        |zones, at| {
+            let web = open(zones);
+            let seen = names(&web);
+            assert!(!seen.is_empty(), "{at:?}");
+            for one in seen {
+                web.rollback(&name(&one)).unwrap();
+                assert_eq!(read(&web, "a").as_deref(), Some("one"), "{at:?}");
+            }
+            leaves_nothing(zones, &["web"], at);
+        },
+    );
+    assert!(points >= 6, "{points}");
+}
+
+#[test]
+fn a_crash_while_a_snapshot_takes_something_leaves_the_one_or_the_other() {
+    let points = crash_everywhere(
+        |zones| {
+            let web = web(zones);
+            let copy = web.clone_snapshot_to(&name("one"), &zones.zone("aside"));
+            write(&copy.unwrap(), "a", "patched");
+        },
+        |zones| {
+            let copy = Dataset::open(&zones.zone("aside")).unwrap();
+            open(zones).take_as_snapshot(&name("one"), &copy).unwrap();
+        },
+        mend,
+        |zones, at| {
+            let web = open(zones);
+            assert_eq!(names(&web), ["one"], "{at:?}");
+            assert_eq!(read(&web, "a").as_deref(), Some("two"), "{at:?}");
+            web.rollback(&name("one")).unwrap();
+            let seen = read(&web, "a").unwrap();
+            assert!(seen == "one" || seen == "patched", "{seen} after {at:?}");
+            assert!(at.is_some() || seen == "patched");
+            let copy = Dataset::open(&zones.zone("aside")).unwrap();
+            assert_eq!(read(&copy, "a").as_deref(), Some("patched"), "{at:?}");
+            leaves_nothing(zones, &["web", "aside"], at);
+        },
+    );
+    assert!(points >= 10, "{points}");
+}

@@ -1,0 +1,129 @@
+//! Layers as other hosts know them: by digests of what is in them.
+//!
+//! ```text
+//! <layer>/digest   link whose text is the digest of the layer, once it was asked for
+//! <layer>/chain    link whose text is the digest of the digests up to this layer
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use crate::dataset::Dataset;
+use crate::digest::{Digest, Keeps};
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::layers::{LAYERS, LayerPath, Layers};
+
+const DIGEST: &str = "digest";
+const CHAIN: &str = "chain";
+
+/// A layer with its digests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Where its tree is.
+    pub tree: PathBuf,
+    /// The digest of its tree, see [`Digest::of_layer`].
+    pub digest: Digest,
+    /// That of all layers up to this one, see [`Digest::of_chain`].
+    pub chain: Digest,
+}
+
+impl Dataset {
+    /// The layers below the top with their digests, the lowest first. Those that are not
+    /// known yet are computed, which reads the layer, and kept.
+    pub fn known_layers(&self, keeps: Keeps<'_>) -> Result<Vec<Known>> {
+        let _lock = self.lock_shared()?;
+        let chain = match self.bond()? {
+            Some(bond) => bond.layer.chain()?,
+            None => Vec::new(),
+        };
+        let (mut all, mut parts) = (Vec::new(), Vec::new());
+        for layer in chain.iter().rev() {
+            let tree = layer.tree()?;
+            let folder = layer.open()?;
+            let digest = match read(&folder, DIGEST)? {
+                Some(digest) => digest,
+                None => Digest::of_layer(&tree, keeps)?,
+            };
+            parts.push(digest);
+            let chain = Digest::of_chain(&parts);
+            note(&folder, digest, chain)?;
+            all.push(Known {
+                tree,
+                digest,
+                chain,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Whether [`Dataset::stand_on_chain`] would find that layer.
+    pub fn has_chain(chain: &Digest, zonepath: &Path) -> Result<bool> {
+        let home = zonepath.with_file_name(LAYERS);
+        if !home.exists() {
+            return Ok(false);
+        }
+        for layer in Layers::open(&home)?.list()? {
+            let Ok(folder) = layer.open() else { continue };
+            if read(&folder, CHAIN)? == Some(*chain) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes a dataset at `zonepath` that stands on the layer whose chain has this digest;
+    /// nothing when no layer there is known to have it.
+    pub fn stand_on_chain(chain: &Digest, zonepath: &Path) -> Result<Option<Self>> {
+        let (folder, made) = Folder::open_or_make(zonepath)?;
+        let home = Layers::home(&folder)?;
+        if !home.exists() {
+            return Ok(None);
+        }
+        let (layers, _shared) = Layers::enter(&home)?;
+        for layer in layers.list()? {
+            let Ok(folder) = layer.open() else { continue };
+            if read(&folder, CHAIN)? != Some(*chain) || !layer.refs().exists() {
+                continue;
+            }
+            return match Self::make_on(&layer, zonepath) {
+                // Its last user went at this moment.
+                Err(error) if error.is_missing() => Ok(None),
+                other => other.map(Some),
+            };
+        }
+        if made {
+            let _ = std::fs::remove_dir(zonepath);
+        }
+        Ok(None)
+    }
+
+    /// Seals the top, whose digests are known.
+    pub fn seal_known(&self, digest: Digest, chain: Digest) -> Result<()> {
+        let _lock = self.lock()?;
+        let below = self.bond()?.map(|bond| bond.layer);
+        let layer: LayerPath = self.seal_locked()?.layer;
+        // With nothing in it there is no new one.
+        if below.as_ref() == Some(&layer) {
+            return Ok(());
+        }
+        note(&layer.open()?, digest, chain)
+    }
+}
+
+fn read(folder: &Folder, name: &str) -> Result<Option<Digest>> {
+    let text = match folder.read_link(name) {
+        Ok(text) => text,
+        Err(Error::BadLink { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(text.and_then(|text| text.to_str()?.parse().ok()))
+}
+
+fn note(folder: &Folder, digest: Digest, chain: Digest) -> Result<()> {
+    for (name, digest) in [(DIGEST, digest), (CHAIN, chain)] {
+        if read(folder, name)? != Some(digest) {
+            folder.relink(name, digest.to_string())?;
+        }
+    }
+    Ok(())
+}
