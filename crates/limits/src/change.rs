@@ -1,17 +1,16 @@
 //! Setting and changing the controls of a zone's groups.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
-use model::controls::{Control, Controls, Dedicated};
+use model::controls::{Control, Controls, Dedicated, Pool};
 use serde::{Deserialize, Serialize};
 
-use crate::cpus;
+use crate::arrange::{self, Claim, KeptOff};
 use crate::knob::{Knob, Places, controller};
 use crate::writes::{Write, writes};
 use crate::zone::processes;
-use crate::{Base, Error, ZoneCgroups, controllers};
+use crate::{Base, CpuSet, Error, ZoneCgroups, balance, controllers};
 
 /// A control after it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,10 +91,10 @@ impl Changed {
     }
 }
 
-/// A write to take back: a knob and the value before, or a set of CPUs.
+/// What to take back: a knob and the value before, or what CPUs were claimed.
 enum Undo {
     Knob(Write),
-    Cpus(PathBuf, String),
+    Cpus(Option<Box<Claim>>),
 }
 
 impl ZoneCgroups {
@@ -142,18 +141,19 @@ impl ZoneCgroups {
         let mut done = list
             .into_iter()
             .try_for_each(|write| carry_out(&write, &mut undo));
-        if done.is_ok() && old.dedicated_cpu != new.dedicated_cpu {
-            done = self.dedicate(new, &mut undo);
+        let claim = Claim::of(self.name(), new);
+        if done.is_ok() && claim != Claim::of(self.name(), old) {
+            done = arrange::claim(self, claim.clone())
+                .map(|before| undo.push(Undo::Cpus(before.map(Box::new))));
         }
         if let Err(error) = done {
-            return Err(take_back(undo, error));
+            return Err(self.take_back(undo, error));
         }
-        if new.dedicated_cpu.is_some() {
-            warnings.push(Warning {
-                control: Control::DedicatedCpu,
-                text: "no other zone has these CPUs for itself, but processes of the host and of zones without dedicated CPUs may run on them".to_owned(),
-            });
+        if old.cpu_shares != new.cpu_shares {
+            // The zone has what it was to have, whatever becomes of this.
+            let _ = balance::rebalance(self);
         }
+        warnings.extend(self.remark(new));
         let effective = self.effective();
         let applied = new.iter().filter_map(|(control, requested)| {
             controller(control)?;
@@ -161,12 +161,12 @@ impl ZoneCgroups {
             if control == Control::MaxProcesses && new.max_lwps.is_some() {
                 return None;
             }
-            if control == Control::DedicatedCpu {
-                let set = cpus::group(self).and_then(cpus::dedicated)?;
+            if matches!(control, Control::DedicatedCpu | Control::Pool) {
+                let (_, set) = arrange::held(self)?;
                 let number = set.len() as u64;
                 return Some(Applied {
                     control,
-                    // A list names as many as there are.
+                    // Lists and pools name as many as there are.
                     requested: requested.max(u64::from(requested == 0) * number),
                     effective: Some(number),
                 });
@@ -183,20 +183,37 @@ impl ZoneCgroups {
         })
     }
 
-    fn dedicate(&self, new: &Controls, undo: &mut Vec<Undo>) -> Result<(), Error> {
-        if let Some(base) = self.v2.parent() {
-            // Not one of the usual: it makes every scheduling decision dearer.
-            let _ = controllers::hand_down(base, &["cpuset"]);
-        }
-        let Some(group) = cpus::group(self) else {
-            return match new.dedicated_cpu {
-                Some(_) => Err(self.unsupported(Control::DedicatedCpu)),
-                None => Ok(()),
-            };
+    /// What there is to say about the CPUs that the zone has now.
+    fn remark(&self, new: &Controls) -> Option<Warning> {
+        let (control, text) = match (&new.dedicated_cpu, &new.pool) {
+            (Some(_), _) if arrange::kept_off(self) == KeptOff::Everybody => return None,
+            (Some(_), _) => (
+                Control::DedicatedCpu,
+                "no other zone runs on these CPUs, but processes of the host may".to_owned(),
+            ),
+            (None, Some(pool)) if pool.wanted.is_none() => (
+                Control::Pool,
+                format!(
+                    "there is no pool {}: the zone shares the CPUs of all that have none of their own",
+                    pool.name
+                ),
+            ),
+            (None, Some(_)) => (
+                Control::Pool,
+                "no zone of another pool runs on these CPUs, but processes of the host may"
+                    .to_owned(),
+            ),
+            (None, None) => return None,
         };
-        let before = cpus::dedicate(group, new.dedicated_cpu.as_ref())?;
-        undo.push(Undo::Cpus(group.to_owned(), before));
-        Ok(())
+        Some(Warning { control, text })
+    }
+
+    fn name(&self) -> &str {
+        // Groups of zones have the names of zones.
+        self.v2
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default()
     }
 
     /// What is in force, as far as control groups hold it. Shares and priorities
@@ -211,11 +228,21 @@ impl ZoneCgroups {
         let physical = read(&places.memory);
         let second = read(&places.swap);
         let threads = read(&places.pids);
-        let cpus = cpus::group(self).and_then(cpus::dedicated);
+        let (own, pool) = match arrange::held(self) {
+            Some((claim, set)) if claim.is_temporary() => (Some(set), None),
+            Some((claim, set)) => (None, Some((claim, set))),
+            None => (None, None),
+        };
+        let list = |set: CpuSet| Dedicated::Cpus(set.to_string());
         Controls {
             cpu_cap: read(&places.cap),
             cpu_shares: read(&places.shares),
-            dedicated_cpu: cpus.map(|set| Dedicated::Cpus(set.to_string())),
+            dedicated_cpu: own.map(list),
+            pool: pool.map(|(claim, set)| Pool {
+                name: claim.pool,
+                wanted: Some(list(set)),
+                importance: Some(claim.importance),
+            }),
             physical,
             swap: match places.swap.as_ref().map(|place| place.knob) {
                 Some(Knob::SwapMax) => physical.zip(second).map(|(ram, swap)| ram + swap),
@@ -241,14 +268,17 @@ impl ZoneCgroups {
             .filter(|path| !self.v1.contains(path))
             .collect();
         for path in more {
-            crate::zone::make_v1(&path)?;
-            move_into(&path, &self.v2)?;
+            // Where CPUs are set the group is made when it is needed.
+            if !arrange::is_cpuset(&path) {
+                crate::zone::make_v1(&path)?;
+                move_into(&path, &self.v2)?;
+            }
             self.v1.push(path);
         }
         Ok(())
     }
 
-    fn unsupported(&self, control: Control) -> Error {
+    pub(crate) fn unsupported(&self, control: Control) -> Error {
         let name = controller(control).unwrap_or("needed");
         let base = self.v2.parent().unwrap_or(&self.v2);
         let why = match controllers::hand_down(base, &[name]) {
@@ -262,6 +292,33 @@ impl ZoneCgroups {
             control,
             controller: name,
             why,
+        }
+    }
+
+    fn take_back(&self, undo: Vec<Undo>, error: Error) -> Error {
+        let mut left = Vec::new();
+        for one in undo.into_iter().rev() {
+            match one {
+                Undo::Knob(write) => {
+                    let text = write.place.knob.text(write.value);
+                    if let Err(error) = fs::write(&write.place.path, text) {
+                        left.push(format!("{}: {error}", write.place.path.display()));
+                    }
+                }
+                Undo::Cpus(before) => {
+                    if let Err(error) = arrange::claim(self, before.map(|claim| *claim)) {
+                        left.push(crate::flatten(&error));
+                    }
+                }
+            }
+        }
+        if left.is_empty() {
+            error
+        } else {
+            Error::NotUndone {
+                source: Box::new(error),
+                left: left.join("; "),
+            }
         }
     }
 }
@@ -325,37 +382,9 @@ fn give_back(memory_max: &Path, limit: Option<u64>) -> Result<(), Error> {
     Ok(())
 }
 
-fn take_back(undo: Vec<Undo>, error: Error) -> Error {
-    let mut left = Vec::new();
-    for one in undo.into_iter().rev() {
-        let (path, result) = match one {
-            Undo::Knob(write) => {
-                let text = write.place.knob.text(write.value);
-                let result: Result<(), io::Error> = fs::write(&write.place.path, text);
-                (write.place.path, result.map_err(|error| error.to_string()))
-            }
-            Undo::Cpus(group, set) => {
-                let result = cpus::restore(&group, &set);
-                (group, result.map_err(|error| crate::flatten(&error)))
-            }
-        };
-        if let Err(why) = result {
-            left.push(format!("{}: {why}", path.display()));
-        }
-    }
-    if left.is_empty() {
-        error
-    } else {
-        Error::NotUndone {
-            source: Box::new(error),
-            left: left.join("; "),
-        }
-    }
-}
-
 /// Moves every process of a zone into a v1 group. Who is born meanwhile is seen in
 /// the next round, and after the last one everybody is the child of one who is in.
-fn move_into(group: &Path, zone: &Path) -> Result<(), Error> {
+pub(crate) fn move_into(group: &Path, zone: &Path) -> Result<(), Error> {
     let file = group.join("cgroup.procs");
     let mut moved = std::collections::BTreeSet::new();
     loop {

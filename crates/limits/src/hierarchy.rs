@@ -49,10 +49,11 @@ impl Base {
         .ok_or(Error::NoUnified)
     }
 
-    /// The v1 hierarchies on demand that these controls need.
+    /// The v1 hierarchies on demand in which a zone with these controls has a group, or
+    /// can get one when others claim CPUs: see [`crate::arrange`].
     pub(crate) fn needed(&self, controls: &Controls) -> impl Iterator<Item = &PathBuf> {
         let needed = |controller: &str| match controller {
-            "cpuset" => controls.dedicated_cpu.is_some(),
+            "cpuset" => true,
             _ => controls.io_priority.is_some(),
         };
         self.v1_on_demand

@@ -9,10 +9,10 @@ use model::controls::{Control, IpcLimits};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
+use sys::bpf::instruction;
 use sys::process::ns;
 
 use crate::change::{Applied, Changed, Warning};
-use crate::devices::instruction;
 use crate::process::First;
 use crate::{Error, ZoneCgroups};
 
@@ -56,29 +56,60 @@ pub(crate) fn change(
             changed.warnings.extend(guard(cgroups));
         }
     }
-    let settings = differences(&IpcLimits::default(), new, page);
-    if !settings.is_empty() {
-        let shown = read_in_zone(first, &settings)?;
-        for (setting, shown) in settings.iter().zip(shown) {
-            // One limit in two files: the sum is what holds.
-            if setting.file == "shmmax" {
-                continue;
-            }
-            let requested = match setting.control {
-                Control::MaxShmMemory => new.shm_memory,
-                Control::MaxShmIds => new.shm_ids,
-                Control::MaxMsgIds => new.msg_ids,
-                _ => new.sem_ids,
-            };
-            let unit = if setting.file == "shmall" { page } else { 1 };
-            changed.applied.push(Applied {
-                control: setting.control,
-                requested: requested.unwrap_or_default(),
-                effective: shown.map(|value| value.saturating_mul(unit)),
-            });
-        }
+    for (control, effective) in in_force(first, new)? {
+        changed.applied.push(Applied {
+            control,
+            requested: get(new, control).unwrap_or_default(),
+            effective,
+        });
     }
     Ok(changed)
+}
+
+/// What holds of the limits that are set.
+///
+/// # Errors
+/// [`Error::Process`] when the zone's namespace cannot be entered.
+pub(crate) fn effective(first: First<'_>, set: &IpcLimits) -> Result<IpcLimits, Error> {
+    let shown = in_force(first, set)?;
+    let of = |wanted| {
+        let found = shown.iter().find(|(control, _)| *control == wanted);
+        found.and_then(|(_, value)| *value)
+    };
+    Ok(IpcLimits {
+        shm_memory: of(Control::MaxShmMemory),
+        shm_ids: of(Control::MaxShmIds),
+        msg_ids: of(Control::MaxMsgIds),
+        sem_ids: of(Control::MaxSemIds),
+    })
+}
+
+fn in_force(first: First<'_>, set: &IpcLimits) -> Result<Vec<(Control, Option<u64>)>, Error> {
+    let page = rustix::param::page_size() as u64;
+    let settings = differences(&IpcLimits::default(), set, page);
+    if settings.is_empty() {
+        return Ok(Vec::new());
+    }
+    let shown = read_in_zone(first, &settings)?;
+    // One limit in two files: the sum is what holds.
+    let settings = settings.iter().zip(shown);
+    let settings = settings.filter(|(setting, _)| setting.file != "shmmax");
+    Ok(settings
+        .map(|(setting, shown)| {
+            let unit = if setting.file == "shmall" { page } else { 1 };
+            let value = shown.map(|value| value.saturating_mul(unit));
+            (setting.control, value)
+        })
+        .collect())
+}
+
+const fn get(limits: &IpcLimits, control: Control) -> Option<u64> {
+    match control {
+        Control::MaxShmMemory => limits.shm_memory,
+        Control::MaxShmIds => limits.shm_ids,
+        Control::MaxMsgIds => limits.msg_ids,
+        _ => limits.sem_ids,
+    }
 }
 
 /// The settings that differ.
@@ -187,6 +218,36 @@ fn read_in_zone(first: First<'_>, settings: &[Setting]) -> Result<Vec<Option<u64
     Ok((0..settings.len())
         .map(|place| numbers.get(place).copied().flatten())
         .collect())
+}
+
+/// The System V IPC that a zone uses.
+///
+/// # Errors
+/// [`Error::Process`] when its namespace cannot be entered.
+pub(crate) fn usage(first: First<'_>) -> Result<IpcLimits, Error> {
+    let said = in_zone(first, Control::MaxShmMemory, || {
+        let mut numbers = Vec::new();
+        for file in ["shm", "msg", "sem"] {
+            let table = fs::read_to_string(format!("/proc/sysvipc/{file}"))?;
+            let rows = table.lines().skip(1);
+            if file == "shm" {
+                // key, id, mode, size
+                let size = |row: &str| row.split_ascii_whitespace().nth(3)?.parse::<u64>().ok();
+                let sum = rows.clone().filter_map(size).fold(0, u64::saturating_add);
+                numbers.push(sum.to_string());
+            }
+            numbers.push(rows.count().to_string());
+        }
+        Ok(numbers.join("\n"))
+    })?;
+    let mut numbers = said.lines().map(|line| line.parse().ok());
+    let mut next = || numbers.next().flatten();
+    Ok(IpcLimits {
+        shm_memory: next(),
+        shm_ids: next(),
+        msg_ids: next(),
+        sem_ids: next(),
+    })
 }
 
 fn become_owner(owner: u32) -> io::Result<()> {

@@ -204,7 +204,7 @@ impl Places {
 pub(crate) const fn controller(control: Control) -> Option<&'static str> {
     match control {
         Control::CpuCap | Control::CpuShares => Some("cpu"),
-        Control::DedicatedCpu => Some("cpuset"),
+        Control::DedicatedCpu | Control::Pool => Some("cpuset"),
         Control::MaxPhysicalMemory | Control::MaxSwap => Some("memory"),
         Control::MaxLwps | Control::MaxProcesses => Some("pids"),
         Control::IoPriority => Some("io"),

@@ -25,10 +25,12 @@
 //! CPU shares are relative among the zones: a zone with 3 gets three times what one
 //! with 1 (or none set) gets when both want all. To the host the zones are one group,
 //! `<base>`, that weighs what its siblings weigh: beside a busy `system.slice` all
-//! zones together have half. To give the global zone more or less, change the weight
-//! of `<base>` itself. The zoneadmd processes are in `.zoneadmd`, beside the zones,
+//! zones together have half, unless the global zone has shares: see
+//! [`set_global_shares`]. The zoneadmd processes are in `.zoneadmd`, beside the zones,
 //! with the default weight and without a cap: a busy zone does not slow them down.
 
+mod arrange;
+mod balance;
 mod change;
 mod controllers;
 mod cpus;
@@ -36,6 +38,8 @@ pub mod devices;
 pub mod hierarchy;
 mod ipc;
 mod knob;
+mod pools;
+mod ports;
 pub mod process;
 pub mod usage;
 pub mod watch;
@@ -45,10 +49,12 @@ pub mod zone;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use arrange::{Claim, claimed};
+pub use balance::{global_shares, set_global_shares};
 pub use change::{Applied, Changed, Warning};
 pub use cpus::CpuSet;
 pub use hierarchy::Base;
-pub use model::controls::{Control, Controls, Dedicated, IpcLimits};
+pub use model::controls::{Control, Controls, Dedicated, IpcLimits, Pool};
 pub use process::{First, change_zone};
 pub use usage::Usage;
 pub use watch::{Hit, Watch};
@@ -108,8 +114,10 @@ pub enum Error {
         wanted: u64,
     },
     /// Not enough CPUs that nobody has for himself.
-    #[error("dedicated-cpu: {wanted} CPU{} wanted, and {free} {} free: take fewer, or give up those of other zones", if *wanted == 1 { " is" } else { "s are" }, if *free == 1 { "is" } else { "are" })]
+    #[error("{control}: {wanted} CPU{} wanted, and {free} {} free: take fewer, or give up those of other zones", if *wanted == 1 { " is" } else { "s are" }, if *free == 1 { "is" } else { "are" })]
     NoCpus {
+        /// For what.
+        control: Control,
         /// How many are needed at least.
         wanted: u32,
         /// How many there are.
@@ -117,9 +125,11 @@ pub enum Error {
     },
     /// CPUs that are named are not there or not free.
     #[error(
-        "dedicated-cpu: CPUs {wanted} are wanted, and {free} are free, of which one must stay so: name others, or give up those of other zones"
+        "{control}: CPUs {wanted} are wanted, and {free} are free, of which one must stay so: name others, or give up those of other zones"
     )]
     CpusTaken {
+        /// For what.
+        control: Control,
         /// Those that were named.
         wanted: String,
         /// Those that are free.

@@ -103,6 +103,16 @@ pub fn change(
     Ok(changed)
 }
 
+/// What holds of those that are set.
+#[must_use]
+pub fn effective(first: First<'_>, set: &Controls) -> Controls {
+    Controls {
+        locked: set.locked.and_then(|_| locked(first.pid)),
+        ipc: ipc::effective(first, &set.ipc).unwrap_or_default(),
+        ..Controls::default()
+    }
+}
+
 /// Limits the locked memory of each process of the zone; those it starts inherit
 /// that, and root in a zone cannot raise it. Without a number it is the caller's own.
 fn lock_at_most(cgroups: &ZoneCgroups, first: i32, bytes: Option<u64>) -> Result<(), Error> {

@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use model::controls::Controls;
+use model::controls::{Controls, IpcLimits};
 
-use crate::ZoneCgroups;
 use crate::knob::{Knob, Places};
+use crate::process::First;
+use crate::zone::processes;
+use crate::{Error, ZoneCgroups};
 
 /// One look at a zone. What this host does not account is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +36,19 @@ pub struct Events {
     pub memory_full: u64,
     /// Threads that were refused because of the limit on their number.
     pub lwps_refused: u64,
+    /// Swap space, or in v1 memory and swap together, was at its limit.
+    pub swap_full: u64,
+    /// Periods of 0.1 s in which the zone had to wait, as its CPU time was used up.
+    pub cpu_throttled: u64,
+}
+
+/// The System V IPC that a zone uses, in the place of its limits: bytes of shared
+/// memory, and how many segments, queues and sets of semaphores there are.
+///
+/// # Errors
+/// [`Error::Process`] when the zone's namespace cannot be entered.
+pub fn ipc(first: First<'_>) -> Result<IpcLimits, Error> {
+    crate::ipc::usage(first)
 }
 
 impl ZoneCgroups {
@@ -71,17 +86,39 @@ impl ZoneCgroups {
         let places = Places::find(self);
         let pids = places.pids.as_ref().and_then(|place| place.path.parent());
         let v2 = self.v2.join("memory.events");
-        let (oom_kills, memory_full) = if v2.exists() {
-            (keyed(&v2, "oom_kill"), keyed(&v2, "max"))
+        let (oom_kills, memory_full, swap_full) = if v2.exists() {
+            let swap = keyed(&self.v2.join("memory.swap.events"), "max");
+            (keyed(&v2, "oom_kill"), keyed(&v2, "max"), swap)
         } else {
             let control = self.v1_file("memory.oom_control");
             let kills = control.and_then(|path| keyed(&path, "oom_kill"));
-            (kills, self.v1_number("memory.failcnt"))
+            let swap = self.v1_number("memory.memsw.failcnt");
+            (kills, self.v1_number("memory.failcnt"), swap)
         };
+        let cap = places.cap.as_ref().and_then(|place| place.path.parent());
+        let throttled = cap.and_then(|group| keyed(&group.join("cpu.stat"), "nr_throttled"));
         Events {
             oom_kills: oom_kills.unwrap_or_default(),
             memory_full: memory_full.unwrap_or_default(),
             lwps_refused: pids.and_then(refused).unwrap_or_default(),
+            swap_full: swap_full.unwrap_or_default(),
+            cpu_throttled: throttled.unwrap_or_default(),
+        }
+    }
+
+    /// The number of processes, of the zone's services and of who is logged in.
+    #[must_use]
+    pub fn processes(&self) -> u64 {
+        processes(&self.v2).len() as u64
+    }
+
+    /// Bytes of memory that cannot be given back, mostly because they are locked.
+    #[must_use]
+    pub fn locked(&self) -> Option<u64> {
+        let v2 = self.v2.join("memory.stat");
+        match self.v1_file("memory.stat") {
+            Some(v1) if !v2.exists() => keyed(&v1, "total_unevictable"),
+            _ => keyed(&v2, "unevictable"),
         }
     }
 

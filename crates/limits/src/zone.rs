@@ -13,8 +13,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
+use crate::change::move_into;
 use crate::knob::{Knob, Place};
-use crate::{Base, Error, controllers, cpus};
+use crate::{Base, Error, arrange, balance, controllers, cpus};
 
 /// Flags that open a group.
 pub(crate) const FOLDER: OFlags = OFlags::RDONLY
@@ -118,13 +119,16 @@ impl ZoneCgroups {
             let path = self.v2.join(file);
             fs::write(&path, limit).map_err(Error::file("write", &path))?;
         }
-        for path in &self.v1 {
+        let bound = self.cpuset();
+        for path in self.v1.iter().filter(|path| Some(*path) != bound) {
             make_v1(path)?;
         }
+        arrange::admit(self)?;
         if let Some(shares) = Place::find(self, Knob::SHARES) {
             let one = shares.knob.text(None);
             fs::write(&shares.path, one).map_err(Error::file("write", &shares.path))?;
         }
+        balance::rebalance(self)?;
         chown(&payload, Some(owner), Some(owner)).map_err(Error::file("give away", &payload))?;
         for file in DELEGATED {
             let path = payload.join(file);
@@ -188,10 +192,35 @@ impl ZoneCgroups {
     /// Writing 0 to `tasks` moves a process of one thread without the lock that
     /// every other move takes, and that lock costs 4 to 11 ms on an idle host.
     ///
+    /// When the process is in the v2 group, call [`ZoneCgroups::follow`].
+    ///
     /// # Errors
     /// [`Error::File`].
     pub fn open_v1_tasks(&self) -> Result<Vec<OwnedFd>, Error> {
-        self.v1.iter().map(|path| open_tasks(path)).collect()
+        let there = self.v1.iter().filter(|path| is_made(path));
+        there.map(|path| open_tasks(path)).collect()
+    }
+
+    /// The group that only binds the zone to CPUs; there or not.
+    pub(crate) fn cpuset(&self) -> Option<&PathBuf> {
+        // Those that not every zone has come last.
+        self.v1.iter().rev().find(|path| arrange::is_cpuset(path))
+    }
+
+    /// Sees to it that the zone is in all of its v1 groups: while a process of it was
+    /// on its way, another zone may have taken CPUs, and this one got a group that has
+    /// none of them. `opened` is how many [`ZoneCgroups::open_v1_tasks`] returned.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn follow(&self, opened: usize) -> Result<(), Error> {
+        if self.v1.iter().filter(|path| path.exists()).count() <= opened {
+            return Ok(());
+        }
+        match self.cpuset() {
+            Some(path) => move_into(path, &self.v2),
+            None => Ok(()),
+        }
     }
 
     /// Kills every process of the zone; they are gone when their parents and the
@@ -220,12 +249,16 @@ impl ZoneCgroups {
     /// # Errors
     /// [`Error::StillPopulated`] or [`Error::File`].
     pub fn remove(&self) -> Result<(), Error> {
+        let has_cpus = arrange::claimed(&self.v2).is_some();
         let mut result = wait_empty(&self.v2);
         for path in [&self.v2].into_iter().chain(&self.v1) {
             let removed = remove_tree(path);
             result = result.and(removed);
         }
-        result
+        if has_cpus {
+            result = result.and(arrange::release(self));
+        }
+        result.and(balance::rebalance(self))
     }
 }
 
@@ -282,6 +315,11 @@ fn make(path: &Path) -> Result<(), Error> {
         }
         Err(error) => Err(Error::file("make", path)(error)),
     }
+}
+
+/// Whether a v1 group is there, or must be: only where CPUs are set it may be missing.
+fn is_made(path: &Path) -> bool {
+    path.exists() || !arrange::is_cpuset(path)
 }
 
 /// Makes a group in a v1 hierarchy that processes can enter.

@@ -44,7 +44,6 @@ impl Zone {
              mv {0}.new {0}; exec sleep 1000",
             file.display()
         );
-        // Without the on-demand hierarchies: those come when they are needed.
         let cgroups =
             ZoneCgroups::for_controls(&base, &"web".parse().unwrap(), &Controls::default());
         cgroups.create(0).unwrap();
@@ -55,7 +54,8 @@ impl Zone {
             .unwrap();
         let mut groups = cgroups.paths();
         groups[0].push("zone");
-        for group in groups {
+        // Where CPUs are set there is none before it is needed.
+        for group in groups.iter().filter(|group| group.exists()) {
             fs::write(group.join("cgroup.procs"), child.id().to_string()).unwrap();
         }
         child.stdin.take().unwrap().write_all(b"go\n").unwrap();

@@ -271,29 +271,116 @@ fn a_control_that_has_no_place_is_refused_by_name() {
     }
 }
 
-#[test]
-fn two_zones_do_not_get_the_same_cpus() {
-    let tree = Tree::unified();
-    let cpuset = [("cpuset.cpus", "\n"), ("cpuset.cpus.effective", "0-3\n")];
-    put(&tree.base.v2.join("db"), V2);
-    put(&tree.base.v2.join("db"), &cpuset);
-    let db = ZoneCgroups::of(&tree.base, &"db".parse().unwrap());
-    let two = Controls {
-        dedicated_cpu: Some(limits::Dedicated::Count(1, 2)),
+/// Whether claims can be noted in trees of plain files: not every file system of
+/// every kernel has attributes of users.
+fn has_attributes(tree: &Tree) -> bool {
+    let flags = rustix::fs::XattrFlags::empty();
+    let has = rustix::fs::setxattr(tree.dir.path(), "user.zones.try", b"1", flags).is_ok();
+    if !has {
+        println!("skipped: CPUs of zones: this file system has no attributes");
+    }
+    has
+}
+
+fn dedicated(least: u32, most: u32) -> Controls {
+    Controls {
+        dedicated_cpu: Some(limits::Dedicated::Count(least, most)),
         ..Controls::default()
-    };
+    }
+}
+
+#[test]
+fn zones_are_kept_off_the_cpus_of_others() {
+    let tree = Tree::unified();
+    if !has_attributes(&tree) {
+        return;
+    }
+    let cpuset = [("cpuset.cpus", "\n"), ("cpuset.cpus.effective", "0-3\n")];
+    for name in ["db", "app"] {
+        put(&tree.base.v2.join(name), V2);
+        put(&tree.base.v2.join(name), &cpuset);
+    }
+    let mut db = ZoneCgroups::of(&tree.base, &"db".parse().unwrap());
+    let two = dedicated(1, 2);
     assert!(tree.cgroups.set(&two).unwrap().applied[0].is_exact());
     assert_eq!(tree.show("unified/zones/web/cpuset.cpus"), "2-3");
+    assert_eq!(tree.show("unified/zones/app/cpuset.cpus"), "0-1");
     let changed = db.set(&two).unwrap();
     assert_eq!(changed.applied[0].effective, Some(1));
     assert_eq!(tree.show("unified/zones/db/cpuset.cpus"), "1");
+    assert_eq!(tree.show("unified/zones/app/cpuset.cpus"), "0");
+    // There is none for two more, and that changes nothing.
+    let app = ZoneCgroups::of(&tree.base, &"app".parse().unwrap());
+    let error = app.set(&dedicated(2, 2)).unwrap_err();
+    assert!(matches!(error, Error::NoCpus { free: 1, .. }), "{error}");
+    assert_eq!(tree.show("unified/zones/web/cpuset.cpus"), "2-3");
+    // For one there is, and who has more than he needs gives it.
+    app.set(&dedicated(1, 1)).unwrap();
+    assert_eq!(tree.show("unified/zones/web/cpuset.cpus"), "3");
+    assert_eq!(
+        app.effective().dedicated_cpu,
+        Some(limits::Dedicated::Cpus("2".into()))
+    );
+    // What is given up goes to who takes more, and then to those who share.
+    let (mut app, base) = (app, tree.base.clone());
+    app.change(&base, &dedicated(1, 1), &Controls::default())
+        .unwrap();
+    assert_eq!(tree.show("unified/zones/db/cpuset.cpus"), "1-2");
+    assert_eq!(tree.show("unified/zones/app/cpuset.cpus"), "0");
+    db.change(&base, &two, &Controls::default()).unwrap();
+    assert_eq!(tree.show("unified/zones/web/cpuset.cpus"), "2-3");
+    assert_eq!(tree.show("unified/zones/db/cpuset.cpus"), "0-1");
+}
+
+#[test]
+fn zones_of_a_pool_share_its_cpus() {
+    let tree = Tree::unified();
+    if !has_attributes(&tree) {
+        return;
+    }
+    let cpuset = [("cpuset.cpus", "\n"), ("cpuset.cpus.effective", "0-3\n")];
+    for name in ["db", "app"] {
+        put(&tree.base.v2.join(name), V2);
+        put(&tree.base.v2.join(name), &cpuset);
+    }
+    let of = |name: &str| ZoneCgroups::of(&tree.base, &name.parse().unwrap());
+    let batch = |list: &str| Controls {
+        pool: Some(limits::Pool {
+            name: "batch".into(),
+            wanted: Some(limits::Dedicated::Cpus(list.into())),
+            importance: None,
+        }),
+        ..Controls::default()
+    };
+    let changed = of("web").set(&batch("3")).unwrap();
+    assert_eq!(changed.applied[0].effective, Some(1));
+    of("db").set(&batch("2-3")).unwrap();
+    for (zone, set) in [("web", "2-3"), ("db", "2-3"), ("app", "0-1")] {
+        assert_eq!(tree.show(&format!("unified/zones/{zone}/cpuset.cpus")), set);
+    }
+    let shown = of("db").effective().pool.unwrap();
+    assert_eq!(shown.name, "batch");
+    // A pool that nobody knows is the default one, and that is said.
+    let unknown = Controls {
+        pool: Some(limits::Pool {
+            name: "x".into(),
+            ..limits::Pool::default()
+        }),
+        ..Controls::default()
+    };
+    let changed = of("app").set(&unknown).unwrap();
+    assert!(changed.warnings[0].text.contains("there is no pool x"));
 }
 
 #[test]
 fn a_v1_group_that_is_needed_later_is_made_then() {
     let mut tree = Tree::hybrid();
+    if !has_attributes(&tree) {
+        return;
+    }
     let root = tree.dir.path().join("cpuset");
-    for group in ["", "zones", "zones/web"] {
+    put(&tree.base.v2.join("db"), &[("cgroup.procs", "")]);
+    for group in ["", "zones", "zones/web", "zones/db"] {
         let filled = group.is_empty();
         put(
             &root.join(group),
@@ -304,17 +391,14 @@ fn a_v1_group_that_is_needed_later_is_made_then() {
             ],
         );
     }
-    let before = tree.cgroups.paths().len();
-    let one = Controls {
-        dedicated_cpu: Some(limits::Dedicated::Count(1, 1)),
-        ..Controls::default()
-    };
+    let one = dedicated(1, 1);
     let base = tree.base.clone();
     let none = Controls::default();
     tree.cgroups.change(&base, &none, &one).unwrap();
     assert_eq!(tree.show("cpuset/zones/web/cpuset.cpus"), "3");
-    assert_eq!(tree.cgroups.paths().len(), before + 1);
+    assert_eq!(tree.show("cpuset/zones/db/cpuset.cpus"), "0-2");
     tree.cgroups.change(&base, &one, &none).unwrap();
     assert_eq!(tree.show("cpuset/zones/web/cpuset.cpus"), "0-3");
+    assert_eq!(tree.show("cpuset/zones/db/cpuset.cpus"), "0-3");
     assert_eq!(tree.cgroups.effective().dedicated_cpu, None);
 }

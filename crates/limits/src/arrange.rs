@@ -1,0 +1,513 @@
+//! Who runs on which CPUs: zones with CPUs of their own, and all others beside them.
+//!
+//! What a zone has taken stands in an attribute of its v2 group, the *claim*. So it
+//! goes with the group, however the zone ends. Whoever changes claims holds the lock of
+//! the base, deals all CPUs out again, and binds every zone to what it has now: those
+//! with a claim to their set, the others to what is left.
+//!
+//! In v2 each zone's group has its set. Where the kernel can (6.7), CPUs of a single
+//! zone become a partition, and then nothing else of the host runs there either. In v1
+//! a zone has a group in the cpuset hierarchy from the first claim of any zone on: it
+//! costs time at boot. There, and with older kernels, processes of the host may run on
+//! every CPU, as their groups are not ours to change.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use model::controls::{Control, Controls, Dedicated};
+use rustix::fs::{FlockOperation, Mode, XattrFlags, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::change::move_into;
+use crate::cpus::{read, with_number};
+use crate::pools::{Number, Want, deal};
+use crate::zone::{is_gone, make_v1};
+use crate::{CpuSet, Error, ZoneCgroups, controllers};
+
+/// The attribute that holds a claim.
+const CLAIM: &str = "user.zones.pool";
+
+/// No claim is longer, in bytes.
+const LONGEST: usize = 4096;
+
+/// What the name of a zone's own pool begins with, as on Solaris.
+const TEMPORARY: &str = "SUNWtmp_";
+
+/// What a zone without an importance has.
+const USUAL: u32 = 1;
+
+/// CPUs that a zone has taken, alone or with the others of its pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The pool: `SUNWtmp_<zone>`, or one with a name.
+    pub pool: String,
+    /// What was asked for.
+    pub wanted: Dedicated,
+    /// Who comes first when CPUs are short; the higher wins.
+    pub importance: u32,
+    /// What was dealt, in the kernel's notation.
+    pub cpus: String,
+    /// Who asked. While it lives the claim holds before anything runs in the zone.
+    by: i32,
+}
+
+impl Claim {
+    /// What a zone with these controls claims.
+    pub(crate) fn of(zone: &str, controls: &Controls) -> Option<Self> {
+        let own = controls.dedicated_cpu.as_ref();
+        let own = own.map(|wanted| (format!("{TEMPORARY}{zone}"), wanted, controls.importance));
+        let pool = controls.pool.as_ref();
+        let pool =
+            pool.and_then(|pool| Some((pool.name.clone(), pool.wanted.as_ref()?, pool.importance)));
+        let (pool, wanted, importance) = own.or(pool)?;
+        Some(Self {
+            pool,
+            wanted: wanted.clone(),
+            importance: importance.unwrap_or(USUAL),
+            cpus: String::new(),
+            by: rustix::process::getpid().as_raw_nonzero().get(),
+        })
+    }
+
+    /// Whether it is of one zone alone.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        self.pool.starts_with(TEMPORARY)
+    }
+
+    fn want(&self, all: &CpuSet) -> Want {
+        Want {
+            number: match &self.wanted {
+                Dedicated::Count(least, most) => Number::Between(*least as usize, *most as usize),
+                Dedicated::Cpus(list) => Number::Named(CpuSet::parse(list)),
+                Dedicated::Cores(list) => Number::Named(with_number(list, "core_id", all)),
+                Dedicated::Sockets(list) => {
+                    Number::Named(with_number(list, "physical_package_id", all))
+                }
+            },
+            importance: self.importance,
+            held: CpuSet::parse(&self.cpus),
+        }
+    }
+
+    /// Whether nothing runs by it and nobody will start anything: its zone died, and
+    /// nobody has cleared away what is left.
+    fn is_dead(&self, group: &Path) -> bool {
+        let events = fs::read_to_string(group.join("cgroup.events")).unwrap_or_default();
+        events.contains("populated 0") && !Path::new("/proc").join(self.by.to_string()).exists()
+    }
+}
+
+/// The groups of one zone that its CPUs are set in.
+struct Seat {
+    /// The v2 group, which holds the claim.
+    v2: PathBuf,
+    /// The v1 group in the cpuset hierarchy, if v1 has it.
+    v1: Option<PathBuf>,
+}
+
+impl Seat {
+    fn of(groups: &ZoneCgroups) -> Option<Self> {
+        let v1 = groups.cpuset().cloned();
+        let has_place = v1.is_some() || groups.v2.join("cpuset.cpus").exists();
+        has_place.then(|| Self {
+            v2: groups.v2.clone(),
+            v1,
+        })
+    }
+
+    /// That of another zone of the same base.
+    fn beside(&self, group: &Path) -> Self {
+        let name = group.file_name().unwrap_or_default();
+        Self {
+            v2: group.to_owned(),
+            v1: self.v1.as_ref().map(|path| path.with_file_name(name)),
+        }
+    }
+
+    fn base(&self) -> &Path {
+        self.v2.parent().unwrap_or(&self.v2)
+    }
+
+    /// The group whose set binds the zone.
+    fn group(&self) -> &Path {
+        self.v1.as_deref().unwrap_or(&self.v2)
+    }
+
+    /// All CPUs that zones can have.
+    fn available(&self, claims: &[(PathBuf, Claim)]) -> Result<CpuSet, Error> {
+        if let Some(v1) = &self.v1 {
+            let base = v1.parent().unwrap_or(v1);
+            make_v1(base)?;
+            return Ok(CpuSet::parse(&read(&base.join("cpuset.cpus"))?));
+        }
+        // What is in partitions is not among them any more.
+        let left = CpuSet::parse(&read(&self.base().join("cpuset.cpus.effective"))?);
+        Ok(left.with(&held_by(claims)))
+    }
+
+    /// Binds the zone to CPUs; who runs there already moves over.
+    fn bind(&self, set: &CpuSet) -> Result<(), Error> {
+        let Some(v1) = &self.v1 else {
+            return write(&self.v2, "cpuset.cpus", &set.to_string());
+        };
+        let is_new = !v1.exists();
+        make_v1(v1)?;
+        write(v1, "cpuset.cpus", &set.to_string())?;
+        if !is_new {
+            return Ok(());
+        }
+        // Its end removes the v2 group first: if that is gone, nobody comes for this one.
+        if !self.v2.exists() {
+            let _ = fs::remove_dir(v1);
+            return Ok(());
+        }
+        move_into(v1, &self.v2)
+    }
+
+    /// Closes the CPUs of a zone to everything else of the host, if this kernel can.
+    fn close(&self, closed: &CpuSet, set: &CpuSet) {
+        let partition = self.v2.join("cpuset.cpus.partition");
+        let exclusive = self.v2.join("cpuset.cpus.exclusive");
+        if self.v1.is_some()
+            || !exclusive.exists()
+            || !self.base().join("cpuset.cpus.exclusive").exists()
+        {
+            return;
+        }
+        let closing = || -> std::io::Result<bool> {
+            fs::write(
+                self.base().join("cpuset.cpus.exclusive"),
+                closed.to_string(),
+            )?;
+            fs::write(&exclusive, set.to_string())?;
+            fs::write(&partition, "root")?;
+            Ok(fs::read_to_string(&partition)?.trim() == "root")
+        };
+        if !closing().unwrap_or_default() {
+            self.open();
+        }
+    }
+
+    /// Takes back what [`Seat::close`] did.
+    fn open(&self) {
+        if is_closed(&self.v2) {
+            let _ = fs::write(self.v2.join("cpuset.cpus.partition"), "member");
+        }
+        clear(&self.v2.join("cpuset.cpus.exclusive"));
+    }
+}
+
+/// Empties a set of CPUs, if it is there and not empty.
+fn clear(path: &Path) {
+    if fs::read_to_string(path).is_ok_and(|set| !set.trim().is_empty()) {
+        let _ = fs::write(path, "\n");
+    }
+}
+
+/// Whether a path is, or would be, in a v1 hierarchy that only binds to CPUs. What
+/// shares one with other controllers is made with the zone.
+pub(crate) fn is_cpuset(path: &Path) -> bool {
+    path.ancestors()
+        .find(|path| path.exists())
+        .is_some_and(|group| {
+            let has = |file: &str| group.join(file).exists();
+            has("cpuset.cpus") && !has("cpu.shares") && !has("memory.limit_in_bytes")
+        })
+}
+
+/// Whether nothing but its zone runs on the CPUs of a v2 group.
+fn is_closed(group: &Path) -> bool {
+    let shown = fs::read_to_string(group.join("cpuset.cpus.partition"));
+    shown.is_ok_and(|shown| shown.starts_with("root"))
+}
+
+/// What a zone has claimed: the CPUs of its own, or those of its pool. `group` is its v2
+/// group.
+#[must_use]
+pub fn claimed(group: &Path) -> Option<Claim> {
+    let mut text = [0; LONGEST];
+    let length = rustix::fs::getxattr(group, CLAIM, &mut text[..]).ok()?;
+    serde_json::from_slice(text.get(..length)?).ok()
+}
+
+/// Who is kept off the CPUs that a zone has claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeptOff {
+    /// Everything else of the host.
+    Everybody,
+    /// The other zones.
+    Zones,
+}
+
+/// Claims CPUs for a zone, or with `None` gives back what it has. Returns what it
+/// claimed before.
+///
+/// # Errors
+/// [`Error::NoCpus`] and [`Error::CpusTaken`]; nothing is changed then. Otherwise the
+/// caller takes it back by claiming what was claimed before.
+pub(crate) fn claim(groups: &ZoneCgroups, new: Option<Claim>) -> Result<Option<Claim>, Error> {
+    let before = claimed(&groups.v2);
+    if new.is_none() && before.is_none() {
+        return Ok(None);
+    }
+    let change = Change::Claim(new);
+    let control = change.control();
+    if let Some(base) = groups.v2.parent() {
+        // Not one of the usual: it makes every scheduling decision dearer.
+        let _ = controllers::hand_down(base, &["cpuset"]);
+    }
+    let seat = Seat::of(groups).ok_or_else(|| groups.unsupported(control))?;
+    let _lock = lock(seat.base())?;
+    arrange(&seat, change)?;
+    Ok(before)
+}
+
+/// Whether and how the CPUs that a zone has claimed are its own.
+pub(crate) fn kept_off(groups: &ZoneCgroups) -> KeptOff {
+    match is_closed(&groups.v2) {
+        true => KeptOff::Everybody,
+        false => KeptOff::Zones,
+    }
+}
+
+/// The CPUs that a zone has claimed, as the kernel has them.
+pub(crate) fn held(groups: &ZoneCgroups) -> Option<(Claim, CpuSet)> {
+    let claim = claimed(&groups.v2)?;
+    let seat = Seat::of(groups)?;
+    let shown = fs::read_to_string(seat.group().join("cpuset.cpus")).ok()?;
+    Some((claim, CpuSet::parse(&shown)))
+}
+
+/// Keeps a zone that has just been made off what others have claimed.
+pub(crate) fn admit(groups: &ZoneCgroups) -> Result<(), Error> {
+    let Some(seat) = Seat::of(groups) else {
+        return Ok(());
+    };
+    // As long as nobody has claimed anything there is nothing to keep off.
+    let parent = seat.group().parent();
+    if !parent.is_some_and(|base| base.join("cpuset.cpus").exists()) {
+        return Ok(());
+    }
+    let _lock = lock(seat.base())?;
+    let claims = claims(&seat, &zones(seat.base()));
+    if claims.is_empty() {
+        return Ok(());
+    }
+    seat.bind(&seat.available(&claims)?.without(&held_by(&claims)))
+}
+
+/// Deals out again what a zone had whose groups are gone.
+pub(crate) fn release(groups: &ZoneCgroups) -> Result<(), Error> {
+    let Some(seat) = Seat::of(groups) else {
+        return release_v2(groups);
+    };
+    let _lock = lock(seat.base())?;
+    arrange(&seat, Change::None)
+}
+
+/// The zone's own files are gone already: its base tells where the controller is.
+fn release_v2(groups: &ZoneCgroups) -> Result<(), Error> {
+    let seat = Seat {
+        v2: groups.v2.clone(),
+        v1: None,
+    };
+    if !seat.base().join("cpuset.cpus.effective").exists() {
+        return Ok(());
+    }
+    let _lock = lock(seat.base())?;
+    arrange(&seat, Change::None)
+}
+
+/// Two zones that boot at once must not take the same.
+pub(crate) fn lock(base: &Path) -> Result<OwnedFd, Error> {
+    let folder = rustix::fs::open(base, crate::zone::FOLDER, Mode::empty())
+        .map_err(|errno| Error::file("open", base)(errno.into()))?;
+    flock(&folder, FlockOperation::LockExclusive)
+        .map_err(|errno| Error::file("lock", base)(errno.into()))?;
+    Ok(folder)
+}
+
+enum Change {
+    /// Of the zone whose seat it is.
+    Claim(Option<Claim>),
+    None,
+}
+
+impl Change {
+    /// The control that is changed.
+    fn control(&self) -> Control {
+        match self {
+            Self::Claim(Some(claim)) if !claim.is_temporary() => Control::Pool,
+            _ => Control::DedicatedCpu,
+        }
+    }
+}
+
+/// All CPUs that are dealt out.
+fn held_by(claims: &[(PathBuf, Claim)]) -> CpuSet {
+    let sets = claims.iter().map(|(_, claim)| CpuSet::parse(&claim.cpus));
+    sets.fold(CpuSet::default(), |all, set| all.with(&set))
+}
+
+/// The groups of zones in a base.
+pub(crate) fn zones(base: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut zones: Vec<PathBuf> = folders
+        .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
+        .map(|entry| entry.path())
+        .collect();
+    zones.sort();
+    zones
+}
+
+/// What is claimed, but for what was claimed by zones that died.
+fn claims(seat: &Seat, zones: &[PathBuf]) -> Vec<(PathBuf, Claim)> {
+    zones
+        .iter()
+        .filter_map(|zone| Some((zone.clone(), claimed(zone)?)))
+        .filter(|(zone, claim)| *zone == seat.v2 || !claim.is_dead(zone))
+        .collect()
+}
+
+fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
+    let zones = zones(seat.base());
+    let mut claims = claims(seat, &zones);
+    if claims.is_empty()
+        && matches!(change, Change::None | Change::Claim(None))
+        && seat.v1.is_none()
+    {
+        // Nothing is and nothing was claimed.
+        if zones.iter().all(|zone| !is_bound(zone)) {
+            return Ok(());
+        }
+    }
+    let all = seat.available(&claims)?;
+    let is_end = matches!(change, Change::None | Change::Claim(None));
+    let control = change.control();
+    if let Change::Claim(new) = change {
+        let before = claims.iter().find(|(zone, _)| *zone == seat.v2).cloned();
+        claims.retain(|(zone, _)| *zone != seat.v2);
+        if let Some(mut new) = new {
+            // What a pool is now holds for all that are in it.
+            for (_, claim) in claims
+                .iter_mut()
+                .filter(|(_, claim)| claim.pool == new.pool)
+            {
+                claim.wanted.clone_from(&new.wanted);
+                claim.importance = new.importance;
+                new.cpus.clone_from(&claim.cpus);
+            }
+            if let Some((_, before)) = before.filter(|(_, before)| before.pool == new.pool) {
+                new.cpus = before.cpus;
+            }
+            claims.push((seat.v2.clone(), new));
+        }
+    }
+    let taken = match share_out(&all, &mut claims, control) {
+        // Everybody keeps what he has: that a zone halts must not fail for want of CPUs.
+        Err(_) if is_end => held_by(&claims),
+        other => other?,
+    };
+    let rest = all.without(&taken);
+    let has = |zone: &Path| claims.iter().find(|(holder, _)| holder == zone);
+    // First all partitions that change are opened: two cannot hold the same CPU, not
+    // even for a moment.
+    for zone in &zones {
+        let stays = has(zone).is_some_and(|(_, claim)| claimed(zone).as_ref() == Some(claim));
+        if !stays {
+            seat.beside(zone).open();
+        }
+    }
+    let mut result = Ok(());
+    for (zone, claim) in &claims {
+        result = result.and(remember(zone, claim));
+    }
+    for zone in &zones {
+        let one = seat.beside(zone);
+        let set = has(zone).map_or_else(|| rest.clone(), |(_, claim)| CpuSet::parse(&claim.cpus));
+        if has(zone).is_none() {
+            let _ = rustix::fs::removexattr(zone, CLAIM);
+            // Nothing was taken from it, and nothing is.
+            let was_bound = one
+                .v1
+                .as_ref()
+                .map_or_else(|| is_bound(zone), |path| path.exists());
+            if claims.is_empty() && !was_bound {
+                continue;
+            }
+        }
+        match one.bind(&set) {
+            // It ends at this moment.
+            Err(Error::File { source, .. }) if *zone != seat.v2 && is_gone(&source) => {}
+            other => result = result.and(other),
+        }
+    }
+    let closed: Vec<(&PathBuf, CpuSet)> = claims
+        .iter()
+        .filter(|(_, claim)| claim.is_temporary())
+        .map(|(zone, claim)| (zone, CpuSet::parse(&claim.cpus)))
+        .collect();
+    let together = closed
+        .iter()
+        .fold(CpuSet::default(), |all, (_, set)| all.with(set));
+    for (zone, set) in &closed {
+        if !is_closed(zone) {
+            seat.beside(zone).close(&together, set);
+        }
+    }
+    if closed.is_empty() {
+        clear(&seat.base().join("cpuset.cpus.exclusive"));
+    }
+    result
+}
+
+/// Whether a v2 group is bound to special CPUs.
+fn is_bound(zone: &Path) -> bool {
+    let set = fs::read_to_string(zone.join("cpuset.cpus"));
+    set.is_ok_and(|set| !set.trim().is_empty())
+}
+
+/// Deals CPUs out among the pools that are claimed; returns all that are taken.
+fn share_out(
+    all: &CpuSet,
+    claims: &mut [(PathBuf, Claim)],
+    control: Control,
+) -> Result<CpuSet, Error> {
+    // A pool comes once, where its last claim is.
+    let mut pools: Vec<Claim> = Vec::new();
+    for (_, claim) in claims.iter() {
+        pools.retain(|pool| pool.pool != claim.pool);
+        pools.push(claim.clone());
+    }
+    let wants: Vec<Want> = pools.iter().map(|claim| claim.want(all)).collect();
+    let sets = deal(all, &wants, control)?;
+    for (pool, set) in pools.iter().zip(&sets) {
+        for (_, claim) in claims
+            .iter_mut()
+            .filter(|(_, claim)| claim.pool == pool.pool)
+        {
+            claim.cpus = set.to_string();
+        }
+    }
+    Ok(sets
+        .iter()
+        .fold(CpuSet::default(), |all, set| all.with(set)))
+}
+
+fn remember(zone: &Path, claim: &Claim) -> Result<(), Error> {
+    // A claim is plain data: it always has a JSON form.
+    let text = serde_json::to_vec(claim).unwrap_or_default();
+    rustix::fs::setxattr(zone, CLAIM, &text, XattrFlags::empty())
+        .map_err(|errno| Error::file("mark the CPUs of", zone)(errno.into()))
+}
+
+fn write(group: &Path, file: &str, text: &str) -> Result<(), Error> {
+    let path = group.join(file);
+    if fs::read_to_string(&path).is_ok_and(|shown| shown.trim() == text) {
+        return Ok(());
+    }
+    fs::write(&path, text).map_err(Error::file("write", &path))
+}

@@ -1,0 +1,109 @@
+//! What the CPU time of the global zone counts beside that of the zones.
+//!
+//! To the host all zones are one group, the base. When the global zone has shares, the
+//! base weighs as much more than a group of the host as all running zones together have
+//! more shares than the global zone: three zones with 2 each beside a global zone with 3
+//! get two thirds of CPUs that are short. That is exact when one group of the host is
+//! busy (`system.slice`, say); each further one counts as a global zone of its own.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::fs::XattrFlags;
+
+use crate::arrange::{lock, zones};
+use crate::knob::Knob;
+use crate::{Base, Error, ZoneCgroups};
+
+/// The attribute of the base that holds the shares of the global zone.
+const SHARES: &str = "user.zones.global-shares";
+
+/// What a group weighs that nobody has set: in v2, and in v1.
+const USUAL: u64 = 100;
+const USUAL_V1: u64 = 1024;
+
+/// Sets the shares of the global zone, or with `None` lets all zones together weigh what
+/// a group of the host weighs. Without any active zone there is nothing to set.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn set_global_shares(base: &Base, shares: Option<u64>) -> Result<(), Error> {
+    if !base.v2.exists() || (shares.is_none() && global_shares(base).is_none()) {
+        return Ok(());
+    }
+    let bases: Vec<PathBuf> = [&base.v2].into_iter().chain(&base.v1).cloned().collect();
+    let mark = |result: rustix::io::Result<()>| {
+        result.map_err(|errno| Error::file("mark the shares of", &base.v2)(errno.into()))
+    };
+    match shares {
+        Some(shares) => {
+            let text = shares.to_string();
+            mark(rustix::fs::setxattr(
+                &base.v2,
+                SHARES,
+                text.as_bytes(),
+                XattrFlags::empty(),
+            ))?;
+            balance(&bases)
+        }
+        None => {
+            mark(rustix::fs::removexattr(&base.v2, SHARES))?;
+            weigh(&bases, |usual, _| usual)
+        }
+    }
+}
+
+/// The shares of the global zone, if it has any.
+#[must_use]
+pub fn global_shares(base: &Base) -> Option<u64> {
+    read(&base.v2)
+}
+
+/// A zone came, went, or has other shares.
+pub(crate) fn rebalance(groups: &ZoneCgroups) -> Result<(), Error> {
+    let parents = [&groups.v2].into_iter().chain(&groups.v1);
+    let bases: Vec<PathBuf> = parents
+        .filter_map(|path| Some(path.parent()?.to_owned()))
+        .collect();
+    balance(&bases)
+}
+
+fn read(base: &std::path::Path) -> Option<u64> {
+    let mut text = [0; 32];
+    let length = rustix::fs::getxattr(base, SHARES, &mut text[..]).ok()?;
+    let text = std::str::from_utf8(text.get(..length)?).ok()?;
+    text.parse().ok().filter(|shares| *shares > 0)
+}
+
+fn balance(bases: &[PathBuf]) -> Result<(), Error> {
+    let Some(shares) = bases.first().and_then(|base| read(base)) else {
+        return Ok(());
+    };
+    weigh(bases, |usual, sum| usual.saturating_mul(sum) / shares)
+}
+
+/// Writes the weight of the base where CPU time is shared out: `weight` makes it of the
+/// usual one and of the shares of all zones.
+fn weigh(bases: &[PathBuf], weight: impl FnOnce(u64, u64) -> u64) -> Result<(), Error> {
+    let find = |knob: &Knob| {
+        let mut bases = bases.iter().filter(|base| base.join(knob.file()).exists());
+        Some((bases.next()?, *knob))
+    };
+    let (Some(v2), Some((base, knob))) = (bases.first(), Knob::SHARES.iter().find_map(find)) else {
+        return Ok(());
+    };
+    let _lock = lock(v2)?;
+    let shares = zones(base).into_iter().filter_map(|zone| {
+        let text = fs::read_to_string(zone.join(knob.file())).ok()?;
+        knob.value(&text)
+    });
+    let sum = shares.fold(0, u64::saturating_add);
+    let (usual, most) = match knob {
+        Knob::CpuWeight => (USUAL, 10_000),
+        _ => (USUAL_V1, 262_144),
+    };
+    let path = base.join(knob.file());
+    // The least that v1 takes is 2.
+    let text = weight(usual, sum).clamp(2, most).to_string();
+    fs::write(&path, text).map_err(Error::file("write", &path))
+}
