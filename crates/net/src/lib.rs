@@ -6,12 +6,42 @@
 //! | exclusive | the zone's user namespace | is the network administrator |
 //!
 //! Either way loopback, abstract sockets and the view of the links are the zone's
-//! own. So far a zone has the loopback link only.
+//! own.
+//!
+//! ```text
+//! plan.rs      configuration + facts of the host -> links         pure
+//! make.rs      links -> pairs of links, addresses, routes, guards
+//! card.rs      network cards of machines on links
+//! record.rs    what the host holds of it; stored before it is made
+//! release.rs   record -> nothing left
+//! host_side.rs what the zones need of the host together
+//! ```
+//!
+//! docs/network.md describes the kinds of links.
+
+pub mod card;
+pub mod client_id;
+pub mod ends;
+pub mod guard;
+pub mod host;
+pub mod host_side;
+pub mod make;
+pub mod netlink;
+pub mod plan;
+pub mod pool;
+pub mod record;
+mod release;
+pub mod request;
 
 use std::io;
 
 use model::config::IpType;
 use sys::process::ns;
+
+pub use ends::Ends;
+pub use netlink::Netlink;
+pub use record::Record;
+pub use release::{release, remove};
 
 /// Moves the calling thread into a new network namespace that belongs to the host,
 /// and brings its loopback up. For shared IP: what the thread starts afterwards

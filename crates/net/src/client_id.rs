@@ -1,0 +1,137 @@
+//! The identifiers of DHCP clients, as allowed-dhcp-cids writes them.
+//!
+//! | written | is |
+//! |---|---|
+//! | `1.HARDWARE.TIME.LINK-ADDRESS` | a DUID-LLT (RFC 8415, section 11) |
+//! | `2.ENTERPRISE.HEX` | a DUID-EN |
+//! | `3.HARDWARE.LINK-ADDRESS` | a DUID-LL |
+//! | `0xHEX` | these bytes |
+//! | anything else | the bytes of the text |
+
+use model::plan::network::Mac;
+
+/// Most identifiers of a link.
+pub const MOST: usize = 16;
+
+/// Most bytes of one: a DUID has no more.
+pub const LONGEST: usize = 130;
+
+/// Reads a list with commas.
+///
+/// # Errors
+/// What is wrong with the first that is not one.
+pub fn parse_all(text: &str) -> Result<Vec<Vec<u8>>, String> {
+    let parts = text.split(',').map(str::trim).filter(|one| !one.is_empty());
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    for part in parts {
+        let id = parse(part).ok_or_else(|| format!("{part} is not a DHCP client id"))?;
+        if !all.contains(&id) {
+            all.push(id);
+        }
+    }
+    match all.len() > MOST {
+        true => Err(format!(
+            "{} DHCP client ids; a link has at most {MOST}",
+            all.len()
+        )),
+        false => Ok(all),
+    }
+}
+
+fn parse(text: &str) -> Option<Vec<u8>> {
+    let id = if let Some(digits) = text.strip_prefix("0x") {
+        hex(digits)?
+    } else if let Some(id) = duid(text) {
+        id?
+    } else {
+        text.as_bytes().to_vec()
+    };
+    (1..=LONGEST).contains(&id.len()).then_some(id)
+}
+
+/// A DUID by its parts; none for what does not begin as one, and nothing in it for what
+/// does and is none.
+fn duid(text: &str) -> Option<Option<Vec<u8>>> {
+    let (kind, rest) = text.split_once('.')?;
+    let kind: u16 = match kind {
+        "1" | "2" | "3" => kind.parse().ok()?,
+        _ => return None,
+    };
+    let mut parts = rest.split('.');
+    let mut read = || {
+        let mut id = kind.to_be_bytes().to_vec();
+        match kind {
+            2 => {
+                id.extend(parts.next()?.parse::<u32>().ok()?.to_be_bytes());
+                id.extend(hex(parts.next()?)?);
+            }
+            _ => {
+                id.extend(parts.next()?.parse::<u16>().ok()?.to_be_bytes());
+                if kind == 1 {
+                    id.extend(parts.next()?.parse::<u32>().ok()?.to_be_bytes());
+                }
+                id.extend(parts.next()?.parse::<Mac>().ok()?.0);
+            }
+        }
+        parts.next().is_none().then_some(id)
+    };
+    Some(read())
+}
+
+fn hex(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| {
+        char::from(byte)
+            .to_digit(16)
+            .and_then(|one| u8::try_from(one).ok())
+    };
+    let pairs = digits.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    };
+    pairs.map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form() {
+        let ids = parse_all("web1, 0x01ff, 3.1.2:0:0:0:0:1,1.1.7.2:0:0:0:0:1,2.9.abcd").unwrap();
+        let mac = [2, 0, 0, 0, 0, 1];
+        assert_eq!(
+            ids,
+            [
+                b"web1".to_vec(),
+                vec![1, 0xff],
+                [&[0, 3, 0, 1][..], &mac].concat(),
+                [&[0, 1, 0, 1, 0, 0, 0, 7][..], &mac].concat(),
+                vec![0, 2, 0, 0, 0, 9, 0xab, 0xcd],
+            ]
+        );
+        assert_eq!(parse_all("").unwrap(), [[0_u8; 0]; 0]);
+        // Twice the same is once.
+        assert_eq!(parse_all("a,0x61").unwrap().len(), 1);
+        // A name that begins as a number does.
+        assert_eq!(parse_all("10.web").unwrap(), [b"10.web"]);
+    }
+
+    #[test]
+    fn what_is_none() {
+        let long = format!("0x{}", "00".repeat(LONGEST + 1));
+        for bad in [
+            "0x",
+            "0x0",
+            "0xgg",
+            "1.1",
+            "2.1.x",
+            "3.1.2:0:0:0:0:1.9",
+            &long,
+        ] {
+            assert!(parse_all(bad).is_err(), "{bad}");
+        }
+        let many: Vec<String> = (0..=MOST).map(|number| number.to_string()).collect();
+        assert!(parse_all(&many.join(",")).is_err());
+    }
+}

@@ -1,0 +1,90 @@
+//! The two network namespaces that a link joins: the host's and the zone's.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use sys::process::ns;
+
+use crate::netlink::Netlink;
+
+/// Sockets into both network namespaces, and the way into them.
+#[derive(Debug)]
+pub struct Ends {
+    /// To the links of the host.
+    pub host: Netlink,
+    /// To the links of the zone.
+    pub zone: Netlink,
+    host_namespace: OwnedFd,
+    zone_namespace: OwnedFd,
+}
+
+/// Opens a network namespace by a path as /proc/PID/ns/net.
+///
+/// # Errors
+/// What openat(2) says.
+pub fn namespace(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// The network namespace of the calling thread.
+///
+/// # Errors
+/// What openat(2) says.
+pub fn here() -> io::Result<OwnedFd> {
+    namespace(Path::new("/proc/thread-self/ns/net"))
+}
+
+/// The number of the calling thread's network namespace.
+///
+/// # Errors
+/// What fstat(2) says.
+pub fn number() -> io::Result<u64> {
+    Ok(rustix::fs::fstat(here()?)?.st_ino)
+}
+
+/// Does something in another network namespace. The calling thread is back in its own
+/// afterwards.
+///
+/// # Errors
+/// What setns(2) says. When there is no way back the process ends, rather than going on
+/// in a network that is not its own.
+pub fn within<T>(namespace: BorrowedFd<'_>, action: impl FnOnce() -> T) -> io::Result<T> {
+    let home = here()?;
+    sys::namespace::join(namespace, ns::NET)?;
+    let result = action();
+    match sys::namespace::join(home.as_fd(), ns::NET) {
+        Ok(()) => Ok(result),
+        // Not seen to happen: a thread may always go back to what it holds open.
+        Err(_) => std::process::abort(),
+    }
+}
+
+impl Ends {
+    /// Opens both ends.
+    ///
+    /// # Errors
+    /// What setns(2) and socket(2) say.
+    pub fn open(host_namespace: OwnedFd, zone_namespace: OwnedFd) -> io::Result<Self> {
+        Ok(Self {
+            host: within(host_namespace.as_fd(), Netlink::open)??,
+            zone: within(zone_namespace.as_fd(), Netlink::open)??,
+            host_namespace,
+            zone_namespace,
+        })
+    }
+
+    /// The host's namespace.
+    #[must_use]
+    pub fn host_namespace(&self) -> BorrowedFd<'_> {
+        self.host_namespace.as_fd()
+    }
+
+    /// The zone's namespace.
+    #[must_use]
+    pub fn zone_namespace(&self) -> BorrowedFd<'_> {
+        self.zone_namespace.as_fd()
+    }
+}

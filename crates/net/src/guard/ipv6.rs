@@ -1,0 +1,352 @@
+//! What a guard's program does with IPv6 and neighbour discovery.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use sys::bpf::{Condition, Label, Register, Width};
+
+use super::Reason;
+use super::frame::{at, context, half, halves, icmp, link_local, next, port};
+use super::program::Builder;
+use Condition::{AnyOf, Equal, Greater, Less, NotEqual};
+use Register::{R0, R2, R3, R4, R6, R7, R8, R9, R10};
+use Width::{Byte, Double, Half, Word};
+
+/// The registers that hold the halves of an address.
+const ADDRESS: [Register; 2] = [R2, R3];
+
+/// Bits that all link-local addresses begin with.
+const LINK_LOCAL_LENGTH: u8 = 10;
+
+/// Places on the stack: 8 bytes of a header, where the packet ends, an address.
+const HEADER: i16 = -8;
+pub(super) const END: i16 = -16;
+const TARGET: i16 = -32;
+
+/// What [`context::SCRATCH`] says of a packet: whose the source is (no bit: the zone's).
+const BY_LINK_LOCAL: u32 = 1;
+const BY_NOBODY: u32 = 2;
+
+/// Most headers of a packet, and options of neighbour discovery.
+const MOST_HEADERS: usize = 4;
+const MOST_OPTIONS: usize = 3;
+
+/// Headers with their length in the second byte.
+const HEADERS: [u32; 3] = [next::HOP_BY_HOP, next::ROUTING, next::DESTINATION];
+
+/// Every header and option has this many bytes at least.
+const SHORTEST: i32 = 8;
+/// The offset of a fragment, without the bits behind it.
+const OFFSET: u16 = 0xfff8;
+
+/// Where neighbour discovery has its options, by what it is.
+const OPTIONS_OF_ROUTER_SOLICITATION: i32 = 8;
+const OPTIONS_OF_NEIGHBOUR: i32 = 24;
+/// The address that a neighbour is asked for, or speaks for.
+const NEIGHBOUR: i16 = 8;
+/// Options with a MAC address.
+const SOURCE_MAC: u32 = 1;
+const TARGET_MAC: u32 = 2;
+
+impl Builder<'_> {
+    /// Rules for IPv6.
+    pub(super) fn ipv6(&mut self) {
+        if self.guard.sources.is_none() && !self.guard.dhcp {
+            self.code.jump(self.pass);
+            return;
+        }
+        self.need(at::END6);
+        let headers = self.code.label();
+        if self.guard.sources.is_some() {
+            let ours = self.code.label();
+            for (register, place) in ADDRESS.into_iter().zip((at::SOURCE6..).step_by(8)) {
+                self.code.load(Double, register, R7, place);
+            }
+            self.match6(ours);
+            self.code.set(R9, BY_LINK_LOCAL as i32);
+            self.own_link_local(headers);
+            self.code.set(R9, BY_NOBODY as i32);
+            let foreign = self.drop(Reason::Source6);
+            for register in ADDRESS {
+                self.code.jump_unless_zero(register, foreign);
+            }
+            self.code.jump(headers);
+            self.code.place(ours);
+        }
+        self.code.load(Byte, R2, R7, at::NEXT6);
+        self.code.jump_if(R2, Equal, next::TCP, self.pass);
+        if !self.guard.dhcp {
+            self.code.jump_if(R2, Equal, next::UDP, self.pass);
+        }
+        self.code.set(R9, 0);
+        self.code.place(headers);
+        self.headers();
+    }
+
+    /// Goes to `ours` if the address is one of the zone's. Changes `R0` and `R4`.
+    fn match6(&mut self, ours: Label) {
+        for (address, length) in self.sources() {
+            if let IpAddr::V6(address) = address {
+                self.same(address, length, ours);
+            }
+        }
+    }
+
+    /// Goes to `ours` if the address begins with these bits. The second half is looked
+    /// at first, as it tells most addresses apart.
+    ///
+    /// The difference is compared with zero, not the address with another: the kernel's
+    /// verifier would follow what is known of the address from every comparison on.
+    fn same(&mut self, address: Ipv6Addr, length: u8, ours: Label) {
+        let mask = u128::MAX
+            .checked_shl(128_u32.saturating_sub(length.into()))
+            .unwrap_or(0);
+        let (wanted, mask) = (halves_of(address.to_bits()), halves_of(mask));
+        let other = self.code.label();
+        for (register, (wanted, mask)) in
+            ADDRESS.into_iter().zip(wanted.into_iter().zip(mask)).rev()
+        {
+            if mask == 0 {
+                continue;
+            }
+            self.code.set_long(R0, wanted);
+            self.code.xor(R0, register);
+            if mask != u64::MAX {
+                self.code.set_long(R4, mask);
+                self.code.and_register(R0, R4);
+            }
+            self.code.jump_unless_zero(R0, other);
+        }
+        self.code.jump(ours);
+        self.code.place(other);
+    }
+
+    /// Goes to `ours` if the address is the link-local one of the zone's MAC address,
+    /// or any where the zone may have any.
+    fn own_link_local(&mut self, ours: Label) {
+        match self.guard.mac {
+            Some(mac) => self.same(link_local(mac), 128, ours),
+            None => self.same(link_local([0; 6]), LINK_LOCAL_LENGTH, ours),
+        }
+    }
+
+    /// Goes through the headers of a packet. `R7` becomes what comes next and `R8`
+    /// where it is; `R9` has said whose the source is.
+    ///
+    /// No more is believed than what lies in the packet: behind its end there may be
+    /// anything in a frame, and the receiver of a fragment does not read it.
+    ///
+    /// Loops are written out, and what is known of the packet lies where the kernel's
+    /// verifier does not look: it follows all that may be different, and a zone that
+    /// boots waits for it.
+    fn headers(&mut self) {
+        let (known, store) = (self.code.label(), self.code.label());
+        self.code.store(Word, R6, context::SCRATCH, R9);
+        self.code.set(R2, 0);
+        self.code.store(Word, R6, context::IN_PARTS, R2);
+        self.code.load(Half, R2, R7, at::LENGTH6);
+        self.code.from_network(R2);
+        self.code.jump_if(R2, NotEqual, 0, known);
+        // A packet of more than 64 KiB has its length elsewhere.
+        self.code.load(Word, R2, R6, context::LENGTH);
+        self.code.jump(store);
+        self.code.place(known);
+        self.code.add(R2, i32::from(at::END6));
+        self.code.place(store);
+        self.code.store(Double, R10, END, R2);
+        self.code.load(Byte, R7, R7, at::NEXT6);
+        self.code.set(R8, i32::from(at::END6));
+
+        let (other, udp, icmp) = (self.code.label(), self.code.label(), self.code.label());
+        let unreadable = self.drop(Reason::Protocol);
+        for _ in 0..MOST_HEADERS {
+            self.header([icmp, udp, other], unreadable);
+        }
+        self.code.jump_if(R7, Equal, next::ICMP6, icmp);
+        self.code.jump_if(R7, Equal, next::UDP, udp);
+        self.code.jump_if(R7, Equal, next::FRAGMENT, unreadable);
+        for kind in HEADERS {
+            self.code.jump_if(R7, Equal, kind, unreadable);
+        }
+        self.code.jump(other);
+
+        self.code.place(udp);
+        if self.guard.dhcp {
+            let answer = self.drop(Reason::Dhcp);
+            self.part(unreadable);
+            self.no_dhcp_answer(port::SERVER6, port::CLIENT6, answer);
+            self.clients6();
+        }
+        self.code.place(other);
+        self.by_source();
+        self.code.place(icmp);
+        self.icmp();
+    }
+
+    /// Goes past one header, or to what it is.
+    fn header(&mut self, [icmp, udp, other]: [Label; 3], unreadable: Label) {
+        let (header, fragment) = (self.code.label(), self.code.label());
+        let next_header = self.code.label();
+        self.code.jump_if(R7, Equal, next::ICMP6, icmp);
+        self.code.jump_if(R7, Equal, next::UDP, udp);
+        self.code.jump_if(R7, Equal, next::FRAGMENT, fragment);
+        for kind in HEADERS {
+            self.code.jump_if(R7, Equal, kind, header);
+        }
+        self.code.jump(other);
+
+        self.code.place(fragment);
+        self.part(unreadable);
+        // What is behind the first fragment is nothing without it.
+        self.code.load(Half, R2, R10, HEADER + 2);
+        self.code.jump_if(R2, AnyOf, half(OFFSET), other);
+        self.code.load(Word, R2, R6, context::IN_PARTS);
+        self.code.jump_if(R2, NotEqual, 0, unreadable);
+        self.code.set(R2, 1);
+        self.code.store(Word, R6, context::IN_PARTS, R2);
+        self.code.load(Byte, R7, R10, HEADER);
+        self.code.add(R8, SHORTEST);
+        self.code.jump(next_header);
+
+        self.code.place(header);
+        self.part(unreadable);
+        self.code.load(Byte, R7, R10, HEADER);
+        self.code.load(Byte, R2, R10, HEADER + 1);
+        self.code.add(R2, 1);
+        self.code.shift_left(R2, 3);
+        self.code.add_register(R8, R2);
+        self.code.place(next_header);
+    }
+
+    /// Copies the 8 bytes at `R8` to the stack, if they lie in the packet.
+    fn part(&mut self, unreadable: Label) {
+        self.within(SHORTEST, unreadable);
+        self.fetch(R8, 0, (HEADER, SHORTEST), unreadable);
+    }
+
+    /// Goes to `unreadable` unless so many bytes at `R8` lie in the packet.
+    pub(super) fn within(&mut self, length: i32, unreadable: Label) {
+        self.code.copy(R2, R8);
+        self.code.add(R2, length);
+        self.code.load(Double, R3, R10, END);
+        self.code.jump_if_register(R2, Greater, R3, unreadable);
+    }
+
+    /// Any packet that is no lie in itself: whose source is it?
+    fn by_source(&mut self) {
+        if self.guard.sources.is_some() {
+            let foreign = self.drop(Reason::Source6);
+            self.code.load(Word, R2, R6, context::SCRATCH);
+            self.code.jump_if(R2, Equal, BY_NOBODY, foreign);
+            if self.guard.routed {
+                self.code.jump_if(R2, Equal, BY_LINK_LOCAL, self.silent);
+            }
+        }
+        self.code.jump(self.pass);
+    }
+
+    /// Rules for ICMPv6, most of them for neighbour discovery: the zone speaks for its
+    /// own addresses, asks whether anybody else has them, and is no router.
+    fn icmp(&mut self) {
+        let (unreadable, lie) = (self.drop(Reason::Protocol), self.drop(Reason::Ndp));
+        self.part(unreadable);
+        self.code.load(Byte, R2, R10, HEADER);
+        self.code
+            .jump_if(R2, Equal, icmp::ROUTER_ADVERTISEMENT, lie);
+        if self.guard.sources.is_none() {
+            self.code.jump(self.pass);
+            return;
+        }
+        let in_order = self.among_neighbours();
+        let (router, solicitation) = (self.code.label(), self.code.label());
+        let advertisement = self.code.label();
+        self.code.jump_if(R2, Equal, icmp::REDIRECT, lie);
+        // Where nobody looks for neighbours who asks is in vain, and who answers lies.
+        let [asks_routers, asks, answers] = match self.guard.routed {
+            true => [in_order, in_order, lie],
+            false => [router, solicitation, advertisement],
+        };
+        self.code
+            .jump_if(R2, Equal, icmp::ROUTER_SOLICITATION, asks_routers);
+        self.code
+            .jump_if(R2, Equal, icmp::NEIGHBOUR_SOLICITATION, asks);
+        self.code
+            .jump_if(R2, Equal, icmp::NEIGHBOUR_ADVERTISEMENT, answers);
+        for kind in [
+            icmp::LISTENER_QUERY,
+            icmp::LISTENER_REPORT,
+            icmp::LISTENER_DONE,
+            icmp::LISTENER_REPORT_2,
+        ] {
+            self.code.jump_if(R2, Equal, kind, in_order);
+        }
+        self.by_source();
+
+        let (target, checked, options) = (self.code.label(), self.code.label(), self.code.label());
+        self.code.place(solicitation);
+        self.code.load(Word, R2, R6, context::SCRATCH);
+        self.code.jump_if(R2, Equal, BY_NOBODY, target);
+        self.code.jump(checked);
+        self.code.place(advertisement);
+        self.code.load(Word, R2, R6, context::SCRATCH);
+        self.code.jump_if(R2, Equal, BY_NOBODY, lie);
+        self.code.place(target);
+        self.within(OPTIONS_OF_NEIGHBOUR, lie);
+        self.fetch(R8, NEIGHBOUR, (TARGET, 16), lie);
+        for (register, place) in ADDRESS.into_iter().zip((TARGET..).step_by(8)) {
+            self.code.load(Double, register, R10, place);
+        }
+        self.match6(checked);
+        self.own_link_local(checked);
+        self.code.jump(lie);
+
+        self.code.place(checked);
+        self.code.add(R8, OPTIONS_OF_NEIGHBOUR);
+        self.code.jump(options);
+        self.code.place(router);
+        self.code.add(R8, OPTIONS_OF_ROUTER_SOLICITATION);
+        self.code.place(options);
+        // Nobody sends it in fragments (RFC 6980).
+        self.code.load(Word, R2, R6, context::IN_PARTS);
+        self.code.jump_if(R2, NotEqual, 0, lie);
+        if let Some(mac) = self.guard.mac {
+            self.options(mac, in_order, lie);
+        }
+        self.code.jump(in_order);
+    }
+
+    /// Goes through the options from `R8`: they may name no other MAC address.
+    fn options(&mut self, mac: [u8; 6], in_order: Label, lie: Label) {
+        for _ in 0..MOST_OPTIONS {
+            let (more, named, done) = (self.code.label(), self.code.label(), self.code.label());
+            self.code.load(Double, R2, R10, END);
+            self.code.jump_if_register(R8, Less, R2, more);
+            self.code.jump(in_order);
+            self.code.place(more);
+            self.part(lie);
+            self.code.load(Byte, R2, R10, HEADER);
+            self.code.jump_if(R2, Equal, SOURCE_MAC, named);
+            self.code.jump_if(R2, NotEqual, TARGET_MAC, done);
+            self.code.place(named);
+            for (place, wanted) in (HEADER + 2..).step_by(2).zip(halves(mac)) {
+                self.code.load(Half, R2, R10, place);
+                self.code.jump_if(R2, NotEqual, wanted, lie);
+            }
+            self.code.place(done);
+            self.code.load(Byte, R2, R10, HEADER + 1);
+            self.code.jump_if(R2, Equal, 0, lie);
+            self.code.shift_left(R2, 3);
+            self.code.add_register(R8, R2);
+        }
+        self.code.load(Double, R2, R10, END);
+        self.code.jump_if_register(R8, Less, R2, lie);
+    }
+}
+
+/// The halves of an address, as a program loads them.
+const fn halves_of(address: u128) -> [u64; 2] {
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = address.to_be_bytes();
+    [
+        u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+        u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
+    ]
+}

@@ -1,0 +1,326 @@
+//! The program of a guard: first what most frames are.
+
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+use sys::bpf::{Assembler, Condition, Label, Register, Width};
+
+use super::counters::BUSY_UNTIL;
+use super::frame::{at, context, ethernet, half, halves, helper, word};
+use super::{Guard, MOST_SOURCES, Reason, Verdict};
+use Condition::{AtMost, Equal, Greater, Less, NotEqual};
+use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
+use Width::{Double, Half, Word};
+
+// What a program returns.
+const TC_ACT_OK: i32 = 0;
+const TC_ACT_SHOT: i32 = 2;
+
+const NANOSECONDS: u32 = 1_000_000_000;
+/// How long a link that was idle may send as fast as it likes: long enough for TCP to
+/// find the rate, which it does by what is dropped.
+const BURST: u64 = NANOSECONDS as u64 / 5;
+/// Or how much, where that is longer.
+const BURST_BYTES: u64 = 128 * 1024;
+
+/// A program in the making, where frames end, and the rules.
+///
+/// `R6` is the context throughout; `R7` and `R8` are the frame and its end until a
+/// protocol is told apart.
+pub(super) struct Builder<'a> {
+    pub code: Assembler,
+    pub guard: &'a Guard,
+    /// The frame is admitted.
+    pub pass: Label,
+    /// It goes nowhere, which is nothing to report.
+    pub silent: Label,
+    drops: Vec<(Reason, Label)>,
+}
+
+/// Assembles the program of a guard for a tc filter at a device's ingress, that
+/// returns its verdict directly. `counters` is the map that it counts in.
+#[must_use]
+pub fn program(guard: &Guard, counters: BorrowedFd<'_>) -> Vec<u64> {
+    let mut code = Assembler::new();
+    let (pass, silent) = (code.label(), code.label());
+    let drops = Reason::ALL.map(|reason| (reason, code.label())).to_vec();
+    let mut builder = Builder {
+        code,
+        guard,
+        pass,
+        silent,
+        drops,
+    };
+    builder.code.copy(R6, R1);
+    if builder.looks_into_frames() {
+        builder.frame();
+    } else {
+        // A program keeps the map that it names, also if it never counts anything.
+        builder.code.address(R1, counters, 0);
+    }
+    builder.code.place(pass);
+    builder.admit(counters);
+    builder.refuse(counters);
+    builder.code.finish()
+}
+
+/// Assembles the program for what arrives for a zone at a device that is all its own:
+/// frames with this 802.1Q tag, which is taken off, or without `vlan` those without a
+/// tag, go out of the device `to`. Others are dropped.
+#[must_use]
+pub fn inbound(vlan: Option<u16>, to: u32) -> Vec<u64> {
+    let mut code = Assembler::new();
+    let (untagged, drop) = (code.label(), code.label());
+    code.copy(R6, R1);
+    code.load(Word, R2, R6, context::TAGGED);
+    code.jump_if(R2, Equal, 0, if vlan.is_some() { drop } else { untagged });
+    code.load(Word, R2, R6, context::TAG_PROTOCOL);
+    code.jump_if(R2, NotEqual, half(ethernet::TAG), drop);
+    code.load(Word, R2, R6, context::TAG);
+    // VLAN 0 is none: such a tag has only a priority.
+    code.and(R2, 0xfff);
+    code.jump_if(R2, NotEqual, u32::from(vlan.unwrap_or(0)), drop);
+    code.copy(R1, R6);
+    code.call(helper::SKB_VLAN_POP);
+    code.jump_if(R0, NotEqual, 0, drop);
+    code.place(untagged);
+    redirect(&mut code, to);
+    code.place(drop);
+    code.set(R0, TC_ACT_SHOT);
+    code.exit();
+    code.finish()
+}
+
+fn redirect(code: &mut Assembler, to: u32) {
+    // An index of the kernel's is an int: the cast keeps it.
+    code.set(R1, to as i32);
+    code.set(R2, 0);
+    code.call(helper::REDIRECT);
+    code.exit();
+}
+
+impl Builder<'_> {
+    /// Where frames go that are dropped for a reason.
+    pub fn drop(&self, reason: Reason) -> Label {
+        // Every reason has its label, in this order.
+        self.drops[reason as usize].1
+    }
+
+    /// Where frames go that are in order but of use on a link with neighbours only.
+    pub const fn among_neighbours(&self) -> Label {
+        if self.guard.routed {
+            self.silent
+        } else {
+            self.pass
+        }
+    }
+
+    fn looks_into_frames(&self) -> bool {
+        let guard = self.guard;
+        self.refuses_tags() || guard.dhcp || guard.routed
+    }
+
+    /// With a tag of its own a frame would be another than the rules take it for.
+    fn refuses_tags(&self) -> bool {
+        let guard = self.guard;
+        guard.mac.is_some() || guard.sources.is_some() || guard.restricted || guard.vlan.is_some()
+    }
+
+    /// Tells frames apart.
+    fn frame(&mut self) {
+        let unreadable = self.drop(Reason::Protocol);
+        self.need(at::END4);
+        if self.refuses_tags() {
+            self.code.load(Word, R2, R6, context::TAGGED);
+            self.code.jump_if(R2, NotEqual, 0, unreadable);
+        }
+        if let Some(mac) = self.guard.mac {
+            let other = self.drop(Reason::Mac);
+            let [a, b, c, d, e, f] = mac;
+            self.code.load(Word, R2, R7, at::SOURCE_MAC);
+            let first = u32::from_ne_bytes([a, b, c, d]);
+            self.code.jump_if(R2, NotEqual, first, other);
+            self.code.load(Half, R2, R7, at::SOURCE_MAC + 4);
+            let [.., last] = halves([a, b, c, d, e, f]);
+            self.code.jump_if(R2, NotEqual, last, other);
+        }
+        let (others, ipv6, arp) = (self.code.label(), self.code.label(), self.code.label());
+        self.code.load(Half, R2, R7, at::PROTOCOL);
+        self.code
+            .jump_if(R2, NotEqual, half(ethernet::IPV4), others);
+        self.ipv4();
+        self.code.place(others);
+        self.code.jump_if(R2, Equal, half(ethernet::IPV6), ipv6);
+        self.code.jump_if(R2, Equal, half(ethernet::ARP), arp);
+        if self.refuses_tags() {
+            for tag in [ethernet::TAG, ethernet::SERVICE_TAG] {
+                self.code.jump_if(R2, Equal, half(tag), unreadable);
+            }
+        }
+        self.code.jump(if self.guard.restricted {
+            unreadable
+        } else {
+            self.among_neighbours()
+        });
+        self.code.place(ipv6);
+        self.ipv6();
+        self.code.place(arp);
+        self.arp();
+    }
+
+    /// Has the first `length` bytes of the frame at `R7`, up to `R8`; drops shorter ones.
+    pub fn need(&mut self, length: u16) {
+        let (there, unreadable) = (self.code.label(), self.drop(Reason::Protocol));
+        let enough = self.code.label();
+        for is_first in [true, false] {
+            self.code.load(Word, R7, R6, context::DATA);
+            self.code.load(Word, R8, R6, context::DATA_END);
+            self.code.copy(R2, R7);
+            self.code.add(R2, i32::from(length));
+            if !is_first {
+                self.code.jump_if_register(R2, Greater, R8, unreadable);
+                break;
+            }
+            self.code.jump_if_register(R2, AtMost, R8, there);
+            // Headers lie in one piece as a rule. Here they do not.
+            self.code.copy(R1, R6);
+            self.code.load(Word, R2, R6, context::LENGTH);
+            self.code.jump_if(R2, Less, u32::from(length), enough);
+            self.code.set(R2, i32::from(length));
+            self.code.place(enough);
+            self.code.call(helper::SKB_PULL_DATA);
+        }
+        self.code.place(there);
+    }
+
+    /// Goes to `unreadable` unless the frame has `length` bytes at `from` + `offset`,
+    /// which are copied to `place` of the stack.
+    pub fn fetch(
+        &mut self,
+        from: Register,
+        offset: i16,
+        (place, length): (i16, i32),
+        unreadable: Label,
+    ) {
+        self.code.copy(R2, from);
+        self.code.add(R2, i32::from(offset));
+        self.fetch_at_2((place, length), unreadable);
+    }
+
+    /// [`Builder::fetch`] from a fixed place.
+    pub fn fetch_fixed(&mut self, offset: i16, to: (i16, i32), unreadable: Label) {
+        self.code.set(R2, i32::from(offset));
+        self.fetch_at_2(to, unreadable);
+    }
+
+    /// [`Builder::fetch`] from where `R2` says.
+    pub fn fetch_at_2(&mut self, (place, length): (i16, i32), unreadable: Label) {
+        self.code.copy(R1, R6);
+        self.code.copy(R3, R10);
+        self.code.add(R3, i32::from(place));
+        self.code.set(R4, length);
+        self.code.call(helper::SKB_LOAD_BYTES);
+        self.code.jump_if(R0, NotEqual, 0, unreadable);
+    }
+
+    /// Source addresses that may be used, with prefix length.
+    pub fn sources(&self) -> impl Iterator<Item = (IpAddr, u8)> + use<> {
+        let sources = self.guard.sources.clone().unwrap_or_default();
+        sources.into_iter().take(MOST_SOURCES)
+    }
+
+    /// Goes to `ours` if `R2` is one of the zone's IPv4 addresses. Changes `R3`.
+    pub fn match4(&mut self, ours: Label) {
+        for (address, length) in self.sources() {
+            let IpAddr::V4(address) = address else {
+                continue;
+            };
+            let mask = mask(length);
+            let wanted = word(address.to_bits() & mask);
+            match mask {
+                0 => self.code.jump(ours),
+                u32::MAX => self.code.jump_if(R2, Equal, wanted, ours),
+                mask => {
+                    self.code.copy(R3, R2);
+                    self.code.and(R3, word(mask));
+                    self.code.jump_if(R3, Equal, wanted, ours);
+                }
+            }
+        }
+    }
+
+    /// An admitted frame: as fast as it may, marked, and on its way.
+    fn admit(&mut self, counters: BorrowedFd<'_>) {
+        if let Some(rate) = self.guard.rate {
+            self.police(rate.max(1), counters);
+        }
+        if let Some(priority) = self.guard.priority {
+            // 32 bits either way.
+            self.code.set(R2, priority as i32);
+            self.code.store(Word, R6, context::PRIORITY, R2);
+        }
+        if let Some(vlan) = self.guard.vlan {
+            self.code.copy(R1, R6);
+            self.code.set(R2, half(ethernet::TAG) as i32);
+            self.code.set(R3, i32::from(vlan & 0xfff));
+            self.code.call(helper::SKB_VLAN_PUSH);
+            let unreadable = self.drop(Reason::Protocol);
+            self.code.jump_if(R0, NotEqual, 0, unreadable);
+        }
+        match self.guard.to {
+            Verdict::Host => {
+                self.code.set(R0, TC_ACT_OK);
+                self.code.exit();
+            }
+            Verdict::Device(to) => redirect(&mut self.code, to),
+        }
+    }
+
+    /// Each frame takes the link for the time that it needs at this rate, one after the
+    /// other. What comes when it is taken for longer than a burst is dropped.
+    fn police(&mut self, rate: u64, counters: BorrowedFd<'_>) {
+        let busy = self.code.label();
+        let burst = BURST.max(BURST_BYTES.saturating_mul(NANOSECONDS.into()) / rate);
+        self.code.call(helper::KTIME_GET_NS);
+        self.code.copy(R9, R0);
+        self.code.address(R8, counters, BUSY_UNTIL);
+        self.code.load(Double, R2, R8, 0);
+        self.code.jump_if_register(R2, Greater, R9, busy);
+        // Idle since: what it did not send then does not count. Another CPU may be
+        // quicker to say so.
+        self.code.copy(R0, R2);
+        self.code.exchange_if_same(R8, 0, R9);
+        self.code.copy(R2, R9);
+        self.code.place(busy);
+        self.code.subtract(R2, R9);
+        self.code.set_long(R3, burst);
+        let over = self.drop(Reason::Rate);
+        self.code.jump_if_register(R2, Greater, R3, over);
+        // The longest frame has 19 bits, a second 30.
+        self.code.load(Word, R2, R6, context::LENGTH);
+        self.code.multiply(R2, NANOSECONDS);
+        self.code.set_long(R3, rate);
+        self.code.divide(R2, R3);
+        self.code.add_atomically(R8, 0, R2);
+    }
+
+    fn refuse(&mut self, counters: BorrowedFd<'_>) {
+        for (number, (_, label)) in self.drops.clone().into_iter().enumerate() {
+            self.code.place(label);
+            self.code.address(R1, counters, number);
+            self.code.set(R2, 1);
+            self.code.add_atomically(R1, 0, R2);
+            self.code.jump(self.silent);
+        }
+        self.code.place(self.silent);
+        self.code.set(R0, TC_ACT_SHOT);
+        self.code.exit();
+    }
+}
+
+/// The mask of an IPv4 prefix.
+fn mask(length: u8) -> u32 {
+    u32::MAX
+        .checked_shl(32_u32.saturating_sub(length.into()))
+        .unwrap_or(0)
+}

@@ -1,0 +1,426 @@
+//! What the host needs to route for zones, all of them together: forwarding, an address
+//! of its own for the zones of the pool, and the rules that lend its address. Made with
+//! the first zone that needs it, taken back with the last.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use model::plan::network::{Link, Over};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
+use serde::{Deserialize, Serialize};
+
+use crate::make::PREFIX;
+use crate::netlink::Netlink;
+use crate::{pool, request};
+
+/// Name of our nftables table.
+const TABLE: &str = "zones";
+
+/// What was changed on the host, with what it was before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The number of the network namespace that it is about.
+    pub namespace: u64,
+    /// Files below /proc/sys and what was in them.
+    pub before: Vec<(String, String)>,
+    /// The host has addresses of the pools.
+    pub addressed: bool,
+    /// The host has our nftables table.
+    pub translates: bool,
+}
+
+/// Why the host could not be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file below /proc/sys.
+    #[error("could not write {path}")]
+    Setting {
+        /// The file.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// nft(8) refused, or is not there.
+    #[error("could not set the rules that lend the host's address to zones: {0}")]
+    Rules(String),
+    /// The pool's address.
+    #[error("could not give the host its address for zones")]
+    Address(#[source] crate::netlink::Refused),
+    /// Netlink.
+    #[error("could not look at the host's network")]
+    Host(#[from] io::Error),
+    /// The pool is somebody else's.
+    #[error(
+        "the host has a route to {0}, which is in the addresses of lower-link=auto (10.208.0.0/13, fd7a:6f6e:6573::/64): use another lower-link"
+    )]
+    Occupied(String),
+}
+
+/// What several zones need of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Links whose packets are routed on to zones.
+    uplinks: Vec<String>,
+    /// IPv6 is routed.
+    v6: bool,
+    /// IPv6 addresses are answered for on the uplinks.
+    answers6: bool,
+    /// Zones have addresses of the pool.
+    pool: bool,
+}
+
+impl Needs {
+    /// What these links need; nothing where all are Ethernet.
+    #[must_use]
+    pub fn of(links: &[Link]) -> Self {
+        let mut needs = Self::default();
+        for link in links {
+            let Over::Routed { uplink, translated } = &link.over else {
+                continue;
+            };
+            let v6 = link.addresses.iter().any(|one| one.ip.is_ipv6());
+            needs.v6 |= v6;
+            needs.pool |= translated;
+            if let Some(uplink) = uplink {
+                needs.answers6 |= v6;
+                if !needs.uplinks.contains(uplink) {
+                    needs.uplinks.push(uplink.clone());
+                }
+            }
+        }
+        needs
+    }
+
+    /// Whether nothing is needed.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Prepares the host, and adds what it changes to `settings` before it changes it:
+/// `save` stores them. To be called in the host's network namespace. Returns what is to
+/// be told.
+///
+/// # Errors
+/// What could not be done; what was done is in `settings`.
+pub fn prepare<E>(
+    needs: &Needs,
+    settings: &mut Settings,
+    save: &mut dyn FnMut(&Settings) -> Result<(), E>,
+) -> Result<Result<Vec<String>, Error>, E> {
+    match crate::ends::number() {
+        Ok(here) if here == settings.namespace => {}
+        // What was changed in a namespace that is no more went with it.
+        Ok(here) => {
+            *settings = Settings {
+                namespace: here,
+                ..Settings::default()
+            };
+        }
+        Err(error) => return Ok(Err(error.into())),
+    }
+    let mut wanted: Vec<(String, &str)> = Vec::new();
+    let mut uplinks = needs.uplinks.clone();
+    let kernel = match Netlink::open() {
+        Ok(kernel) => kernel,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    if needs.pool {
+        match out(&kernel) {
+            Ok(out) => uplinks.extend(out),
+            Err(error) => return Ok(Err(error.into())),
+        }
+    }
+    for uplink in &uplinks {
+        wanted.push((format!("ipv4/conf/{uplink}/forwarding"), "1"));
+        if needs.answers6 {
+            wanted.push((format!("ipv6/conf/{uplink}/proxy_ndp"), "1"));
+        }
+    }
+    if needs.v6 {
+        // A host that forwards does not listen to routers any more, unless told so.
+        wanted.extend(listening());
+        wanted.push(("ipv6/conf/all/forwarding".to_owned(), "1"));
+        // Changed back, that is written to every link; those that forwarded before
+        // shall go on.
+        remember_forwarding(settings);
+    }
+    let mut changes = Vec::new();
+    for (name, value) in wanted {
+        let path = format!("/proc/sys/net/{name}");
+        match fs::read_to_string(&path) {
+            Ok(now) if now.trim() == value => {}
+            Ok(now) => {
+                if !settings.before.iter().any(|(known, _)| *known == path) {
+                    settings.before.push((path.clone(), now.trim().to_owned()));
+                }
+                changes.push((path, value));
+            }
+            // A host without IPv6.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Ok(Err(Error::Setting { path, source })),
+        }
+    }
+    let (address, rules) = (needs.pool && !settings.addressed, needs.pool);
+    let rules = rules && !matches!(has_table(), Ok(true));
+    if address {
+        match occupied(&kernel) {
+            Ok(None) => {}
+            Ok(Some(by)) => return Ok(Err(Error::Occupied(by))),
+            Err(error) => return Ok(Err(error.into())),
+        }
+    }
+    settings.addressed |= needs.pool;
+    settings.translates |= needs.pool;
+    if address || rules || !changes.is_empty() {
+        save(settings)?;
+    }
+    Ok(change(&kernel, changes, address, rules))
+}
+
+fn change(
+    kernel: &Netlink,
+    changes: Vec<(String, &str)>,
+    address: bool,
+    rules: bool,
+) -> Result<Vec<String>, Error> {
+    for (path, value) in changes {
+        fs::write(&path, value).map_err(|source| Error::Setting { path, source })?;
+    }
+    if address {
+        let requests = pool::of_host().map(|mut own| {
+            own.prefix = if own.ip.is_ipv4() { 32 } else { 128 };
+            // Number 1 is the loopback.
+            request::address(1, &own, false)
+        });
+        let [v4, v6] = requests;
+        kernel.change(vec![v4]).map_err(Error::Address)?;
+        // A host without IPv6 is one.
+        let _ = kernel.change(vec![v6]);
+    }
+    if !rules {
+        return Ok(Vec::new());
+    }
+    nft(&ruleset())?;
+    Ok(dropped().into_iter().collect())
+}
+
+/// The links that lead to the outside.
+fn out(kernel: &Netlink) -> io::Result<Option<String>> {
+    match kernel.way_out()? {
+        Some(way) => Ok(kernel.link_at(way.link)?.map(|link| link.name)),
+        None => Ok(None),
+    }
+}
+
+/// Whether somebody else has addresses of the pool.
+fn occupied(kernel: &Netlink) -> io::Result<Option<String>> {
+    let usual = kernel.default_routes()?;
+    for own in pool::of_host() {
+        let Some(way) = kernel.way_to(own.ip)? else {
+            continue;
+        };
+        let routers = usual.get(&way.link);
+        let is_usual = routers.is_some_and(|known| match way.router {
+            Some(router) => known.contains(&router),
+            None => known.is_empty(),
+        });
+        if !is_usual && !way.local {
+            return Ok(Some(own.ip.to_string()));
+        }
+    }
+    Ok(None)
+}
+
+/// Notes the links that forward IPv6 while the host does not. They come before the
+/// host's own setting, and so are restored after it.
+fn remember_forwarding(settings: &mut Settings) {
+    let folder = Path::new("/proc/sys/net/ipv6/conf");
+    let is_on = |path: &Path| fs::read_to_string(path).is_ok_and(|value| value.trim() == "1");
+    if is_on(&folder.join("all/forwarding")) {
+        return;
+    }
+    for link in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = link.path().join("forwarding");
+        let is_ours = link.file_name().to_string_lossy().starts_with(PREFIX);
+        let name = path.display().to_string();
+        let is_known = settings.before.iter().any(|(known, _)| *known == name);
+        if !is_ours && !is_known && is_on(&path) {
+            settings.before.push((name, "1".to_owned()));
+        }
+    }
+}
+
+/// The links on which the host listens to routers, with what keeps it listening.
+fn listening() -> Vec<(String, &'static str)> {
+    let Ok(links) = fs::read_dir("/proc/sys/net/ipv6/conf") else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for link in links.flatten() {
+        let name = link.file_name().to_string_lossy().into_owned();
+        if name == "all" || name == "default" || name.starts_with(PREFIX) {
+            continue;
+        }
+        let path = link.path().join("accept_ra");
+        if fs::read_to_string(path).is_ok_and(|value| value.trim() == "1") {
+            found.push((format!("ipv6/conf/{name}/accept_ra"), "2"));
+        }
+    }
+    found
+}
+
+/// Takes everything back. To be called in the host's network namespace, when no zone
+/// needs it any more.
+///
+/// # Errors
+/// All that went wrong.
+pub fn restore(settings: &Settings) -> Result<(), Vec<String>> {
+    let mut failed = Vec::new();
+    if !matches!(crate::ends::number(), Ok(here) if here == settings.namespace) {
+        return Ok(());
+    }
+    // In the other order: what was changed last depends on what was changed first.
+    for (path, value) in settings.before.iter().rev() {
+        match fs::write(path, value) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                failed.push(format!("could not write {path}: {error}"));
+            }
+            _ => {}
+        }
+    }
+    if settings.addressed {
+        match Netlink::open() {
+            Ok(kernel) => {
+                let requests = pool::of_host().map(|mut own| {
+                    own.prefix = if own.ip.is_ipv4() { 32 } else { 128 };
+                    request::no_address(1, &own)
+                });
+                failed.extend(crate::make::all_gone(&kernel, requests.into()));
+            }
+            Err(error) => failed.push(format!("could not ask for links: {error}")),
+        }
+    }
+    if settings.translates && !matches!(has_table(), Ok(false)) {
+        if let Err(error) = nft(&format!("delete table inet {TABLE}\n")) {
+            failed.push(error.to_string());
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed)
+    }
+}
+
+fn ruleset() -> String {
+    let (v4, v6) = (pool::POOL4, pool::POOL6);
+    let (v4, v6) = (format!("{}/{}", v4.0, v4.1), format!("{}/{}", v6.0, v6.1));
+    format!(
+        "table inet {TABLE} {{
+  comment \"lends the host's address to zones; see zones(7)\"
+  chain postrouting {{
+    type nat hook postrouting priority srcnat; policy accept;
+    ip saddr {v4} ip daddr != {v4} oifname != \"{PREFIX}*\" masquerade
+    ip6 saddr {v6} ip6 daddr != {v6} oifname != \"{PREFIX}*\" masquerade
+  }}
+}}
+"
+    )
+}
+
+fn nft(rules: &str) -> Result<(), Error> {
+    let fail = |why: String| Error::Rules(why);
+    let child = Command::new("nft")
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => fail("there is no program nft; install nftables".to_owned()),
+        _ => fail(error.to_string()),
+    })?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that ended early says why itself.
+        let _ = stdin.write_all(rules.as_bytes());
+    }
+    let output = child
+        .wait_with_output()
+        .map_err(|error| fail(error.to_string()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let first = text.lines().next().unwrap_or("nft failed").trim();
+    Err(fail(first.to_owned()))
+}
+
+/// Whether our table is there: NFT_MSG_GETTABLE of linux/netfilter/nf_tables.h.
+fn has_table() -> io::Result<bool> {
+    let socket: OwnedFd = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        Some(netlink::NETFILTER),
+    )?;
+    let mut name = TABLE.as_bytes().to_vec();
+    name.push(0);
+    let attribute = 4 + name.len();
+    let length = 16 + 4 + attribute.next_multiple_of(4);
+    let mut packet = Vec::with_capacity(length);
+    packet.extend(u32::try_from(length).unwrap_or(0).to_ne_bytes());
+    // NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE; NLM_F_REQUEST; sequence; port.
+    packet.extend((10_u16 << 8 | 1).to_ne_bytes());
+    packet.extend(1_u16.to_ne_bytes());
+    packet.extend(1_u32.to_ne_bytes());
+    packet.extend(0_u32.to_ne_bytes());
+    // struct nfgenmsg: family inet, version 0, resource 0.
+    packet.extend([1, 0, 0, 0]);
+    // NFTA_TABLE_NAME.
+    packet.extend(u16::try_from(attribute).unwrap_or(0).to_ne_bytes());
+    packet.extend(1_u16.to_ne_bytes());
+    packet.extend(name);
+    packet.resize(length, 0);
+    rustix::net::send(&socket, &packet, SendFlags::empty())?;
+    let mut answer = vec![0_u8; 8192];
+    let (length, _) = rustix::net::recv(&socket, answer.as_mut_slice(), RecvFlags::empty())?;
+    let kind = answer
+        .get(4..6)
+        .map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
+    // NLMSG_ERROR is ENOENT here.
+    Ok(length >= 16 && kind != Some(2))
+}
+
+/// A firewall that keeps the zones from the outside, in words; `None` when there is
+/// none, or nft(8) cannot tell.
+fn dropped() -> Option<String> {
+    let output = Command::new("nft")
+        .args(["-j", "list", "chains"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let parsed: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+    let chains = parsed.get("nftables")?.as_array()?;
+    let chain = chains
+        .iter()
+        .filter_map(|one| one.get("chain"))
+        .find(|chain| {
+            let is =
+                |key: &str, value: &str| chain.get(key).and_then(|v| v.as_str()) == Some(value);
+            is("hook", "forward") && is("policy", "drop") && !is("table", TABLE)
+        })?;
+    let text = |key: &str| chain.get(key).and_then(|v| v.as_str()).unwrap_or_default();
+    Some(format!(
+        "the host's firewall (table {} {}, chain {}) drops what is routed: admit \
+         interfaces {PREFIX}* there, or zones reach only the host",
+        text("family"),
+        text("table"),
+        text("name")
+    ))
+}

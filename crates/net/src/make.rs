@@ -1,0 +1,678 @@
+//! Making the links of a zone.
+
+use std::fs;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+
+use model::ZoneName;
+use model::plan::network::{Link, Mac, Over, Priority, Protection, Subnet};
+use rustix::io::Errno;
+
+use crate::ends::{Ends, within};
+use crate::guard::{self, Clients, Guard, Verdict};
+use crate::host::HostLink;
+use crate::netlink::{Refused, Request};
+use crate::pool;
+use crate::record::{Held, Record};
+use crate::request::{self, Pair, Ready, Route};
+
+/// The router of every routed link. Nothing has these addresses, and nobody asks for
+/// them: such a link has only one other end.
+const ROUTER4: Ipv4Addr = Ipv4Addr::new(169, 254, 0, 1);
+const ROUTER6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+
+/// Name of the links of the host that belong to zones begin with this.
+pub const PREFIX: &str = "zone";
+
+/// How often another name is tried when the one for a link is taken.
+const NAMES: u32 = 16;
+
+/// First number of the routing tables of links with a router of their own: "zo".
+const TABLES: u32 = 0x7a6f_0000;
+
+/// Why the links could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel refused a change.
+    #[error("link {link}")]
+    Refused {
+        /// The link in the zone.
+        link: String,
+        /// The change.
+        source: Refused,
+    },
+    /// Another zone, or the host itself, has an address.
+    #[error("link {link}: the address {address} is in use by {owner}")]
+    InUse {
+        /// The link in the zone.
+        link: String,
+        /// The address.
+        address: IpAddr,
+        /// Whose it is.
+        owner: String,
+    },
+    /// Something about a link's neighbourhood.
+    #[error("link {link}: {why}")]
+    Link {
+        /// The link in the zone.
+        link: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// The kernel does not tell, or does not let.
+    #[error("link {link}: could not {what}")]
+    Io {
+        /// The link in the zone.
+        link: String,
+        /// What was tried.
+        what: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// For whom links are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Zone<'a> {
+    /// Its name.
+    pub name: &'a ZoneName,
+    /// Its numeric id.
+    pub id: u32,
+}
+
+/// What will be on the host, before anything of it is made. The names of the host's
+/// links are those that are tried first. `first` is the number of the first link: 0
+/// when the zone boots.
+#[must_use]
+pub fn intent(zone: Zone<'_>, links: &[Link], first: usize) -> Record {
+    let held = |(number, link): (usize, &Link)| {
+        let number = first + number;
+        let mut held = Held {
+            number,
+            name: link.name.clone(),
+            over: link.over.to_string(),
+            addresses: link.addresses.clone(),
+            ..Held::default()
+        };
+        match &link.over {
+            Over::Moved { nic } => held.moved = Some(nic.clone()),
+            Over::Wire { .. } => {
+                held.host = Some(host_name(zone.id, number, 0));
+                held.outer = Some(outer_name(zone.id, number));
+            }
+            Over::Port { .. } => held.host = Some(host_name(zone.id, number, 0)),
+            Over::Routed { uplink, translated } => {
+                held.host = Some(host_name(zone.id, number, 0));
+                held.uplink.clone_from(uplink);
+                held.routed = true;
+                held.translated = *translated;
+                if !link.routers.is_empty() {
+                    let number = u32::try_from(number).unwrap_or(0);
+                    let table = TABLES + (zone.id % 512) * 128 + number;
+                    held.table = Some((table, link.routers.clone()));
+                }
+            }
+        }
+        held
+    };
+    Record {
+        namespace: 0,
+        numbers: first + links.len(),
+        links: links.iter().enumerate().map(held).collect(),
+    }
+}
+
+/// The name of the host's end: of 15 bytes at most.
+fn host_name(id: u32, number: usize, attempt: u32) -> String {
+    match attempt {
+        0 => format!("{PREFIX}{id}-{number}"),
+        // Another root's zones may be here, or a link that has not quite ended yet.
+        other => format!("{PREFIX}{}-{number}{}", id % 100_000, letter(other)),
+    }
+}
+
+fn outer_name(id: u32, number: usize) -> String {
+    format!("{PREFIX}{}-{number}m", id % 100_000)
+}
+
+fn letter(number: u32) -> char {
+    char::from_digit(10 + number % 20, 36).unwrap_or('z')
+}
+
+/// Makes the links, and completes the record of what the host holds.
+///
+/// # Errors
+/// The first failure. What was made until then is taken back by
+/// [`crate::release`] with the record.
+pub fn make(
+    zone: Zone<'_>,
+    links: &[Link],
+    ends: &Ends,
+    record: &mut Record,
+    is_active: &dyn Fn(&str) -> bool,
+) -> Result<(), Error> {
+    within(ends.zone_namespace(), || {
+        // ping(8) of everybody in the zone, without raw sockets.
+        fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")
+    })
+    .and_then(|done| done)
+    .map_err(failed("zone", "let everybody ping"))?;
+    for (link, held) in links.iter().zip(&mut record.links) {
+        let maker = Maker {
+            zone,
+            link,
+            number: held.number,
+            ends,
+            is_active,
+        };
+        match &link.over {
+            Over::Routed { uplink, .. } => maker.routed(uplink.as_deref(), held)?,
+            Over::Port { bridge } => maker.port(bridge, held)?,
+            Over::Wire { lower, vlan } => maker.wire(lower, *vlan, held)?,
+            Over::Moved { nic } => maker.moved(nic, held)?,
+        }
+    }
+    Ok(())
+}
+
+fn failed<'a>(link: &'a str, what: &'static str) -> impl Fn(io::Error) -> Error + 'a {
+    move |source| Error::Io {
+        link: link.to_owned(),
+        what,
+        source,
+    }
+}
+
+struct Maker<'a> {
+    zone: Zone<'a>,
+    link: &'a Link,
+    number: usize,
+    ends: &'a Ends,
+    is_active: &'a dyn Fn(&str) -> bool,
+}
+
+impl Maker<'_> {
+    fn refused(&self) -> impl Fn(Refused) -> Error + '_ {
+        |source| Error::Refused {
+            link: self.link.name.clone(),
+            source,
+        }
+    }
+
+    fn io(&self, what: &'static str) -> impl Fn(io::Error) -> Error + '_ {
+        failed(&self.link.name, what)
+    }
+
+    fn alias(&self) -> String {
+        format!("zone {} {}", self.zone.name, self.link.name)
+    }
+
+    fn mac(&self) -> Mac {
+        self.link.mac.unwrap_or(Mac([2, 0, 0, 0, 0, 1]))
+    }
+
+    /// Makes the pair of links, and returns the zone's number and the host's end.
+    fn pair(&self, peer_mac: Mac, held: &mut Held) -> Result<(u32, HostLink), Error> {
+        let mtu = self.link.mtu.unwrap_or(1500);
+        let alias = self.alias();
+        let mut big = self.link.rate.is_none();
+        let mut attempt = 0;
+        loop {
+            let peer = host_name(self.zone.id, self.number, attempt);
+            let pair = Pair {
+                name: &self.link.name,
+                peer: &peer,
+                peer_namespace: self.ends.host_namespace(),
+                peer_alias: &alias,
+                mac: self.mac(),
+                peer_mac,
+                mtu,
+                big,
+            };
+            match self.ends.zone.change(vec![request::pair(&pair)]) {
+                Ok(()) => {
+                    let zone = self.ends.zone.link(&self.link.name);
+                    let zone = zone.map_err(self.io("find it"))?;
+                    let host = self.ends.host.link(&peer).map_err(self.io("find it"))?;
+                    held.host = Some(peer);
+                    let (Some(zone), Some(host)) = (zone, host) else {
+                        return Err(Error::Link {
+                            link: self.link.name.clone(),
+                            why: "one of its ends went away".to_owned(),
+                        });
+                    };
+                    return Ok((zone.index, host));
+                }
+                Err(error) if error.errno() == Some(Errno::EXIST) && attempt < NAMES => {
+                    attempt += 1;
+                }
+                // A kernel without packets of that size.
+                Err(error) if big && error.errno() == Some(Errno::INVAL) => big = false,
+                Err(error) => return Err(self.refused()(error)),
+            }
+        }
+    }
+
+    /// What the zone may send is looked at on the host's end.
+    fn guard(
+        &self,
+        host: &HostLink,
+        routed: bool,
+        vlan: Option<u16>,
+        to: Verdict,
+    ) -> Result<u32, Error> {
+        let Protection {
+            mac,
+            sources,
+            dhcp,
+            clients,
+            restricted,
+        } = &self.link.protection;
+        let guard = Guard {
+            mac: mac.then_some(self.mac().0),
+            sources: sources
+                .as_ref()
+                .map(|list| list.iter().map(|one| (one.ip, one.prefix)).collect()),
+            dhcp: *dhcp,
+            clients: (!clients.is_empty()).then(|| Clients {
+                mac: self.mac().0,
+                ids: clients.clone(),
+            }),
+            restricted: *restricted,
+            routed,
+            vlan,
+            priority: self.link.priority.map(|priority| match priority {
+                // TC_PRIO_BULK, TC_PRIO_BESTEFFORT and TC_PRIO_INTERACTIVE of
+                // linux/pkt_sched.h.
+                Priority::Low => 2,
+                Priority::Medium => 0,
+                Priority::High => 6,
+            }),
+            // The zone's end keeps to the rate; whoever takes that away finds its packets
+            // dropped, an eighth above it.
+            rate: self.link.rate.map(|rate| rate + rate / 8),
+            to,
+        };
+        let loaded = guard::load(&guard).map_err(self.io("make its guard"))?;
+        let requests = request::filter(host.index, loaded.program.as_fd());
+        self.ends
+            .host
+            .change(requests.into())
+            .map_err(self.refused())?;
+        Ok(loaded.map_id)
+    }
+
+    /// Limits what arrives at the zone; what it sends is limited at its own end, and,
+    /// as its root may take that away, where it leaves the host.
+    fn limit(&self, zone: u32, host: u32, outer: Option<u32>) -> Result<(), Error> {
+        let Some(rate) = self.link.rate else {
+            return Ok(());
+        };
+        let longest = self.link.mtu.unwrap_or(1500);
+        let shape = |link| vec![request::shape(link, rate, longest)];
+        self.ends.host.change(shape(host)).map_err(self.refused())?;
+        match outer {
+            Some(outer) => self.ends.host.change(shape(outer)),
+            None => self.ends.zone.change(shape(zone)),
+        }
+        .map_err(self.refused())
+    }
+
+    fn routed(&self, uplink: Option<&str>, held: &mut Held) -> Result<(), Error> {
+        // Both ends have one Ethernet address and ask for no others: whatever is sent
+        // is for the other end.
+        let (zone, host) = self.pair(self.mac(), held)?;
+        held.counters = Some(self.guard(&host, true, None, Verdict::Host)?);
+        self.limit(zone, host.index, None)?;
+        let alias = self.alias();
+        let ready = Ready {
+            alias: Some(&alias),
+            direct: true,
+            forwarding: true,
+            ..Ready::default()
+        };
+        let ready = request::ready(&host.name, ready);
+        self.ends.host.change(ready).map_err(self.refused())?;
+        self.configure_routed(zone)?;
+        let uplink = match uplink {
+            None => None,
+            Some(name) => Some(self.present(name)?),
+        };
+        for address in &self.link.addresses {
+            self.lead(address.ip, &host, uplink.as_ref())?;
+        }
+        if let (Some((table, routers)), Some(uplink)) = (&held.table, &uplink) {
+            self.own_routers(*table, routers, &host, uplink)?;
+        }
+        Ok(())
+    }
+
+    fn configure_routed(&self, zone: u32) -> Result<(), Error> {
+        let ready = Ready {
+            direct: true,
+            ..Ready::default()
+        };
+        let mut requests = request::ready(&self.link.name, ready);
+        let mut networks: Vec<Subnet> = Vec::new();
+        for address in &self.link.addresses {
+            requests.push(request::address(zone, address, false));
+            let network = request::network(address);
+            if address.prefix < longest(address.ip) && !networks.contains(&network) {
+                networks.push(network);
+            }
+        }
+        // Long packets to the neighbours, which may be zones; the outside has others.
+        let v6 = self.link.addresses.iter().any(|one| one.ip.is_ipv6());
+        let v4 = self.link.addresses.iter().any(|one| one.ip.is_ipv4());
+        let route = |to: Subnet, mtu| Route {
+            to,
+            link: zone,
+            router: Some(router_of(to.ip)),
+            mtu,
+            source: None,
+            table: None,
+            new: false,
+        };
+        requests.extend(
+            networks
+                .into_iter()
+                .map(|to| request::route(&route(to, None))),
+        );
+        let everything = [
+            (v4, IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+            (v6, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+        ];
+        for (_, ip) in everything.into_iter().filter(|(has, _)| *has) {
+            let to = Subnet { ip, prefix: 0 };
+            requests.push(request::route(&route(to, self.link.outside_mtu)));
+        }
+        self.ends.zone.change(requests).map_err(self.refused())
+    }
+
+    fn present(&self, name: &str) -> Result<HostLink, Error> {
+        let found = self
+            .ends
+            .host
+            .link(name)
+            .map_err(self.io("look at the host"))?;
+        found.ok_or_else(|| Error::Link {
+            link: self.link.name.clone(),
+            why: format!("the host has no link {name}"),
+        })
+    }
+
+    /// Leads packets for one of the zone's addresses to it.
+    fn lead(&self, ip: IpAddr, host: &HostLink, uplink: Option<&HostLink>) -> Result<(), Error> {
+        let kernel = &self.ends.host;
+        let before = kernel.way_to(ip).map_err(self.io("look for its address"))?;
+        if before.is_some_and(|way| way.local) {
+            return Err(Error::InUse {
+                link: self.link.name.clone(),
+                address: ip,
+                owner: "the host itself".to_owned(),
+            });
+        }
+        let source = match uplink {
+            Some(uplink) => {
+                let own = kernel.addresses(uplink.index);
+                let own = own.map_err(self.io("look at the host's addresses"))?;
+                let family = own.iter().filter(|one| one.ip.is_ipv4() == ip.is_ipv4());
+                family.map(|one| one.ip).find(|ip| !is_link_local(*ip))
+            }
+            None if pool::holds(ip) => {
+                let own = pool::of_host().into_iter();
+                own.map(|one| one.ip)
+                    .find(|own| own.is_ipv4() == ip.is_ipv4())
+            }
+            None => None,
+        };
+        let mut route = Route {
+            to: Subnet {
+                ip,
+                prefix: longest(ip),
+            },
+            link: host.index,
+            router: None,
+            mtu: None,
+            source,
+            table: None,
+            new: true,
+        };
+        match kernel.change(vec![request::route(&route)]) {
+            Ok(()) => {}
+            Err(error) if error.errno() == Some(Errno::EXIST) => {
+                if let Some(owner) = self.owner_of(ip)? {
+                    return Err(Error::InUse {
+                        link: self.link.name.clone(),
+                        address: ip,
+                        owner,
+                    });
+                }
+                route.new = false;
+                kernel
+                    .change(vec![request::route(&route)])
+                    .map_err(self.refused())?;
+            }
+            Err(error) => return Err(self.refused()(error)),
+        }
+        match uplink {
+            Some(uplink) => kernel
+                .change(vec![request::answer_for(uplink.index, ip, true)])
+                .map_err(self.refused()),
+            None => Ok(()),
+        }
+    }
+
+    /// Who has a route to an address; nobody when it is left over from a zone that
+    /// ended a moment ago.
+    fn owner_of(&self, ip: IpAddr) -> Result<Option<String>, Error> {
+        let kernel = &self.ends.host;
+        let way = kernel.way_to(ip).map_err(self.io("look for its address"))?;
+        let Some(way) = way else {
+            return Ok(None);
+        };
+        let link = kernel
+            .link_at(way.link)
+            .map_err(self.io("look for its address"))?;
+        let Some(link) = link else {
+            return Ok(None);
+        };
+        let words = link.alias.unwrap_or_default();
+        let zone = words
+            .strip_prefix("zone ")
+            .and_then(|rest| rest.split(' ').next());
+        Ok(match zone {
+            Some(zone) if zone == self.zone.name.as_str() || !(self.is_active)(zone) => None,
+            Some(zone) => Some(format!("zone '{zone}'")),
+            None => Some(format!("a route of the host over {}", link.name)),
+        })
+    }
+
+    fn own_routers(
+        &self,
+        table: u32,
+        routers: &[IpAddr],
+        host: &HostLink,
+        uplink: &HostLink,
+    ) -> Result<(), Error> {
+        let mut requests = Vec::new();
+        for router in routers {
+            let everything = match router {
+                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            };
+            requests.push(request::route(&Route {
+                to: Subnet {
+                    ip: everything,
+                    prefix: 0,
+                },
+                link: uplink.index,
+                router: Some(*router),
+                mtu: None,
+                source: None,
+                table: Some(table),
+                new: false,
+            }));
+        }
+        for v6 in [false, true] {
+            if routers.iter().any(|router| router.is_ipv6() == v6) {
+                requests.extend(request::routed_by(&host.name, table, v6, true));
+            }
+        }
+        self.ends.host.change(requests).map_err(self.refused())
+    }
+
+    fn port(&self, bridge: &str, held: &mut Held) -> Result<(), Error> {
+        let bridge = self.present(bridge)?;
+        let (zone, host) = self.pair(other_end(self.mac()), held)?;
+        held.counters = Some(self.guard(&host, false, None, Verdict::Host)?);
+        self.limit(zone, host.index, None)?;
+        let alias = self.alias();
+        let ready = Ready {
+            alias: Some(&alias),
+            bridge: Some(bridge.index),
+            ..Ready::default()
+        };
+        let ready = request::ready(&host.name, ready);
+        self.ends.host.change(ready).map_err(self.refused())?;
+        self.configure_ethernet(zone)
+    }
+
+    /// An Ethernet address of its own on a link of the host: what arrives for it there
+    /// goes to the zone, and what the zone sends goes out there, past its guard.
+    fn wire(&self, lower: &str, vlan: Option<u16>, held: &mut Held) -> Result<(), Error> {
+        let lower = self.present(lower)?;
+        let (zone, host) = self.pair(other_end(self.mac()), held)?;
+        let outer = outer_name(self.zone.id, self.number);
+        let alias = self.alias();
+        let kernel = &self.ends.host;
+        kernel
+            .change(request::ethernet_on(
+                lower.index,
+                &outer,
+                self.mac(),
+                &alias,
+            ))
+            .map_err(self.refused())?;
+        let outer = self.present(&outer)?;
+        held.counters = Some(self.guard(&host, false, vlan, Verdict::Device(outer.index))?);
+        let inbound = guard::load_inbound(vlan, host.index).map_err(self.io("make its guard"))?;
+        let requests = request::filter(outer.index, inbound.as_fd());
+        kernel.change(requests.into()).map_err(self.refused())?;
+        self.limit(zone, host.index, Some(outer.index))?;
+        let ready = Ready {
+            alias: Some(&alias),
+            ..Ready::default()
+        };
+        kernel
+            .change(request::ready(&host.name, ready))
+            .map_err(self.refused())?;
+        self.configure_ethernet(zone)
+    }
+
+    fn moved(&self, nic: &str, held: &mut Held) -> Result<(), Error> {
+        let found = self.present(nic)?;
+        let kernel = &self.ends.host;
+        kernel
+            .change(vec![request::into_namespace(
+                found.index,
+                nic,
+                self.ends.zone_namespace(),
+            )])
+            .map_err(self.refused())?;
+        let inside = self
+            .ends
+            .zone
+            .link(nic)
+            .map_err(self.io("find it in the zone"))?;
+        let inside = inside.ok_or_else(|| Error::Link {
+            link: nic.to_owned(),
+            why: "did not arrive in the zone".to_owned(),
+        })?;
+        held.moved_index = Some(inside.index);
+        self.configure_ethernet(inside.index)
+    }
+
+    /// Addresses and routes of a link with neighbours.
+    fn configure_ethernet(&self, zone: u32) -> Result<(), Error> {
+        let ready = Ready {
+            own_addresses: true,
+            ..Ready::default()
+        };
+        let mut requests = request::ready(&self.link.name, ready);
+        for address in &self.link.addresses {
+            requests.push(request::address(zone, address, true));
+        }
+        for router in &self.link.routers {
+            let everything = match router {
+                IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+                IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            };
+            requests.push(request::route(&Route {
+                to: Subnet {
+                    ip: everything,
+                    prefix: 0,
+                },
+                link: zone,
+                router: Some(*router),
+                mtu: None,
+                source: None,
+                table: None,
+                new: false,
+            }));
+        }
+        self.ends.zone.change(requests).map_err(self.refused())
+    }
+}
+
+const fn longest(ip: IpAddr) -> u8 {
+    if ip.is_ipv4() { 32 } else { 128 }
+}
+
+const fn router_of(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => IpAddr::V4(ROUTER4),
+        IpAddr::V6(_) => IpAddr::V6(ROUTER6),
+    }
+}
+
+const fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.segments()[0] & 0xffc0 == 0xfe80,
+    }
+}
+
+/// An Ethernet address for the host's end of a link with neighbours.
+const fn other_end(mac: Mac) -> Mac {
+    let mut bytes = mac.0;
+    // High: a bridge takes the lowest address of its ports for its own. And never the
+    // zone's, which may begin so, too: a bridge keeps what is for its ports.
+    bytes[0] = 0xfe;
+    bytes[5] = !bytes[5];
+    Mac(bytes)
+}
+
+/// Asks for the requests one by one and goes on past those that find nothing.
+pub(crate) fn all_gone(kernel: &crate::netlink::Netlink, requests: Vec<Request>) -> Vec<String> {
+    let mut failed = Vec::new();
+    for request in requests {
+        if let Err(error) = kernel.change(vec![request]) {
+            let absent = matches!(
+                error.errno(),
+                Some(
+                    Errno::NODEV
+                        | Errno::NOENT
+                        | Errno::SRCH
+                        | Errno::ADDRNOTAVAIL
+                        | Errno::AFNOSUPPORT
+                )
+            );
+            if !absent {
+                failed.push(format!("{error}: {}", error.source));
+            }
+        }
+    }
+    failed
+}

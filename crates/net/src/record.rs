@@ -1,0 +1,73 @@
+//! What the host holds for a zone's network, and has to take back one day.
+//!
+//! A record is stored before anything of it is made: after a crash at any moment all
+//! of it can be taken back, and what was not made is not there.
+
+use std::net::IpAddr;
+
+use model::plan::network::Subnet;
+use serde::{Deserialize, Serialize};
+
+/// What the host holds for one zone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The number of the host's network namespace: what is held there is not looked for
+    /// in another one.
+    pub namespace: u64,
+    /// How many links the zone has had since it booted.
+    pub numbers: usize,
+    /// Of each link.
+    pub links: Vec<Held>,
+}
+
+/// What the host holds for one link.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// Which of the zone's links it is: no two that it has had since it booted have the
+    /// same number.
+    pub number: usize,
+    /// The link's name in the zone.
+    pub name: String,
+    /// What it is made on, in words.
+    pub over: String,
+    /// The host's end of it; it ends with the zone's network namespace.
+    pub host: Option<String>,
+    /// A link of the host's that ends only when it is deleted.
+    pub outer: Option<String>,
+    /// A link that has to come back.
+    pub moved: Option<String>,
+    /// Its number in the zone.
+    pub moved_index: Option<u32>,
+    /// The addresses that it was given.
+    pub addresses: Vec<Subnet>,
+    /// The uplink on which the host answers for them.
+    pub uplink: Option<String>,
+    /// The table of routes that is used for what it sends, with the router.
+    pub table: Option<(u32, Vec<IpAddr>)>,
+    /// Whether the host routes for it.
+    pub routed: bool,
+    /// Whether the host lends its address to the outside.
+    pub translated: bool,
+    /// The counters of what was dropped.
+    pub counters: Option<u32>,
+}
+
+impl Record {
+    /// Whether the host routes for the zone.
+    #[must_use]
+    pub fn is_routed(&self) -> bool {
+        self.links.iter().any(|link| link.routed)
+    }
+
+    /// Whether the host lends the zone its address.
+    #[must_use]
+    pub fn is_translated(&self) -> bool {
+        self.links.iter().any(|link| link.translated)
+    }
+
+    /// The links that have to come back.
+    pub fn moved(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
+        let links = self.links.iter();
+        links.filter_map(|link| Some((link.moved.as_deref()?, link.moved_index)))
+    }
+}

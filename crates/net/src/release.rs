@@ -1,0 +1,122 @@
+//! Taking back what the host holds for a zone's network.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use crate::ends::{here, namespace, within};
+use crate::make::all_gone;
+use crate::netlink::{Netlink, Request};
+use crate::record::{Held, Record};
+use crate::request;
+
+/// Takes back what a record says; what is not there is not missed. To be called in the
+/// host's network namespace, when no process of the zone is left. `pinned` leads to the
+/// zone's network namespace, when links have to come back from there.
+///
+/// # Errors
+/// All that went wrong.
+pub fn release(record: &Record, pinned: Option<&Path>) -> Result<(), Vec<String>> {
+    let kernel =
+        Netlink::open().map_err(|error| vec![format!("could not ask for links: {error}")])?;
+    let mut failed = Vec::new();
+    let here = crate::ends::number();
+    let here = here.map_err(|error| vec![format!("could not find out where this is: {error}")])?;
+    if here != record.namespace {
+        return Ok(());
+    }
+    for held in &record.links {
+        failed.extend(all_gone(&kernel, of_link(&kernel, held)));
+    }
+    if let Some(pinned) = pinned.filter(|_| record.moved().next().is_some()) {
+        if let Err(error) = bring_back(record, pinned) {
+            failed.push(format!("could not bring the host's links back: {error}"));
+        }
+    }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed)
+    }
+}
+
+/// Takes single links back from a zone that goes on. `namespace` leads to the zone's
+/// network namespace.
+///
+/// # Errors
+/// All that went wrong.
+pub fn remove(record: &Record, namespace: &Path) -> Result<(), Vec<String>> {
+    release(record, Some(namespace))?;
+    let kernel =
+        Netlink::open().map_err(|error| vec![format!("could not ask for links: {error}")])?;
+    let hosts = record.links.iter().filter_map(|held| held.host.as_deref());
+    let failed = all_gone(&kernel, hosts.map(request::delete).collect());
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(failed)
+    }
+}
+
+fn of_link(kernel: &Netlink, held: &Held) -> Vec<Request> {
+    let mut requests = Vec::new();
+    if let Some(outer) = &held.outer {
+        requests.push(request::delete(outer));
+    }
+    let uplink = held
+        .uplink
+        .as_deref()
+        .and_then(|name| kernel.link(name).ok().flatten());
+    if let Some(uplink) = uplink {
+        let addresses = held.addresses.iter().map(|one| one.ip);
+        let own = addresses.filter(|ip| !is_anothers(kernel, held, *ip));
+        requests.extend(own.map(|ip| request::answer_for(uplink.index, ip, false)));
+    }
+    if let (Some((table, routers)), Some(host)) = (&held.table, &held.host) {
+        for v6 in [false, true] {
+            if routers.iter().any(|router| router.is_ipv6() == v6) {
+                requests.extend(request::routed_by(host, *table, v6, false));
+            }
+        }
+        requests.extend(request::no_routes(*table, routers));
+    }
+    requests
+}
+
+/// Whether another zone has an address: it was there first, and this one was refused.
+fn is_anothers(kernel: &Netlink, held: &Held, ip: IpAddr) -> bool {
+    let way = kernel.way_to(ip).ok().flatten();
+    let link = way.and_then(|way| kernel.link_at(way.link).ok().flatten());
+    link.is_some_and(|link| {
+        let is_zones = link.alias.is_some_and(|alias| alias.starts_with("zone "));
+        is_zones && held.host.as_ref() != Some(&link.name)
+    })
+}
+
+fn bring_back(record: &Record, pinned: &Path) -> io::Result<()> {
+    let zone = namespace(pinned)?;
+    let host = here()?;
+    let kernel = within(zone.as_fd(), Netlink::open)??;
+    let mut result = Ok(());
+    for (nic, index) in record.moved() {
+        if let Err(error) = bring(&kernel, nic, index, host.as_fd()) {
+            result = Err(error);
+        }
+    }
+    result
+}
+
+fn bring(kernel: &Netlink, nic: &str, index: Option<u32>, host: BorrowedFd<'_>) -> io::Result<()> {
+    // By its number: the zone's root may have given it another name.
+    let found = match index {
+        Some(index) => kernel.link_at(index)?,
+        None => kernel.link(nic)?,
+    };
+    // It never arrived, or has gone by itself.
+    let Some(found) = found else {
+        return Ok(());
+    };
+    let moved = kernel.change(vec![request::into_namespace(found.index, nic, host)]);
+    moved.map_err(|error| error.source)
+}

@@ -1,0 +1,560 @@
+//! The messages that make links, addresses, routes and filters.
+
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use model::plan::network::{Mac, Subnet};
+use netlink_packet_core::{DefaultNla, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoMacVlan, InfoVeth,
+    LinkAttribute, LinkFlags, LinkInfo, LinkMessage, MacVlanMode,
+};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
+
+use crate::netlink::Request;
+
+/// Most bytes in one packet that links of this host hand to each other: the kernel's
+/// GSO_MAX_SIZE.
+const BIG: u32 = 8 * 65_535;
+
+/// Who made a route or rule: a number without a name in rt_protos, 'z'.
+const PROTOCOL: RouteProtocol = RouteProtocol::Other(122);
+
+/// IFLA_INET_CONF of linux/if_link.h, and the numbers of linux/ip.h in it.
+const INET_CONF: u16 = 1;
+const FORWARDING: u16 = 1;
+
+/// The ends of a pair of virtual Ethernet links.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    /// The name in the namespace of the socket that is asked.
+    pub name: &'a str,
+    /// The name of the other end.
+    pub peer: &'a str,
+    /// The namespace of the other end.
+    pub peer_namespace: BorrowedFd<'a>,
+    /// What is written beside the other end.
+    pub peer_alias: &'a str,
+    /// The Ethernet address of the near end.
+    pub mac: Mac,
+    /// The Ethernet address of the other end.
+    pub peer_mac: Mac,
+    /// Longest packet in bytes.
+    pub mtu: u32,
+    /// Whether packets longer than 64 KiB may be handed over.
+    pub big: bool,
+}
+
+fn sizes(big: bool) -> Vec<LinkAttribute> {
+    if !big {
+        return Vec::new();
+    }
+    vec![
+        LinkAttribute::GsoMaxSize(BIG),
+        LinkAttribute::GroMaxSize(BIG),
+        // For IPv4 from kernel 6.3 on; before that nobody looks at it.
+        LinkAttribute::GsoIpv4MaxSize(BIG),
+        LinkAttribute::GroIpv4MaxSize(BIG),
+    ]
+}
+
+/// Makes a pair.
+#[must_use]
+pub fn pair(pair: &Pair<'_>) -> Request {
+    let mut peer = LinkMessage::default();
+    peer.attributes = vec![
+        LinkAttribute::IfName(pair.peer.to_owned()),
+        LinkAttribute::Address(pair.peer_mac.0.to_vec()),
+        LinkAttribute::Mtu(pair.mtu),
+        LinkAttribute::NetNsFd(pair.peer_namespace.as_raw_fd()),
+    ];
+    peer.attributes.extend(sizes(pair.big));
+    let mut message = LinkMessage::default();
+    message.attributes = vec![
+        LinkAttribute::IfName(pair.name.to_owned()),
+        LinkAttribute::Address(pair.mac.0.to_vec()),
+        LinkAttribute::Mtu(pair.mtu),
+        LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+        ]),
+    ];
+    message.attributes.extend(sizes(pair.big));
+    Request {
+        what: format!("make the link {} with {} on the host", pair.name, pair.peer),
+        message: Message::NewLink(message),
+        flags: NLM_F_CREATE | NLM_F_EXCL,
+    }
+}
+
+/// Makes a link with an Ethernet address of its own on another link.
+#[must_use]
+pub fn ethernet_on(lower: u32, name: &str, mac: Mac, alias: &str) -> Vec<Request> {
+    let mut message = LinkMessage::default();
+    message.attributes = vec![
+        LinkAttribute::IfName(name.to_owned()),
+        LinkAttribute::Address(mac.0.to_vec()),
+        LinkAttribute::Link(lower),
+        LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::MacVlan),
+            LinkInfo::Data(InfoData::MacVlan(vec![InfoMacVlan::Mode(
+                MacVlanMode::Bridge,
+            )])),
+        ]),
+    ];
+    let mut prepared = named(
+        name,
+        vec![
+            LinkAttribute::IfAlias(alias.to_owned()),
+            without_own_addresses(),
+        ],
+    );
+    // The zone joins its groups on its own end, of which this one hears nothing; without
+    // them nobody finds its IPv6 addresses.
+    prepared.header.flags = LinkFlags::Allmulti;
+    prepared.header.change_mask = LinkFlags::Allmulti;
+    vec![
+        Request {
+            what: format!("make the link {name}"),
+            message: Message::NewLink(message),
+            flags: NLM_F_CREATE | NLM_F_EXCL,
+        },
+        Request {
+            what: format!("prepare {name}"),
+            message: Message::SetLink(prepared),
+            flags: 0,
+        },
+        up(name),
+    ]
+}
+
+fn named(name: &str, attributes: Vec<LinkAttribute>) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.attributes = vec![LinkAttribute::IfName(name.to_owned())];
+    message.attributes.extend(attributes);
+    message
+}
+
+/// The kernel shall not make up IPv6 addresses for a link.
+fn without_own_addresses() -> LinkAttribute {
+    LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(
+        In6AddrGenMode::None,
+    )])])
+}
+
+/// What a link of the host is made ready with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ready<'a> {
+    /// What is written beside it.
+    pub alias: Option<&'a str>,
+    /// Whether neighbours are not asked for: whatever is sent is for the other end.
+    pub direct: bool,
+    /// Whether what arrives on it is routed on.
+    pub forwarding: bool,
+    /// The bridge that it is a port of.
+    pub bridge: Option<u32>,
+    /// Whether the kernel makes up an IPv6 address for it.
+    pub own_addresses: bool,
+}
+
+/// Makes a link ready and brings it up.
+#[must_use]
+pub fn ready(name: &str, ready: Ready<'_>) -> Vec<Request> {
+    let mut attributes = Vec::new();
+    if let Some(alias) = ready.alias {
+        attributes.push(LinkAttribute::IfAlias(alias.to_owned()));
+    }
+    if let Some(bridge) = ready.bridge {
+        attributes.push(LinkAttribute::Controller(bridge));
+    }
+    let mut families = Vec::new();
+    if ready.forwarding {
+        let mut conf = Vec::new();
+        // A nested attribute: length, number, value.
+        conf.extend(8_u16.to_ne_bytes());
+        conf.extend(FORWARDING.to_ne_bytes());
+        conf.extend(1_u32.to_ne_bytes());
+        let mut family = Vec::new();
+        family.extend(12_u16.to_ne_bytes());
+        family.extend(INET_CONF.to_ne_bytes());
+        family.extend(conf);
+        families.push(AfSpecUnspec::Other(DefaultNla::new(2, family)));
+    }
+    if !ready.own_addresses {
+        families.push(AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(
+            In6AddrGenMode::None,
+        )]));
+    }
+    if !families.is_empty() {
+        attributes.push(LinkAttribute::AfSpecUnspec(families));
+    }
+    let mut message = named(name, attributes);
+    if ready.direct {
+        message.header.flags = LinkFlags::Noarp;
+        message.header.change_mask = LinkFlags::Noarp;
+    }
+    vec![
+        Request {
+            what: format!("prepare {name}"),
+            message: Message::SetLink(message),
+            flags: 0,
+        },
+        up(name),
+    ]
+}
+
+/// Brings a link up.
+#[must_use]
+pub fn up(name: &str) -> Request {
+    let mut message = named(name, Vec::new());
+    message.header.flags = LinkFlags::Up;
+    message.header.change_mask = LinkFlags::Up;
+    Request {
+        what: format!("bring {name} up"),
+        message: Message::SetLink(message),
+        flags: 0,
+    }
+}
+
+/// Moves a link into another network namespace, under a name.
+#[must_use]
+pub fn into_namespace(index: u32, name: &str, namespace: BorrowedFd<'_>) -> Request {
+    let mut message = LinkMessage::default();
+    message.header.index = index;
+    message.attributes = vec![
+        LinkAttribute::NetNsFd(namespace.as_raw_fd()),
+        LinkAttribute::IfName(name.to_owned()),
+    ];
+    Request {
+        what: format!("move the link {name}"),
+        message: Message::SetLink(message),
+        flags: 0,
+    }
+}
+
+/// Deletes a link.
+#[must_use]
+pub fn delete(name: &str) -> Request {
+    Request {
+        what: format!("delete the link {name}"),
+        message: Message::DelLink(named(name, Vec::new())),
+        flags: 0,
+    }
+}
+
+const fn family(ip: IpAddr) -> AddressFamily {
+    match ip {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+/// Gives a link an address.
+#[must_use]
+pub fn address(index: u32, subnet: &Subnet, own_route: bool) -> Request {
+    let mut message = AddressMessage::default();
+    message.header.family = family(subnet.ip);
+    message.header.prefix_len = subnet.prefix;
+    message.header.index = index;
+    message.header.scope = AddressScope::Universe;
+    let mut flags = AddressFlags::Nodad;
+    if !own_route {
+        flags |= AddressFlags::Noprefixroute;
+    }
+    message.attributes = vec![
+        AddressAttribute::Local(subnet.ip),
+        AddressAttribute::Address(subnet.ip),
+        AddressAttribute::Flags(flags),
+    ];
+    Request {
+        what: format!("set the address {subnet}"),
+        message: Message::NewAddress(message),
+        flags: NLM_F_CREATE | NLM_F_REPLACE,
+    }
+}
+
+/// Takes an address of a link away.
+#[must_use]
+pub fn no_address(index: u32, subnet: &Subnet) -> Request {
+    let mut request = address(index, subnet, false);
+    if let Message::NewAddress(message) = request.message {
+        request.message = Message::DelAddress(message);
+    }
+    request.what = format!("remove the address {subnet}");
+    request.flags = 0;
+    request
+}
+
+/// A route.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Where to.
+    pub to: Subnet,
+    /// Over which link.
+    pub link: u32,
+    /// By which router.
+    pub router: Option<IpAddr>,
+    /// The longest packet, where it is not that of the link.
+    pub mtu: Option<u32>,
+    /// The own address.
+    pub source: Option<IpAddr>,
+    /// In which table; the main one by default.
+    pub table: Option<u32>,
+    /// Whether one that is there already is an error.
+    pub new: bool,
+}
+
+/// Adds a route.
+#[must_use]
+pub fn route(route: &Route) -> Request {
+    let mut message = RouteMessage::default();
+    let header = &mut message.header;
+    header.address_family = family(route.to.ip);
+    header.destination_prefix_length = route.to.prefix;
+    header.protocol = PROTOCOL;
+    header.kind = RouteType::Unicast;
+    header.scope = match route.router {
+        Some(_) => RouteScope::Universe,
+        None if route.to.ip.is_ipv4() => RouteScope::Link,
+        None => RouteScope::Universe,
+    };
+    match route.table {
+        None => header.table = 254,
+        Some(table) => message.attributes.push(RouteAttribute::Table(table)),
+    }
+    let attributes = &mut message.attributes;
+    if route.to.prefix > 0 {
+        attributes.push(RouteAttribute::Destination(route.to.ip.into()));
+    }
+    attributes.push(RouteAttribute::Oif(route.link));
+    if let Some(router) = route.router {
+        attributes.push(RouteAttribute::Gateway(router.into()));
+        message.header.flags = RouteFlags::Onlink;
+    }
+    if let Some(source) = route.source {
+        attributes.push(RouteAttribute::PrefSource(source.into()));
+    }
+    if let Some(mtu) = route.mtu {
+        attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)]));
+    }
+    let via = route
+        .router
+        .map_or_else(String::new, |router| format!(" by {router}"));
+    Request {
+        what: format!("set the route to {}{via}", route.to),
+        message: Message::NewRoute(message),
+        flags: NLM_F_CREATE | if route.new { NLM_F_EXCL } else { NLM_F_REPLACE },
+    }
+}
+
+/// Takes the default routes by these routers out of a table.
+#[must_use]
+pub fn no_routes(table: u32, routers: &[IpAddr]) -> Vec<Request> {
+    let gone = |router: &IpAddr| {
+        let mut message = RouteMessage::default();
+        message.header.address_family = family(*router);
+        message.header.scope = RouteScope::NoWhere;
+        message.attributes = vec![
+            RouteAttribute::Table(table),
+            RouteAttribute::Gateway((*router).into()),
+        ];
+        Request {
+            what: format!("remove the route by {router}"),
+            message: Message::DelRoute(message),
+            flags: 0,
+        }
+    };
+    routers.iter().map(gone).collect()
+}
+
+/// The network that an address is of.
+#[must_use]
+pub fn network(subnet: &Subnet) -> Subnet {
+    let ip = match subnet.ip {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX
+                .checked_shl(32 - u32::from(subnet.prefix))
+                .unwrap_or(0);
+            IpAddr::V4((u32::from(ip) & mask).into())
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX
+                .checked_shl(128 - u32::from(subnet.prefix))
+                .unwrap_or(0);
+            IpAddr::V6((u128::from(ip) & mask).into())
+        }
+    };
+    Subnet {
+        ip,
+        prefix: subnet.prefix,
+    }
+}
+
+/// Lets the host answer, or no longer answer, for an address on one of its links.
+#[must_use]
+pub fn answer_for(link: u32, ip: IpAddr, answers: bool) -> Request {
+    let mut message = NeighbourMessage::default();
+    message.header.family = family(ip);
+    message.header.ifindex = link;
+    message.header.flags = NeighbourFlags::Proxy;
+    message
+        .attributes
+        .push(NeighbourAttribute::Destination(ip.into()));
+    match answers {
+        true => Request {
+            what: format!("answer for {ip}"),
+            message: Message::NewNeighbour(message),
+            flags: NLM_F_CREATE | NLM_F_REPLACE,
+        },
+        false => Request {
+            what: format!("no longer answer for {ip}"),
+            message: Message::DelNeighbour(message),
+            flags: 0,
+        },
+    }
+}
+
+/// Lets what arrives on a link be routed by a table of its own where the host has no
+/// better way than its default route: two rules, or their end.
+#[must_use]
+pub fn routed_by(link: &str, table: u32, v6: bool, present: bool) -> [Request; 2] {
+    let rule = |priority: u32, table: u32, rest: Option<RuleAttribute>| {
+        let mut message = RuleMessage::default();
+        message.header.family = if v6 {
+            AddressFamily::Inet6
+        } else {
+            AddressFamily::Inet
+        };
+        message.header.action = RuleAction::ToTable;
+        message.attributes = vec![
+            RuleAttribute::Iifname(link.to_owned()),
+            RuleAttribute::Priority(priority),
+            RuleAttribute::Table(table),
+            RuleAttribute::Protocol(PROTOCOL),
+        ];
+        message.attributes.extend(rest);
+        Request {
+            what: format!("choose the router of {link}"),
+            message: match present {
+                true => Message::NewRule(message),
+                false => Message::DelRule(message),
+            },
+            flags: if present {
+                NLM_F_CREATE | NLM_F_EXCL
+            } else {
+                0
+            },
+        }
+    };
+    [
+        rule(RULES, 254, Some(RuleAttribute::SuppressPrefixLen(0))),
+        rule(RULES + 1, table, None),
+    ]
+}
+
+/// Priority of the first of our rules: before the main table's, which is 32766.
+const RULES: u32 = 17_000;
+
+/// Parents of filters: of what arrives on a link, and of what it sends.
+const CLSACT: u32 = 0xffff_fff1;
+const ARRIVING: u32 = 0xffff_fff2;
+
+/// Runs a program over every packet that arrives on a link of the host. The link must
+/// not have one yet.
+#[must_use]
+pub fn filter(link: u32, program: BorrowedFd<'_>) -> [Request; 2] {
+    #[expect(clippy::cast_possible_wrap, reason = "the kernel counts links as int")]
+    let index = link as i32;
+    let mut place = TcMessage::default();
+    place.header.index = index;
+    place.header.handle = handle(0xffff_0000);
+    place.header.parent = handle(CLSACT);
+    place.attributes = vec![TcAttribute::Kind("clsact".to_owned())];
+    let mut filter = TcMessage::default();
+    filter.header.index = index;
+    filter.header.parent = handle(ARRIVING);
+    // Priority 1; ETH_P_ALL, in network order.
+    filter.header.info = 1 << 16 | u32::from(3_u16.to_be());
+    // TCA_BPF_FD, TCA_BPF_NAME and TCA_BPF_FLAGS with direct action.
+    let fd = program.as_raw_fd().to_ne_bytes().to_vec();
+    filter.attributes = vec![
+        TcAttribute::Kind("bpf".to_owned()),
+        TcAttribute::Options(vec![
+            TcOption::Other(DefaultNla::new(6, fd)),
+            TcOption::Other(DefaultNla::new(7, b"zone\0".to_vec())),
+            TcOption::Other(DefaultNla::new(8, 1_u32.to_ne_bytes().to_vec())),
+        ]),
+    ];
+    [
+        Request {
+            what: "make a place for the link's guard".to_owned(),
+            message: Message::NewQueueDiscipline(place),
+            flags: NLM_F_CREATE | NLM_F_EXCL,
+        },
+        Request {
+            what: "set the link's guard".to_owned(),
+            message: Message::NewTrafficFilter(filter),
+            flags: NLM_F_CREATE | NLM_F_EXCL,
+        },
+    ]
+}
+
+/// Sends no more than `rate` bytes a second on a link.
+#[must_use]
+pub fn shape(link: u32, rate: u64, longest: u32) -> Request {
+    #[expect(clippy::cast_possible_wrap, reason = "the kernel counts links as int")]
+    let index = link as i32;
+    let mut message = TcMessage::default();
+    message.header.index = index;
+    message.header.parent = handle(0xffff_ffff);
+    message.header.handle = handle(0x0001_0000);
+    // What may go at once: 10 ms, and at least some packets of the longest kind.
+    let burst = (rate / 100).max(u64::from(longest) * 4).max(128 * 1024);
+    let burst = u32::try_from(burst).unwrap_or(u32::MAX);
+    // struct tc_ratespec and struct tc_tbf_qopt of linux/pkt_sched.h.
+    let rate32 = u32::try_from(rate).unwrap_or(u32::MAX);
+    let ratespec = |rate: u32| {
+        let mut bytes = [0_u8; 12];
+        bytes[1] = 1; // TC_LINKLAYER_ETHERNET
+        bytes[8..].copy_from_slice(&rate.to_ne_bytes());
+        bytes
+    };
+    let mut options = Vec::new();
+    options.extend(ratespec(rate32));
+    options.extend(ratespec(0));
+    // Waiting at most 50 ms.
+    let limit = u32::try_from(u64::from(burst) + rate / 20).unwrap_or(u32::MAX);
+    options.extend(limit.to_ne_bytes());
+    options.extend(0_u32.to_ne_bytes()); // buffer: given as TCA_TBF_BURST
+    options.extend(0_u32.to_ne_bytes());
+    let mut attributes = vec![
+        TcOption::Other(DefaultNla::new(1, options)),
+        TcOption::Other(DefaultNla::new(6, burst.to_ne_bytes().to_vec())),
+    ];
+    if u64::from(rate32) < rate {
+        attributes.push(TcOption::Other(DefaultNla::new(
+            4,
+            rate.to_ne_bytes().to_vec(),
+        )));
+    }
+    message.attributes = vec![
+        TcAttribute::Kind("tbf".to_owned()),
+        TcAttribute::Options(attributes),
+    ];
+    Request {
+        what: "limit the link's bandwidth".to_owned(),
+        message: Message::NewQueueDiscipline(message),
+        flags: NLM_F_CREATE | NLM_F_REPLACE,
+    }
+}
+
+fn handle(number: u32) -> TcHandle {
+    TcHandle::from(number)
+}
