@@ -6,12 +6,15 @@
 //! and total size, and opened without leaving the root.
 
 pub mod dpkg;
+pub mod inventory;
 mod lines;
+pub mod version;
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use inventory::{Inventory, Mismatch, Scope};
 pub use lines::ParseError;
 
 /// How far a package is installed, in dpkg's words.
