@@ -1,0 +1,459 @@
+//! Indexes, which name an image for each kind of machine, and manifests, which name its
+//! layers.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::{Digest, Error, MAX_CONFIG, MAX_LAYER, MAX_LAYERS, MAX_MANIFEST, shown};
+
+/// Media types of indexes, then those of manifests: what a registry is asked for.
+pub const MEDIA_TYPES: [&str; 4] = [
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+];
+
+/// Configurations of images that run; a manifest may also hold anything else.
+const CONFIGS: [&str; 2] = [
+    "application/vnd.oci.image.config.v1+json",
+    "application/vnd.docker.container.image.v1+json",
+];
+
+/// The annotation by which a layout says what its images are called.
+const REF_NAME: &str = "org.opencontainers.image.ref.name";
+
+/// Most images in an index.
+const MAX_ENTRIES: usize = 1024;
+
+/// What a blob is called, and how long it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// What it says it is.
+    pub media_type: String,
+    /// Its true name.
+    pub digest: Digest,
+    /// Its length in bytes.
+    pub size: u64,
+}
+
+/// A kind of machine, in the words of Go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Platform {
+    /// `linux`.
+    pub os: String,
+    /// `amd64`, `arm64`, ...
+    pub architecture: String,
+    /// `v7`, ... where there are several.
+    pub variant: Option<String>,
+}
+
+impl Platform {
+    /// Linux on the machine called `name`, by Go (`arm64`) or by the kernel (`aarch64`).
+    #[must_use]
+    pub fn linux(name: &str) -> Self {
+        let (name, variant) = match name.split_once('/') {
+            Some((name, variant)) => (name, Some(variant.to_owned())),
+            None => (name, None),
+        };
+        let architecture = match name {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            "x86" | "i386" | "i686" => "386",
+            "powerpc64le" => "ppc64le",
+            "armv7l" => "arm",
+            other => other,
+        };
+        Self {
+            os: "linux".to_owned(),
+            architecture: architecture.to_owned(),
+            variant,
+        }
+    }
+
+    fn fits(&self, wanted: &Self) -> bool {
+        self.os == wanted.os
+            && self.architecture == wanted.architecture
+            && (wanted.variant.is_none() || self.variant == wanted.variant)
+    }
+}
+
+impl std::fmt::Display for Platform {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", shown(&self.os), shown(&self.architecture))?;
+        match &self.variant {
+            Some(variant) => write!(f, "/{}", shown(variant)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One image of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its manifest, or a further index.
+    pub descriptor: Descriptor,
+    /// What it runs on, if that is said.
+    pub platform: Option<Platform>,
+    /// What it is called in a layout.
+    pub name: Option<String>,
+}
+
+/// The blobs of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Its configuration.
+    pub config: Descriptor,
+    /// Its layers, the lowest first.
+    pub layers: Vec<Descriptor>,
+}
+
+/// What a reference may lead to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Document {
+    /// Several images.
+    Index(Vec<Entry>),
+    /// One.
+    Manifest(Manifest),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RawDescriptor {
+    #[serde(default)]
+    media_type: String,
+    digest: String,
+    size: i64,
+    #[serde(default)]
+    platform: Option<RawPlatform>,
+    #[serde(default)]
+    annotations: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    urls: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct RawPlatform {
+    #[serde(default)]
+    os: String,
+    #[serde(default)]
+    architecture: String,
+    #[serde(default)]
+    variant: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Raw {
+    schema_version: i64,
+    #[serde(default)]
+    media_type: Option<String>,
+    #[serde(default)]
+    artifact_type: Option<String>,
+    #[serde(default)]
+    manifests: Option<Vec<RawDescriptor>>,
+    #[serde(default)]
+    config: Option<RawDescriptor>,
+    #[serde(default)]
+    layers: Option<Vec<RawDescriptor>>,
+}
+
+impl Document {
+    /// Reads an index or a manifest; `what` names it in messages.
+    ///
+    /// # Errors
+    /// For what is neither, and for images that are no file systems.
+    pub fn read(what: &str, bytes: &[u8]) -> Result<Self, Error> {
+        let bad = |problem: String| Error::bad(what, problem);
+        if bytes.len() as u64 > MAX_MANIFEST {
+            return Err(bad(format!("more than {MAX_MANIFEST} bytes")));
+        }
+        let raw: Raw = serde_json::from_slice(bytes)
+            .map_err(|error| bad(format!("neither an index nor a manifest: {error}")))?;
+        if raw.schema_version != 2 {
+            let version = raw.schema_version;
+            return Err(bad(format!("schema version {version}; only 2 is read")));
+        }
+        let says_index = raw
+            .media_type
+            .as_deref()
+            .map(|kind| MEDIA_TYPES[..2].contains(&kind));
+        match (raw.manifests, raw.config, raw.layers) {
+            (Some(entries), None, None) if says_index != Some(false) => {
+                if entries.len() > MAX_ENTRIES {
+                    return Err(bad(format!("more than {MAX_ENTRIES} images")));
+                }
+                let entries = entries.into_iter().map(|raw| entry(what, raw));
+                Ok(Self::Index(entries.collect::<Result<_, _>>()?))
+            }
+            (None, Some(config), Some(layers)) if says_index != Some(true) => {
+                if raw.artifact_type.is_some_and(|kind| !kind.is_empty())
+                    || !(config.media_type.is_empty() || CONFIGS.contains(&&*config.media_type))
+                {
+                    let kind = shown(&config.media_type);
+                    return Err(bad(format!("not an image that runs: its config is {kind}")));
+                }
+                manifest(what, config, layers).map(Self::Manifest)
+            }
+            // What is read as one by some and as the other by others is a known trick.
+            _ => Err(bad("neither an index nor a manifest".to_owned())),
+        }
+    }
+}
+
+fn entry(what: &str, raw: RawDescriptor) -> Result<Entry, Error> {
+    let platform = raw.platform.as_ref().map(|platform| Platform {
+        os: platform.os.clone(),
+        architecture: platform.architecture.clone(),
+        variant: platform.variant.clone().filter(|text| !text.is_empty()),
+    });
+    let annotations = raw.annotations.as_ref();
+    let name = annotations.and_then(|all| all.get(REF_NAME)).cloned();
+    Ok(Entry {
+        descriptor: descriptor(what, raw, MAX_MANIFEST)?,
+        platform,
+        name,
+    })
+}
+
+fn manifest(
+    what: &str,
+    config: RawDescriptor,
+    layers: Vec<RawDescriptor>,
+) -> Result<Manifest, Error> {
+    if layers.len() > MAX_LAYERS {
+        let count = layers.len();
+        return Err(Error::bad(
+            what,
+            format!("{count} layers, at most {MAX_LAYERS} are taken"),
+        ));
+    }
+    if layers.is_empty() {
+        return Err(Error::bad(what, "no layers"));
+    }
+    let mut all = Vec::with_capacity(layers.len());
+    for layer in layers {
+        let kind = &layer.media_type;
+        let problem = if kind.contains("foreign") || layer.urls.is_some_and(|urls| !urls.is_empty())
+        {
+            Some("a layer that is kept elsewhere (foreign)")
+        } else if kind.ends_with("+encrypted") {
+            Some("an encrypted layer")
+        } else if !(kind.contains("tar") || kind.is_empty()) {
+            Some("a layer that is no tar archive")
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            return Err(Error::bad(what, format!("{problem}: {}", shown(kind))));
+        }
+        let layer = RawDescriptor {
+            urls: None,
+            ..layer
+        };
+        all.push(descriptor(what, layer, MAX_LAYER)?);
+    }
+    Ok(Manifest {
+        config: descriptor(what, config, MAX_CONFIG)?,
+        layers: all,
+    })
+}
+
+fn descriptor(what: &str, raw: RawDescriptor, most: u64) -> Result<Descriptor, Error> {
+    let digest = raw
+        .digest
+        .parse()
+        .map_err(|error| Error::bad(what, format!("{}: {error}", shown(&raw.digest))))?;
+    let size = u64::try_from(raw.size)
+        .ok()
+        .filter(|size| (1..=most).contains(size))
+        .ok_or_else(|| {
+            let size = raw.size;
+            Error::bad(
+                what,
+                format!("{digest}: a size of {size}; 1 to {most} is taken"),
+            )
+        })?;
+    Ok(Descriptor {
+        media_type: raw.media_type,
+        digest,
+        size,
+    })
+}
+
+/// Chooses the image for a kind of machine.
+///
+/// # Errors
+/// When none fits, with those that there are.
+pub fn choose<'e>(what: &str, entries: &'e [Entry], wanted: &Platform) -> Result<&'e Entry, Error> {
+    let fitting = |entry: &&Entry| entry.platform.as_ref().is_some_and(|one| one.fits(wanted));
+    if let Some(entry) = entries.iter().find(fitting) {
+        return Ok(entry);
+    }
+    match entries {
+        // Says nothing of machines; its configuration will.
+        [one] if one.platform.is_none() => Ok(one),
+        _ => {
+            let all: Vec<String> = entries
+                .iter()
+                .filter_map(|entry| entry.platform.as_ref())
+                .filter(|platform| platform.os != "unknown")
+                .take(20)
+                .map(ToString::to_string)
+                .collect();
+            let all = if all.is_empty() {
+                "none that says what it is for".to_owned()
+            } else {
+                all.join(", ")
+            };
+            Err(Error::bad(
+                what,
+                format!("no image for {wanted}; there are: {all}"),
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(n: u8) -> String {
+        format!("sha256:{}", format!("{n:02x}").repeat(32))
+    }
+
+    fn read(text: &str) -> Result<Document, String> {
+        Document::read("m", text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    fn blob(kind: &str, n: u8, size: &str) -> String {
+        format!(
+            r#"{{"mediaType":"{kind}","digest":"{}","size":{size}}}"#,
+            digest(n)
+        )
+    }
+
+    const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+    const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
+
+    #[test]
+    fn a_manifest_is_read() {
+        let text = format!(
+            r#"{{"schemaVersion":2,"config":{},"layers":[{},{}]}}"#,
+            blob(CONFIG, 1, "10"),
+            blob(LAYER, 2, "20"),
+            blob(LAYER, 3, "30")
+        );
+        let Document::Manifest(manifest) = read(&text).unwrap() else {
+            panic!("an index");
+        };
+        assert_eq!(manifest.config.size, 10);
+        let sizes: Vec<u64> = manifest.layers.iter().map(|layer| layer.size).collect();
+        assert_eq!(sizes, [20, 30]);
+    }
+
+    #[test]
+    fn an_index_names_images_by_machine() {
+        let entry =
+            |n: u8, platform: &str| format!(r#"{{"digest":"{}","size":5{platform}}}"#, digest(n));
+        let text = format!(
+            r#"{{"schemaVersion":2,"manifests":[{},{},{}]}}"#,
+            entry(
+                1,
+                r#","platform":{"os":"unknown","architecture":"unknown"}"#
+            ),
+            entry(2, r#","platform":{"os":"linux","architecture":"arm64"}"#),
+            entry(3, r#","platform":{"os":"linux","architecture":"amd64"}"#)
+        );
+        let Document::Index(entries) = read(&text).unwrap() else {
+            panic!("a manifest");
+        };
+        let chosen = |name: &str| {
+            choose("i", &entries, &Platform::linux(name))
+                .map(|entry| entry.descriptor.digest.to_string())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(chosen("x86_64"), Ok(digest(3)));
+        assert_eq!(chosen("aarch64"), Ok(digest(2)));
+        assert_eq!(
+            chosen("s390x").unwrap_err(),
+            "i: no image for linux/s390x; there are: linux/arm64, linux/amd64"
+        );
+    }
+
+    #[test]
+    fn what_is_no_image_is_refused() {
+        let config = blob(CONFIG, 1, "10");
+        let layer = blob(LAYER, 2, "20");
+        let with = |config: &str, layers: &str| {
+            format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{layers}]}}"#)
+        };
+        for (text, why) in [
+            ("", "neither"),
+            ("[]", "neither"),
+            (r#"{"schemaVersion":1}"#, "schema version 1"),
+            (r#"{"schemaVersion":2}"#, "neither"),
+            (
+                &format!(
+                    r#"{{"schemaVersion":2,"manifests":[],"config":{config},"layers":[{layer}]}}"#
+                ),
+                "neither",
+            ),
+            (&with(&config, ""), "no layers"),
+            (&with(&blob(CONFIG, 1, "-1"), &layer), "a size of -1"),
+            (
+                &with(&blob(CONFIG, 1, "99999999999"), &layer),
+                "a size of 99999999999",
+            ),
+            (
+                &with(
+                    &blob("application/vnd.cncf.helm.config.v1+json", 1, "1"),
+                    &layer,
+                ),
+                "not an image that runs",
+            ),
+            (
+                &with(
+                    &config,
+                    &blob(
+                        "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",
+                        2,
+                        "2",
+                    ),
+                ),
+                "kept elsewhere",
+            ),
+            (
+                &with(
+                    &config,
+                    &blob(
+                        "application/vnd.oci.image.layer.v1.tar+gzip+encrypted",
+                        2,
+                        "2",
+                    ),
+                ),
+                "encrypted",
+            ),
+            (
+                &with(&config, &blob("text/plain", 2, "2")),
+                "no tar archive",
+            ),
+            (
+                &with(&config, &layer.replace("sha256", "sha512")),
+                "other than sha256",
+            ),
+            (
+                &with(&config, &layer.replace("sha256:02", "sha256:0z")),
+                "not a digest",
+            ),
+            (
+                &with(&config, &vec![layer.clone(); 128].join(",")),
+                "128 layers",
+            ),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}
