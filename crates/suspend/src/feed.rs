@@ -1,0 +1,293 @@
+//! Reading chunks of an image, on all threads, while others are unpacked.
+
+use std::collections::VecDeque;
+use std::num::NonZero;
+use std::os::fd::AsFd as _;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use sys::uring::{Buffer, Ring};
+
+use crate::codec::Unpacker;
+use crate::format::BLOCK;
+use crate::image::Image;
+use crate::index::{Entry, StreamInfo, length_of};
+use crate::key::{Cipher as _, Purpose, nonce};
+use crate::save::aad;
+use crate::{Damage, Error, Io, Target, zero};
+
+/// Bytes that are read at once; a chunk more when one does not fit.
+const BATCH: u64 = 1 << 20;
+/// Buffers of each thread: one is unpacked while the others are read.
+const BUFFERS: usize = 3;
+
+/// Chunks that lie one behind the other in an image.
+struct Batch<'a> {
+    /// Of the first block.
+    offset: u64,
+    /// Whole blocks.
+    length: usize,
+    chunks: &'a [u64],
+}
+
+/// Opens and unpacks chunks. One for each thread.
+pub(crate) struct Opener<'a> {
+    image: &'a Image,
+    unpacker: Unpacker,
+    single: Buffer,
+}
+
+impl<'a> Opener<'a> {
+    pub(crate) fn new(image: &'a Image) -> Self {
+        Self {
+            image,
+            unpacker: Unpacker::new(),
+            single: Buffer::new(0),
+        }
+    }
+
+    /// The pages of a sealed chunk.
+    pub(crate) fn open<'b>(
+        &'b mut self,
+        chunk: u64,
+        entry: &Entry,
+        length: usize,
+        sealed: &'b mut [u8],
+    ) -> Result<&'b [u8], Error> {
+        let broken = || self.image.damaged(Damage::Chunk(chunk));
+        let aad = aad(&self.image.header().id, chunk);
+        let cipher = self.image.cipher();
+        let text = cipher.open(nonce(Purpose::Chunk, chunk), &aad, sealed);
+        let text = text.map_err(|_| broken())?;
+        let packed = text.len().checked_sub(usize::from(entry.padding));
+        let packed = packed.and_then(|end| text.get(..end)).ok_or_else(broken)?;
+        self.unpacker
+            .unpack(entry.codec(), packed, entry.unpacked(length))
+            .ok_or_else(broken)
+    }
+
+    /// Reads, opens and restores one chunk.
+    pub(crate) fn fetch(
+        &mut self,
+        chunk: u64,
+        stream: &StreamInfo,
+        target: &dyn Target,
+    ) -> Result<(), Error> {
+        let Some(entry) = self.image.entry(chunk).filter(|entry| !entry.is_empty()) else {
+            return Ok(());
+        };
+        let (start, length) = blocks(entry.offset, entry.end());
+        let mut buffer = std::mem::replace(&mut self.single, Buffer::new(0));
+        if buffer.len() < length {
+            buffer = Buffer::new(length);
+        }
+        self.image.read(&mut buffer[..length], start)?;
+        let from = offset_in(entry.offset, start);
+        let sealed = &mut buffer[from..from + entry.length as usize];
+        self.deliver(chunk, stream, sealed, target)?;
+        self.single = buffer;
+        Ok(())
+    }
+
+    /// Opens a chunk and puts its pages where they belong.
+    pub(crate) fn deliver(
+        &mut self,
+        chunk: u64,
+        stream: &StreamInfo,
+        sealed: &mut [u8],
+        target: &dyn Target,
+    ) -> Result<(), Error> {
+        let Some(entry) = self.image.entry(chunk) else {
+            return Ok(());
+        };
+        let number = chunk - stream.first;
+        let length = length_of(stream, number);
+        let mut pages = self.open(chunk, entry, length, sealed)?;
+        for (start, length) in zero::runs(entry.pages, length) {
+            let offset = number * crate::format::CHUNK as u64 + start as u64;
+            let (run, rest) = pages.split_at(length.min(pages.len()));
+            pages = rest;
+            target.write(offset, run).map_err(|source| Error::Target {
+                stream: stream.name.clone(),
+                offset,
+                source,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// What is done with each chunk: its number, and what is sealed.
+pub(crate) type Each<'a> =
+    &'a (dyn Fn(&mut Opener<'_>, u64, &mut [u8]) -> Result<(), Error> + Sync);
+
+/// How chunks are read.
+#[derive(Clone, Copy)]
+pub(crate) struct Feed {
+    pub(crate) threads: NonZero<usize>,
+    pub(crate) io: Io,
+    /// Whether somebody else is in more of a hurry.
+    pub(crate) patient: bool,
+}
+
+/// Reads these chunks, in the order in which they lie in the image, and has `each` called
+/// for them by several threads. Ends early, without an error, when `stop` is set.
+pub(crate) fn run(
+    image: &Image,
+    chunks: &[u64],
+    feed: Feed,
+    stop: &AtomicBool,
+    each: Each<'_>,
+) -> Result<(), Error> {
+    let batches = batches(image, chunks);
+    let next = AtomicUsize::new(0);
+    let threads = feed.threads.get().min(batches.len());
+    thread::scope(|scope| {
+        let work = |_| {
+            scope.spawn(|| {
+                if feed.patient {
+                    let this = rustix::thread::gettid();
+                    // Only slower without it.
+                    let _ = rustix::process::setpriority_process(Some(this), 10);
+                }
+                let done = read(image, &batches, &next, feed.io, stop, each);
+                if done.is_err() {
+                    stop.store(true, Relaxed);
+                }
+                done
+            })
+        };
+        let all: Vec<_> = (0..threads).map(work).collect();
+        let ended: Vec<_> = all
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
+        let mut ended = ended
+            .into_iter()
+            .map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        ended.find(Result::is_err).unwrap_or(Ok(()))
+    })
+}
+
+fn batches<'a>(image: &Image, chunks: &'a [u64]) -> Vec<Batch<'a>> {
+    let range = |chunk: &u64| {
+        image
+            .entry(*chunk)
+            .map_or(0..0, |entry| entry.offset..entry.end())
+    };
+    let mut start = None;
+    let near = |one: &u64, next: &u64| {
+        let first = *start.get_or_insert_with(|| range(one).start);
+        let (next, gap) = (range(next), range(next).start.abs_diff(range(one).end));
+        let joins = gap < BLOCK as u64 && next.end.saturating_sub(first) <= BATCH;
+        if !joins {
+            start = None;
+        }
+        joins
+    };
+    chunks
+        .chunk_by(near)
+        .filter_map(|chunks| {
+            let (first, last) = (chunks.first()?, chunks.last()?);
+            let (offset, length) = blocks(range(first).start, range(last).end);
+            Some(Batch {
+                offset,
+                length,
+                chunks,
+            })
+        })
+        .collect()
+}
+
+/// One thread: keeps reads under way and works on what has come.
+fn read(
+    image: &Image,
+    batches: &[Batch<'_>],
+    next: &AtomicUsize,
+    io: Io,
+    stop: &AtomicBool,
+    each: Each<'_>,
+) -> Result<(), Error> {
+    let failed = Error::file("read", image.path());
+    let mut ring = match io {
+        Io::Plain => None,
+        Io::Auto => Ring::new(BUFFERS).ok(),
+        Io::Uring => Some(Ring::new(BUFFERS).map_err(&failed)?),
+    };
+    let longest = batches.iter().map(|batch| batch.length).max().unwrap_or(0);
+    let count = if ring.is_some() { BUFFERS } else { 1 };
+    let mut free: Vec<Buffer> = (0..count).map(|_| Buffer::new(longest)).collect();
+    // Without a ring: what was read at once.
+    let mut ready = VecDeque::new();
+    let mut opener = Opener::new(image);
+    loop {
+        while let Some(mut buffer) = free.pop() {
+            let number = next.fetch_add(1, Relaxed);
+            let Some(batch) = batches.get(number) else {
+                free.push(buffer);
+                break;
+            };
+            match &mut ring {
+                Some(ring) => {
+                    let file = image.file().as_fd();
+                    ring.read(file, buffer, batch.length, batch.offset, number as u64)
+                        .map_err(|(_, error)| failed(error))?;
+                }
+                None => {
+                    image.read(&mut buffer[..batch.length], batch.offset)?;
+                    ready.push_back((number, buffer));
+                }
+            }
+            if stop.load(Relaxed) {
+                return Ok(());
+            }
+        }
+        let (number, mut buffer) = match ready.pop_front() {
+            Some(ready) => ready,
+            None => {
+                let Some(ring) = &mut ring else { return Ok(()) };
+                let Some(mut landed) = ring.wait().map_err(&failed)? else {
+                    return Ok(());
+                };
+                let number = usize::try_from(landed.tag).unwrap_or(usize::MAX);
+                let Some(batch) = batches.get(number) else {
+                    return Ok(());
+                };
+                // What the queue did not do, for whatever reason, is done here.
+                if landed.result.unwrap_or(0) < batch.length {
+                    image.read(&mut landed.buffer[..batch.length], batch.offset)?;
+                }
+                (number, landed.buffer)
+            }
+        };
+        let batch = &batches[number];
+        for chunk in batch.chunks {
+            if stop.load(Relaxed) {
+                return Ok(());
+            }
+            let Some(entry) = image.entry(*chunk) else {
+                continue;
+            };
+            let from = offset_in(entry.offset, batch.offset);
+            each(
+                &mut opener,
+                *chunk,
+                &mut buffer[from..from + entry.length as usize],
+            )?;
+        }
+        free.push(buffer);
+    }
+}
+
+/// The blocks that a range lies in: where they begin, and how long they are.
+fn blocks(start: u64, end: u64) -> (u64, usize) {
+    let block = BLOCK as u64;
+    let first = start - start % block;
+    // An entry is no longer than a chunk, a batch than a few.
+    let length = usize::try_from(end.next_multiple_of(block) - first).unwrap_or_default();
+    (first, length)
+}
+
+fn offset_in(offset: u64, start: u64) -> usize {
+    usize::try_from(offset - start).unwrap_or_default()
+}

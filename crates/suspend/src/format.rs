@@ -1,0 +1,358 @@
+//! The fixed parts of an image: its header and its end. See `docs/suspend-format.md`.
+
+use crate::Key;
+use crate::key::{Cipher, Gcm, KeyError, Purpose, TAG, nonce, random};
+
+/// Bytes of memory in a chunk.
+pub const CHUNK: usize = 256 << 10;
+/// Bytes of a page: what is looked at for zeros. Pages of a chunk are bits of a `u64`.
+pub const PAGE: usize = 4096;
+/// What everything begins and ends at multiples of, for O_DIRECT.
+pub const BLOCK: usize = 4096;
+/// Bytes of the header, the first of an image.
+pub const HEADER: usize = BLOCK;
+/// Bytes of the end, the last of an image.
+pub const TRAILER: usize = 64;
+/// The version that is written, and the only one that is read.
+pub const VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"ZONESUSP";
+const END_MAGIC: &[u8; 8] = b"ZONESEND";
+/// AES-256-GCM.
+const WRAPPING: u32 = 1;
+
+// Where things stand in the header.
+const ID: usize = 16;
+const CREATED: usize = 32;
+const SIZES: usize = 40;
+const NONCE: usize = 48;
+const WRAPPED: usize = 64;
+const USED: usize = WRAPPED + 32 + TAG;
+
+/// A size as it stands in the header.
+const fn field(size: usize) -> u32 {
+    assert!(size <= 1 << 20);
+    #[allow(clippy::cast_possible_truncation, reason = "asserted above")]
+    {
+        size as u32
+    }
+}
+
+/// Why bytes are no header, or no end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// It does not begin as images do.
+    #[error("not a suspend image")]
+    Magic,
+    /// Made by a later release.
+    #[error("unknown version {0}")]
+    Version(u32),
+    /// A field has a value that no image has.
+    #[error("a field is out of range: {0}")]
+    Field(&'static str),
+}
+
+/// The header: what is known without the key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Random; ties chunks to their image.
+    pub id: [u8; 16],
+    /// When the image was begun: seconds since 1970.
+    pub created: u64,
+    nonce: [u8; 12],
+    wrapped: [u8; 32 + TAG],
+}
+
+impl Header {
+    /// A header for a new image, and the image's own key.
+    ///
+    /// # Errors
+    /// [`KeyError::Failed`] when there are no random numbers.
+    pub fn new(created: u64, key: &Key) -> Result<(Self, Key), KeyError> {
+        let own = Key::random()?;
+        let mut header = Self {
+            id: random()?,
+            created,
+            nonce: random()?,
+            wrapped: [0; 32 + TAG],
+        };
+        let mut wrapped = *own.bytes();
+        let tag = Gcm::new(key)?.seal(header.nonce, &header.bytes()[..NONCE], &mut wrapped)?;
+        header.wrapped[..32].copy_from_slice(&wrapped);
+        header.wrapped[32..].copy_from_slice(&tag);
+        Ok((header, own))
+    }
+
+    /// The image's own key.
+    ///
+    /// # Errors
+    /// [`KeyError::Broken`] when it was wrapped with another, or the header changed.
+    pub fn unwrap_key(&self, key: &Key) -> Result<Key, KeyError> {
+        let mut wrapped = self.wrapped;
+        let bytes = self.bytes();
+        let opened = Gcm::new(key)?.open(self.nonce, &bytes[..NONCE], &mut wrapped)?;
+        let mut own = [0; 32];
+        own.copy_from_slice(opened);
+        opened.fill(0);
+        Ok(Key::from(own))
+    }
+
+    /// As it stands in the file.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
+        put(0, MAGIC);
+        put(8, &VERSION.to_le_bytes());
+        put(12, &(field(HEADER)).to_le_bytes());
+        put(ID, &self.id);
+        put(CREATED, &self.created.to_le_bytes());
+        put(SIZES, &(field(CHUNK)).to_le_bytes());
+        put(SIZES + 4, &(field(PAGE)).to_le_bytes());
+        put(NONCE, &self.nonce);
+        put(NONCE + 12, &WRAPPING.to_le_bytes());
+        put(WRAPPED, &self.wrapped);
+        bytes
+    }
+
+    /// Reads a header. What it says is believed only when the key and the index open
+    /// with it.
+    ///
+    /// # Errors
+    /// See [`FormatError`].
+    pub fn parse(bytes: &[u8]) -> Result<Self, FormatError> {
+        let mut fields = Fields(bytes);
+        if fields.take::<8>() != Some(*MAGIC) {
+            return Err(FormatError::Magic);
+        }
+        let version = fields.number("version")?;
+        if version != VERSION {
+            return Err(FormatError::Version(version));
+        }
+        fields.must_be("length of the header", field(HEADER))?;
+        let id = fields.array("id")?;
+        let created = u64::from_le_bytes(fields.array("time")?);
+        fields.must_be("size of a chunk", field(CHUNK))?;
+        fields.must_be("size of a page", field(PAGE))?;
+        let nonce = fields.array("nonce")?;
+        fields.must_be("wrapping", WRAPPING)?;
+        let wrapped = fields.array("wrapped key")?;
+        let rest = bytes.get(USED..HEADER).ok_or(FormatError::Field("end"))?;
+        if rest.iter().any(|byte| *byte != 0) {
+            return Err(FormatError::Field("reserved"));
+        }
+        Ok(Self {
+            id,
+            created,
+            nonce,
+            wrapped,
+        })
+    }
+}
+
+/// The end: where the index is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    /// The image's, as in the header.
+    pub id: [u8; 16],
+    /// Where the sealed index begins.
+    pub index: u64,
+    /// Its length, with its tag.
+    pub length: u64,
+    /// The length of the whole file.
+    pub file: u64,
+    /// Over the header and the fields above.
+    pub tag: [u8; TAG],
+}
+
+impl Trailer {
+    /// As it stands in the file.
+    #[must_use]
+    pub fn bytes(&self) -> [u8; TRAILER] {
+        let mut bytes = [0; TRAILER];
+        bytes[..8].copy_from_slice(END_MAGIC);
+        bytes[8..24].copy_from_slice(&self.id);
+        bytes[24..32].copy_from_slice(&self.index.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.length.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.file.to_le_bytes());
+        bytes[48..].copy_from_slice(&self.tag);
+        bytes
+    }
+
+    /// Signs it, with the header, under the image's key.
+    ///
+    /// # Errors
+    /// What the cipher says.
+    pub fn sign(&mut self, header: &Header, cipher: &dyn Cipher) -> Result<(), KeyError> {
+        let aad = self.signed(header);
+        self.tag = cipher.seal(nonce(Purpose::End, 0), &aad, &mut [])?;
+        Ok(())
+    }
+
+    /// Checks the signature: after this, what it and the header say is so.
+    ///
+    /// # Errors
+    /// [`KeyError::Broken`] when it is another's.
+    pub fn check(&self, header: &Header, cipher: &dyn Cipher) -> Result<(), KeyError> {
+        let aad = self.signed(header);
+        let mut tag = self.tag;
+        cipher
+            .open(nonce(Purpose::End, 0), &aad, &mut tag)
+            .map(|_| ())
+    }
+
+    fn signed(&self, header: &Header) -> Vec<u8> {
+        [&header.bytes()[..], &self.bytes()[..TRAILER - TAG]].concat()
+    }
+
+    /// Reads the end of a file of this length; the index lies between header and end.
+    ///
+    /// # Errors
+    /// See [`FormatError`].
+    pub fn parse(bytes: &[u8], file: u64) -> Result<Self, FormatError> {
+        let mut fields = Fields(bytes);
+        if fields.take::<8>() != Some(*END_MAGIC) {
+            return Err(FormatError::Magic);
+        }
+        let id = fields.array("id")?;
+        let mut number = |name| fields.array(name).map(u64::from_le_bytes);
+        let trailer = Self {
+            id,
+            index: number("index")?,
+            length: number("length of the index")?,
+            file: number("length of the file")?,
+            tag: fields.array("tag")?,
+        };
+        if trailer.file != file {
+            return Err(FormatError::Field("length of the file"));
+        }
+        let aligned = trailer.index % BLOCK as u64 == 0 && file % BLOCK as u64 == 0;
+        let end = trailer.index.checked_add(trailer.length);
+        let inside = trailer.index >= HEADER as u64 && trailer.length >= TAG as u64;
+        if !aligned || !inside || end != file.checked_sub(TRAILER as u64) {
+            return Err(FormatError::Field("index"));
+        }
+        match fields.0.is_empty() {
+            true => Ok(trailer),
+            false => Err(FormatError::Field("end")),
+        }
+    }
+}
+
+/// Takes fields off the front of bytes.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    pub(crate) fn array<const N: usize>(
+        &mut self,
+        name: &'static str,
+    ) -> Result<[u8; N], FormatError> {
+        self.take().ok_or(FormatError::Field(name))
+    }
+
+    pub(crate) fn number(&mut self, name: &'static str) -> Result<u32, FormatError> {
+        self.array(name).map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn bytes(
+        &mut self,
+        name: &'static str,
+        length: usize,
+    ) -> Result<&'a [u8], FormatError> {
+        let (first, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or(FormatError::Field(name))?;
+        self.0 = rest;
+        Ok(first)
+    }
+
+    fn must_be(&mut self, name: &'static str, value: u32) -> Result<(), FormatError> {
+        match self.number(name)? == value {
+            true => Ok(()),
+            false => Err(FormatError::Field(name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_reads_back_and_every_byte_counts() {
+        let key = Key::random().unwrap();
+        let (header, own) = Header::new(1_790_000_000, &key).unwrap();
+        let bytes = header.bytes();
+        assert_eq!(Header::parse(&bytes).unwrap(), header);
+        assert_eq!(header.unwrap_key(&key).unwrap().bytes(), own.bytes());
+        let other = Key::random().unwrap();
+        assert_eq!(header.unwrap_key(&other).unwrap_err(), KeyError::Broken);
+        for at in 0..HEADER {
+            let mut changed = bytes;
+            changed[at] ^= 1 << (at % 8);
+            let refused = match Header::parse(&changed) {
+                Err(_) => true,
+                Ok(header) => header.unwrap_key(&key).is_err(),
+            };
+            assert!(refused, "byte {at}");
+        }
+        for length in [0, 7, 8, 11, 111, 4095] {
+            assert!(Header::parse(&bytes[..length]).is_err());
+        }
+    }
+
+    #[test]
+    fn the_end_knows_where_it_is() {
+        let trailer = Trailer {
+            id: [7; 16],
+            index: 8192,
+            length: 4096 - 64,
+            file: 12288,
+            tag: [9; 16],
+        };
+        assert_eq!(Trailer::parse(&trailer.bytes(), 12288).unwrap(), trailer);
+        let wrong = [
+            Trailer {
+                index: 0,
+                length: 12224,
+                ..trailer
+            },
+            Trailer {
+                index: 8191,
+                length: 4033,
+                ..trailer
+            },
+            Trailer {
+                length: u64::MAX,
+                ..trailer
+            },
+            Trailer {
+                index: 12288,
+                length: 0,
+                ..trailer
+            },
+        ];
+        for wrong in wrong {
+            assert!(Trailer::parse(&wrong.bytes(), 12288).is_err(), "{wrong:?}");
+        }
+        assert!(Trailer::parse(&trailer.bytes(), 16384).is_err());
+        assert!(Trailer::parse(&[], 12288).is_err());
+
+        let (header, own) = Header::new(1, &Key::random().unwrap()).unwrap();
+        let cipher = Gcm::new(&own).unwrap();
+        let mut signed = trailer;
+        signed.sign(&header, &cipher).unwrap();
+        signed.check(&header, &cipher).unwrap();
+        let other = Header::new(1, &Key::random().unwrap()).unwrap().0;
+        assert!(signed.check(&other, &cipher).is_err());
+        signed.file += 1;
+        assert!(signed.check(&header, &cipher).is_err());
+    }
+}

@@ -1,0 +1,229 @@
+//! Keys, and sealing with them.
+//!
+//! An image has a key of its own, random and used for nothing else. That is wrapped
+//! (sealed) with the key that the caller has. Under the image's key each nonce is used
+//! once: it is the number of the chunk, and no chunk is sealed twice. Under the
+//! caller's key nonces are random, 96 bits: good for 2^32 images.
+
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+
+/// Bytes that sealing adds.
+pub const TAG: usize = 16;
+
+/// Why bytes make no key, or do not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// Neither 32 bytes nor 64 hexadecimal digits.
+    #[error("a key is 32 bytes, or 64 hexadecimal digits")]
+    Form,
+    /// Not sealed with this key, nonce and text.
+    #[error("the seal is broken")]
+    Broken,
+    /// The system has no random numbers, or the message is too long.
+    #[error("cannot encrypt")]
+    Failed,
+}
+
+/// A key of 256 bits, overwritten when it goes.
+#[derive(Clone)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// A key from what a key file holds: 32 bytes, or 64 hexadecimal digits and
+    /// perhaps a newline.
+    ///
+    /// # Errors
+    /// [`KeyError::Form`] for anything else.
+    pub fn parse(bytes: &[u8]) -> Result<Self, KeyError> {
+        if let Ok(key) = <[u8; 32]>::try_from(bytes) {
+            return Ok(Self(key));
+        }
+        let digits = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        if digits.len() != 64 {
+            return Err(KeyError::Form);
+        }
+        let mut key = Self([0; 32]);
+        for (byte, pair) in key.0.iter_mut().zip(digits.chunks(2)) {
+            let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(KeyError::Form);
+            let value = digit(pair[0])? << 4 | digit(pair[1])?;
+            *byte = u8::try_from(value).map_err(|_| KeyError::Form)?;
+        }
+        Ok(key)
+    }
+
+    /// A random key.
+    ///
+    /// # Errors
+    /// [`KeyError::Failed`] when the system has no random numbers.
+    pub fn random() -> Result<Self, KeyError> {
+        random().map(Self)
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl From<[u8; 32]> for Key {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        self.0.fill(0);
+        // The compiler must take it that somebody looks.
+        std::hint::black_box(&self.0);
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// Random bytes of the kernel.
+///
+/// # Errors
+/// [`KeyError::Failed`] when it has none.
+pub fn random<const N: usize>() -> Result<[u8; N], KeyError> {
+    let mut bytes = [0; N];
+    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    // Up to 256 bytes come at once or not at all.
+    match got {
+        Ok(count) if count == N => Ok(bytes),
+        _ => Err(KeyError::Failed),
+    }
+}
+
+/// Authenticated encryption: all that the engine asks of a library.
+pub trait Cipher: Send + Sync {
+    /// Encrypts in place and gives the tag, over `aad`, too.
+    ///
+    /// # Errors
+    /// [`KeyError::Failed`] when the text is too long.
+    fn seal(&self, nonce: [u8; 12], aad: &[u8], text: &mut [u8]) -> Result<[u8; TAG], KeyError>;
+
+    /// Decrypts in place what ends with its tag, and gives the text.
+    ///
+    /// # Errors
+    /// [`KeyError::Broken`] when anything differs from what was sealed; what is in
+    /// `sealed` is then worth nothing.
+    fn open<'a>(
+        &self,
+        nonce: [u8; 12],
+        aad: &[u8],
+        sealed: &'a mut [u8],
+    ) -> Result<&'a mut [u8], KeyError>;
+}
+
+/// AES-256-GCM, by the processor's own instructions where it has them: that is found
+/// out when the program runs.
+pub(crate) struct Gcm(LessSafeKey);
+
+impl Gcm {
+    pub(crate) fn new(key: &Key) -> Result<Self, KeyError> {
+        // "Less safe" because nonces are our own business; see above.
+        let key = UnboundKey::new(&AES_256_GCM, &key.0).map_err(|_| KeyError::Failed)?;
+        Ok(Self(LessSafeKey::new(key)))
+    }
+}
+
+impl Cipher for Gcm {
+    fn seal(&self, nonce: [u8; 12], aad: &[u8], text: &mut [u8]) -> Result<[u8; TAG], KeyError> {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let tag = self
+            .0
+            .seal_in_place_separate_tag(nonce, Aad::from(aad), text);
+        let mut bytes = [0; TAG];
+        bytes.copy_from_slice(tag.map_err(|_| KeyError::Failed)?.as_ref());
+        Ok(bytes)
+    }
+
+    fn open<'a>(
+        &self,
+        nonce: [u8; 12],
+        aad: &[u8],
+        sealed: &'a mut [u8],
+    ) -> Result<&'a mut [u8], KeyError> {
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let text = self.0.open_in_place(nonce, Aad::from(aad), sealed);
+        text.map_err(|_| KeyError::Broken)
+    }
+}
+
+/// The cipher of images, with a key: for who wants to know how fast it is.
+///
+/// # Errors
+/// [`KeyError::Failed`] when the library takes no such key.
+pub fn cipher(key: &Key) -> Result<impl Cipher + use<>, KeyError> {
+    Gcm::new(key)
+}
+
+/// What a nonce under the image's key is for; two kinds never share one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    Chunk = 0,
+    Index = 1,
+    End = 2,
+}
+
+/// The nonce of something under the image's key.
+pub(crate) fn nonce(purpose: Purpose, number: u64) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[..4].copy_from_slice(&(purpose as u32).to_le_bytes());
+    nonce[4..].copy_from_slice(&number.to_le_bytes());
+    nonce
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_bytes_or_digits() {
+        let digits = "00ff".repeat(16);
+        let key = Key::parse(digits.as_bytes()).unwrap();
+        assert_eq!(key.bytes()[..4], [0, 0xff, 0, 0xff]);
+        let again = Key::parse(format!("{digits}\n").as_bytes()).unwrap();
+        assert_eq!(again.bytes(), key.bytes());
+        assert_eq!(Key::parse(key.bytes()).unwrap().bytes(), key.bytes());
+        for wrong in [&b""[..], &[b'0'; 63], &[b'g'; 64], &[0; 31]] {
+            assert_eq!(Key::parse(wrong).unwrap_err(), KeyError::Form);
+        }
+        assert_eq!(format!("{key:?}"), "Key");
+        assert_ne!(
+            Key::random().unwrap().bytes(),
+            Key::random().unwrap().bytes()
+        );
+    }
+
+    #[test]
+    fn the_cipher_is_aes_256_gcm() {
+        // Test case 16 of the specification of GCM (McGrew and Viega).
+        let hex = |text: &str| -> Vec<u8> {
+            let digit = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+            (0..text.len()).step_by(2).map(digit).collect()
+        };
+        let key = Key::parse(b"feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308");
+        let cipher = Gcm::new(&key.unwrap()).unwrap();
+        let nonce: [u8; 12] = hex("cafebabefacedbaddecaf888").try_into().unwrap();
+        let aad = hex("feedfacedeadbeeffeedfacedeadbeefabaddad2");
+        let mut text = hex(
+            "d9313225f88406e5a55909c5aff5269a86a7a9531534f7da2e4c303d8a318a72\
+             1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39",
+        );
+        let plain = text.clone();
+        let tag = cipher.seal(nonce, &aad, &mut text).unwrap();
+        assert_eq!(tag.to_vec(), hex("76fc6ece0f4e1768cddf8853bb2d551b"));
+        text.extend(tag);
+        let mut changed = text.clone();
+        assert_eq!(*cipher.open(nonce, &aad, &mut text).unwrap(), plain);
+        changed[3] ^= 1;
+        assert!(cipher.open(nonce, &aad, &mut changed).is_err());
+    }
+}

@@ -1,0 +1,319 @@
+//! Restoring memory while it is used: what is touched comes first, the rest streams in.
+//!
+//! The memory is a file that two have mapped: the one who runs (a virtual machine, armed
+//! through its userfaultfd) and this process, which puts chunks into the file and then
+//! lets the other see them. A page is never visible before its chunk was opened, and a
+//! chunk that was visible is never written again.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::io::Errno;
+use sys::mapping::Mapping;
+use sys::userfault::Userfault;
+
+use crate::feed::{self, Feed, Opener};
+use crate::format::{CHUNK, PAGE};
+use crate::image::Image;
+use crate::index::{StreamInfo, length_of};
+use crate::ledger::Stage;
+use crate::restore::{Loading, chunks_of, must_fit};
+use crate::{Error, Ledger, Progress, zero};
+
+/// A part of the memory as the one who runs has it mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Where it begins there; at a page.
+    pub address: u64,
+    /// What stands there: the offset in the stream, at a page.
+    pub offset: u64,
+    /// Bytes, whole pages.
+    pub length: u64,
+}
+
+/// What a pager has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paged {
+    /// Faults that were answered.
+    pub faults: u64,
+    /// Chunks that were brought in because of a fault.
+    pub on_demand: u64,
+    /// Until all was there.
+    pub took: Duration,
+    /// The longest that a fault waited once it was seen.
+    pub longest: Duration,
+}
+
+/// Answers the page faults of one stream of an image.
+#[derive(Debug)]
+pub struct Pager<'a> {
+    image: &'a Image,
+    stream: &'a StreamInfo,
+    target: &'a Mapping,
+    faults: &'a Userfault,
+    regions: Vec<Region>,
+    ledger: &'a Ledger,
+}
+
+impl<'a> Pager<'a> {
+    /// Arms the regions: from now on who touches a page there waits for
+    /// [`run`](Self::run). The memory must be empty, or be what the pager left that had
+    /// this ledger before; `target` is the file it is in. The descriptor has been
+    /// [agreed](Userfault::agree) on.
+    ///
+    /// # Errors
+    /// When memory or ledger are of another size, or the kernel refuses.
+    pub fn arm(
+        image: &'a Image,
+        name: &str,
+        target: &'a Mapping,
+        faults: &'a Userfault,
+        regions: &[Region],
+        ledger: &'a Ledger,
+    ) -> Result<Self, Error> {
+        let stream = image.stream(name)?;
+        must_fit(image, stream, target)?;
+        if ledger.chunks() != stream.chunks() {
+            return Err(Error::Request("the ledger is for another number of chunks"));
+        }
+        let page = PAGE as u64;
+        for region in regions {
+            let aligned = (region.address | region.offset | region.length) % page == 0;
+            let end = region.offset.checked_add(region.length);
+            let size = stream.size.next_multiple_of(page);
+            if !aligned || region.length == 0 || end.is_none_or(|end| end > size) {
+                return Err(Error::Request("a region is no part of the memory"));
+            }
+        }
+        for region in regions {
+            let armed = faults.arm(region.address, region.length);
+            armed.map_err(failed("arm memory"))?;
+        }
+        Ok(Self {
+            image,
+            stream,
+            target,
+            faults,
+            regions: regions.to_vec(),
+            ledger,
+        })
+    }
+
+    /// Answers faults and brings everything in; returns when all is there and the
+    /// regions are disarmed.
+    ///
+    /// # Errors
+    /// See [`Error`]. The regions stay armed then: who touches what is missing waits, and
+    /// sees nothing wrong. End that process, or run another pager with the same ledger.
+    pub fn run(&self, loading: &Loading<'_>) -> Result<Paged, Error> {
+        let began = Instant::now();
+        let stop = AtomicBool::new(false);
+        let quit = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| failed("make an event")(error.into()))?;
+        let count = Count::default();
+        thread::scope(|scope| {
+            let answering = scope.spawn(|| {
+                let answered = self.answer(&quit, &stop, &count);
+                if answered.is_err() {
+                    stop.store(true, Relaxed);
+                }
+                answered
+            });
+            let mut brought = self.bring(loading, &stop);
+            if brought.is_ok() {
+                brought = self.settle(&stop);
+            }
+            if brought.is_err() {
+                stop.store(true, Relaxed);
+            }
+            // An event counter of one never blocks.
+            let _ = rustix::io::write(&quit, &1u64.to_ne_bytes());
+            let answered = answering
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            answered.and(brought)
+        })?;
+        for region in &self.regions {
+            let let_go = self.faults.disarm(region.address, region.length);
+            let_go.map_err(failed("disarm memory"))?;
+        }
+        Ok(Paged {
+            faults: count.faults.load(Relaxed),
+            on_demand: count.on_demand.load(Relaxed),
+            took: began.elapsed(),
+            longest: Duration::from_micros(count.longest.load(Relaxed)),
+        })
+    }
+
+    /// Brings in what nobody asked for, as it lies in the image.
+    fn bring(&self, loading: &Loading<'_>, stop: &AtomicBool) -> Result<(), Error> {
+        let chunks = chunks_of(self.image, self.stream);
+        for chunk in &chunks {
+            // Left by a pager before this one.
+            if self.ledger.stage(chunk - self.stream.first) == Stage::Placed {
+                self.show(*chunk)?;
+            }
+        }
+        let (done, moved) = (AtomicU64::new(0), AtomicU64::new(0));
+        let total = chunks.len() as u64 * CHUNK as u64;
+        let each = |opener: &mut Opener<'_>, chunk: u64, sealed: &mut [u8]| {
+            if self.ledger.take(chunk - self.stream.first) {
+                opener.deliver(chunk, self.stream, sealed, self.target)?;
+                self.show(chunk)?;
+            }
+            let size = sealed.len() as u64;
+            let progress = Progress {
+                done: done.fetch_add(CHUNK as u64, Relaxed) + CHUNK as u64,
+                total,
+                moved: moved.fetch_add(size, Relaxed) + size,
+            };
+            match (loading.watch)(progress).is_continue() {
+                true => Ok(()),
+                false => Err(Error::Cancelled),
+            }
+        };
+        let feed = Feed {
+            threads: loading.threads,
+            io: loading.io,
+            patient: true,
+        };
+        feed::run(self.image, &chunks, feed, stop, &each)
+    }
+
+    /// Waits for the chunks that the other thread is at.
+    fn settle(&self, stop: &AtomicBool) -> Result<(), Error> {
+        for chunk in chunks_of(self.image, self.stream) {
+            while self.ledger.stage(chunk - self.stream.first) != Stage::Done {
+                if stop.load(Relaxed) {
+                    // The error is the other's.
+                    return Ok(());
+                }
+                thread::sleep(Duration::from_micros(200));
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(
+        &self,
+        quit: &impl std::os::fd::AsFd,
+        stop: &AtomicBool,
+        count: &Count,
+    ) -> Result<(), Error> {
+        let mut opener = Opener::new(self.image);
+        loop {
+            let mut events = [
+                PollFd::new(self.faults, PollFlags::IN),
+                PollFd::new(quit, PollFlags::IN),
+            ];
+            match poll(&mut events, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(failed("wait")(error.into())),
+            }
+            let [faults, quit] = events.map(|event| event.revents());
+            if faults.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL) {
+                return Err(failed("wait")(std::io::ErrorKind::BrokenPipe.into()));
+            }
+            while let Some(address) = self.faults.fault().map_err(failed("look"))? {
+                let began = Instant::now();
+                self.resolve(address, &mut opener, stop, count)?;
+                let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+                count.faults.fetch_add(1, Relaxed);
+                count.longest.fetch_max(took, Relaxed);
+            }
+            if quit.contains(PollFlags::IN) || stop.load(Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sees to it that a page is there.
+    fn resolve(
+        &self,
+        address: u64,
+        opener: &mut Opener<'_>,
+        stop: &AtomicBool,
+        count: &Count,
+    ) -> Result<(), Error> {
+        let inside = |region: &&Region| address.wrapping_sub(region.address) < region.length;
+        let Some(region) = self.regions.iter().find(inside) else {
+            return Ok(());
+        };
+        let offset = region.offset + (address - region.address);
+        let (number, page) = (offset / CHUNK as u64, offset % CHUNK as u64 / PAGE as u64);
+        let chunk = self.stream.first + number;
+        let pages = self.image.entry(chunk).map_or(0, |entry| entry.pages);
+        if pages >> page & 1 == 0 {
+            return self.show_zero(address);
+        }
+        if self.ledger.take(number) {
+            count.on_demand.fetch_add(1, Relaxed);
+            opener.fetch(chunk, self.stream, self.target)?;
+            return self.show(chunk);
+        }
+        while matches!(self.ledger.stage(number), Stage::Missing | Stage::Taken) {
+            if stop.load(Relaxed) {
+                return Ok(());
+            }
+            thread::yield_now();
+        }
+        let page = PAGE as u64;
+        let shown = self.faults.publish(address, page);
+        shown.map_err(failed("show memory"))?;
+        self.faults.wake(address, page).map_err(failed("wake"))
+    }
+
+    /// A page that the image does not have. Where the file has one all the same, which is
+    /// then part of a huge page, that is zeros, too.
+    fn show_zero(&self, address: u64) -> Result<(), Error> {
+        let page = PAGE as u64;
+        let code = |result: &std::io::Result<()>| {
+            result.as_ref().err().and_then(std::io::Error::raw_os_error)
+        };
+        let mut shown = self.faults.publish(address, page);
+        if code(&shown) == Some(Errno::FAULT.raw_os_error()) {
+            shown = self.faults.zero(address);
+        }
+        if code(&shown) == Some(Errno::EXIST.raw_os_error()) {
+            shown = self.faults.publish(address, page);
+        }
+        shown.map_err(failed("show zeros"))?;
+        self.faults.wake(address, page).map_err(failed("wake"))
+    }
+
+    /// Lets the pages of a chunk be seen that is in the file.
+    fn show(&self, chunk: u64) -> Result<(), Error> {
+        let number = chunk - self.stream.first;
+        self.ledger.set(number, Stage::Placed);
+        let pages = self.image.entry(chunk).map_or(0, |entry| entry.pages);
+        let length = length_of(self.stream, number);
+        for (start, length) in zero::runs(pages, length) {
+            let start = number * CHUNK as u64 + start as u64;
+            let end = start + length.next_multiple_of(PAGE) as u64;
+            for region in &self.regions {
+                let from = start.max(region.offset);
+                let to = end.min(region.offset + region.length);
+                if from < to {
+                    let address = region.address + (from - region.offset);
+                    let shown = self.faults.publish(address, to - from);
+                    shown.map_err(failed("show memory"))?;
+                }
+            }
+        }
+        self.ledger.set(number, Stage::Done);
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Count {
+    faults: AtomicU64,
+    on_demand: AtomicU64,
+    longest: AtomicU64,
+}
+
+fn failed(action: &'static str) -> impl Fn(std::io::Error) -> Error {
+    move |source| Error::Faults { action, source }
+}

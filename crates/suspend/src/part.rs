@@ -1,0 +1,203 @@
+//! An image while it is written: aside, under a name that says so.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::Error;
+
+/// What the name of an unfinished image ends with; a point stands in front.
+const SUFFIX: &str = ".part";
+
+/// An unfinished image; it is removed unless it is published.
+pub(crate) struct Part {
+    file: File,
+    path: PathBuf,
+    aside: PathBuf,
+    direct: AtomicBool,
+    published: bool,
+}
+
+/// The name of the unfinished image.
+pub(crate) fn aside(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(SUFFIX);
+    path.with_file_name(name)
+}
+
+impl Part {
+    /// Begins an image that will be called `path`. What an earlier one left that was
+    /// killed is used again; one that is being written now is not.
+    pub(crate) fn create(path: &Path) -> Result<Self, Error> {
+        let aside = aside(path);
+        let mut flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::DIRECT;
+        loop {
+            let file = match open(&aside, flags) {
+                // No direct writes here, as on some file systems in memory.
+                Err(error) if is(&error, Errno::INVAL) && flags.contains(OFlags::DIRECT) => {
+                    flags -= OFlags::DIRECT;
+                    continue;
+                }
+                opened => opened.map_err(Error::file("create", &aside))?,
+            };
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => {
+                    return Err(Error::Busy {
+                        path: path.to_owned(),
+                    });
+                }
+                Err(error) => return Err(Error::file("lock", &aside)(error.into())),
+            }
+            if !is_still(&file, &aside) {
+                // Whoever had the lock has just finished.
+                continue;
+            }
+            let part = Self {
+                file,
+                path: path.to_owned(),
+                aside,
+                direct: AtomicBool::new(flags.contains(OFlags::DIRECT)),
+                published: false,
+            };
+            part.clear()?;
+            return Ok(part);
+        }
+    }
+
+    fn clear(&self) -> Result<(), Error> {
+        let failed = Error::file("create", &self.aside);
+        let found = self.file.metadata().map_err(&failed)?;
+        if !found.is_file() || found.nlink() != 1 {
+            return Err(failed(io::ErrorKind::AlreadyExists.into()));
+        }
+        self.file.set_len(0).map_err(&failed)?;
+        rustix::fs::fchmod(&self.file, Mode::RUSR | Mode::WUSR)
+            .map_err(|error| failed(error.into()))
+    }
+
+    /// Whether writes go past the page cache.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that are free for the image.
+    pub(crate) fn free(&self) -> Result<u64, Error> {
+        let found = rustix::fs::fstatvfs(&self.file)
+            .map_err(|error| Error::file("look for free space for", &self.path)(error.into()))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
+    /// Takes this many bytes of the disk, or says that they are not there.
+    pub(crate) fn reserve(&self, needed: u64) -> Result<(), Error> {
+        let free = self.free()?;
+        let full = || Error::NoSpace {
+            path: self.path.clone(),
+            needed,
+            free,
+        };
+        if free < needed {
+            return Err(full());
+        }
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, needed) {
+            // Not every file system can.
+            Ok(()) | Err(Errno::NOTSUP) => Ok(()),
+            Err(Errno::NOSPC | Errno::DQUOT) => Err(full()),
+            Err(error) => Err(Error::file("reserve space for", &self.path)(error.into())),
+        }
+    }
+
+    /// Writes whole blocks from aligned memory.
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self.file.write_all_at(bytes, offset) {
+            // Its blocks are larger than ours.
+            Err(error) if is(&error, Errno::INVAL) && self.is_direct() => {
+                let flags = rustix::fs::fcntl_getfl(&self.file)?;
+                rustix::fs::fcntl_setfl(&self.file, flags - OFlags::DIRECT)?;
+                self.direct.store(false, Ordering::Relaxed);
+                self.file.write_all_at(bytes, offset)
+            }
+            written => written,
+        }
+    }
+
+    pub(crate) fn error(&self) -> impl Fn(io::Error) -> Error {
+        Error::file("write", &self.path)
+    }
+
+    /// Cuts the file to its length and, if so asked, has it on stable storage.
+    pub(crate) fn complete(&self, length: u64, sync: bool) -> Result<(), Error> {
+        self.file.set_len(length).map_err(self.error())?;
+        if sync {
+            let failed = Error::file("sync", &self.path);
+            self.file.sync_all().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the image its name, in the place of an older one.
+    pub(crate) fn publish(mut self, sync: bool) -> Result<(), Error> {
+        fs::rename(&self.aside, &self.path).map_err(Error::file("rename to", &self.path))?;
+        self.published = true;
+        if sync {
+            sync_folder_of(&self.path)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Part {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if !self.published {
+            // It is recognisable and refused; the next image takes its place.
+            let _ = fs::remove_file(&self.aside);
+        }
+    }
+}
+
+fn open(path: &Path, flags: OFlags) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(i32::from_ne_bytes(flags.bits().to_ne_bytes()))
+        .open(path)
+}
+
+/// Whether the path still leads to the file.
+pub(crate) fn is_still(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(file), Ok(path)) => (file.dev(), file.ino()) == (path.dev(), path.ino()),
+        _ => false,
+    }
+}
+
+pub(crate) fn is(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// Makes a rename or removal stable.
+pub(crate) fn sync_folder_of(path: &Path) -> Result<(), Error> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(Error::file("sync", folder))
+}

@@ -1,0 +1,540 @@
+//! Saving: every thread takes the next chunk, packs and seals it into its buffer, and
+//! sends full buffers to the disk. Chunks lie in the image as they got ready.
+
+use std::num::NonZero;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+use sys::uring::Buffer;
+
+use crate::codec::{Codec, PACK_ROOM, Packer};
+use crate::format::{BLOCK, CHUNK, HEADER, Header, TRAILER, Trailer};
+use crate::identity::is_exact;
+use crate::index::{Entry, Index, MAX_IDENTITY, StreamInfo, length_of};
+use crate::key::{Cipher as _, Gcm, Purpose, TAG, nonce};
+use crate::part::{self, Part};
+use crate::sink::{BUFFER, BUFFERS, Io, Sink};
+use crate::{Error, Key, Progress, Saved, Source, Watch, zero};
+
+/// A stream to be saved.
+#[derive(Clone, Copy)]
+pub struct Stream<'a> {
+    /// Letters, digits, points and hyphens, up to 64.
+    pub name: &'a str,
+    /// What is in it.
+    pub source: &'a dyn Source,
+}
+
+impl std::fmt::Debug for Stream<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stream")
+            .field("name", &self.name)
+            .field("size", &self.source.size())
+            .finish()
+    }
+}
+
+/// How chunks are packed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// As the disk takes them: raw while it waits for more, harder the more waits for it.
+    #[default]
+    Adaptive,
+    /// All the same way; what does not shrink is raw.
+    Always(Codec),
+}
+
+/// Whether the image must survive a power cut when [`save`] returns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// It must.
+    #[default]
+    Stable,
+    /// It need not: for measurements.
+    Volatile,
+}
+
+/// What is done about the space on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Space {
+    /// Room for all that is not zeros must be free, however it may shrink; it is taken
+    /// at the beginning, and what was not used is given back.
+    #[default]
+    Reserve,
+    /// Goes as far as it can.
+    Try,
+}
+
+/// How to save.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Threads that pack and seal.
+    pub threads: NonZero<usize>,
+    /// How chunks are packed.
+    pub choice: Choice,
+    /// How they are written.
+    pub io: Io,
+    /// Whether to sync.
+    pub durability: Durability,
+    /// Whether to reserve space.
+    pub space: Space,
+    /// Who looks on.
+    pub watch: Watch<'a>,
+}
+
+impl std::fmt::Debug for Options<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("threads", &self.threads)
+            .field("choice", &self.choice)
+            .field("io", &self.io)
+            .field("durability", &self.durability)
+            .field("space", &self.space)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Self {
+            threads: crate::all_processors(),
+            choice: Choice::default(),
+            io: Io::default(),
+            durability: Durability::default(),
+            space: Space::default(),
+            watch: &crate::unwatched,
+        }
+    }
+}
+
+/// What to save, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The image. An older one there is replaced when the new one is whole.
+    pub path: &'a Path,
+    /// Opens the image later.
+    pub key: &'a Key,
+    /// Facts that must hold when the image is used. Numbers are whole.
+    pub identity: &'a Value,
+    /// What is in it.
+    pub streams: &'a [Stream<'a>],
+    /// How.
+    pub options: Options<'a>,
+}
+
+/// A slot of a buffer has room for a chunk, whatever becomes of it.
+const SLOT: usize = PACK_ROOM + TAG;
+const _: () = assert!(SLOT < BUFFER);
+
+/// Saves an image: after this there is a whole one at the path, or what was there before.
+///
+/// # Errors
+/// See [`Error`]; what was written so far is removed.
+pub fn save(request: &Request<'_>) -> Result<Saved, Error> {
+    let began = Instant::now();
+    let options = &request.options;
+    let sizes = request.streams.iter();
+    let streams = Index::streams(sizes.map(|stream| (stream.name, stream.source.size())))
+        .map_err(|_| Error::Request("the name of a stream is not one, or is there twice"))?;
+    if request.identity.to_string().len() > MAX_IDENTITY {
+        return Err(Error::Request("the identity is too long"));
+    }
+    if !is_exact(request.identity) {
+        return Err(Error::Request(
+            "the identity has numbers that are not whole",
+        ));
+    }
+    let part = Part::create(request.path)?;
+    if options.space == Space::Reserve {
+        part.reserve(needed(request, &streams)?)?;
+    }
+    let created = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let (header, own) = Header::new(created.unwrap_or_default().as_secs(), request.key)
+        .map_err(|_| Error::Crypto)?;
+    let job = Job {
+        request,
+        streams: &streams,
+        part: &part,
+        id: header.id,
+        cipher: Gcm::new(&own).map_err(|_| Error::Crypto)?,
+        next: AtomicU64::new(0),
+        end: AtomicU64::new(HEADER as u64),
+        done: AtomicU64::new(0),
+        stop: AtomicBool::new(false),
+    };
+    let work = job.run()?;
+    let chunks = usize::try_from(Index::chunks(&streams)).unwrap_or(usize::MAX);
+    let mut index = Index {
+        identity: request.identity.clone(),
+        streams: streams.clone(),
+        entries: vec![Entry::default(); chunks],
+    };
+    let mut saved = Saved {
+        raw: 0,
+        size: streams.iter().map(|stream| stream.size).sum(),
+        stored: 0,
+        written: began.elapsed(),
+        total: began.elapsed(),
+        chunks: [0; 3],
+        threads: work.len(),
+        io: work.first().map_or(Io::Auto, |one| one.io),
+        direct: part.is_direct(),
+    };
+    for one in work {
+        saved.raw += one.raw;
+        for (number, entry) in one.entries {
+            saved.chunks[entry.codec() as usize] += 1;
+            index.entries[usize::try_from(number).unwrap_or(usize::MAX)] = entry;
+        }
+    }
+    saved.stored = job.close(&header, &index)?;
+    let sync = options.durability == Durability::Stable;
+    part.complete(saved.stored, false)?;
+    saved.written = began.elapsed();
+    if sync {
+        part.complete(saved.stored, true)?;
+    }
+    part.publish(sync)?;
+    saved.total = began.elapsed();
+    Ok(saved)
+}
+
+/// Removes what an image left that was killed while it was written. Nothing, when there
+/// is nothing, or when it is being written.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove_remains(path: &Path) -> Result<(), Error> {
+    if !part::aside(path).exists() {
+        return Ok(());
+    }
+    match Part::create(path) {
+        // Goes with it.
+        Ok(_) | Err(Error::Busy { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The most bytes that the image can have.
+fn needed(request: &Request<'_>, streams: &[StreamInfo]) -> Result<u64, Error> {
+    let mut stored = 0u64;
+    for stream in request.streams {
+        let most = stream.source.stored().map_err(|source| Error::Source {
+            stream: stream.name.to_owned(),
+            offset: 0,
+            source,
+        })?;
+        // A page with one byte in it is stored whole.
+        stored = stored.saturating_add(most.next_multiple_of(BLOCK as u64));
+    }
+    let chunks = Index::chunks(streams);
+    // A tag and an entry each; and the ends of buffers, which are at least half full
+    // except for the last of each thread.
+    let around =
+        chunks.saturating_mul(TAG as u64 + 24) + stored / (BUFFER as u64 / 2) * BLOCK as u64;
+    let threads = request.options.threads.get() as u64;
+    let ends = (threads + 4) * BLOCK as u64 + MAX_IDENTITY as u64;
+    Ok(stored.saturating_add(around).saturating_add(ends))
+}
+
+/// What one thread did.
+struct Work {
+    entries: Vec<(u64, Entry)>,
+    raw: u64,
+    io: Io,
+}
+
+/// What the threads share.
+struct Job<'a> {
+    request: &'a Request<'a>,
+    streams: &'a [StreamInfo],
+    part: &'a Part,
+    id: [u8; 16],
+    cipher: Gcm,
+    /// The next chunk.
+    next: AtomicU64,
+    /// Where the next buffer goes.
+    end: AtomicU64,
+    /// Bytes that were dealt with.
+    done: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Job<'_> {
+    fn run(&self) -> Result<Vec<Work>, Error> {
+        let chunks = Index::chunks(self.streams);
+        let most = usize::try_from(chunks).unwrap_or(usize::MAX).max(1);
+        let threads = self.request.options.threads.get().min(most);
+        thread::scope(|scope| {
+            let work = |_| {
+                scope.spawn(|| {
+                    let worked = Sink::new(scope, self.part, self.request.options.io)
+                        .and_then(|sink| Worker::new(self, sink).run());
+                    if worked.is_err() {
+                        self.stop.store(true, Relaxed);
+                    }
+                    worked
+                })
+            };
+            let all: Vec<_> = (0..threads).map(work).collect();
+            let ended: Vec<_> = all
+                .into_iter()
+                .map(thread::ScopedJoinHandle::join)
+                .collect();
+            // A thread that panics is a bug, and goes on as one.
+            let ended = ended
+                .into_iter()
+                .map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            ended.collect()
+        })
+    }
+
+    /// Writes the index, the end and the header; gives the length of the file.
+    fn close(&self, header: &Header, index: &Index) -> Result<u64, Error> {
+        let long = |_| Error::Request("the index is too long");
+        let mut text = index.bytes().map_err(long)?;
+        let area = self.end.load(Relaxed);
+        let length = (text.len() + TAG) as u64;
+        let mut trailer = Trailer {
+            id: self.id,
+            index: area,
+            length,
+            file: area + length + TRAILER as u64,
+            tag: [0; TAG],
+        };
+        let signed = trailer.sign(header, &self.cipher);
+        let sealed = self
+            .cipher
+            .seal(nonce(Purpose::Index, 0), &self.id, &mut text);
+        let tag = signed.and(sealed).map_err(|_| Error::Crypto)?;
+        text.extend(tag);
+        text.extend(trailer.bytes());
+        self.put(&text, area)?;
+        // Last: before this nothing says that it is an image.
+        self.put(&header.bytes(), 0)?;
+        Ok(trailer.file)
+    }
+
+    fn put(&self, bytes: &[u8], offset: u64) -> Result<(), Error> {
+        let mut buffer = Buffer::new(bytes.len());
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        let written = self.part.write(&buffer[..bytes.len()], offset);
+        written.map_err(self.part.error())
+    }
+
+    fn report(&self, bytes: u64) -> Result<(), Error> {
+        let progress = Progress {
+            done: self.done.fetch_add(bytes, Relaxed) + bytes,
+            total: self.streams.iter().map(|stream| stream.size).sum(),
+            moved: self.end.load(Relaxed),
+        };
+        match (self.request.options.watch)(progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Cancelled),
+        }
+    }
+}
+
+/// One thread.
+struct Worker<'a> {
+    job: &'a Job<'a>,
+    sink: Sink<'a>,
+    packer: Packer,
+    chunk: Vec<u8>,
+    /// Bytes of the current buffer that are in use.
+    fill: usize,
+    /// Chunks in it, their offsets counted from its beginning.
+    pending: Vec<(u64, Entry)>,
+    /// Up to where a stream is known to have nothing: its place and the offset.
+    hole: (usize, u64),
+    /// Bytes that were dealt with since the last report.
+    unsaid: u64,
+    began: Instant,
+    work: Work,
+}
+
+impl<'a> Worker<'a> {
+    fn new(job: &'a Job<'a>, sink: Sink<'a>) -> Self {
+        Self {
+            work: Work {
+                entries: Vec::new(),
+                raw: 0,
+                io: sink.io(),
+            },
+            job,
+            sink,
+            packer: Packer::new(),
+            chunk: vec![0; CHUNK],
+            fill: 0,
+            pending: Vec::new(),
+            hole: (0, 0),
+            unsaid: 0,
+            began: Instant::now(),
+        }
+    }
+
+    fn run(mut self) -> Result<Work, Error> {
+        let mut place = 0;
+        loop {
+            let number = self.job.next.fetch_add(1, Relaxed);
+            let ended = |stream: &&StreamInfo| number >= stream.first + stream.chunks();
+            place += self.job.streams[place..].iter().take_while(ended).count();
+            let Some(stream) = self.job.streams.get(place) else {
+                break;
+            };
+            if self.job.stop.load(Relaxed) {
+                // Another's error is the one that counts.
+                return Ok(self.work);
+            }
+            let length = length_of(stream, number - stream.first);
+            self.save(place, number, length)?;
+            self.unsaid += length as u64;
+            if self.unsaid >= BUFFER as u64 {
+                self.job.report(std::mem::take(&mut self.unsaid))?;
+            }
+        }
+        self.flush()?;
+        self.sink.finish()?;
+        self.job.report(self.unsaid)?;
+        Ok(self.work)
+    }
+
+    /// Saves one chunk.
+    fn save(&mut self, place: usize, number: u64, length: usize) -> Result<(), Error> {
+        let offset = (number - self.job.streams[place].first) * CHUNK as u64;
+        if !self.has_data(place, offset, length)? {
+            return Ok(());
+        }
+        let choice = self.choose()?;
+        let source = self.job.request.streams[place];
+        let failed = |error| Error::Source {
+            stream: source.name.to_owned(),
+            offset,
+            source: error,
+        };
+        let slot = &mut self.sink.current[self.fill..self.fill + SLOT];
+        // What is not packed needs no place of its own.
+        let raw = choice == Codec::Raw;
+        let chunk = match raw {
+            true => &mut slot[..length],
+            false => &mut self.chunk[..length],
+        };
+        source.source.read(offset, chunk).map_err(failed)?;
+        let pages = zero::nonzero_pages(chunk);
+        if pages == 0 {
+            return Ok(());
+        }
+        let whole = zero::compact(chunk, pages);
+        self.work.raw += whole as u64;
+        let (mut codec, mut packed) = (Codec::Raw, whole);
+        if !raw {
+            match self
+                .packer
+                .pack(choice, &self.chunk[..whole], &mut slot[..PACK_ROOM])
+            {
+                Some(length) => (codec, packed) = (choice, length),
+                None => slot[..whole].copy_from_slice(&self.chunk[..whole]),
+            }
+        }
+        self.seal(number, codec, pages, packed)
+    }
+
+    fn has_data(&mut self, place: usize, offset: u64, length: usize) -> Result<bool, Error> {
+        let end = offset + length as u64;
+        if self.hole.0 == place && (self.hole.1 >= end) {
+            return Ok(false);
+        }
+        let stream = &self.job.request.streams[place];
+        let found = stream
+            .source
+            .data_from(offset)
+            .map_err(|source| Error::Source {
+                stream: stream.name.to_owned(),
+                offset,
+                source,
+            })?;
+        self.hole = (place, found.unwrap_or(u64::MAX));
+        Ok(self.hole.1 < end)
+    }
+
+    fn choose(&mut self) -> Result<Codec, Error> {
+        if let Choice::Always(codec) = self.job.request.options.choice {
+            return Ok(codec);
+        }
+        Ok(match self.sink.waiting()? {
+            // The disk has nothing to do, or soon will: nothing is quicker than what
+            // needs no work.
+            0 | 1 => Codec::Raw,
+            // Others have the processors: less work is what helps.
+            _ if self.is_starved() => Codec::Raw,
+            waiting if waiting < BUFFERS - 1 => Codec::Lz4,
+            // The next full buffer has to wait anyway.
+            _ => Codec::Zstd,
+        })
+    }
+
+    /// Whether this thread has had less than half of the time that it wanted to run.
+    fn is_starved(&self) -> bool {
+        let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let ran = Duration::try_from(ran).unwrap_or_default();
+        let wanted = self.began.elapsed().saturating_sub(self.sink.waited());
+        wanted > 2 * ran
+    }
+
+    /// Seals what was packed into the slot.
+    fn seal(&mut self, number: u64, codec: Codec, pages: u64, packed: usize) -> Result<(), Error> {
+        let end = self.fill + packed + TAG;
+        // The last of a buffer fills its block, and every byte is sealed.
+        let last = BUFFER - end < SLOT + BLOCK;
+        let padding = match last {
+            true => end.next_multiple_of(BLOCK) - end,
+            false => 0,
+        };
+        let text = &mut self.sink.current[self.fill..end + padding];
+        let (text, tag) = text.split_at_mut(packed + padding);
+        text[packed..].fill(0);
+        let aad = aad(&self.job.id, number);
+        let sealed = self
+            .job
+            .cipher
+            .seal(nonce(Purpose::Chunk, number), &aad, text);
+        tag.copy_from_slice(&sealed.map_err(|_| Error::Crypto)?);
+        let length = u32::try_from(packed + padding + TAG).map_err(|_| Error::Crypto)?;
+        let padding = u16::try_from(padding).map_err(|_| Error::Crypto)?;
+        let entry = Entry::new(codec, pages, self.fill as u64, length, padding);
+        self.pending.push((number, entry));
+        self.fill += length as usize;
+        match last {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Sends the buffer off.
+    fn flush(&mut self) -> Result<(), Error> {
+        if self.fill == 0 {
+            return Ok(());
+        }
+        let length = self.fill.next_multiple_of(BLOCK);
+        self.sink.current[self.fill..length].fill(0);
+        let offset = self.job.end.fetch_add(length as u64, Relaxed);
+        for (number, mut entry) in self.pending.drain(..) {
+            entry.offset += offset;
+            self.work.entries.push((number, entry));
+        }
+        self.fill = 0;
+        self.sink.send(length, offset)
+    }
+}
+
+/// What a chunk is tied to: its image and its number.
+pub(crate) fn aad(id: &[u8; 16], number: u64) -> [u8; 24] {
+    let mut aad = [0; 24];
+    aad[..16].copy_from_slice(id);
+    aad[16..].copy_from_slice(&number.to_le_bytes());
+    aad
+}

@@ -1,0 +1,222 @@
+//! Where sealed chunks go: buffers that are written while the next are filled.
+
+use std::fmt;
+use std::os::fd::AsFd as _;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+use std::{io, mem};
+
+use sys::uring::{Buffer, Landed, Ring};
+
+use crate::Error;
+use crate::part::Part;
+
+/// How files are read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Io {
+    /// By io_uring where the kernel and the sandbox allow it.
+    #[default]
+    Auto,
+    /// By io_uring, or not at all.
+    Uring,
+    /// By plain calls, from threads of their own.
+    Plain,
+}
+
+impl fmt::Display for Io {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Uring => "io_uring",
+            Self::Plain => "plain",
+        })
+    }
+}
+
+/// Buffers of each thread: one is filled while the others are on their way.
+pub(crate) const BUFFERS: usize = 4;
+/// Bytes of a buffer.
+pub(crate) const BUFFER: usize = 2 << 20;
+
+/// A buffer on its way.
+struct Job {
+    buffer: Buffer,
+    length: usize,
+    offset: u64,
+}
+
+enum Lane {
+    /// With the offset and length of each buffer on its way.
+    Ring(Box<Ring>, [(u64, usize); BUFFERS]),
+    Thread {
+        to: SyncSender<Job>,
+        from: Receiver<(Buffer, io::Result<()>)>,
+        out: usize,
+    },
+}
+
+/// The buffers of one thread.
+pub(crate) struct Sink<'a> {
+    part: &'a Part,
+    lane: Lane,
+    /// The one that is filled.
+    pub(crate) current: Buffer,
+    free: Vec<Buffer>,
+    waited: Duration,
+}
+
+impl<'a> Sink<'a> {
+    pub(crate) fn new<'scope>(
+        scope: &'scope Scope<'scope, 'a>,
+        part: &'a Part,
+        io: Io,
+    ) -> Result<Self, Error> {
+        let ring = match io {
+            Io::Plain => None,
+            Io::Auto => Ring::new(BUFFERS).ok(),
+            Io::Uring => Some(Ring::new(BUFFERS).map_err(part.error())?),
+        };
+        let lane = match ring {
+            Some(ring) => Lane::Ring(Box::new(ring), [(0, 0); BUFFERS]),
+            None => {
+                let (to, jobs) = sync_channel::<Job>(BUFFERS);
+                let (done, from) = sync_channel(BUFFERS);
+                scope.spawn(move || {
+                    for job in jobs {
+                        let written = part.write(&job.buffer[..job.length], job.offset);
+                        // There is room for every buffer there is.
+                        let _ = done.send((job.buffer, written));
+                    }
+                });
+                Lane::Thread { to, from, out: 0 }
+            }
+        };
+        Ok(Self {
+            part,
+            lane,
+            current: Buffer::new(BUFFER),
+            free: (1..BUFFERS).map(|_| Buffer::new(BUFFER)).collect(),
+            waited: Duration::ZERO,
+        })
+    }
+
+    /// What is used in place of `Auto`.
+    pub(crate) const fn io(&self) -> Io {
+        match self.lane {
+            Lane::Ring(..) => Io::Uring,
+            Lane::Thread { .. } => Io::Plain,
+        }
+    }
+
+    /// How long this thread had to wait for the disk.
+    pub(crate) const fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// How many buffers are on their way: how much the disk has to do.
+    pub(crate) fn waiting(&mut self) -> Result<usize, Error> {
+        loop {
+            match &mut self.lane {
+                Lane::Ring(ring, jobs) => match ring.landed() {
+                    Some(landed) => {
+                        let buffer = settle(self.part, landed, jobs)?;
+                        self.free.push(buffer);
+                    }
+                    None => return Ok(ring.in_flight()),
+                },
+                Lane::Thread { from, out, .. } => match from.try_recv() {
+                    Ok((buffer, written)) => {
+                        *out -= 1;
+                        written.map_err(self.part.error())?;
+                        self.free.push(buffer);
+                    }
+                    Err(_) => return Ok(*out),
+                },
+            }
+        }
+    }
+
+    /// Sends the current buffer on its way; another is there when this returns.
+    pub(crate) fn send(&mut self, length: usize, offset: u64) -> Result<(), Error> {
+        self.waiting()?;
+        while self.free.is_empty() {
+            self.wait()?;
+        }
+        let next = self.free.pop().unwrap_or_else(|| Buffer::new(BUFFER));
+        let buffer = mem::replace(&mut self.current, next);
+        match &mut self.lane {
+            Lane::Ring(ring, jobs) => {
+                // As many places as buffers: one is free.
+                let tag = jobs.iter().position(|job| job.1 == 0).unwrap_or_default();
+                jobs[tag] = (offset, length);
+                ring.write(self.part.as_fd(), buffer, length, offset, tag as u64)
+                    .map_err(|(_, error)| self.part.error()(error))
+            }
+            Lane::Thread { to, out, .. } => {
+                *out += 1;
+                let job = Job {
+                    buffer,
+                    length,
+                    offset,
+                };
+                to.send(job)
+                    .map_err(|_| self.part.error()(io::ErrorKind::BrokenPipe.into()))
+            }
+        }
+    }
+
+    /// Waits for one buffer. `false` when none is on its way.
+    fn wait(&mut self) -> Result<bool, Error> {
+        let began = Instant::now();
+        let waited = self.wait_for_one();
+        self.waited += began.elapsed();
+        waited
+    }
+
+    fn wait_for_one(&mut self) -> Result<bool, Error> {
+        let buffer = match &mut self.lane {
+            Lane::Ring(ring, jobs) => match ring.wait().map_err(self.part.error())? {
+                Some(landed) => settle(self.part, landed, jobs)?,
+                None => return Ok(false),
+            },
+            Lane::Thread { out: 0, .. } => return Ok(false),
+            Lane::Thread { from, out, .. } => {
+                let broken = |_| self.part.error()(io::ErrorKind::BrokenPipe.into());
+                let (buffer, written) = from.recv().map_err(broken)?;
+                *out -= 1;
+                written.map_err(self.part.error())?;
+                buffer
+            }
+        };
+        self.free.push(buffer);
+        Ok(true)
+    }
+
+    /// Waits until all is written.
+    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+        while self.wait()? {}
+        Ok(())
+    }
+}
+
+/// Sees to it that all of a buffer is written; what a queue does not do is done here,
+/// and what cannot be done says why.
+fn settle(
+    part: &Part,
+    landed: Landed,
+    jobs: &mut [(u64, usize); BUFFERS],
+) -> Result<Buffer, Error> {
+    let tag = usize::try_from(landed.tag).unwrap_or_default() % BUFFERS;
+    let (offset, length) = mem::take(&mut jobs[tag]);
+    let done = landed.result.unwrap_or_default() & !(crate::format::BLOCK - 1);
+    if let Some(rest) = landed
+        .buffer
+        .get(done..length)
+        .filter(|rest| !rest.is_empty())
+    {
+        part.write(rest, offset + done as u64)
+            .map_err(part.error())?;
+    }
+    Ok(landed.buffer)
+}

@@ -1,0 +1,106 @@
+//! What is saved.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+
+/// Memory that does not change while it is saved. If it does all the same, each chunk is
+/// as it was at some moment, and the image is whole.
+pub trait Source: Sync {
+    /// Bytes.
+    fn size(&self) -> u64;
+
+    /// Fills `bytes` with what stands at `offset`.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
+
+    /// The first place from `offset` on that may hold anything but zeros; `None` when
+    /// there is none.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    fn data_from(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+
+    /// The most bytes that can be anything but zeros.
+    ///
+    /// # Errors
+    /// When it cannot be found out.
+    fn stored(&self) -> io::Result<u64> {
+        Ok(self.size())
+    }
+}
+
+impl Source for [u8] {
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let part = start
+            .checked_add(bytes.len())
+            .and_then(|end| self.get(start..end));
+        bytes.copy_from_slice(part.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+/// A file of fixed length: read, never mapped, so that holes stay holes and a file that
+/// somebody cuts off is an error and not the end of the process.
+impl Source for File {
+    fn size(&self) -> u64 {
+        self.metadata().map_or(0, |file| file.len())
+    }
+
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.read_exact_at(bytes, offset)
+    }
+
+    fn data_from(&self, offset: u64) -> io::Result<Option<u64>> {
+        match rustix::fs::seek(self, SeekFrom::Data(offset)) {
+            Ok(data) => Ok(Some(data)),
+            Err(Errno::NXIO) => Ok(None),
+            // Not every file system knows.
+            Err(Errno::INVAL | Errno::NOTSUP) => Ok(Some(offset)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn stored(&self) -> io::Result<u64> {
+        let file = self.metadata()?;
+        // Blocks of 512 bytes, whatever the file system has; it may have more of them
+        // than the file is long.
+        Ok(file.len().min(file.blocks().saturating_mul(512)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_of_a_file_are_known() {
+        let file = rustix::fs::memfd_create("ram", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let file = File::from(file);
+        file.set_len(1 << 20).unwrap();
+        assert_eq!(file.data_from(0).unwrap(), None);
+        file.write_all_at(b"x", 700_000).unwrap();
+        let data = file.data_from(0).unwrap().unwrap();
+        assert!((1..=700_000).contains(&data));
+        assert_eq!(file.data_from(700_000).unwrap(), Some(700_000));
+        assert!(file.stored().unwrap() <= 1 << 20);
+        let mut byte = [0];
+        file.read(700_000, &mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+        assert!(file.read(1 << 20, &mut byte).is_err());
+        let bytes: &[u8] = b"abc";
+        assert!(bytes.read(2, &mut [0; 2]).is_err());
+    }
+}

@@ -1,0 +1,279 @@
+//! Memory that is used while it is restored: a thread of this process is the guest.
+
+mod common;
+
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use common::Random;
+use suspend::{Choice, Error, Image, Io, Key, Ledger, Loading, Pager, Region};
+use sys::mapping::Mapping;
+use sys::userfault::{Userfault, Whose};
+
+const PAGE: usize = 4096;
+
+/// A guest and its image. The guest has its memory mapped in two parts, with nothing
+/// between them in common.
+struct Host {
+    _folder: tempfile::TempDir,
+    image: Image,
+    memory: Vec<u8>,
+    file: OwnedFd,
+    target: Mapping,
+    guest: Mapping,
+    faults: Userfault,
+}
+
+impl Host {
+    fn new(chunks: usize, seed: u64) -> Option<Self> {
+        let made = Userfault::new(Whose::Programs).and_then(|one| one.agree().map(|()| one));
+        let faults = match made {
+            Ok(faults) => faults,
+            Err(error) => {
+                println!("skipped: no userfaultfd here: {error}");
+                return None;
+            }
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("image");
+        let key = Key::random().unwrap();
+        let memory = common::mixed(chunks, seed);
+        let options = common::options(Choice::Adaptive, Io::Auto, 2);
+        common::save(
+            &path,
+            &key,
+            &[("devices", b"x"), ("memory", &memory)],
+            options,
+        )
+        .unwrap();
+        let file = rustix::fs::memfd_create("guest", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, memory.len() as u64).unwrap();
+        Some(Self {
+            image: Image::open(&path, &key).unwrap(),
+            target: Mapping::new(file.as_fd(), memory.len()).unwrap(),
+            guest: Mapping::new(file.as_fd(), memory.len()).unwrap(),
+            _folder: folder,
+            memory,
+            file,
+            faults,
+        })
+    }
+
+    fn regions(&self) -> [Region; 2] {
+        // Cut in the middle of a chunk.
+        let (cut, all) = (5 * 4096, self.memory.len() as u64);
+        let region = |offset, length| Region {
+            address: self.guest.address() + offset,
+            offset,
+            length,
+        };
+        [region(0, cut), region(cut, all - cut)]
+    }
+
+    fn ledger(&self) -> Ledger {
+        Ledger::in_memory(self.image.stream("memory").unwrap().chunks()).unwrap()
+    }
+
+    fn pager<'a>(&'a self, ledger: &'a Ledger) -> Pager<'a> {
+        let (target, faults) = (&self.target, &self.faults);
+        Pager::arm(
+            &self.image,
+            "memory",
+            target,
+            faults,
+            &self.regions(),
+            ledger,
+        )
+        .unwrap()
+    }
+
+    /// What a guest does: it looks at pages in its own order, each must be as it was, and
+    /// it leaves something in them, which must never go.
+    fn run(&self, seed: u64, looked: &AtomicU64) {
+        let mut random = Random(seed);
+        let pages = self.memory.len() / PAGE;
+        let mut marked = vec![false; pages];
+        for _ in 0..4 * pages {
+            let page = random.below(pages);
+            let mut bytes = [0; PAGE];
+            self.guest.read(page * PAGE, &mut bytes).unwrap();
+            let was = &self.memory[page * PAGE..][..PAGE];
+            if marked[page] {
+                assert_eq!(bytes[..8], [0x77; 8], "page {page} was written again");
+                assert!(bytes[8..] == was[8..], "page {page}");
+            } else {
+                assert!(bytes[..] == *was, "page {page}");
+                self.guest.write(page * PAGE, &[0x77; 8]).unwrap();
+                marked[page] = true;
+            }
+            looked.fetch_add(1, Ordering::Relaxed);
+        }
+        // All of it, at the end.
+        let mut all = vec![0; self.memory.len()];
+        self.guest.read(0, &mut all).unwrap();
+        for (page, marked) in marked.into_iter().enumerate() {
+            let mut was = self.memory[page * PAGE..][..PAGE].to_vec();
+            if marked {
+                was[..8].fill(0x77);
+            }
+            assert!(all[page * PAGE..][..PAGE] == was, "page {page} at the end");
+        }
+    }
+}
+
+#[test]
+fn a_guest_runs_while_its_memory_comes() {
+    for (seed, io) in [(1, Io::Auto), (2, Io::Plain), (3, Io::Auto)] {
+        let Some(host) = Host::new(30, seed) else {
+            return;
+        };
+        let ledger = host.ledger();
+        let pager = host.pager(&ledger);
+        let looked = AtomicU64::new(0);
+        thread::scope(|scope| {
+            let guest = scope.spawn(|| host.run(seed, &looked));
+            let paged = pager.run(&common::loading(io, 2)).unwrap();
+            assert!(paged.on_demand <= paged.faults, "{paged:?}");
+            guest.join().unwrap();
+        });
+        // A chunk that never was anywhere was not made.
+        let all = host.memory.len() as u64;
+        let stored = suspend::Source::stored(&std::fs::File::from(host.file)).unwrap();
+        assert!(stored <= all);
+    }
+}
+
+#[test]
+fn nothing_is_brought_in_before_somebody_asks() {
+    // The stream waits for the guest to have looked at every page: all come by faults.
+    let Some(host) = Host::new(6, 5) else { return };
+    let ledger = host.ledger();
+    let pager = host.pager(&ledger);
+    let (looked, ended) = (AtomicU64::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let guest = scope.spawn(|| {
+            host.run(9, &looked);
+            ended.store(true, Ordering::Release);
+        });
+        let wait = |_| {
+            while !ended.load(Ordering::Acquire) && !guest.is_finished() {
+                thread::yield_now();
+            }
+            ControlFlow::Continue(())
+        };
+        let loading = Loading {
+            watch: &wait,
+            ..common::loading(Io::Plain, 1)
+        };
+        let paged = pager.run(&loading).unwrap();
+        // All but the one that the stream had begun with.
+        let chunks = host.image.index().entries[1..].iter();
+        let somewhere = chunks.filter(|entry| !entry.is_empty()).count() as u64;
+        assert!(paged.on_demand + 1 >= somewhere, "{paged:?} of {somewhere}");
+    });
+}
+
+#[test]
+fn another_pager_goes_on_where_one_ended() {
+    let Some(host) = Host::new(40, 7) else { return };
+    let file = rustix::fs::memfd_create("ledger", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let chunks = host.image.stream("memory").unwrap().chunks();
+    let looked = AtomicU64::new(0);
+    let ledger = Ledger::new(&file, chunks).unwrap();
+    let pager = host.pager(&ledger);
+    thread::scope(|scope| {
+        let guest = scope.spawn(|| host.run(3, &looked));
+        let mut ends = 0;
+        for after in [3, 7, 11] {
+            let seen = AtomicU64::new(0);
+            let watch = |_| match seen.fetch_add(1, Ordering::Relaxed) < after {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            };
+            let loading = Loading {
+                watch: &watch,
+                ..common::loading(Io::Auto, 2)
+            };
+            let ended = pager.run(&loading);
+            assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+            ends += 1;
+        }
+        assert_eq!(ends, 3);
+        // As a new process would: the same file, armed again.
+        let again = Ledger::new(&file, chunks).unwrap();
+        host.pager(&again)
+            .run(&common::loading(Io::Auto, 2))
+            .unwrap();
+        guest.join().unwrap();
+    });
+}
+
+#[test]
+fn damage_stops_the_pager_and_shows_nothing() {
+    let Some(host) = Host::new(8, 13) else { return };
+    let path = host.image.path().to_owned();
+    let first = host.image.stream("memory").unwrap().first;
+    let entries = &host.image.index().entries;
+    let number = (first..entries.len() as u64)
+        .find(|number| !entries[usize::try_from(*number).unwrap()].is_empty())
+        .unwrap();
+    let entry = entries[usize::try_from(number).unwrap()];
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"damage", entry.offset + 9).unwrap();
+    let ledger = host.ledger();
+    let pager = host.pager(&ledger);
+    let seen = AtomicBool::new(false);
+    let at = usize::try_from((number - first) * suspend::format::CHUNK as u64).unwrap()
+        + entry.pages.trailing_zeros() as usize * PAGE;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut byte = [0];
+            host.guest.read(at, &mut byte).unwrap();
+            seen.store(true, Ordering::Release);
+        });
+        let error = pager.run(&common::loading(Io::Auto, 2)).unwrap_err();
+        assert!(error.is_refusal(), "{error}");
+        assert!(
+            !seen.load(Ordering::Acquire),
+            "the guest saw a page that was refused"
+        );
+        // What ends the process ends the wait; here there is only a thread of it.
+        for region in host.regions() {
+            host.faults.disarm(region.address, region.length).unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_does_not_belong_together_is_not_armed() {
+    let Some(host) = Host::new(2, 1) else { return };
+    let (ledger, other) = (host.ledger(), Ledger::in_memory(99).unwrap());
+    let arm = |name, target, region: &Region, ledger| {
+        Pager::arm(&host.image, name, target, &host.faults, &[*region], ledger).map(|_| ())
+    };
+    let [_, good] = host.regions();
+    assert!(arm("disk", &host.target, &good, &ledger).is_err());
+    assert!(arm("memory", &host.target, &good, &other).is_err());
+    let small = Mapping::new(host.file.as_fd(), PAGE).unwrap();
+    assert!(arm("memory", &small, &good, &ledger).is_err());
+    for wrong in [
+        Region { offset: 1, ..good },
+        Region { length: 0, ..good },
+        Region {
+            length: good.length + 4096,
+            ..good
+        },
+        Region {
+            offset: u64::MAX - 4095,
+            ..good
+        },
+    ] {
+        assert!(
+            arm("memory", &host.target, &wrong, &ledger).is_err(),
+            "{wrong:?}"
+        );
+    }
+    arm("memory", &host.target, &good, &ledger).unwrap();
+}
