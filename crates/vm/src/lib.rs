@@ -1,0 +1,84 @@
+//! Virtual machines: QEMU as the machine of a kernel zone.
+//!
+//! This crate knows QEMU and no zones. What a machine is stands in [`Machine`], plain
+//! data, and becomes a command line by a pure function. Everything that the machine
+//! uses of the host (its memory, its disks, its network, the sockets that it is
+//! spoken to on) is opened by whoever starts it and passed by descriptor, so that QEMU
+//! itself needs no right to open anything: [`Descriptors`] says which number is what.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`machine`] | what a machine is, and its command line |
+//! | [`qmp`] | the monitor: commands, answers, events |
+//! | [`agent`] | the agent in the guest: commands there |
+//! | [`image`] | whether a file is a disk image that may be used |
+//! | [`overlay`] | an empty qcow2 on a base: a clone in no time |
+//! | [`migrate`] | the state of its devices, out and in |
+//! | [`model`] | the versioned machine that a zone keeps for its life |
+//! | [`program`] | which QEMU there is on this host |
+//!
+//! Guests are hostile, and so is a QEMU that a guest has taken over: what comes from
+//! either is bounded in length, in depth and in time.
+
+pub mod agent;
+pub mod base64;
+pub mod image;
+pub mod machine;
+pub mod migrate;
+pub mod model;
+pub mod overlay;
+pub mod program;
+pub mod qmp;
+mod wire;
+
+pub use machine::{Accelerator, Boot, Descriptors, Disk, Format, Machine, Nic};
+pub use model::Model;
+
+/// Why a machine cannot be had or spoken to.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("cannot {0}")]
+    Io(String, #[source] std::io::Error),
+    /// It takes too long.
+    #[error("{what}: no answer within {seconds} s")]
+    Late {
+        /// Who does not answer.
+        what: &'static str,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The other end closed the connection.
+    #[error("{0} has closed the connection")]
+    Closed(&'static str),
+    /// What it said is too long, or makes no sense.
+    #[error("{what} said something odd: {why}")]
+    Odd {
+        /// Who said it.
+        what: &'static str,
+        /// What is odd about it.
+        why: String,
+    },
+    /// It refuses a command.
+    #[error("{command}: {why}")]
+    Refused {
+        /// The command.
+        command: String,
+        /// What it said.
+        why: String,
+    },
+    /// A disk image that is not to be used.
+    #[error("{0}")]
+    Image(String),
+    /// No QEMU here that can be used.
+    #[error("{0}")]
+    Program(String),
+}
+
+impl Error {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |error| Self::Io(what, error)
+    }
+}

@@ -1,0 +1,421 @@
+//! What a machine is, and the command line that makes it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Model;
+
+/// What runs the machine's instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Accelerator {
+    /// The processor itself.
+    Kvm,
+    /// QEMU translates them: right, and many times slower.
+    Tcg,
+}
+
+/// How a disk's file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// The blocks as they are.
+    Raw,
+    /// QEMU's format, which can stand on another file.
+    Qcow2,
+}
+
+impl Format {
+    /// QEMU's name for it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Qcow2 => "qcow2",
+        }
+    }
+}
+
+/// One file of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// How it is read.
+    pub format: Format,
+    /// Whether it is a block device of the host rather than a file.
+    pub block_device: bool,
+    /// Whether the host's page cache is passed by; not every file system can.
+    pub direct: bool,
+}
+
+/// A disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Its number: the guest sees it as serial number.
+    pub id: u32,
+    /// Its place in the boot order, if any.
+    pub boot: Option<u32>,
+    /// Whether the guest can write to it.
+    pub read_only: bool,
+    /// Its files: the one that is written to first, then what each stands on.
+    pub parts: Vec<Part>,
+}
+
+/// A network card.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nic {
+    /// Its Ethernet address.
+    pub mac: String,
+}
+
+/// What the machine starts with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Boot {
+    /// The firmware looks for a loader on the disks.
+    Firmware,
+    /// This kernel at once. The paths are those that QEMU sees.
+    Kernel {
+        /// The kernel.
+        kernel: String,
+        /// Its initial file system, if any.
+        initrd: Option<String>,
+        /// Its command line.
+        command_line: String,
+    },
+}
+
+/// A machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The name that the process shows.
+    pub name: String,
+    /// Identity of the machine, as the firmware tables have it.
+    pub uuid: Option<String>,
+    /// What runs it.
+    pub accelerator: Accelerator,
+    /// Its type, for its life.
+    pub model: Model,
+    /// Processors.
+    pub cpus: u32,
+    /// Memory in bytes, a whole number of MiB.
+    pub memory: u64,
+    /// What it starts with.
+    pub boot: Boot,
+    /// Its disks.
+    pub disks: Vec<Disk>,
+    /// Its network cards.
+    pub nics: Vec<Nic>,
+    /// True to wait for the state of a suspended machine instead of starting.
+    pub incoming: bool,
+}
+
+/// Number of the first descriptor that is passed.
+pub const FIRST: i32 = 3;
+
+/// Which descriptor is what, from [`FIRST`] on. Whoever starts a machine passes them in
+/// this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descriptors {
+    /// The file that is the guest's memory, as long as that.
+    pub memory: i32,
+    /// A socket that listens: the monitor.
+    pub monitor: i32,
+    /// A socket that listens: the serial line.
+    pub console: i32,
+    /// A socket that listens: the channel to the agent in the guest.
+    pub agent: i32,
+    /// The files of each disk, in the order of its parts.
+    pub disks: Vec<Vec<i32>>,
+    /// A tap device for each network card.
+    pub nics: Vec<i32>,
+}
+
+impl Descriptors {
+    /// Those of a machine.
+    #[must_use]
+    pub fn of(machine: &Machine) -> Self {
+        let mut numbers = FIRST..;
+        let mut next = || numbers.next().unwrap_or(i32::MAX);
+        Self {
+            memory: next(),
+            monitor: next(),
+            console: next(),
+            agent: next(),
+            disks: machine
+                .disks
+                .iter()
+                .map(|disk| disk.parts.iter().map(|_| next()).collect())
+                .collect(),
+            nics: machine.nics.iter().map(|_| next()).collect(),
+        }
+    }
+}
+
+/// The name of the port on which the agent in the guest listens.
+pub const AGENT_PORT: &str = "org.qemu.guest_agent.0";
+
+/// Name of the memory, which a suspended machine must find again.
+const MEMORY: &str = "ram0";
+
+impl Machine {
+    /// The arguments of QEMU, without its own name.
+    #[must_use]
+    pub fn command_line(&self) -> Vec<String> {
+        let given = Descriptors::of(self);
+        let mut line = Line::default();
+        line.option("-name", format!("guest={0},debug-threads=on", self.name));
+        // Nothing that is not named here, from no file of the host.
+        line.flag("-nodefaults");
+        line.flag("-no-user-config");
+        line.option("-display", "none");
+        line.option(
+            "-sandbox",
+            "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
+        );
+        // A guest that restarts ends: the zone is booted again as it is configured then.
+        line.option("-action", "reboot=shutdown,shutdown=poweroff,panic=none");
+        line.option(
+            "-machine",
+            format!(
+                "{},memory-backend={MEMORY},sata=off,smbus=off,usb=off,vmport=off",
+                self.model.machine
+            ),
+        );
+        line.option(
+            "-accel",
+            match self.accelerator {
+                Accelerator::Kvm => "kvm",
+                Accelerator::Tcg => "tcg,thread=multi",
+            },
+        );
+        line.option("-cpu", &self.model.cpu);
+        line.option("-smp", self.cpus.to_string());
+        line.option("-m", format!("{}M", self.memory >> 20));
+        // A named file that is shared: only such memory stays where it is when the
+        // machine is suspended.
+        line.option(
+            "-object",
+            format!(
+                "memory-backend-file,id={MEMORY},size={},mem-path=/proc/self/fd/{},share=on",
+                self.memory, given.memory
+            ),
+        );
+        if let Some(uuid) = &self.uuid {
+            line.option("-uuid", uuid);
+        }
+        for (name, number) in [
+            ("monitor", given.monitor),
+            ("console", given.console),
+            ("agent", given.agent),
+        ] {
+            line.option(
+                "-chardev",
+                format!("socket,id={name},fd={number},server=on,wait=off"),
+            );
+        }
+        line.option("-mon", "chardev=monitor,mode=control");
+        line.option("-serial", "chardev:console");
+        line.option("-device", "virtio-serial-pci,id=channels,max_ports=2");
+        line.option(
+            "-device",
+            format!("virtserialport,bus=channels.0,chardev=agent,name={AGENT_PORT}"),
+        );
+        line.option("-device", "virtio-rng-pci");
+        line.option("-device", "pvpanic");
+        self.add_disks(&given, &mut line);
+        for (index, (nic, number)) in self.nics.iter().zip(&given.nics).enumerate() {
+            line.option("-netdev", format!("tap,id=net{index},fd={number}"));
+            // No ROM: a zone does not boot from the network.
+            line.option(
+                "-device",
+                format!("virtio-net-pci,netdev=net{index},mac={},romfile=", nic.mac),
+            );
+        }
+        if let Boot::Kernel {
+            kernel,
+            initrd,
+            command_line,
+        } = &self.boot
+        {
+            line.option("-kernel", kernel);
+            if let Some(initrd) = initrd {
+                line.option("-initrd", initrd);
+            }
+            line.option("-append", command_line);
+        }
+        if self.incoming {
+            line.option("-incoming", "defer");
+        }
+        line.0
+    }
+
+    fn add_disks(&self, given: &Descriptors, line: &mut Line) {
+        for (disk, numbers) in self.disks.iter().zip(&given.disks) {
+            // What a disk stands on is named first.
+            let parts = disk.parts.iter().zip(numbers).enumerate();
+            for (place, (part, number)) in parts.collect::<Vec<_>>().into_iter().rev() {
+                line.option("-add-fd", format!("fd={number},set={number}"));
+                // Never what the file itself says that it stands on: the guest, or who
+                // made the image, could name any file.
+                let below = match part.format {
+                    Format::Raw => None,
+                    Format::Qcow2 if place + 1 < disk.parts.len() => {
+                        Some(json!(node(disk.id, place + 1)))
+                    }
+                    Format::Qcow2 => Some(json!(null)),
+                };
+                let mut block = json!({
+                    "driver": part.format.as_str(),
+                    "node-name": node(disk.id, place),
+                    "read-only": disk.read_only || place > 0,
+                    "discard": "unmap",
+                    "cache": { "direct": part.direct, "no-flush": false },
+                    "file": {
+                        "driver": if part.block_device { "host_device" } else { "file" },
+                        "filename": format!("/dev/fdset/{number}"),
+                        "aio": "threads",
+                        "discard": "unmap",
+                        "cache": { "direct": part.direct, "no-flush": false },
+                    },
+                });
+                if let Some(below) = below {
+                    block["backing"] = below;
+                }
+                line.option("-blockdev", block.to_string());
+            }
+            let mut device = format!(
+                "virtio-blk-pci,drive={},serial=disk{}",
+                node(disk.id, 0),
+                disk.id
+            );
+            // A kernel that is given takes the first place itself.
+            if let (Some(boot), Boot::Firmware) = (disk.boot, &self.boot) {
+                device.push_str(&format!(",bootindex={boot}"));
+            }
+            line.option("-device", device);
+        }
+    }
+}
+
+fn node(disk: u32, place: usize) -> String {
+    match place {
+        0 => format!("disk{disk}"),
+        place => format!("disk{disk}-{place}"),
+    }
+}
+
+#[derive(Default)]
+struct Line(Vec<String>);
+
+impl Line {
+    fn flag(&mut self, name: &str) {
+        self.0.push(name.to_owned());
+    }
+
+    fn option(&mut self, name: &str, value: impl Into<String>) {
+        self.flag(name);
+        self.0.push(value.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine() -> Machine {
+        let part = |format| Part {
+            format,
+            block_device: false,
+            direct: true,
+        };
+        Machine {
+            name: "kz1".to_owned(),
+            uuid: Some("5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d10".to_owned()),
+            accelerator: Accelerator::Tcg,
+            model: Model {
+                qemu: "7.2.22".to_owned(),
+                machine: "pc-q35-7.2".to_owned(),
+                cpu: "max".to_owned(),
+            },
+            cpus: 2,
+            memory: 512 << 20,
+            boot: Boot::Kernel {
+                kernel: "/boot/vmlinuz".to_owned(),
+                initrd: Some("/boot/initrd.img".to_owned()),
+                command_line: "console=ttyS0 root=/dev/vda".to_owned(),
+            },
+            disks: vec![
+                Disk {
+                    id: 0,
+                    boot: Some(0),
+                    read_only: false,
+                    parts: vec![part(Format::Qcow2), part(Format::Raw)],
+                },
+                Disk {
+                    id: 1,
+                    boot: None,
+                    read_only: true,
+                    parts: vec![Part {
+                        block_device: true,
+                        ..part(Format::Raw)
+                    }],
+                },
+            ],
+            nics: vec![Nic {
+                mac: "02:08:20:00:00:01".to_owned(),
+            }],
+            incoming: false,
+        }
+    }
+
+    fn lines(machine: &Machine) -> String {
+        let mut text = String::new();
+        for word in machine.command_line() {
+            let separator = if word.starts_with('-') { "\n" } else { " " };
+            text.push_str(separator);
+            text.push_str(&word);
+        }
+        text
+    }
+
+    #[test]
+    fn the_command_line() {
+        insta::assert_snapshot!(lines(&machine()));
+    }
+
+    #[test]
+    fn a_machine_that_waits_differs_in_nothing_else() {
+        let waits = Machine {
+            incoming: true,
+            ..machine()
+        };
+        let text = lines(&waits);
+        assert_eq!(text, format!("{}\n-incoming defer", lines(&machine())));
+    }
+
+    #[test]
+    fn firmware_needs_no_kernel() {
+        let machine = Machine {
+            boot: Boot::Firmware,
+            ..machine()
+        };
+        let text = lines(&machine);
+        assert!(!text.contains("-kernel") && !text.contains("-append"));
+    }
+
+    #[test]
+    fn descriptors_have_no_gaps() {
+        let given = Descriptors::of(&machine());
+        assert_eq!((given.memory, given.agent), (3, 6));
+        assert_eq!(given.disks, [vec![7, 8], vec![9]]);
+        assert_eq!(given.nics, [10]);
+    }
+
+    #[test]
+    fn a_qcow2_stands_on_what_we_say_and_nothing_else() {
+        let mut alone = machine();
+        alone.disks[0].parts.truncate(1);
+        assert!(lines(&alone).contains(r#""backing":null"#));
+        assert!(lines(&machine()).contains(r#""backing":"disk0-1""#));
+    }
+}

@@ -1,0 +1,159 @@
+//! The state of a machine's devices: out of a QEMU that is stopped, and into another
+//! that waits for it. The memory is not in it: that is a file, which others keep.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::qmp::Monitor;
+
+/// How long a command may take that does something at once.
+const MOMENT: Duration = Duration::from_secs(30);
+
+/// How long devices may take to be written down or read: a disk may be slow in writing
+/// out what it has.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often to look how far it is. There is an event for it only where a capability is
+/// set that not every release has; it takes some milliseconds.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// The name by which QEMU knows our descriptor.
+const NAME: &str = "state";
+
+/// Stops a machine and writes the state of its devices to a file. Its disks are written
+/// out and let go of then. The machine stays stopped, also after an error: [`go_on`].
+///
+/// # Errors
+/// [`Error::Refused`] with what QEMU says.
+pub fn save(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
+    monitor.execute("stop", None, MOMENT)?;
+    prepare(monitor, file)?;
+    monitor.execute("migrate", Some(uri()), MOMENT)?;
+    wait(monitor)
+}
+
+/// Gives a machine that was started to wait the state of its devices, from a file that is
+/// read from where it stands. It then is stopped where the other was.
+///
+/// # Errors
+/// As [`save`]; QEMU may have ended.
+pub fn load(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
+    prepare(monitor, file)?;
+    monitor.execute("migrate-incoming", Some(uri()), MOMENT)?;
+    wait(monitor)
+}
+
+/// Lets a stopped machine run; it takes its disks again.
+///
+/// # Errors
+/// As [`save`].
+pub fn go_on(monitor: &mut Monitor) -> Result<(), Error> {
+    give_up(monitor)?;
+    monitor.execute("cont", None, PATIENCE).map(drop)
+}
+
+/// Ends the writing of a state that nobody waits for any more: at its end it would stop
+/// the machine again.
+fn give_up(monitor: &mut Monitor) -> Result<(), Error> {
+    let end = Instant::now() + PATIENCE;
+    let mut asked = false;
+    while Instant::now() < end {
+        let said = monitor.execute("query-migrate", None, MOMENT)?;
+        match said["status"].as_str() {
+            None | Some("none" | "completed" | "failed" | "cancelled") => return Ok(()),
+            Some(_) if !asked => {
+                monitor.execute("migrate_cancel", None, MOMENT)?;
+                asked = true;
+            }
+            Some(_) => std::thread::sleep(LOOK),
+        }
+    }
+    Err(Error::Late {
+        what: "the state of the machine",
+        seconds: PATIENCE.as_secs(),
+    })
+}
+
+/// What a machine is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It runs, or has ended by itself.
+    Runs,
+    /// It was stopped, and can go on.
+    Stopped,
+    /// It waits for the state of another.
+    Waits,
+}
+
+/// What the machine is doing.
+///
+/// # Errors
+/// As [`save`].
+pub fn activity(monitor: &mut Monitor) -> Result<Activity, Error> {
+    match now(monitor)? {
+        Activity::Waits => Ok(Activity::Waits),
+        _ => {
+            give_up(monitor)?;
+            now(monitor)
+        }
+    }
+}
+
+fn now(monitor: &mut Monitor) -> Result<Activity, Error> {
+    let status = monitor.execute("query-status", None, MOMENT)?;
+    Ok(match status["status"].as_str() {
+        Some("paused" | "postmigrate" | "finish-migrate") => Activity::Stopped,
+        Some("inmigrate" | "prelaunch") => Activity::Waits,
+        _ => Activity::Runs,
+    })
+}
+
+fn prepare(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
+    // The memory is a file that is shared: it stays where it is.
+    let capability = json!({ "capability": "x-ignore-shared", "state": true });
+    monitor.execute(
+        "migrate-set-capabilities",
+        Some(json!({ "capabilities": [capability] })),
+        MOMENT,
+    )?;
+    monitor.execute(
+        "migrate-set-parameters",
+        Some(json!({ "max-bandwidth": 1_u64 << 40 })),
+        MOMENT,
+    )?;
+    let name = json!({ "fdname": NAME });
+    monitor
+        .execute_with("getfd", Some(name), file, MOMENT)
+        .map(drop)
+}
+
+fn uri() -> Value {
+    json!({ "uri": format!("fd:{NAME}") })
+}
+
+fn wait(monitor: &mut Monitor) -> Result<(), Error> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let said = monitor.execute("query-migrate", None, MOMENT)?;
+        match said["status"].as_str() {
+            Some("completed") => return Ok(()),
+            Some("failed" | "cancelled") => {
+                let why = said["error-desc"].as_str().unwrap_or("it failed");
+                return Err(Error::Refused {
+                    command: "migrate".to_owned(),
+                    why: crate::qmp::printable(why),
+                });
+            }
+            _ if Instant::now() > end => {
+                return Err(Error::Late {
+                    what: "the state of the machine",
+                    seconds: PATIENCE.as_secs(),
+                });
+            }
+            _ => std::thread::sleep(LOOK),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Which QEMU there is on this host.
+
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+use crate::model::Version;
+
+/// Where distributions keep it.
+const PLACES: &[&str] = &[
+    "/usr/bin/qemu-system-x86_64",
+    "/usr/libexec/qemu-kvm",
+    "/usr/local/bin/qemu-system-x86_64",
+];
+
+/// What QEMU reads of the host beside its own program: libraries and their cache, and
+/// the firmware and tables that it shows to the guest.
+const FILES: &[&str] = &[
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/share/qemu",
+    "/usr/share/seabios",
+    "/usr/share/qemu-kvm",
+    "/usr/local/share/qemu",
+];
+
+/// The oldest release whose options we use.
+const OLDEST: Version = Version {
+    major: 7,
+    minor: 0,
+    micro: 0,
+};
+
+/// A QEMU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Qemu {
+    /// The program.
+    pub path: PathBuf,
+    /// Its version.
+    pub version: Version,
+}
+
+/// The program's path on the host below `root`, if there is one.
+#[must_use]
+pub fn path(root: &Path) -> Option<PathBuf> {
+    let below = |place: &&&str| root.join(place.trim_start_matches('/')).exists();
+    PLACES.iter().find(below).map(PathBuf::from)
+}
+
+/// What else of the host QEMU has to see.
+#[must_use]
+pub fn files(root: &Path) -> Vec<PathBuf> {
+    let there = |place: &&&str| root.join(place.trim_start_matches('/')).is_dir();
+    FILES.iter().filter(there).map(PathBuf::from).collect()
+}
+
+/// What is said where there is none.
+#[must_use]
+pub fn missing() -> String {
+    format!(
+        "QEMU is not installed (looked for {}): install the package qemu-system-x86",
+        PLACES.join(", ")
+    )
+}
+
+/// Asks the QEMU of this host for its version.
+///
+/// # Errors
+/// [`Error::Program`] when there is none, or it is too old.
+pub fn find() -> Result<Qemu, Error> {
+    let path = path(Path::new("/")).ok_or_else(|| Error::Program(missing()))?;
+    let shown = path.display();
+    let output = std::process::Command::new(&path)
+        .arg("--version")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .map_err(Error::io(format!("run {shown}")))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = Version::parse(text.lines().next().unwrap_or_default())
+        .ok_or_else(|| Error::Program(format!("{shown} does not tell its version")))?;
+    if version < OLDEST {
+        return Err(Error::Program(format!(
+            "{shown} is QEMU {version}; {}.{} or newer is needed",
+            OLDEST.major, OLDEST.minor
+        )));
+    }
+    Ok(Qemu { path, version })
+}

@@ -1,0 +1,356 @@
+//! QEMU's monitor: commands, answers and events, a line of JSON each.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::Error;
+use crate::wire::{Wire, within};
+
+/// Longest line of an answer, in bytes: those that we ask for have some thousand.
+const LONGEST: usize = 1 << 20;
+
+/// Most events that are kept; older ones go.
+const MOST_EVENTS: usize = 256;
+
+/// The monitor's end in messages.
+const WHAT: &str = "QEMU";
+
+/// Something that QEMU tells by itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    /// Its name, as `SHUTDOWN`.
+    pub name: String,
+    /// What belongs to it.
+    pub data: Value,
+}
+
+impl Event {
+    /// True for the guest's wish to start again.
+    #[must_use]
+    pub fn is_restart(&self) -> bool {
+        self.name == "SHUTDOWN" && self.data["reason"] == "guest-reset"
+    }
+
+    /// True when the guest's kernel has given up.
+    #[must_use]
+    pub fn is_panic(&self) -> bool {
+        matches!(self.name.as_str(), "GUEST_PANICKED" | "GUEST_CRASHLOADED")
+    }
+}
+
+/// A connection to the monitor.
+#[derive(Debug)]
+pub struct Monitor {
+    wire: Wire,
+    events: VecDeque<Event>,
+    /// The version in the greeting.
+    version: String,
+}
+
+impl Monitor {
+    /// Waits for the greeting and agrees on what is spoken.
+    ///
+    /// # Errors
+    /// When there is none within `limit`.
+    pub fn greet(socket: OwnedFd, limit: Duration) -> Result<Self, Error> {
+        let mut monitor = Self {
+            wire: Wire::new(socket, WHAT, LONGEST),
+            events: VecDeque::new(),
+            version: String::new(),
+        };
+        let end = Instant::now() + limit;
+        let greeting = within(limit, monitor.receive(end))?;
+        let number = &greeting["QMP"]["version"]["qemu"];
+        let part = |name: &str| number[name].as_u64();
+        let (Some(major), Some(minor), Some(micro)) = (part("major"), part("minor"), part("micro"))
+        else {
+            return Err(odd("no greeting"));
+        };
+        monitor.version = format!("{major}.{minor}.{micro}");
+        monitor.execute("qmp_capabilities", None, limit)?;
+        Ok(monitor)
+    }
+
+    /// The version of QEMU that answers.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The socket, to be watched for events.
+    #[must_use]
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wire.as_fd()
+    }
+
+    /// Carries out a command.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with what QEMU says; no answer within `limit`.
+    pub fn execute(
+        &mut self,
+        command: &str,
+        arguments: Option<Value>,
+        limit: Duration,
+    ) -> Result<Value, Error> {
+        let line = text(command, arguments);
+        let end = Instant::now() + limit;
+        within(limit, self.wire.send(line.as_bytes(), end))?;
+        self.answer(command, limit, end)
+    }
+
+    /// Carries out a command that takes a descriptor along, as `getfd` does.
+    ///
+    /// # Errors
+    /// See [`Monitor::execute`].
+    pub fn execute_with(
+        &mut self,
+        command: &str,
+        arguments: Option<Value>,
+        descriptor: BorrowedFd<'_>,
+        limit: Duration,
+    ) -> Result<Value, Error> {
+        let line = text(command, arguments);
+        let end = Instant::now() + limit;
+        // Its first byte carries the descriptor: this is one small message.
+        sys::passing::send(self.wire.as_fd(), descriptor, &line)
+            .map_err(Error::io("pass QEMU a descriptor"))?;
+        self.answer(command, limit, end)
+    }
+
+    fn answer(&mut self, command: &str, limit: Duration, end: Instant) -> Result<Value, Error> {
+        loop {
+            let mut said = within(limit, self.receive(end))?;
+            if self.is_event(&said) {
+                continue;
+            }
+            if let Some(done) = said.get_mut("return") {
+                return Ok(done.take());
+            }
+            let why = said["error"]["desc"].as_str();
+            return Err(match why {
+                Some(why) => Error::Refused {
+                    command: command.to_owned(),
+                    why: printable(why),
+                },
+                None => odd("neither an answer nor an event"),
+            });
+        }
+    }
+
+    /// Waits until there is an event, or `limit` is over.
+    ///
+    /// # Errors
+    /// When QEMU is gone, or it is too late.
+    pub fn wait_event(&mut self, limit: Duration) -> Result<Event, Error> {
+        let end = Instant::now() + limit;
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let said = within(limit, self.receive(end))?;
+            self.is_event(&said);
+        }
+    }
+
+    /// The events that are there by now, oldest first. After an error the connection is
+    /// of no more use; what came before it is returned by the next call.
+    ///
+    /// # Errors
+    /// When QEMU is gone or talks nonsense.
+    pub fn events(&mut self) -> Result<Vec<Event>, Error> {
+        loop {
+            while let Some(line) = self.wire.take_line()? {
+                let said = parse(&line)?;
+                self.is_event(&said);
+            }
+            match self.wire.fill() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) if !self.events.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.events.drain(..).collect())
+    }
+
+    fn is_event(&mut self, said: &Value) -> bool {
+        let Some(name) = said["event"].as_str() else {
+            return false;
+        };
+        if self.events.len() >= MOST_EVENTS {
+            self.events.pop_front();
+        }
+        self.events.push_back(Event {
+            name: printable(name),
+            data: said["data"].clone(),
+        });
+        true
+    }
+
+    fn receive(&mut self, end: Instant) -> Result<Value, Error> {
+        loop {
+            let line = self.wire.line(end)?;
+            if !line.is_empty() {
+                return parse(&line);
+            }
+        }
+    }
+}
+
+impl AsFd for Monitor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wire.as_fd()
+    }
+}
+
+fn text(command: &str, arguments: Option<Value>) -> String {
+    let mut line = json!({ "execute": command });
+    if let Some(arguments) = arguments {
+        line["arguments"] = arguments;
+    }
+    format!("{line}\n")
+}
+
+fn parse(line: &[u8]) -> Result<Value, Error> {
+    // The depth is bounded by the parser.
+    let said: Value = serde_json::from_slice(line).map_err(|error| odd(&error.to_string()))?;
+    match said.is_object() {
+        true => Ok(said),
+        false => Err(odd("no object")),
+    }
+}
+
+fn odd(why: &str) -> Error {
+    Error::Odd {
+        what: WHAT,
+        why: why.to_owned(),
+    }
+}
+
+/// Longest text of the other side that is shown.
+const MOST_SHOWN: usize = 500;
+
+/// A text of the other side as it may be shown on a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .take(MOST_SHOWN)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    const GREETING: &str = r#"{"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7}, "package": ""}, "capabilities": []}}"#;
+    const LIMIT: Duration = Duration::from_secs(30);
+
+    /// A QEMU that says these lines, whatever it is asked.
+    fn says(lines: &'static [&'static str]) -> UnixStream {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            for line in lines {
+                if theirs.write_all(format!("{line}\r\n").as_bytes()).is_err() {
+                    return;
+                }
+            }
+            // Until the other end is done.
+            let _ = theirs.read_to_end(&mut Vec::new());
+        });
+        ours
+    }
+
+    #[test]
+    fn answers_and_events_are_told_apart() {
+        let socket = says(&[
+            GREETING,
+            r#"{"return": {}}"#,
+            r#"{"timestamp": {}, "event": "STOP"}"#,
+            r#"{"return": {"status": "paused"}}"#,
+            r#"{"event": "SHUTDOWN", "data": {"guest": true, "reason": "guest-reset"}}"#,
+            r#"{"error": {"class": "GenericError", "desc": "no\u001b such"}}"#,
+        ]);
+        let mut monitor = Monitor::greet(socket.into(), LIMIT).unwrap();
+        assert_eq!(monitor.version(), "7.2.22");
+        let status = monitor.execute("query-status", None, LIMIT).unwrap();
+        assert_eq!(status["status"], "paused");
+        let error = monitor.execute("x", None, LIMIT).unwrap_err();
+        assert_eq!(error.to_string(), "x: no  such");
+        let events = monitor.events().unwrap();
+        assert_eq!(events[0].name, "STOP");
+        assert!(!events[0].is_restart() && events[1].is_restart());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_an_error() {
+        for lines in [
+            &["{}"][..],
+            &["[]"],
+            &["not json"],
+            &[r#"{"QMP": {"version": {"qemu": {"major": -1}}}}"#],
+            &[GREETING, r#"{"neither": 1}"#],
+            &[GREETING, "\"text\""],
+        ] {
+            let socket = says(lines);
+            let error = Monitor::greet(socket.into(), LIMIT).unwrap_err();
+            assert!(matches!(error, Error::Odd { .. }), "{lines:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_is_given_up() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || while theirs.write_all(&[b'['; 4096]).is_ok() {});
+        let error = Monitor::greet(ours.into(), LIMIT).unwrap_err();
+        assert!(matches!(error, Error::Odd { .. }), "{error}");
+    }
+
+    #[test]
+    fn depth_is_bounded() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let deep = format!("{{\"a\":{}\n", "[".repeat(100_000));
+        std::thread::spawn(move || {
+            let _ = theirs.write_all(deep.as_bytes());
+            let _ = theirs.read_to_end(&mut Vec::new());
+        });
+        let error = Monitor::greet(ours.into(), LIMIT).unwrap_err();
+        assert!(matches!(error, Error::Odd { .. }), "{error}");
+    }
+
+    #[test]
+    fn silence_and_an_end_are_told() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let error = Monitor::greet(ours.into(), Duration::from_millis(20)).unwrap_err();
+        assert!(matches!(error, Error::Late { .. }), "{error}");
+        let (ours, _) = UnixStream::pair().unwrap();
+        drop(theirs);
+        let error = Monitor::greet(ours.into(), LIMIT).unwrap_err();
+        assert!(matches!(error, Error::Closed(_)), "{error}");
+    }
+
+    #[test]
+    fn a_flood_of_events_keeps_the_newest() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut text = format!("{GREETING}\n{{\"return\": {{}}}}\n");
+        for number in 0..1000 {
+            text.push_str(&format!("{{\"event\": \"E{number}\"}}\n"));
+        }
+        text.push_str("{\"return\": 1}\n");
+        std::thread::spawn(move || {
+            let _ = theirs.write_all(text.as_bytes());
+            let _ = theirs.read_to_end(&mut Vec::new());
+        });
+        let mut monitor = Monitor::greet(ours.into(), LIMIT).unwrap();
+        monitor.execute("x", None, LIMIT).unwrap();
+        let events = monitor.events().unwrap();
+        assert_eq!(events.len(), MOST_EVENTS);
+        assert_eq!(events.last().unwrap().name, "E999");
+    }
+}
