@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use model::Config;
+use model::plan::{Interpreter, Kernel};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
@@ -57,6 +58,10 @@ pub struct BootSpec {
     pub shutdown: ShutdownSignals,
     /// Mounts beyond `/proc`, `/sys` and `/dev`.
     pub mounts: &'static [Mount],
+    /// The kernel that the zone is shown in place of the host's.
+    pub kernel: Option<Kernel>,
+    /// What runs the zone's programs where the host's processor does not.
+    pub interpreter: Option<Interpreter>,
 }
 
 /// The zone has no usable init.
@@ -77,6 +82,11 @@ pub enum BootError {
     /// The init is not an executable file.
     #[error("init {0}: not an executable file")]
     NotExecutable(String),
+    /// The programs are for another processor, and nothing runs them.
+    #[error(
+        "the programs of the zone are for {0}, and this host has no qemu-{0}-static (package qemu-user-static) to run them"
+    )]
+    Foreign(String),
     /// None was named and the root has none.
     #[error(
         "no init in the zone's root: looked for {0}; name one with 'boot -i PATH' or the attribute 'init'"
@@ -87,22 +97,8 @@ pub enum BootError {
 /// The name by which `boot -i` and the attribute `init` ask for our own init.
 const NAME_OF_OURS: &str = "zinit";
 
-/// Where a distribution may keep its init, in the kernel's own order.
-const INITS: &[&str] = &["/sbin/init", "/etc/init", "/bin/init"];
-
 /// Links followed from the init's name to its file.
 const MAX_LINKS: usize = 16;
-
-/// What a zone's programs see before anybody sets more.
-const ENVIRONMENT: &[(&str, &str)] = &[
-    (
-        "PATH",
-        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    ),
-    ("TERM", "linux"),
-    // Read by systemd, OpenRC and others to tell that they run in a container.
-    ("container", "zone"),
-];
 
 const SIGINT: i32 = 2;
 const SIGUSR2: i32 = 12;
@@ -138,7 +134,7 @@ pub(crate) fn spec(platform: &Platform, request: &BootRequest<'_>) -> Result<Boo
         Some(NAME_OF_OURS) => (InitProgram::Zinit, CLASSIC),
         Some(path) => named_init(request.root, path)?,
         None if sparse::is_sparse(request.config) => (InitProgram::Zinit, CLASSIC),
-        None => own_init(request.root)?,
+        None => own_init(request.root, platform.inits)?,
     };
     let name: OsString = match &init {
         InitProgram::Zinit => NAME_OF_OURS.into(),
@@ -147,7 +143,8 @@ pub(crate) fn spec(platform: &Platform, request: &BootRequest<'_>) -> Result<Boo
     let argv = std::iter::once(name)
         .chain(request.arguments.iter().map(OsString::from))
         .collect();
-    let environment = ENVIRONMENT
+    let environment = platform
+        .environment
         .iter()
         .map(|(key, value)| (key.into(), value.into()))
         .collect();
@@ -157,6 +154,8 @@ pub(crate) fn spec(platform: &Platform, request: &BootRequest<'_>) -> Result<Boo
         environment,
         shutdown,
         mounts: platform.mounts,
+        kernel: None,
+        interpreter: None,
     })
 }
 
@@ -190,8 +189,18 @@ fn named_init(
     Ok((InitProgram::Root(path.into()), signals(&name)))
 }
 
-fn own_init(root: BorrowedFd<'_>) -> Result<(InitProgram, ShutdownSignals), BootError> {
-    for &path in INITS {
+fn own_init(
+    root: BorrowedFd<'_>,
+    inits: &[&str],
+) -> Result<(InitProgram, ShutdownSignals), BootError> {
+    let runs_one = Path::new("/").join(crate::init::FILE);
+    if lookup(root, &runs_one, OFlags::NOFOLLOW)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
+    {
+        // The zone runs what its image runs; ours starts that.
+        return Ok((InitProgram::Zinit, CLASSIC));
+    }
+    for &path in inits {
         let found = is_program(root, Path::new(path));
         match found {
             Ok(true) => return named_init(root, path),
@@ -204,7 +213,7 @@ fn own_init(root: BorrowedFd<'_>) -> Result<(InitProgram, ShutdownSignals), Boot
             }
         }
     }
-    Err(BootError::None(INITS.join(", ")))
+    Err(BootError::None(inits.join(", ")))
 }
 
 /// How the init whose file has this name wants to be told.

@@ -7,10 +7,19 @@
 //! | `/etc/hostname` | the zone's name |
 //! | `/etc/hosts` | as it was, with the zone's name for 127.0.1.1 |
 //! | what [`FORGOTTEN`] names | absent: made anew by whoever needs it |
+//! | what a profile has ([`lay`]) | that, last |
+//!
+//! | outside the zone | becomes |
+//! |---|---|
+//! | name, zonepath, uuid, range of user and group ids | the zone's own (the index) |
+//! | what [`CONFIGURED`] names | the default, where a clone is configured like its origin |
+//! | Ethernet address of an anet | of the zone's own, unless one is configured |
 //!
 //! The same function serves an install, whose root is complete, and a clone,
 //! whose root is a new, empty top over layers: what a clone changes is put into
 //! the top, with each directory on the way made as the layers have it.
+
+mod profile;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +30,13 @@ use rustix::fs::FileType;
 
 use crate::Error;
 use crate::tree::{Meta, Tree, is};
+
+pub use profile::lay;
+
+/// Properties that are one zone's alone: the type of resource, none for a property of the
+/// zone, and the name. Addresses in networks are not among them: whoever gives a zone
+/// one has to give its clone another.
+pub const CONFIGURED: &[(Option<&str>, &str)] = &[(None, "hostid"), (Some("anet"), "mac-address")];
 
 /// Largest `/etc/hosts` that is carried over; a larger one is replaced.
 const MAX_HOSTS: u64 = 64 << 10;
@@ -85,22 +101,21 @@ const FORGOTTEN: &[Forgotten] = &[
 /// # Errors
 /// Fails when the top cannot be written or a layer cannot be read.
 pub fn apply(top: &Path, layers: &[PathBuf], identity: &Identity) -> Result<(), Error> {
-    let mut stack = Stack {
-        top: Tree::open(top)?,
-        layers: layers
-            .iter()
-            .map(|layer| Tree::open(layer))
-            .collect::<Result<_, _>>()?,
-    };
+    let mut stack = Stack::open(top, layers)?;
     let name = identity.name.as_str();
     let hosts = stack.read(Path::new("etc/hosts"), MAX_HOSTS)?;
-    stack.replace(
-        "etc/machine-id",
-        0o444,
-        format!("{}\n", identity.machine_id).as_bytes(),
-    )?;
-    stack.replace("etc/hostname", 0o644, format!("{name}\n").as_bytes())?;
-    stack.replace("etc/hosts", 0o644, &hosts_for(hosts.as_deref(), name))?;
+    let own = [
+        (
+            "etc/machine-id",
+            0o444,
+            format!("{}\n", identity.machine_id).into_bytes(),
+        ),
+        ("etc/hostname", 0o644, format!("{name}\n").into_bytes()),
+        ("etc/hosts", 0o644, hosts_for(hosts.as_deref(), name)),
+    ];
+    for (file, mode, content) in own {
+        stack.replace(Path::new(file), Meta::root(mode), &content)?;
+    }
     for forgotten in FORGOTTEN {
         stack.forget(forgotten)?;
     }
@@ -133,12 +148,22 @@ fn hosts_for(existing: Option<&[u8]>, name: &str) -> Vec<u8> {
 
 /// A top and the layers it hides.
 #[derive(Debug)]
-struct Stack {
+pub(crate) struct Stack {
     top: Tree,
     layers: Vec<Tree>,
 }
 
 impl Stack {
+    pub(crate) fn open(top: &Path, layers: &[PathBuf]) -> Result<Self, Error> {
+        Ok(Self {
+            top: Tree::open(top)?,
+            layers: layers
+                .iter()
+                .map(|layer| Tree::open(layer))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
     /// The uppermost tree that has `name`, and what it is there. A layer that
     /// replaced a directory on the way by something else is passed over: all
     /// layers belong to the same zone, so at worst an older file of it is found.
@@ -152,7 +177,7 @@ impl Stack {
         Ok(None)
     }
 
-    fn read(&self, name: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) fn read(&self, name: &Path, limit: u64) -> Result<Option<Vec<u8>>, Error> {
         match self.find(name)? {
             Some((tree, _)) => Ok(tree.read(name, limit)?.map(|(content, _)| content)),
             None => Ok(None),
@@ -160,11 +185,10 @@ impl Stack {
     }
 
     /// Puts a file into the top, whatever was there.
-    fn replace(&mut self, name: &str, mode: u32, content: &[u8]) -> Result<(), Error> {
-        let name = Path::new(name);
+    pub(crate) fn replace(&mut self, name: &Path, meta: Meta, content: &[u8]) -> Result<(), Error> {
         self.make_parents(name)?;
         self.top.remove(name)?;
-        self.top.write(name, Meta::root(mode), content)
+        self.top.write(name, meta, content)
     }
 
     /// Makes the way to `name` in the top as the layers have it.

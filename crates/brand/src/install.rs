@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use model::Config;
+use model::plan::Recipe;
 
 use crate::tree::Tree;
 
@@ -29,6 +30,15 @@ impl std::fmt::Debug for InstallRequest<'_> {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
+}
+
+/// What the root of a new zone is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// An empty folder, which the brand populates.
+    Empty,
+    /// An image, which is made by the recipe unless there is one already.
+    Bootstrap(Recipe),
 }
 
 /// What an install put into the root.

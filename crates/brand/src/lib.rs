@@ -1,31 +1,40 @@
 //! Brands: what kind of system a zone is, and how it is verified, installed and started.
 //!
-//! A brand is a [`Platform`] (plain data: privileges, devices, mounts) and the
-//! hooks of [`Brand`]. The verbs in `crates/zone` call the hooks and know no
-//! brand by name. Two brands exist: `native`, the host's own distribution, with
-//! a sparse or whole root; and `lx`, any other Linux distribution with an init
-//! of its own.
+//! A brand is a [`Platform`] (plain data: init, privileges, devices, mounts) and the
+//! hooks of [`Brand`]; docs/brands.md tells how to add one. The verbs in `crates/zone` call the hooks and know no
+//! brand by name. Three brands exist: `native`, the host's own distribution, with
+//! a sparse or whole root; `lx`, any other Linux distribution with an init of its
+//! own; and `kz`, a machine with a kernel of its own.
 //!
 //! What makes a zone itself (its host name, machine id, ...) is the same for
 //! every brand and stands in [`identity`].
 
 pub mod boot;
+pub mod bootstrap;
+mod foreign;
 pub mod identity;
 mod image;
 mod install;
+pub mod kz;
 mod lx;
 mod native;
 mod platform;
 mod tree;
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use model::Config;
 
 pub use boot::{BootError, BootRequest, BootSpec, InitProgram, ShutdownSignals};
 pub use identity::Identity;
-pub use image::{Source as ImageSource, unpack as unpack_image};
-pub use install::{Error, InstallRequest, Installed};
+pub use image::pack::{Pack, Packed};
+pub use image::{
+    Content, Source as ImageSource, container, first_member, init, remove_from,
+    unpack as unpack_image, unpack_layer, unpack_part, unpack_stream,
+};
+pub use install::{Error, InstallRequest, Installed, Origin};
+pub use native::follow::{Followed, follow};
 pub use native::sparse;
 pub use platform::{Device, Mount, Platform};
 
@@ -33,7 +42,7 @@ pub use platform::{Device, Mount, Platform};
 #[derive(Clone, Debug)]
 pub struct HostFacts {
     /// The host's root, `/` except in tests.
-    pub root: std::path::PathBuf,
+    pub root: PathBuf,
 }
 
 impl Default for HostFacts {
@@ -42,7 +51,21 @@ impl Default for HostFacts {
     }
 }
 
-/// The hooks of one brand.
+/// A zone that has a root, for the hooks that work on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The zone's configuration.
+    pub config: &'a Config,
+    /// Its folder on the host.
+    pub zonepath: &'a Path,
+    /// The writable top of its root.
+    pub top: &'a Path,
+    /// The layers below, the uppermost first; none for a root that is complete.
+    pub layers: &'a [PathBuf],
+}
+
+/// The hooks of one brand. Those with a body are for brands that have something to do
+/// at that moment.
 pub trait Brand: fmt::Debug + Sync {
     /// The constant part.
     fn platform(&self) -> &'static Platform;
@@ -50,7 +73,22 @@ pub trait Brand: fmt::Debug + Sync {
     /// Lists what keeps `config` from running here, one line each; empty when nothing does.
     fn verify(&self, config: &Config, host: &HostFacts) -> Vec<String>;
 
-    /// Populates the empty root of a new zone.
+    /// Decides what the root of a new zone is made of, by the options of the command
+    /// line and the host. Nothing is done yet.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] and [`Error::Refused`].
+    fn origin(
+        &self,
+        config: &Config,
+        options: &[String],
+        host: &HostFacts,
+    ) -> Result<Origin, Error> {
+        let _ = (config, options, host);
+        Ok(Origin::Empty)
+    }
+
+    /// Populates the empty root of a new zone: one of [`Origin::Empty`].
     ///
     /// Nothing is synced; the caller does that once. After an error the root
     /// holds an unfinished tree: the zone is incomplete.
@@ -59,6 +97,32 @@ pub trait Brand: fmt::Debug + Sync {
     /// [`Error::Usage`] for options the brand does not take (exit status 2),
     /// the others for what went wrong (exit status 1).
     fn install(&self, request: &mut InstallRequest<'_>) -> Result<Installed, Error>;
+
+    /// Makes a root that was just installed or cloned ready for its first boot. It has
+    /// its name and machine id already. With layers, what changes goes into the top.
+    ///
+    /// # Errors
+    /// What could not be done; the install or clone is then undone.
+    fn prepare(&self, zone: &Place<'_>) -> Result<(), Error> {
+        let _ = zone;
+        Ok(())
+    }
+
+    /// Lets go of what a halted zone has outside of its root, before the root is removed.
+    /// It may come again after an error or a crash.
+    ///
+    /// # Errors
+    /// What could not be done; the zone is then incomplete.
+    fn uninstall(&self, zone: &Place<'_>) -> Result<(), Error> {
+        let _ = zone;
+        Ok(())
+    }
+
+    /// True where a zone is a machine with a kernel of its own: its root holds nothing
+    /// but what the program of the machine sees, and the system is on its disks.
+    fn is_machine(&self) -> bool {
+        false
+    }
 
     /// Decides what runs as init and how it is told to end.
     ///
@@ -78,8 +142,8 @@ pub fn by_name(name: &str) -> Option<&'static dyn Brand> {
     model::brands::find(name).and_then(|brand| match brand.family {
         Family::Native => Some(&native::Native as &'static dyn Brand),
         Family::Lx => Some(&lx::Lx),
-        // Kernel zones can be configured, not installed yet.
-        Family::Kz | Family::Global => None,
+        Family::Kz => Some(&kz::Kz),
+        Family::Global => None,
     })
 }
 
@@ -90,8 +154,7 @@ mod tests {
     #[test]
     fn every_configurable_brand_has_hooks() {
         for brand in model::brands::BRANDS {
-            let kz = brand.family == model::brands::Family::Kz;
-            assert_eq!(by_name(brand.name).is_none(), kz, "{}", brand.name);
+            assert!(by_name(brand.name).is_some(), "{}", brand.name);
         }
         assert_eq!(by_name("ipkg").unwrap().platform().name, "native");
         assert_eq!(by_name("lx").unwrap().platform().name, "lx");

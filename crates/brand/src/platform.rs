@@ -32,19 +32,61 @@ pub struct Platform {
     pub name: &'static str,
     /// True where directories of the host may be inherited.
     pub sparse: bool,
-    /// Character devices, readable and writable by all.
+    /// The privileges of a zone whose `limitpriv` is empty, in its language.
+    pub privileges: &'static str,
+    /// Where init is looked for in the zone's root when nothing names it, in this order.
+    pub inits: &'static [&'static str],
+    /// What the zone's programs see before anybody sets more.
+    pub environment: &'static [(&'static str, &'static str)],
+    /// Character devices, readable and writable by all; a zone may open these, its own
+    /// terminals, and what its configuration adds.
     pub devices: &'static [Device],
     /// Further mounts, in order.
     pub mounts: &'static [Mount],
+}
+
+impl Platform {
+    /// Any Linux userland: what the brands that run one differ in is little.
+    pub const LINUX: Self = Self {
+        name: "",
+        sparse: false,
+        privileges: "default",
+        inits: INITS,
+        environment: ENVIRONMENT,
+        devices: DEVICES,
+        mounts: MOUNTS,
+    };
+
+    /// The privilege list that holds for a zone: its own, or the brand's.
+    #[must_use]
+    pub fn privileges<'c>(&self, config: &'c model::Config) -> &'c str {
+        match config.limitpriv() {
+            "" => self.privileges,
+            own => own,
+        }
+    }
 }
 
 const fn device(name: &'static str, major: u32, minor: u32) -> Device {
     Device { name, major, minor }
 }
 
+/// Where a distribution may keep its init, in the kernel's own order.
+const INITS: &[&str] = &["/sbin/init", "/etc/init", "/bin/init"];
+
+const ENVIRONMENT: &[(&str, &str)] = &[
+    (
+        "PATH",
+        "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    ),
+    ("TERM", "linux"),
+    // Read by systemd, OpenRC and others to tell that they run in a container.
+    ("container", "zone"),
+];
+
 /// The devices of every Linux userland. Terminals (`console`, `ptmx`, `pts`)
 /// belong to the zone's own devpts and are not listed.
-pub const DEVICES: &[Device] = &[
+const DEVICES: &[Device] = &[
     device("null", 1, 3),
     device("zero", 1, 5),
     device("full", 1, 7),
@@ -54,7 +96,7 @@ pub const DEVICES: &[Device] = &[
 ];
 
 /// `/run` holds what must not outlive a boot; the rest is on the zone's own disk.
-pub const MOUNTS: &[Mount] = &[Mount {
+const MOUNTS: &[Mount] = &[Mount {
     target: "/run",
     fstype: "tmpfs",
     mode: 0o755,

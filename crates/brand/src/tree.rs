@@ -166,6 +166,42 @@ impl Tree {
         copy().map_err(self.fail("set the access control list of", name))
     }
 
+    /// Opens a directory for reading; `None` when it is absent or something else.
+    pub fn find_folder(&self, name: &Path) -> Result<Option<File>, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let opened = absent(self.resolve(name, flags, Mode::empty()));
+        Ok(opened.map_err(self.fail("open", name))?.map(File::from))
+    }
+
+    /// Sets an extended attribute of a directory; a file system that has none is no
+    /// reason to fail, unless overlay needs it.
+    pub fn set_attribute(&self, name: &Path, key: &str, value: &[u8]) -> Result<(), Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let set = self
+            .resolve(name, flags, Mode::empty())
+            .and_then(|fd| rustix::fs::fsetxattr(fd, key, value, XattrFlags::empty()));
+        match set {
+            Err(Errno::OPNOTSUPP) if !key.starts_with("trusted.") => Ok(()),
+            other => other.map_err(self.fail("set an attribute of", name)),
+        }
+    }
+
+    /// Reads a short extended attribute of a directory.
+    pub fn attribute(&self, name: &Path, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let Some(folder) = self.find_folder(name)? else {
+            return Ok(None);
+        };
+        let mut value = vec![0; 256];
+        match rustix::fs::fgetxattr(&folder, key, &mut value[..]) {
+            Ok(length) => {
+                value.truncate(length);
+                Ok(Some(value))
+            }
+            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::RANGE) => Ok(None),
+            Err(errno) => Err(self.fail("read an attribute of", name)(errno)),
+        }
+    }
+
     /// Makes the directories that lead to `name` where they are missing.
     pub fn make_parents(&self, name: &Path, meta: Meta) -> Result<(), Error> {
         let Some(parent) = name.parent() else {
@@ -278,6 +314,20 @@ impl Tree {
         }
     }
 
+    /// Removes a name, an empty directory too; an absent one is fine.
+    pub fn remove_any(&self, name: &Path) -> Result<(), Error> {
+        let folder = self
+            .stat(name)?
+            .is_some_and(|stat| is(&stat, FileType::Directory));
+        if !folder {
+            return self.remove(name).map(|_| ());
+        }
+        let removed = self.parent(name).and_then(|(parent, last)| {
+            rustix::fs::unlinkat(parent.as_fd(), last, AtFlags::REMOVEDIR)
+        });
+        removed.map_err(self.fail("remove", name))
+    }
+
     /// Describes `name` itself; `None` when it is absent or a link stands on its way.
     pub fn stat(&self, name: &Path) -> Result<Option<Stat>, Error> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW;
@@ -310,6 +360,13 @@ impl Tree {
             .map_err(self.fail("open", name))?
             .filter(|(stat, _)| is(stat, FileType::RegularFile))
             .map(|(stat, fd)| (File::from(fd), stat)))
+    }
+
+    /// Opens a directory.
+    pub fn open_folder(&self, name: &Path) -> Result<OwnedFd, Error> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        self.resolve(name, flags, Mode::empty())
+            .map_err(self.fail("open", name))
     }
 
     /// Reads a regular file of at most `limit` bytes; `None` when it is absent,

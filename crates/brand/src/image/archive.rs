@@ -1,4 +1,4 @@
-//! Unpacks a tar archive.
+//! Reads tar archives.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use tar::{Archive, Entry, EntryType};
 
+use super::Unpack;
 use super::decompress::Stream;
-use super::{Unpack, is_allowed_attribute, set_attribute};
+use super::member::{BUFFER, Kind, Member};
 use crate::Error;
 use crate::tree::Meta;
 
@@ -20,12 +21,16 @@ const HEADER_BUDGET: u64 = 8 << 20;
 /// Padding after the end that is read to see the stream's own checksum.
 const MAX_TRAILER: u64 = 64 << 20;
 
-/// Bytes moved at once.
-const BUFFER: usize = 128 << 10;
+/// Unpacks the archive in a stream, to the stream's own end.
+pub fn unpack(unpack: &mut Unpack<'_>, stream: Stream) -> Result<(), Error> {
+    let rest = unpack_stream(unpack, stream)?.finish(MAX_TRAILER);
+    unpack.digest = rest.map_err(|error| unpack.refuse(error.to_string()))?;
+    Ok(())
+}
 
-/// Unpacks the archive at `path`.
-pub fn unpack(unpack: &mut Unpack, path: &Path) -> Result<(), Error> {
-    let damaged = |unpack: &Unpack, error: &io::Error| unpack.refuse(error.to_string());
+/// The first member of an archive, when that is what it is called; at most `limit` bytes.
+pub fn first_member(path: &Path, name: &str, limit: u64) -> Result<Option<Vec<u8>>, Error> {
+    let fail = |error| Error::io("read", path, error);
     let stream = Stream::open(path).map_err(|error| Error::io("open", path, error))?;
     let left = Cell::new(HEADER_BUDGET);
     let ended = Cell::new(false);
@@ -34,13 +39,41 @@ pub fn unpack(unpack: &mut Unpack, path: &Path) -> Result<(), Error> {
         left: &left,
         ended: &ended,
     });
-    let mut dirs: Vec<(PathBuf, u64)> = Vec::new();
+    let mut entries = archive.entries().map_err(fail)?;
+    let Some(entry) = entries.next() else {
+        return Ok(None);
+    };
+    let entry = entry.map_err(fail)?;
+    let called = PathBuf::from(OsStr::from_bytes(&entry.path_bytes()));
+    let same = called.strip_prefix("./").unwrap_or(&called) == Path::new(name);
+    if !same || !entry.header().entry_type().is_file() || entry.size() > limit {
+        return Ok(None);
+    }
+    left.set(u64::MAX);
+    let mut content = Vec::new();
+    entry.take(limit).read_to_end(&mut content).map_err(fail)?;
+    Ok(Some(content))
+}
+
+/// Unpacks a tar stream up to its end; returns it.
+pub fn unpack_stream<R: Read>(unpack: &mut Unpack<'_>, stream: R) -> Result<R, Error> {
+    let damaged = |unpack: &Unpack<'_>, error: &io::Error| unpack.refuse(error.to_string());
+    let left = Cell::new(HEADER_BUDGET);
+    let ended = Cell::new(false);
+    let mut archive = Archive::new(Metered {
+        stream,
+        left: &left,
+        ended: &ended,
+    });
     let entries = archive.entries().map_err(|error| damaged(unpack, &error))?;
     let mut buffer = vec![0; BUFFER];
     for entry in entries {
         let mut entry = entry.map_err(|error| damaged(unpack, &error))?;
         left.set(u64::MAX);
-        member(unpack, &mut entry, &mut dirs, &mut buffer)?;
+        if !entry.header().entry_type().is_pax_global_extensions() {
+            let member = member(unpack, &mut entry)?;
+            unpack.put(&member, &mut entry, &mut buffer)?;
+        }
         let unread = io::copy(&mut entry, &mut io::sink());
         unread.map_err(|error| damaged(unpack, &error))?;
         left.set(HEADER_BUDGET);
@@ -48,23 +81,17 @@ pub fn unpack(unpack: &mut Unpack, path: &Path) -> Result<(), Error> {
     if ended.get() {
         return Err(unpack.refuse("truncated: the end of the archive is missing"));
     }
-    let rest = archive.into_inner().stream.finish(MAX_TRAILER);
-    rest.map_err(|error| damaged(unpack, &error))?;
-    // Last, because making their content changed them.
-    for (name, seconds) in dirs.iter().rev() {
-        unpack.root.set_mtime(name, *seconds)?;
-    }
-    Ok(())
+    Ok(archive.into_inner().stream)
 }
 
 /// Counts what is read, and remembers whether the stream ran dry.
-struct Metered<'c> {
-    stream: Stream,
+struct Metered<'c, R> {
+    stream: R,
     left: &'c Cell<u64>,
     ended: &'c Cell<bool>,
 }
 
-impl Read for Metered<'_> {
+impl<R: Read> Read for Metered<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left.get() == 0 {
             return Err(io::Error::other(
@@ -82,33 +109,18 @@ impl Read for Metered<'_> {
     }
 }
 
-fn member(
-    unpack: &mut Unpack,
-    entry: &mut Entry<'_, Metered<'_>>,
-    dirs: &mut Vec<(PathBuf, u64)>,
-    buffer: &mut [u8],
-) -> Result<(), Error> {
-    let shown = PathBuf::from(OsStr::from_bytes(&entry.path_bytes()));
-    let kind = entry.header().entry_type();
-    if kind.is_pax_global_extensions() {
-        return Ok(());
-    }
-    let name = unpack.admit(&shown)?;
-    let blame = unpack.blame(&shown);
-    if name.as_os_str().is_empty() {
-        // The root keeps the permissions it has, whatever the packer's folder had.
-        return if kind.is_dir() {
-            Ok(())
-        } else {
-            Err(unpack.bad(&shown, "no name"))
-        };
-    }
+/// What a header says.
+fn member<R: Read>(
+    unpack: &Unpack<'_>,
+    entry: &mut Entry<'_, Metered<'_, R>>,
+) -> Result<Member, Error> {
+    let name = PathBuf::from(OsStr::from_bytes(&entry.path_bytes()));
     let header = |value: io::Result<u64>| {
-        value.map_err(|error| unpack.bad(&shown, format!("bad header: {error}")))
+        value.map_err(|error| unpack.bad(&name, format!("bad header: {error}")))
     };
     let id = |value: io::Result<u64>| {
         let value = header(value)?;
-        u32::try_from(value).map_err(|_| unpack.bad(&shown, "an owner id that is none"))
+        u32::try_from(value).map_err(|_| unpack.bad(&name, "an owner id that is none"))
     };
     let mode = entry.header().mode();
     let meta = Meta {
@@ -117,126 +129,62 @@ fn member(
         gid: id(entry.header().gid())?,
     };
     let mtime = header(entry.header().mtime())?;
-    unpack
-        .root
-        .make_parents(&name, Meta::root(0o755))
-        .map_err(&blame)?;
-    match kind {
-        EntryType::Directory => {
-            let made = unpack.root.make_dir(&name, meta).map_err(&blame)?;
-            unpack.done.directories += u64::from(made);
-            dirs.push((name, mtime));
-            unpack.count_owner(meta.uid, meta.gid);
-            return Ok(());
-        }
+    let target = |entry: &Entry<'_, Metered<'_, R>>| {
+        let target = entry.link_name_bytes().unwrap_or_default();
+        PathBuf::from(OsStr::from_bytes(&target))
+    };
+    let kind = match entry.header().entry_type() {
+        EntryType::Directory => Kind::Directory,
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-            file(unpack, entry, &shown, &name, meta, buffer)?;
+            Kind::File(entry.size())
         }
-        EntryType::Symlink => {
-            let target = link_target(unpack, entry, &shown)?;
-            unpack.root.remove(&name).map_err(&blame)?;
-            let made = unpack.root.symlink(&name, &target, meta.uid, meta.gid);
-            made.map_err(&blame)?;
-            unpack.done.links += 1;
-        }
-        EntryType::Link => {
-            let target = link_target(unpack, entry, &shown)?;
-            let target = unpack.admit(&target)?;
-            if target != name {
-                unpack.root.remove(&name).map_err(&blame)?;
-                unpack.root.hard_link(&target, &name).map_err(&blame)?;
-            }
-            // The file has its times already.
-            return Ok(());
-        }
-        EntryType::Fifo => {
-            unpack.root.remove(&name).map_err(&blame)?;
-            unpack.root.fifo(&name, meta).map_err(&blame)?;
-        }
-        EntryType::Char | EntryType::Block => {
-            unpack.skipped.devices += 1;
-            return Ok(());
-        }
-        _ => {
-            unpack.skipped.other += 1;
-            return Ok(());
-        }
-    }
-    unpack.count_owner(meta.uid, meta.gid);
-    unpack.root.set_mtime(&name, mtime).map_err(&blame)
+        EntryType::Symlink => Kind::Symlink(target(entry)),
+        EntryType::Link => Kind::HardLink(target(entry)),
+        EntryType::Fifo => Kind::Fifo,
+        EntryType::Char if is_whiteout(entry) => Kind::Whiteout,
+        EntryType::Char | EntryType::Block => Kind::Device,
+        _ => Kind::Other,
+    };
+    let attributes = match kind {
+        Kind::File(_) | Kind::Directory => attributes(unpack, entry, &name)?,
+        _ => Vec::new(),
+    };
+    Ok(Member {
+        name,
+        kind,
+        meta,
+        mtime,
+        attributes,
+    })
 }
 
-fn link_target(
-    unpack: &Unpack,
-    entry: &Entry<'_, Metered<'_>>,
-    shown: &Path,
-) -> Result<PathBuf, Error> {
-    match entry.link_name_bytes() {
-        Some(target) if !target.is_empty() && target.len() <= unpack.limits.path => {
-            Ok(OsStr::from_bytes(&target).into())
-        }
-        _ => Err(unpack.bad(shown, "a link to nothing, or to too long a name")),
-    }
-}
-
-fn file(
-    unpack: &mut Unpack,
-    entry: &mut Entry<'_, Metered<'_>>,
-    shown: &Path,
-    name: &Path,
-    meta: Meta,
-    buffer: &mut [u8],
-) -> Result<(), Error> {
-    let blame = unpack.blame(shown);
-    // Two members of one name: the later one wins, as a new file.
-    unpack.root.remove(name).map_err(&blame)?;
-    let mut out = unpack
-        .root
-        .create(name, Meta::root(0o600))
-        .map_err(&blame)?;
-    let size = entry.size();
-    let mut copied = 0;
-    loop {
-        let read = match entry.read(buffer) {
-            Ok(0) => break,
-            Ok(read) => read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(unpack.bad(shown, error.to_string())),
-        };
-        copied += read as u64;
-        unpack.count_bytes(read as u64)?;
-        io::Write::write_all(&mut out, &buffer[..read])
-            .map_err(|error| unpack.bad(shown, format!("cannot write it: {error}")))?;
-    }
-    if copied < size {
-        return Err(unpack.bad(shown, format!("truncated: {copied} of {size} bytes")));
-    }
-    unpack.root.finish(name, &out, meta).map_err(&blame)?;
-    // After the owner: a change of owner drops capabilities.
-    for (key, value) in attributes(unpack, entry, shown)? {
-        set_attribute(&out, &key, &value)
-            .map_err(|errno| unpack.bad(shown, format!("cannot set {key}: {errno}")))?;
-    }
-    unpack.done.files += 1;
-    Ok(())
+/// A device node that overlay takes for an absent name.
+fn is_whiteout<R: Read>(entry: &Entry<'_, Metered<'_, R>>) -> bool {
+    let header = entry.header();
+    matches!(header.device_major(), Ok(Some(0))) && matches!(header.device_minor(), Ok(Some(0)))
 }
 
 /// The extended attributes that pass, from the pax records.
-fn attributes(
-    unpack: &Unpack,
-    entry: &mut Entry<'_, Metered<'_>>,
+fn attributes<R: Read>(
+    unpack: &Unpack<'_>,
+    entry: &mut Entry<'_, Metered<'_, R>>,
     shown: &Path,
 ) -> Result<Vec<(String, Vec<u8>)>, Error> {
     let bad = |error: io::Error| unpack.bad(shown, format!("bad attributes: {error}"));
     let mut attributes = Vec::new();
     for record in entry.pax_extensions().map_err(bad)?.into_iter().flatten() {
         let record = record.map_err(bad)?;
-        let name = record
-            .key()
-            .ok()
-            .and_then(|key| key.strip_prefix("SCHILY.xattr."));
-        if let Some(name) = name.filter(|name| is_allowed_attribute(name)) {
-            attributes.push((name.to_owned(), record.value_bytes().to_vec()));
+        let Ok(key) = record.key() else { continue };
+        if key.starts_with("GNU.sparse.") {
+            return Err(unpack.bad(
+                shown,
+                "a sparse file in a form that is not read; pack with tar --format=gnu",
+            ));
+        }
+        let name = key.strip_prefix("SCHILY.xattr.");
+        let value = record.value_bytes();
+        if let Some(name) = name.filter(|name| unpack.content.keeps(name, value)) {
+            attributes.push((name.to_owned(), value.to_vec()));
         }
     }
     Ok(attributes)

@@ -1,4 +1,4 @@
-//! Archives as plain tar streams, whatever they are compressed with.
+//! Archives as plain streams, whatever they are compressed with.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use flate2::bufread::MultiGzDecoder;
+use oci::{Digest, Hasher};
 
 /// Where helpers are looked for; the caller's PATH is not asked.
 const HELPER_DIRS: &[&str] = &["/usr/bin", "/bin", "/usr/local/bin"];
@@ -19,9 +20,21 @@ const FORMATS: &[(&[u8], Option<&str>)] = &[
     (b"BZh", Some("bzip2")),
 ];
 
-/// A stream of tar data.
+/// Bytes that are looked at to see what an archive is.
+const BEGIN: usize = 512;
+
+/// What is in an archive.
 #[derive(Debug)]
-pub enum Stream {
+pub struct Stream {
+    source: Source,
+    /// Bytes that were looked at, and how many of them were read since.
+    begin: Vec<u8>,
+    read: usize,
+    hasher: Option<Hasher>,
+}
+
+#[derive(Debug)]
+enum Source {
     Plain(BufReader<File>),
     Gzip(Box<MultiGzDecoder<BufReader<File>>>),
     Helper(Helper),
@@ -30,7 +43,12 @@ pub enum Stream {
 impl Stream {
     /// Opens an archive by what it is, not by what it is called.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = File::open(path)?;
+        Self::of(File::open(path)?)
+    }
+
+    /// The same for a file that is open, from its beginning.
+    pub fn of(mut file: File) -> io::Result<Self> {
+        file.rewind()?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
@@ -46,30 +64,73 @@ impl Stream {
         let format = FORMATS
             .iter()
             .find(|(begin, _)| magic[..have].starts_with(begin));
-        match format {
-            None => Ok(Self::Plain(BufReader::with_capacity(128 << 10, file))),
+        let source = match format {
+            None => Source::Plain(BufReader::with_capacity(128 << 10, file)),
             Some((_, None)) => {
                 let reader = BufReader::with_capacity(128 << 10, file);
-                Ok(Self::Gzip(Box::new(MultiGzDecoder::new(reader))))
+                Source::Gzip(Box::new(MultiGzDecoder::new(reader)))
             }
-            Some((_, Some(program))) => Helper::start(program, file).map(Self::Helper),
-        }
+            Some((_, Some(program))) => Source::Helper(Helper::start(program, file)?),
+        };
+        Ok(Self {
+            source,
+            begin: Vec::new(),
+            read: 0,
+            hasher: None,
+        })
     }
 
-    /// Reads what is left, at most `limit` bytes, and checks that the stream ended well.
-    pub fn finish(mut self, limit: u64) -> io::Result<()> {
+    /// Makes a digest of all that is read from here on.
+    pub fn hashed(mut self) -> Self {
+        self.hasher = Some(Hasher::default());
+        self
+    }
+
+    /// The first bytes, which will be read all the same.
+    pub fn begin(&mut self) -> io::Result<&[u8]> {
+        if self.begin.is_empty() {
+            let mut begin = vec![0; BEGIN];
+            let have = super::member::fill(&mut self.source, &mut begin)?;
+            begin.truncate(have);
+            self.begin = begin;
+        }
+        Ok(&self.begin)
+    }
+
+    /// Reads what is left, at most `limit` bytes, and checks that the stream ended well;
+    /// gives the digest, if one was made.
+    pub fn finish(mut self, limit: u64) -> io::Result<Option<Digest>> {
         let rest = io::copy(&mut (&mut self).take(limit + 1), &mut io::sink())?;
         if rest > limit {
             return Err(io::Error::other("too much data after the end"));
         }
-        match self {
-            Self::Helper(helper) => helper.finish(),
-            Self::Plain(_) | Self::Gzip(_) => Ok(()),
+        match self.source {
+            Source::Helper(helper) => helper.finish()?,
+            Source::Plain(_) | Source::Gzip(_) => {}
         }
+        Ok(self.hasher.map(Hasher::finish))
     }
 }
 
 impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let looked_at = &self.begin[self.read..];
+        let read = if looked_at.is_empty() {
+            self.source.read(buffer)?
+        } else {
+            let read = looked_at.len().min(buffer.len());
+            buffer[..read].copy_from_slice(&looked_at[..read]);
+            self.read += read;
+            read
+        };
+        if let Some(hasher) = &mut self.hasher {
+            hasher.update(&buffer[..read]);
+        }
+        Ok(read)
+    }
+}
+
+impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(reader) => reader.read(buffer),

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
 
 use super::{Unpack, is_allowed_attribute, set_attribute};
 use crate::Error;
@@ -14,8 +15,11 @@ use crate::tree::{Meta, Tree};
 /// Largest attribute, and largest list of their names, that the kernel knows.
 const MAX_ATTRIBUTE: usize = 64 << 10;
 
+/// The largest configuration of LXC that is read.
+const MAX_CONFIG: u64 = 1 << 20;
+
 /// Copies the tree at `path`.
-pub fn copy(unpack: &mut Unpack, path: &Path) -> Result<(), Error> {
+pub fn copy(unpack: &mut Unpack<'_>, path: &Path) -> Result<(), Error> {
     let resolved = |path: &Path| {
         std::fs::canonicalize(path).map_err(|error| Error::io("look at", path, error))
     };
@@ -36,31 +40,76 @@ pub fn copy(unpack: &mut Unpack, path: &Path) -> Result<(), Error> {
     };
     // Paths instead of descriptors are kept, so depth costs no descriptors.
     let mut open = vec![PathBuf::new()];
-    let mut dirs = Vec::new();
     while let Some(dir) = open.pop() {
         for name in copy.source.names(&dir)? {
             let name = dir.join(name);
             if let Some(stat) = copy.entry(&name)? {
                 open.push(name.clone());
-                dirs.push((name, mtime(&stat)));
+                copy.unpack.dirs.push((name, mtime(&stat)));
             }
         }
-    }
-    for (name, seconds) in dirs.iter().rev() {
-        copy.unpack.root.set_mtime(name, *seconds)?;
     }
     Ok(())
 }
 
-struct Copy<'u> {
-    unpack: &'u mut Unpack,
+/// True for the folder of a container of LXC: its configuration beside its root.
+pub fn is_lxc(path: &Path) -> bool {
+    let is = |name: &str, folder: bool| {
+        let meta = path.join(name).symlink_metadata();
+        meta.is_ok_and(|meta| {
+            if folder {
+                meta.is_dir()
+            } else {
+                meta.is_file()
+            }
+        })
+    };
+    is("config", false) && is("rootfs", true) && !is("usr", true) && !is("bin", true)
+}
+
+/// Where the users and groups of a container of LXC begin on the host.
+pub fn shift(path: &Path) -> Result<(u32, u32), Error> {
+    let file = path.join("config");
+    let mut text = String::new();
+    let opened = File::open(&file).and_then(|file| file.take(MAX_CONFIG).read_to_string(&mut text));
+    opened.map_err(|error| Error::io("read", &file, error))?;
+    let mut found = (0, 0);
+    for line in text.lines() {
+        let words: Vec<&str> = line
+            .split(['=', ' ', '\t'])
+            .filter(|word| !word.is_empty())
+            .collect();
+        if let ["lxc.idmap" | "lxc.id_map", kind, "0", first, ..] = words.as_slice() {
+            let first = first.parse().unwrap_or(0);
+            match *kind {
+                "u" => found.0 = first,
+                "g" => found.1 = first,
+                _ => found = (first, first),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What the container of LXC has of its own: nobody's but its.
+fn unshift(meta: Meta, (uid, gid): (u32, u32)) -> Meta {
+    let own = |id: u32, first: u32| id.checked_sub(first).unwrap_or(id);
+    Meta {
+        uid: own(meta.uid, uid),
+        gid: own(meta.gid, gid),
+        ..meta
+    }
+}
+
+struct Copy<'u, 'p> {
+    unpack: &'u mut Unpack<'p>,
     source: Tree,
     device: u64,
     /// Where the files with several names were first made.
     linked: HashMap<u64, PathBuf>,
 }
 
-impl Copy<'_> {
+impl Copy<'_, '_> {
     /// Copies one entry; gives a directory whose content is to follow.
     fn entry(&mut self, name: &Path) -> Result<Option<Stat>, Error> {
         let name = &self.unpack.admit(name)?;
@@ -68,7 +117,7 @@ impl Copy<'_> {
         let Some(stat) = self.source.stat(name)? else {
             return Ok(None);
         };
-        let meta = Meta::of(&stat);
+        let meta = unshift(Meta::of(&stat), self.unpack.shift);
         let kind = FileType::from_raw_mode(stat.st_mode);
         let first = match kind {
             FileType::RegularFile if stat.st_nlink > 1 => self.linked.get(&stat.st_ino),
@@ -134,12 +183,14 @@ impl Copy<'_> {
         };
         // Counted first, and no more than that is copied, however it grows.
         let size = u64::try_from(stat.st_size).unwrap_or(0);
-        self.unpack.count_bytes(size)?;
+        self.unpack.check_bytes(size)?;
         let root = &self.unpack.root;
         let mut to = root.create(name, Meta::root(0o600))?;
         std::io::copy(&mut (&from).take(size), &mut to)
             .map_err(|error| Error::io("copy to", root.show(name), error))?;
-        root.finish(name, &to, Meta::of(&stat))?;
+        root.finish(name, &to, unshift(Meta::of(&stat), self.unpack.shift))?;
+        // Shared blocks take no space; how many are shared nobody says.
+        self.unpack.count_bytes(size, 0)?;
         copy_attributes(&from, &to)
             .map_err(|errno| Error::io("copy the attributes of", self.source.show(name), errno))?;
         self.unpack.done.files += 1;
@@ -147,12 +198,29 @@ impl Copy<'_> {
     }
 }
 
-fn copy_attributes(from: &File, to: &File) -> rustix::io::Result<()> {
-    use rustix::io::Errno;
+/// Copies the attributes that pass.
+pub fn copy_attributes(from: &File, to: &File) -> rustix::io::Result<()> {
+    for (name, value) in list_attributes(from)? {
+        set_attribute(to, &name, &value)?;
+    }
+    Ok(())
+}
+
+/// The attributes of a folder that pass.
+pub fn attributes(tree: &Tree, name: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let Some(folder) = tree.find_folder(name)? else {
+        return Ok(Vec::new());
+    };
+    list_attributes(&folder)
+        .map_err(|errno| Error::io("read the attributes of", tree.show(name), errno))
+}
+
+fn list_attributes(from: &File) -> rustix::io::Result<Vec<(String, Vec<u8>)>> {
+    let mut all = Vec::new();
     let mut names = vec![0; MAX_ATTRIBUTE];
     let length = match rustix::fs::flistxattr(from, &mut names[..]) {
         Ok(length) => length,
-        Err(Errno::OPNOTSUPP) => return Ok(()),
+        Err(Errno::OPNOTSUPP) => return Ok(all),
         Err(errno) => return Err(errno),
     };
     for name in names[..length].split(|&byte| byte == 0) {
@@ -162,12 +230,14 @@ fn copy_attributes(from: &File, to: &File) -> rustix::io::Result<()> {
         if is_allowed_attribute(name) {
             let mut value = vec![0; MAX_ATTRIBUTE];
             let length = rustix::fs::fgetxattr(from, name, &mut value[..])?;
-            set_attribute(to, name, &value[..length])?;
+            value.truncate(length);
+            all.push((name.to_owned(), value));
         }
     }
-    Ok(())
+    Ok(all)
 }
 
-fn mtime(stat: &Stat) -> u64 {
+/// When something was last changed, in seconds since 1970.
+pub fn mtime(stat: &Stat) -> u64 {
     u64::try_from(stat.st_mtime).unwrap_or(0)
 }

@@ -1,23 +1,46 @@
-//! Roots that come from outside: an archive or a directory.
+//! Roots that come from outside: an archive, a directory, the layers of an image.
 //!
 //! The source is hostile. Every member is made by its own name below the root
 //! ([`Tree`](crate::tree::Tree): no `..`, no link is ever followed), device
 //! nodes and sockets are not made, and of the extended attributes only those
 //! pass that mean the same in a zone.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`decompress`] | files as plain streams |
+//! | [`archive`], [`cpio`], [`squashfs`] | the formats: what a member is |
+//! | [`member`] | what becomes of it |
+//! | [`layer`] | what is different where layers lie below |
+//! | [`directory`] | a directory of the host instead, or a container of LXC |
+//! | [`container`] | archives that hold container images |
+//! | [`init`] | what such an image runs, as the zone's init has it |
 
 mod archive;
+pub mod container;
+mod cpio;
 mod decompress;
 mod directory;
+pub mod init;
+mod layer;
+mod member;
+pub mod pack;
+mod squashfs;
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use oci::Digest;
 use rustix::fs::{FileType, XattrFlags};
 use rustix::io::Errno;
 
 use crate::install::{Error, InstallRequest, Installed, check_empty};
-use crate::tree::{Tree, is};
+use crate::tree::{Meta, Tree, is};
+
+pub use archive::first_member;
+use decompress::Stream;
 
 /// What a source may not exceed.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +119,9 @@ impl Options {
     }
 }
 
+/// How often those who wait are told how far it is.
+const TICK: Duration = Duration::from_secs(2);
+
 /// Populates the root from a source.
 pub fn install(request: &mut InstallRequest<'_>, source: &Source) -> Result<Installed, Error> {
     install_within(request.root, source, LIMITS, request.progress)
@@ -114,37 +140,268 @@ pub fn unpack(
     install_within(root, source, LIMITS, progress)
 }
 
+/// [`unpack`] for the own part of a sparse zone, which need not look like a whole root.
+///
+/// # Errors
+/// See [`unpack`].
+pub fn unpack_part(
+    root: &Path,
+    source: &Source,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Installed, Error> {
+    install_as(root, source, LIMITS, Extent::Part, progress)
+}
+
+/// What a stream holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A root, from anybody.
+    Root,
+    /// A layer or top of a zone, from another host's root: with the whiteouts, and the
+    /// marks of overlay that say which folders hide or move what is below.
+    Layer,
+}
+
+impl Content {
+    /// Whether an extended attribute is part of it.
+    #[must_use]
+    pub fn keeps(self, name: &str, value: &[u8]) -> bool {
+        match self {
+            Self::Root => is_allowed_attribute(name),
+            Self::Layer => match name {
+                "trusted.overlay.opaque" => matches!(value, b"y" | b"x"),
+                "trusted.overlay.redirect" => is_redirect(value),
+                "system.posix_acl_access" | "system.posix_acl_default" => true,
+                name => is_allowed_attribute(name),
+            },
+        }
+    }
+}
+
+/// The former place of a folder: a path from the root of the layers, or a name.
+fn is_redirect(value: &[u8]) -> bool {
+    let path = value.strip_suffix(b"\0").unwrap_or(value);
+    let (path, whole) = match path.strip_prefix(b"/") {
+        Some(path) => (path, true),
+        None => (path, false),
+    };
+    let mut parts = path.split(|&byte| byte == b'/');
+    let legal = |part: &[u8]| !matches!(part, b"" | b"." | b"..") && !part.contains(&0);
+    let count = path.split(|&byte| byte == b'/').count();
+    value.len() <= 4096 && parts.all(legal) && (whole || count == 1)
+}
+
+/// Puts what a stream of [`pack::Pack`] holds into a folder, over what is there: a file
+/// takes the place of one of the same name.
+///
+/// # Errors
+/// [`Error::Member`] and [`Error::Source`] for what is not acceptable.
+pub fn unpack_stream(
+    root: &Path,
+    stream: impl std::io::Read,
+    content: Content,
+    origin: &Path,
+) -> Result<Installed, Error> {
+    let mut quiet = |_: &str| {};
+    let mut unpack = Unpack::over(Tree::open(root)?, root, origin, LIMITS, &mut quiet)?;
+    unpack.content = content;
+    archive::unpack_stream(&mut unpack, stream)?;
+    unpack.settle()?;
+    Ok(unpack.done)
+}
+
+/// Removes names from a folder that streams are unpacked into, those in a folder before
+/// the folder.
+///
+/// # Errors
+/// [`Error::Member`] for a name that leads out, or cannot be removed.
+pub fn remove_from(
+    root: &Path,
+    names: impl Iterator<Item = PathBuf>,
+    origin: &Path,
+) -> Result<(), Error> {
+    let tree = Tree::open(root)?;
+    for name in names {
+        let plain = name
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        if !plain || name.as_os_str().is_empty() {
+            return Err(Error::Member {
+                origin: origin.to_owned(),
+                member: shown(&name),
+                problem: "not a name in the root".to_owned(),
+            });
+        }
+        tree.remove_any(&name)?;
+    }
+    Ok(())
+}
+
+/// How much of a root a source holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    Part,
+}
+
+/// Populates an empty folder with a layer of a container image, a tar archive at the
+/// beginning of `file`, for an overlay on `lowers`, the uppermost first. Says what the
+/// digest of the archive is, without its compression.
+///
+/// # Errors
+/// As [`unpack`].
+pub fn unpack_layer(
+    root: &Path,
+    lowers: &[PathBuf],
+    file: File,
+    origin: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Installed, Digest), Error> {
+    layer_within(root, lowers, file, origin, LIMITS, progress)
+}
+
+fn layer_within(
+    root: &Path,
+    lowers: &[PathBuf],
+    file: File,
+    origin: &Path,
+    limits: Limits,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(Installed, Digest), Error> {
+    let mut unpack = Unpack::new(root, origin, limits, progress)?;
+    unpack.layer = true;
+    let lowers = lowers.iter().map(|lower| Tree::open(lower));
+    unpack.lowers = lowers.collect::<Result<_, _>>()?;
+    let stream = Stream::of(file).map_err(|error| Error::io("read", origin, error))?;
+    archive::unpack(&mut unpack, stream.hashed())?;
+    unpack.settle()?;
+    let digest = unpack.digest;
+    let digest = digest.ok_or_else(|| unpack.refuse("the end of the archive is missing"))?;
+    unpack.tell();
+    Ok((unpack.done, digest))
+}
+
 fn install_within(
     root: &Path,
     source: &Source,
     limits: Limits,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Installed, Error> {
-    let root = Tree::open(root)?;
-    check_empty(&root)?;
-    let mut unpack = Unpack {
-        root,
-        origin: match source {
-            Source::Archive(path) | Source::Directory(path) => path.clone(),
-        },
-        limits,
-        done: Installed::default(),
-        members: 0,
-        skipped: Skipped::default(),
-    };
-    let shown = unpack.origin.display().to_string();
+    install_as(root, source, limits, Extent::Whole, progress)
+}
+
+fn install_as(
+    root: &Path,
+    source: &Source,
+    limits: Limits,
+    extent: Extent,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Installed, Error> {
+    let (Source::Archive(origin) | Source::Directory(origin)) = source;
+    let mut unpack = Unpack::new(root, origin, limits, progress)?;
+    let shown = origin.display();
     match source {
         Source::Archive(path) => {
-            progress(&format!("Unpacking {shown}."));
-            archive::unpack(&mut unpack, path)?;
+            (unpack.progress)(&format!("Unpacking {shown}."));
+            any_archive(&mut unpack, path)?;
+        }
+        Source::Directory(path) if directory::is_lxc(path) => {
+            let root = path.join("rootfs");
+            (unpack.progress)(&format!(
+                "Copying {}, the root of an LXC container.",
+                root.display()
+            ));
+            unpack.shift = directory::shift(path)?;
+            directory::copy(&mut unpack, &root)?;
+            (unpack.progress)(&format!(
+                "zonep2vchk -c -f {} translates its configuration.",
+                path.join("config").display()
+            ));
         }
         Source::Directory(path) => {
-            progress(&format!("Copying {shown}."));
+            (unpack.progress)(&format!("Copying {shown}."));
             directory::copy(&mut unpack, path)?;
         }
     }
-    unpack.finish(progress)
+    unpack.settle()?;
+    unpack.finish(extent)
 }
+
+/// Unpacks an archive by what it is, not by what it is called.
+fn any_archive(unpack: &mut Unpack<'_>, path: &Path) -> Result<(), Error> {
+    let fail = |error| Error::io("open", path, error);
+    let mut stream = Stream::open(path).map_err(fail)?;
+    let begin = stream.begin();
+    let begin = begin.map_err(|error| unpack.refuse(error.to_string()))?;
+    if begin.starts_with(squashfs::MAGIC) {
+        return squashfs::unpack(unpack, path);
+    }
+    if cpio::is_cpio(begin) {
+        return cpio::unpack(unpack, stream);
+    }
+    let known = OTHERS
+        .iter()
+        .find(|(at, magic, _)| begin.get(*at..).is_some_and(|rest| rest.starts_with(magic)));
+    if let Some((_, _, problem)) = known {
+        return Err(unpack.refuse(*problem));
+    }
+    let first = begin.get(..100).unwrap_or_default();
+    let first = first.split(|byte| *byte == 0).next().unwrap_or_default();
+    unpack.prefix = match first {
+        b"backup" | b"backup/" | b"backup/index.yaml" => Some("backup/container/rootfs"),
+        b"metadata.yaml" => Some("rootfs"),
+        _ => None,
+    };
+    if let Some(prefix) = unpack.prefix {
+        (unpack.progress)(&format!(
+            "An export of Incus: the root in {prefix} is taken; zonep2vchk -c -f translates its \
+             backup.yaml."
+        ));
+    }
+    archive::unpack(unpack, stream)
+}
+
+/// What is no archive of files but is often taken for one: where its mark stands, the
+/// mark, and what to do.
+const OTHERS: &[(usize, &[u8], &str)] = &[
+    (
+        0,
+        b"PK\x03\x04",
+        "a zip archive: it has no owners and no links; pack it with tar",
+    ),
+    (
+        0,
+        b"!<arch>",
+        "a Debian package or an archive of ar, no root",
+    ),
+    (0, b"\xed\xab\xee\xdb", "an RPM package, no root"),
+    (
+        0,
+        b"QFI\xfb",
+        "the disk of a virtual machine (qcow2), no archive",
+    ),
+    (0, b"\x7fELF", "a program, no archive"),
+    (
+        0,
+        b"7z\xbc\xaf",
+        "a 7z archive: it has no owners and no links; pack it with tar",
+    ),
+    (
+        0,
+        b"btrfs-stream\0",
+        "a btrfs stream: receive it with btrfs receive, and install with -d",
+    ),
+    (
+        8,
+        b"\xac\xcb\xba\xf5\x02\0\0\0",
+        "a ZFS stream: receive it with zfs receive, and install with -d",
+    ),
+    (
+        8,
+        b"\0\0\0\x02\xf5\xba\xcb\xac",
+        "a ZFS stream: receive it with zfs receive, and install with -d",
+    ),
+];
 
 /// What was not made, by reason.
 #[derive(Debug, Default)]
@@ -158,21 +415,84 @@ struct Skipped {
 }
 
 /// A root being populated from outside.
-#[derive(Debug)]
-struct Unpack {
+struct Unpack<'p> {
     root: Tree,
+    /// The layers below, the uppermost first.
+    lowers: Vec<Tree>,
+    /// Whether it is a layer, whose names may hide others.
+    layer: bool,
+    content: Content,
+    /// Whether only plain files with plain names are made, and nobody's but root's.
+    plain: bool,
+    /// Where in the archive the root is, when it is an export of another tool.
+    prefix: Option<&'static str>,
+    /// Where the users and groups of the source begin, when they are not its own.
+    shift: (u32, u32),
     origin: PathBuf,
     limits: Limits,
+    /// What is free where the root is, in bytes.
+    free: u64,
+    /// What of that was used.
+    used: u64,
     done: Installed,
     members: u64,
     skipped: Skipped,
+    /// Folders and their times, which are set last: making their content changes them.
+    dirs: Vec<(PathBuf, u64)>,
+    /// The digest of the archive, where it was asked for.
+    digest: Option<Digest>,
+    progress: &'p mut dyn FnMut(&str),
+    ticked: Instant,
 }
 
-impl Unpack {
+impl<'p> Unpack<'p> {
+    fn new(
+        root: &Path,
+        origin: &Path,
+        limits: Limits,
+        progress: &'p mut dyn FnMut(&str),
+    ) -> Result<Self, Error> {
+        let tree = Tree::open(root)?;
+        check_empty(&tree)?;
+        Self::over(tree, root, origin, limits, progress)
+    }
+
+    /// The same for a root with something in it.
+    fn over(
+        tree: Tree,
+        root: &Path,
+        origin: &Path,
+        limits: Limits,
+        progress: &'p mut dyn FnMut(&str),
+    ) -> Result<Self, Error> {
+        let room = rustix::fs::statvfs(root).map_err(|errno| Error::io("look at", root, errno))?;
+        Ok(Self {
+            root: tree,
+            lowers: Vec::new(),
+            layer: false,
+            content: Content::Root,
+            plain: false,
+            prefix: None,
+            shift: (0, 0),
+            origin: origin.to_owned(),
+            limits,
+            free: room.f_bavail.saturating_mul(room.f_frsize),
+            used: 0,
+            done: Installed::default(),
+            members: 0,
+            skipped: Skipped::default(),
+            dirs: Vec::new(),
+            digest: None,
+            progress,
+            ticked: Instant::now(),
+        })
+    }
+
     /// Counts a member and checks its name; gives the name below the root, which
     /// is empty for the root itself.
     fn admit(&mut self, name: &Path) -> Result<PathBuf, Error> {
         self.members += 1;
+        self.tick();
         if self.members > self.limits.members {
             let limit = self.limits.members;
             return Err(self.refuse(format!("more than {limit} members")));
@@ -195,12 +515,58 @@ impl Unpack {
         Ok(clean)
     }
 
-    /// Counts the bytes of a file.
-    fn count_bytes(&mut self, bytes: u64) -> Result<(), Error> {
-        self.done.bytes = self.done.bytes.saturating_add(bytes);
-        if self.done.bytes > self.limits.bytes {
+    /// Refuses a file of so many bytes if that is more than there may be.
+    fn check_bytes(&self, bytes: u64) -> Result<(), Error> {
+        if self.done.bytes.saturating_add(bytes) > self.limits.bytes {
             let limit = self.limits.bytes;
             return Err(self.refuse(format!("more than {limit} bytes in files")));
+        }
+        Ok(())
+    }
+
+    /// Counts bytes of a file, and those of them that take space.
+    fn count_bytes(&mut self, bytes: u64, used: u64) -> Result<(), Error> {
+        self.check_bytes(bytes)?;
+        self.done.bytes = self.done.bytes.saturating_add(bytes);
+        self.used = self.used.saturating_add(used);
+        if self.used > self.free {
+            let free = self.free;
+            return Err(self.refuse(format!("more than the {free} bytes that are free")));
+        }
+        self.tick();
+        Ok(())
+    }
+
+    /// Says how far it is, when nothing was said for a while.
+    fn tick(&mut self) {
+        if self.ticked.elapsed() >= TICK {
+            self.ticked = Instant::now();
+            let Installed { files, bytes, .. } = self.done;
+            (self.progress)(&format!("  {files} files, {} MiB", bytes >> 20));
+        }
+    }
+
+    /// Refuses an owner that a zone cannot have: outside of it the number is that of
+    /// somebody else.
+    fn check_owner(&self, member: &Path, meta: Meta) -> Result<(), Error> {
+        let (uid, gid) = (meta.uid, meta.gid);
+        if self.content == Content::Root && (uid > MAX_ID || gid > MAX_ID) {
+            return Err(self.bad(
+                member,
+                format!("owner {uid}:{gid}; a zone has ids up to {MAX_ID}"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Sets the times of folders.
+    fn settle(&mut self) -> Result<(), Error> {
+        for (name, seconds) in self.dirs.iter().rev() {
+            // A later layer mark or member may have replaced it.
+            let stat = self.root.stat(name)?;
+            if stat.is_some_and(|stat| is(&stat, FileType::Directory)) {
+                self.root.set_mtime(name, *seconds)?;
+            }
         }
         Ok(())
     }
@@ -213,7 +579,7 @@ impl Unpack {
         Error::Member {
             origin: self.origin.clone(),
             member: shown(member),
-            problem: problem.into(),
+            problem: harmless(&problem.into()),
         }
     }
 
@@ -240,12 +606,12 @@ impl Unpack {
     fn refuse(&self, problem: impl Into<String>) -> Error {
         Error::Source {
             origin: self.origin.clone(),
-            problem: problem.into(),
+            problem: harmless(&problem.into()),
         }
     }
 
-    /// Says what was skipped, and checks that the result looks like a root.
-    fn finish(mut self, progress: &mut dyn FnMut(&str)) -> Result<Installed, Error> {
+    /// Says what was skipped.
+    fn tell(&mut self) {
         let Skipped {
             devices,
             sockets,
@@ -266,25 +632,40 @@ impl Unpack {
             ),
         ] {
             if count > 0 {
-                progress(&format!("Left out {count} {what}."));
+                (self.progress)(&format!("Left out {count} {what}."));
                 self.done.left_out += count;
             }
         }
         if foreign_owners > 0 {
-            progress(&format!(
+            (self.progress)(&format!(
                 "{foreign_owners} files have owners above {MAX_ID}: nobody in the zone owns them."
             ));
         }
+    }
+
+    /// Says what was skipped, and checks that the result looks like a root.
+    fn finish(mut self, extent: Extent) -> Result<Installed, Error> {
+        self.tell();
         let is_dir = |name: &str| -> Result<bool, Error> {
             let stat = self.root.stat(Path::new(name))?;
             Ok(stat.is_some_and(|stat| is(&stat, FileType::Directory)))
         };
-        if is_dir("usr")? || is_dir("bin")? {
+        if extent == Extent::Part || is_dir("usr")? || is_dir("bin")? {
             Ok(self.done)
         } else {
             Err(self.refuse("no root file system: it has neither usr nor bin"))
         }
     }
+}
+
+/// What a library says of an archive may have bytes of it in it: short, and without
+/// terminal tricks.
+fn harmless(problem: &str) -> String {
+    problem
+        .chars()
+        .take(500)
+        .map(|char| if char.is_control() { '?' } else { char })
+        .collect()
 }
 
 /// The name of a member for messages: short, and without terminal tricks.
@@ -304,7 +685,7 @@ fn is_allowed_attribute(name: &str) -> bool {
 }
 
 /// Sets an attribute; a file system without them is no reason to fail.
-fn set_attribute(file: &File, name: &str, value: &[u8]) -> rustix::io::Result<()> {
+fn set_attribute(file: impl AsFd, name: &str, value: &[u8]) -> rustix::io::Result<()> {
     match rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
         Err(Errno::OPNOTSUPP) => Ok(()),
         other => other,

@@ -56,7 +56,7 @@ fn copy_one(fill: &mut Fill<'_>, conffile: &Conffile) -> Result<(), Error> {
 
 /// Only configuration is copied; and what another part of the install makes is
 /// left to it, even if some package ships the like.
-fn is_filled_otherwise(name: &Path) -> bool {
+pub fn is_filled_otherwise(name: &Path) -> bool {
     const OURS: &[&str] = &[
         "dev",
         "proc",

@@ -129,6 +129,16 @@ pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     certificates::make(fill)
 }
 
+/// What a root that has been in use since gets when the host's packages are others now.
+pub fn follow(fill: &mut Fill<'_>) -> Result<(), Error> {
+    for file in PRISTINE {
+        make_pristine(fill, file)?;
+    }
+    fill.root.remove(Path::new(loader::NAME))?;
+    loader::make(fill)?;
+    links::make_alternatives(fill)
+}
+
 /// Puts a file into the root unless a package's own is there already.
 pub fn put(fill: &mut Fill<'_>, name: &str, content: &[u8]) -> Result<(), Error> {
     let name = Path::new(name);

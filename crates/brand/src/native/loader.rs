@@ -15,7 +15,7 @@ use crate::install::Error;
 use crate::native::fill::Fill;
 use crate::tree::Meta;
 
-const NAME: &str = "etc/ld.so.cache";
+pub const NAME: &str = "etc/ld.so.cache";
 const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 const ENTRY: usize = 24;

@@ -12,13 +12,15 @@
 //! are constant (profile to locale and time zone, the loader's cache, trusted
 //! certificates). Programs that need more of /etc find it missing.
 //!
-//! A **whole-root** zone is unpacked from an archive or a directory, as lx is.
+//! A **whole-root** zone is unpacked from an archive or a directory, as lx is; without
+//! either the host's own installer makes its root ([`crate::bootstrap`]).
 
 mod accounts;
 mod certificates;
 mod conffiles;
 mod database;
 mod fill;
+pub mod follow;
 mod generated;
 mod links;
 mod loader;
@@ -32,10 +34,10 @@ use model::Config;
 use packages::Database;
 use packages::dpkg::Dpkg;
 
-use crate::install::{Error, InstallRequest, Installed};
-use crate::platform::{DEVICES, MOUNTS, Platform};
+use crate::install::{Error, InstallRequest, Installed, Origin};
+use crate::platform::Platform;
 use crate::tree::Tree;
-use crate::{Brand, HostFacts, image};
+use crate::{Brand, HostFacts, bootstrap, image};
 
 /// The native brand.
 #[derive(Debug)]
@@ -44,8 +46,7 @@ pub struct Native;
 const PLATFORM: Platform = Platform {
     name: "native",
     sparse: true,
-    devices: DEVICES,
-    mounts: MOUNTS,
+    ..Platform::LINUX
 };
 
 impl Brand for Native {
@@ -61,6 +62,19 @@ impl Brand for Native {
             Err(error) => problems.push(format!("could not verify inherit-pkg-dir: {error}")),
         }
         problems
+    }
+
+    fn origin(
+        &self,
+        config: &Config,
+        options: &[String],
+        host: &HostFacts,
+    ) -> Result<Origin, Error> {
+        let given = image::Options::parse(options)?.source.is_some();
+        match given || sparse::is_sparse(config) {
+            true => Ok(Origin::Empty),
+            false => Ok(Origin::Bootstrap(bootstrap::recipe(&host.root)?)),
+        }
     }
 
     fn install(&self, request: &mut InstallRequest<'_>) -> Result<Installed, Error> {

@@ -1,0 +1,244 @@
+//! Roots of the host's own distribution, made by its own installer.
+//!
+//! Each package system has a tool that fills an empty folder from the sources that the
+//! host is configured with. Here is how each is called ([`Tool::recipe`], plain data),
+//! and how it is run ([`run()`]). What it made is kept as an image: the next zone stands
+//! on the same files, on disk and in memory.
+
+mod debian;
+mod others;
+mod run;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use md5::{Digest, Md5};
+use model::plan::Recipe;
+
+use crate::install::Error;
+
+pub use run::run;
+
+/// Largest configuration file of a package system that is read.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Where tools are looked for: never by `PATH`.
+const FOLDERS: [&str; 4] = ["usr/sbin", "usr/bin", "sbin", "bin"];
+
+/// The host, as far as its package system goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct System {
+    /// Its root, `/` except in tests.
+    root: PathBuf,
+    /// `ID` of os-release: `debian`.
+    id: String,
+    /// `ID_LIKE`: what it is derived from.
+    like: String,
+    /// `VERSION_ID`: `12`.
+    version: String,
+    /// `VERSION_CODENAME`: `bookworm`.
+    codename: String,
+}
+
+impl System {
+    pub(crate) fn of(root: &Path) -> Self {
+        let places = ["etc/os-release", "usr/lib/os-release"];
+        let text = places.iter().find_map(|place| read(&root.join(place)));
+        let text = text.unwrap_or_default();
+        let field = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once('='));
+            let value = lines.find(|(key, _)| *key == name);
+            value.map_or_else(String::new, |(_, value)| {
+                value.trim().trim_matches(['"', '\'']).to_owned()
+            })
+        };
+        Self {
+            root: root.to_owned(),
+            id: field("ID"),
+            like: field("ID_LIKE"),
+            version: field("VERSION_ID"),
+            codename: field("VERSION_CODENAME"),
+        }
+    }
+
+    fn is_any(&self, names: &[&str]) -> bool {
+        let mut own = std::iter::once(self.id.as_str()).chain(self.like.split_whitespace());
+        own.any(|name| names.contains(&name))
+    }
+
+    fn program(&self, name: &str) -> Option<PathBuf> {
+        let mut places = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
+        let place = places.find(|place| self.root.join(place).is_file())?;
+        Some(Path::new("/").join(place))
+    }
+}
+
+fn read(path: &Path) -> Option<String> {
+    let small = fs::metadata(path).ok()?.len() <= MAX_FILE;
+    small.then(|| fs::read_to_string(path).ok()).flatten()
+}
+
+/// A tool that fills an empty folder with a distribution.
+pub(crate) trait Tool: Sync {
+    /// The program's name.
+    fn name(&self) -> &'static str;
+
+    /// Whether it is for hosts of this kind.
+    fn suits(&self, system: &System) -> bool;
+
+    /// How it is called: arguments, in which [`Recipe::ROOT`] stands for the folder, and
+    /// files that are written into the root afterwards.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] where the host's configuration does not tell enough.
+    fn recipe(&self, system: &System) -> Result<Call, Error>;
+}
+
+/// How a tool is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Call {
+    arguments: Vec<String>,
+    files: Vec<(PathBuf, String)>,
+}
+
+/// All of them; of those that suit a host the first that it has is taken.
+const TOOLS: &[&dyn Tool] = &[
+    &debian::Mmdebstrap,
+    &debian::Debootstrap,
+    &others::Dnf,
+    &others::Apk,
+    &others::Pacstrap,
+    &others::Zypper,
+];
+
+/// How a root of the host's own distribution is made here.
+///
+/// # Errors
+/// [`Error::Refused`] where no tool is known, none is there, or the host has no sources.
+pub fn recipe(host_root: &Path) -> Result<Recipe, Error> {
+    const OTHERWISE: &str = "or give an archive (-a), a directory (-d) or an image (-i)";
+    let system = System::of(host_root);
+    let mut suitable = TOOLS.iter().filter(|tool| tool.suits(&system)).peekable();
+    if suitable.peek().is_none() {
+        let id = &system.id;
+        return Err(Error::Refused(format!(
+            "no way is known to make a whole root of this host's distribution ('{id}'): give an archive (-a), a directory (-d) or an image (-i)"
+        )));
+    }
+    let names: Vec<&str> = suitable.clone().map(|tool| tool.name()).collect();
+    let found = suitable.find_map(|tool| Some((tool, system.program(tool.name())?)));
+    let Some((tool, program)) = found else {
+        return Err(Error::Refused(format!(
+            "a whole root of this host's distribution is made with {}, which is not installed here: install it, {OTHERWISE}",
+            names.join(" or ")
+        )));
+    };
+    let call = tool.recipe(&system)?;
+    let release = [&system.codename, &system.version];
+    let release = release.into_iter().find(|text| !text.is_empty());
+    let release = release.map_or("rolling", |text| text);
+    let digest = digest(tool.name(), &call);
+    Ok(Recipe {
+        image: format!("native-{}-{release}-{digest}", system.id),
+        program,
+        arguments: call.arguments,
+        files: call.files,
+    })
+}
+
+/// Eight digits that differ when anything about the call does.
+fn digest(name: &str, call: &Call) -> String {
+    let mut hash = Md5::new();
+    let files = call.files.iter().map(|(_, text)| text);
+    for word in call.arguments.iter().chain(files) {
+        hash.update(word.as_bytes());
+        hash.update([0]);
+    }
+    hash.update(name.as_bytes());
+    let sum = hash.finalize();
+    sum.iter()
+        .take(4)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    const DEBIAN: &str = "ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\n";
+    const SOURCES: &str = "deb http://deb.example/debian bookworm main\n";
+
+    #[test]
+    fn the_tool_that_is_there_is_taken_and_a_missing_one_named() {
+        let files = [
+            ("etc/os-release", DEBIAN),
+            ("etc/apt/sources.list", SOURCES),
+        ];
+        let root = host(&files);
+        let error = recipe(root.path()).unwrap_err().to_string();
+        assert!(error.contains("mmdebstrap or debootstrap"), "{error}");
+        fs::create_dir_all(root.path().join("usr/sbin")).unwrap();
+        fs::write(root.path().join("usr/sbin/debootstrap"), "").unwrap();
+        let made = recipe(root.path()).unwrap();
+        assert_eq!(made.program, Path::new("/usr/sbin/debootstrap"));
+        fs::create_dir_all(root.path().join("usr/bin")).unwrap();
+        fs::write(root.path().join("usr/bin/mmdebstrap"), "").unwrap();
+        let other = recipe(root.path()).unwrap();
+        assert_eq!(other.program, Path::new("/usr/bin/mmdebstrap"));
+        assert!(other.image.starts_with("native-debian-bookworm-"));
+        assert_ne!(made.image, other.image);
+    }
+
+    #[test]
+    fn other_sources_are_another_image() {
+        let files = [
+            ("etc/os-release", DEBIAN),
+            ("etc/apt/sources.list", SOURCES),
+            ("usr/bin/mmdebstrap", ""),
+        ];
+        let root = host(&files);
+        let before = recipe(root.path()).unwrap().image;
+        assert_eq!(recipe(root.path()).unwrap().image, before);
+        let path = root.path().join("etc/apt/sources.list");
+        fs::write(path, SOURCES.replace("main", "main contrib")).unwrap();
+        assert_ne!(recipe(root.path()).unwrap().image, before);
+    }
+
+    #[test]
+    fn what_no_tool_is_known_for_is_said() {
+        let root = host(&[("etc/os-release", "ID=gentoo\n")]);
+        let error = recipe(root.path()).unwrap_err().to_string();
+        assert!(error.contains("gentoo") && error.contains("-a"), "{error}");
+    }
+
+    #[test]
+    fn derivatives_use_the_tool_of_their_origin() {
+        let system = |text: &str| System::of(host(&[("etc/os-release", text)]).path());
+        for (text, name) in [
+            ("ID=ubuntu\nID_LIKE=debian\n", "mmdebstrap"),
+            ("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", "dnf"),
+            ("ID=fedora\n", "dnf"),
+            ("ID=alpine\n", "apk"),
+            ("ID=arch\n", "pacstrap"),
+            (
+                "ID=\"opensuse-leap\"\nID_LIKE=\"suse opensuse\"\n",
+                "zypper",
+            ),
+        ] {
+            let system = system(text);
+            let tool = TOOLS.iter().find(|tool| tool.suits(&system));
+            assert_eq!(tool.map(|tool| tool.name()), Some(name), "{text}");
+        }
+    }
+}

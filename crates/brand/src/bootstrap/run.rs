@@ -1,0 +1,216 @@
+//! Running a tool that makes a root.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use model::plan::Recipe;
+use rustix::fs::FileType;
+
+use crate::install::Error;
+use crate::tree::{Meta, Tree, is};
+
+/// Folders of which nothing belongs into an image; what they hold are no folders but
+/// empty ones.
+const EMPTIED: &[&str] = &[
+    "dev",
+    "run",
+    "tmp",
+    "var/cache/apt",
+    "var/cache/apt/archives",
+];
+
+/// Most lines of what a tool said that are repeated when it fails.
+const LAST: usize = 5;
+
+/// Longest line of it that is looked at.
+const LONGEST: u64 = 16 << 10;
+
+/// Fills the empty folder `root` by a recipe. All that the tool says goes to `log`, what
+/// tells how far it is to `progress`.
+///
+/// It has mounts and process numbers of its own: nothing that it mounts or starts is
+/// left when it ends, however that comes about.
+///
+/// # Errors
+/// [`Error::Source`] with the last that it said.
+pub fn run(
+    recipe: &Recipe,
+    root: &Path,
+    log: &mut File,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let failed = |problem: String| Error::Source {
+        origin: recipe.program.clone(),
+        problem,
+    };
+    let io = |action| move |error| Error::io(action, recipe.program.clone(), error);
+    let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|errno| io("run")(errno.into()))?;
+    let errors = write.try_clone().map_err(io("run"))?;
+    let mut child = in_namespaces()
+        .arg(&recipe.program)
+        .args(recipe.arguments_for(root))
+        .env("LC_ALL", "C")
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(write))
+        .stderr(Stdio::from(errors))
+        .spawn()
+        .map_err(io("run"))?;
+    let mut last: Vec<String> = Vec::new();
+    let mut lines = BufReader::new(File::from(read));
+    loop {
+        let mut line = Vec::new();
+        let length = lines.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+        if !matches!(length, Ok(length) if length > 0) {
+            break;
+        }
+        // A full disk of the log is no reason to end what may yet succeed.
+        let _ = log.write_all(&line);
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        if tells(&text) {
+            progress(&text);
+        }
+        if !text.is_empty() {
+            last.push(text);
+        }
+        if last.len() > LAST {
+            last.remove(0);
+        }
+    }
+    let status = child.wait().map_err(io("wait for"))?;
+    if !status.success() {
+        return Err(failed(format!("{status}: {}", last.join(" | "))));
+    }
+    let tree = Tree::open(root)?;
+    for (name, text) in &recipe.files {
+        tree.remove(name)?;
+        tree.write(name, Meta::root(0o644), text.as_bytes())?;
+    }
+    EMPTIED.iter().try_for_each(|folder| empty(&tree, folder))
+}
+
+/// A command that runs its arguments with mounts and processes of their own.
+fn in_namespaces() -> Command {
+    const OWN: [&str; 4] = ["--mount", "--pid", "--fork", "--mount-proc"];
+    let (ending, unshare) = ("/usr/bin/setpriv", "/usr/bin/unshare");
+    if !Path::new(ending).exists() {
+        // Not util-linux: then what is killed here goes on for itself.
+        let mut command = Command::new(unshare);
+        command.args(OWN);
+        return command;
+    }
+    let mut command = Command::new(ending);
+    command
+        .args(["--pdeathsig", "KILL", "--", unshare])
+        .args(OWN)
+        .args(["--kill-child", "--"]);
+    command
+}
+
+/// Whether a line tells a person how far it is: mmdebstrap's and debootstrap's steps,
+/// but not each package.
+fn tells(line: &str) -> bool {
+    let each = [
+        "Retrieving",
+        "Validating",
+        "Extracting",
+        "Unpacking",
+        "Configuring",
+    ];
+    line.strip_prefix("I: ")
+        .is_some_and(|step| !each.iter().any(|word| step.starts_with(word)))
+}
+
+fn empty(tree: &Tree, folder: &str) -> Result<(), Error> {
+    let folder = Path::new(folder);
+    for name in tree.names(folder)? {
+        let name = folder.join(name);
+        let stat = tree.stat(&name)?;
+        if stat.is_some_and(|stat| !is(&stat, FileType::Directory)) {
+            tree.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn recipe(script: &str) -> Recipe {
+        Recipe {
+            image: "test".to_owned(),
+            program: "/bin/sh".into(),
+            arguments: ["-c", script, "sh", Recipe::ROOT].map(str::to_owned).into(),
+            files: vec![("etc/list".into(), "ours\n".to_owned())],
+        }
+    }
+
+    /// What came of it, what was told, what was logged, and the folder of the root.
+    struct Tried {
+        done: Result<(), Error>,
+        said: Vec<String>,
+        log: String,
+        folder: tempfile::TempDir,
+    }
+
+    fn try_run(script: &str) -> Option<Tried> {
+        if !rustix::process::geteuid().is_root() || !Path::new("/usr/bin/unshare").exists() {
+            println!("skipped: not root, or no unshare");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let tree = folder.path().join("root");
+        fs::create_dir(&tree).unwrap();
+        let mut said = Vec::new();
+        let mut log = File::create(&path).unwrap();
+        let done = run(&recipe(script), &tree, &mut log, &mut |line| {
+            said.push(line.to_owned());
+        });
+        let log = fs::read_to_string(path).unwrap();
+        Some(Tried {
+            done,
+            said,
+            log,
+            folder,
+        })
+    }
+
+    #[test]
+    fn a_tool_fills_the_root_and_leaves_nothing_mounted() {
+        let script = "mkdir -p $1/etc $1/dev/pts $1/tmp && echo theirs >$1/etc/list && : >$1/dev/x \
+                      && mount -t tmpfs none $1/tmp && echo 'I: step' && echo 'I: Unpacking x' && echo other >&2";
+        let Some(tried) = try_run(script) else {
+            return;
+        };
+        tried.done.unwrap();
+        assert_eq!(tried.said, ["I: step"]);
+        assert_eq!(tried.log, "I: step\nI: Unpacking x\nother\n");
+        let tree = tried.folder.path().join("root");
+        assert_eq!(fs::read_to_string(tree.join("etc/list")).unwrap(), "ours\n");
+        assert!(!tree.join("dev/x").exists() && tree.join("dev/pts").exists());
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        assert!(!mounts.contains(&*tree.to_string_lossy()));
+    }
+
+    #[test]
+    fn a_failing_tool_is_quoted() {
+        let script = "for i in 1 2 3 4 5 6 7; do echo line $i; done; exit 3";
+        let Some(tried) = try_run(script) else {
+            return;
+        };
+        let error = tried.done.unwrap_err().to_string();
+        assert!(
+            error.contains("line 3 | line 4") && error.contains("line 7"),
+            "{error}"
+        );
+        assert!(!error.contains("line 2"), "{error}");
+    }
+}

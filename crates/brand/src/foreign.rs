@@ -1,0 +1,197 @@
+//! Roots whose programs are for another kind of processor.
+//!
+//! The kernel hands such programs to an interpreter of the host, qemu's user-mode
+//! emulation, once that is registered (binfmt_misc). From Linux 6.7 on a zone has
+//! registrations of its own. The interpreter is opened when it is registered, so it need
+//! not be in the zone.
+
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use model::plan::Interpreter;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+
+/// A kind of processor, as programs in ELF name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Machine {
+    /// As qemu calls it.
+    name: &'static str,
+    /// 1 for 32 bits, 2 for 64.
+    class: u8,
+    /// 1 for little endian, 2 for big.
+    order: u8,
+    /// `e_machine`.
+    number: u16,
+}
+
+const fn machine(name: &'static str, class: u8, order: u8, number: u16) -> Machine {
+    Machine {
+        name,
+        class,
+        order,
+        number,
+    }
+}
+
+const MACHINES: &[Machine] = &[
+    machine("x86_64", 2, 1, 62),
+    machine("i386", 1, 1, 3),
+    machine("aarch64", 2, 1, 183),
+    machine("arm", 1, 1, 40),
+    machine("riscv64", 2, 1, 243),
+    machine("ppc64le", 2, 1, 21),
+    machine("ppc64", 2, 2, 21),
+    machine("s390x", 2, 2, 22),
+    machine("loongarch64", 2, 1, 258),
+    machine("mips64el", 2, 1, 8),
+    machine("mipsel", 1, 1, 8),
+];
+
+/// What this host's processor runs itself.
+#[cfg(target_arch = "x86_64")]
+const OWN: &[&str] = &["x86_64", "i386"];
+#[cfg(target_arch = "aarch64")]
+const OWN: &[&str] = &["aarch64", "arm"];
+
+/// Where every system has a program that is none of a script's.
+const PROGRAMS: &[&str] = &["/bin/busybox", "/bin/sh", "/usr/bin/env", "/sbin/init"];
+
+/// Bytes of the header that tell a program's kind.
+const HEADER: usize = 20;
+
+/// The interpreter that the programs of a root need; `None` where the host runs them,
+/// or nothing is known of them.
+pub(crate) fn interpreter(root: BorrowedFd<'_>, host_root: &Path) -> Option<Interpreter> {
+    let header = PROGRAMS.iter().find_map(|path| header(root, path))?;
+    let machine = MACHINES.iter().find(|machine| machine.is(&header))?;
+    if OWN.contains(&machine.name) {
+        return None;
+    }
+    let name = machine.name;
+    let places = [
+        format!("usr/bin/qemu-{name}-static"),
+        format!("usr/libexec/qemu-binfmt/{name}-binfmt-P"),
+        format!("usr/bin/qemu-{name}"),
+    ];
+    let found = places.iter().find(|place| host_root.join(place).is_file());
+    Some(Interpreter {
+        machine: name.to_owned(),
+        program: found.map(|place| PathBuf::from("/").join(place)),
+        line: found.map_or_else(String::new, |place| machine.line(place)),
+    })
+}
+
+impl Machine {
+    fn is(&self, header: &[u8; HEADER]) -> bool {
+        let number = [header[18], header[19]];
+        let number = match header[5] {
+            1 => u16::from_le_bytes(number),
+            _ => u16::from_be_bytes(number),
+        };
+        (header[4], header[5], number) == (self.class, self.order, self.number)
+    }
+
+    /// What is written to register the program at `place`: any ELF program of this kind,
+    /// with its own name and rights, opened now.
+    fn line(&self, place: &str) -> String {
+        let word = |number: u16| match self.order {
+            1 => number.to_le_bytes(),
+            _ => number.to_be_bytes(),
+        };
+        let mut magic = vec![0x7f, b'E', b'L', b'F', self.class, self.order, 1];
+        magic.resize(16, 0);
+        magic.extend(word(2));
+        magic.extend(word(self.number));
+        // Not the system that it says it is for, and also those that can be loaded anywhere.
+        let mut mask = vec![0xff; 16];
+        mask[7] = 0;
+        mask.extend(word(0xfffe));
+        mask.extend(word(0xffff));
+        let escaped = |bytes: &[u8]| -> String {
+            bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect()
+        };
+        format!(
+            ":qemu-{}:M::{}:{}:/{place}:POCF",
+            self.name,
+            escaped(&magic),
+            escaped(&mask)
+        )
+    }
+}
+
+/// The header of a program in the root; `None` for what is absent or no ELF program.
+fn header(root: BorrowedFd<'_>, path: &str) -> Option<[u8; HEADER]> {
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let look = OFlags::PATH | OFlags::CLOEXEC;
+    let found = rustix::fs::openat2(root, path, look, Mode::empty(), resolve).ok()?;
+    let stat = rustix::fs::fstat(found).ok()?;
+    // Before it is opened: that has effects on what is no file.
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat2(root, path, flags, Mode::empty(), resolve).ok()?;
+    let mut header = [0; HEADER];
+    let length = rustix::io::pread(file, &mut header[..], 0).ok()?;
+    (length == HEADER && header.starts_with(b"\x7fELF")).then_some(header)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn root(machine: u16, class: u8, order: u8) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        let mut program = vec![0x7f, b'E', b'L', b'F', class, order, 1];
+        program.resize(18, 0);
+        program.extend(match order {
+            1 => machine.to_le_bytes(),
+            _ => machine.to_be_bytes(),
+        });
+        program.resize(64, 0);
+        fs::create_dir(root.path().join("bin")).unwrap();
+        fs::write(root.path().join("bin/busybox"), program).unwrap();
+        root
+    }
+
+    fn find(root: &Path, host: &Path) -> Option<Interpreter> {
+        let root = fs::File::open(root).unwrap();
+        interpreter(root.as_fd(), host)
+    }
+
+    #[test]
+    fn programs_name_their_processor() {
+        let host = tempfile::tempdir().unwrap();
+        fs::create_dir_all(host.path().join("usr/bin")).unwrap();
+        fs::write(host.path().join("usr/bin/qemu-s390x-static"), "").unwrap();
+        let found = find(root(22, 2, 2).path(), host.path()).unwrap();
+        assert_eq!(found.program, Some("/usr/bin/qemu-s390x-static".into()));
+        assert_eq!(
+            found.line,
+            ":qemu-s390x:M::\\x7f\\x45\\x4c\\x46\\x02\\x02\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\
+             \\x00\\x02\\x00\\x16:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\
+             \\xff\\xfe\\xff\\xff:/usr/bin/qemu-s390x-static:POCF"
+        );
+        let lacking = find(root(243, 2, 1).path(), host.path()).unwrap();
+        assert_eq!(
+            (lacking.machine.as_str(), lacking.program),
+            ("riscv64", None)
+        );
+    }
+
+    #[test]
+    fn what_the_host_runs_needs_nothing() {
+        let own = MACHINES.iter().filter(|one| OWN.contains(&one.name));
+        for one in own {
+            let root = root(one.number, one.class, one.order);
+            assert_eq!(find(root.path(), Path::new("/")), None, "{}", one.name);
+        }
+        let unknown = root(9999, 2, 1);
+        assert_eq!(find(unknown.path(), Path::new("/")), None);
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(find(empty.path(), Path::new("/")), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! Archives that hold container images: what `docker save`, `podman save` and
+//! `skopeo copy` to an `oci-archive` write.
+//!
+//! They are taken apart into a folder that is then read as a layout. Only plain files
+//! with plain names are made there: no image needs more.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use oci::layout::{INDEX, MARK, SAVED};
+
+use super::decompress::Stream;
+use super::{LIMITS, Limits, Unpack, archive};
+use crate::Error;
+
+/// Most members of such an archive.
+const MAX_MEMBERS: u64 = 10_000;
+
+/// Most folders in folders.
+const DEPTH: usize = 3;
+
+/// The place of a tar header's name.
+const NAME: usize = 100;
+
+/// True when the file at `path` is a tar archive that begins as those of images do.
+#[must_use]
+pub fn is_container(path: &Path) -> bool {
+    let Ok(mut stream) = Stream::open(path) else {
+        return false;
+    };
+    let Ok(begin) = stream.begin() else {
+        return false;
+    };
+    if begin.len() < 512 || &begin[257..262] != b"ustar" {
+        return false;
+    }
+    let name = begin[..NAME]
+        .split(|byte| *byte == 0)
+        .next()
+        .unwrap_or_default();
+    let name = Path::new(OsStr::from_bytes(name));
+    let mut parts = name.components().filter(|part| *part != Component::CurDir);
+    let first = parts
+        .next()
+        .map(|part| part.as_os_str().to_string_lossy().into_owned());
+    let Some(first) = first else { return false };
+    let is_id = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let stem = first
+        .strip_suffix(".json")
+        .or_else(|| first.strip_suffix(".tar"))
+        .unwrap_or(&first);
+    [MARK, INDEX, SAVED, "blobs", "repositories"].contains(&&*first) || is_id(stem)
+}
+
+/// Takes the archive at `path` apart into an empty folder.
+///
+/// # Errors
+/// [`Error::Member`] and [`Error::Source`] for what is not acceptable.
+pub fn extract(path: &Path, into: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    let limits = Limits {
+        members: MAX_MEMBERS,
+        ..LIMITS
+    };
+    progress(&format!("Reading {}.", path.display()));
+    let mut unpack = Unpack::new(into, path, limits, progress)?;
+    unpack.plain = true;
+    let stream = Stream::open(path).map_err(|error| Error::io("open", path, error))?;
+    archive::unpack(&mut unpack, stream)
+}
+
+/// Whether a member of that name is needed.
+pub(super) fn is_plain(name: &Path) -> bool {
+    let is_word = |part: Component<'_>| match part {
+        Component::Normal(word) => {
+            let word = word.as_bytes();
+            word.iter()
+                .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(b))
+        }
+        _ => false,
+    };
+    name.components().count() <= DEPTH && name.components().all(is_word)
+}

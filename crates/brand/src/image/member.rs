@@ -1,0 +1,254 @@
+//! What an archive holds, put into the root: the same whatever the archive's format.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FileType;
+
+use super::{Content, Unpack, container, set_attribute};
+use crate::Error;
+use crate::tree::{Meta, is};
+
+/// Bytes moved at once, and the unit in which holes are made.
+pub const BUFFER: usize = 128 << 10;
+
+/// What kind of entry a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Directory,
+    /// A file of so many bytes.
+    File(u64),
+    Symlink(PathBuf),
+    /// One more name of an earlier member.
+    HardLink(PathBuf),
+    Fifo,
+    /// A name that is absent, whatever lies below.
+    Whiteout,
+    Device,
+    Socket,
+    Other,
+}
+
+/// A member of an archive, but for its content.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name as it is written.
+    pub name: PathBuf,
+    pub kind: Kind,
+    pub meta: Meta,
+    /// Seconds since 1970.
+    pub mtime: u64,
+    /// Extended attributes, those that pass.
+    pub attributes: Vec<(String, Vec<u8>)>,
+}
+
+impl Unpack<'_> {
+    /// Makes a member; the content of a file is read from `content`.
+    pub fn put(
+        &mut self,
+        member: &Member,
+        content: &mut dyn Read,
+        buffer: &mut [u8],
+    ) -> Result<(), Error> {
+        let shown = member.name.as_path();
+        let mut name = self.admit(shown)?;
+        if let Some(prefix) = self.prefix {
+            match name.strip_prefix(prefix) {
+                Ok(inner) => name = inner.to_owned(),
+                Err(_) => return Ok(()),
+            }
+        }
+        if name.as_os_str().is_empty() && self.content == Content::Root {
+            // The root keeps the permissions it has, whatever the packer's folder had.
+            return match member.kind {
+                Kind::Directory => Ok(()),
+                _ => Err(self.bad(shown, "no name")),
+            };
+        }
+        if self.layer && self.mark(&name, shown)? {
+            return Ok(());
+        }
+        if self.plain {
+            let Kind::File(size) = member.kind else {
+                return Ok(());
+            };
+            if !container::is_plain(&name) {
+                return Ok(());
+            }
+            if self.root.stat(&name)?.is_some() {
+                return Err(self.bad(shown, "there twice"));
+            }
+            let member = Member {
+                meta: Meta::root(0o600),
+                attributes: Vec::new(),
+                ..member.clone()
+            };
+            let name = self.make_way(&name, shown)?;
+            return self.file(&member, &name, size, content, buffer);
+        }
+        let Member { meta, mtime, .. } = *member;
+        if !matches!(member.kind, Kind::HardLink(_)) {
+            self.check_owner(shown, meta)?;
+        }
+        let name = self.make_way(&name, shown)?;
+        let blame = self.blame(shown);
+        match &member.kind {
+            Kind::Directory => {
+                let made = self.folder(&name, meta).map_err(&blame)?;
+                self.done.directories += u64::from(made);
+                for (key, value) in &member.attributes {
+                    let set = self.root.set_attribute(&name, key, value);
+                    set.map_err(&blame)?;
+                }
+                if !name.as_os_str().is_empty() {
+                    self.dirs.push((name, mtime));
+                }
+                return Ok(());
+            }
+            Kind::File(size) => self.file(member, &name, *size, content, buffer)?,
+            Kind::Symlink(target) => {
+                self.check_target(target, shown)?;
+                self.root.remove(&name).map_err(&blame)?;
+                let made = self.root.symlink(&name, target, meta.uid, meta.gid);
+                made.map_err(&blame)?;
+                self.done.links += 1;
+            }
+            Kind::HardLink(target) => {
+                self.check_target(target, shown)?;
+                // The file has its times already.
+                return self.link(target, &name, shown);
+            }
+            Kind::Fifo => {
+                self.root.remove(&name).map_err(&blame)?;
+                self.root.fifo(&name, meta).map_err(&blame)?;
+            }
+            Kind::Whiteout if self.content == Content::Layer => {
+                self.root.remove(&name).map_err(&blame)?;
+                self.root.whiteout(&name).map_err(&blame)?;
+            }
+            Kind::Device | Kind::Whiteout => {
+                self.skipped.devices += 1;
+                return Ok(());
+            }
+            Kind::Socket => {
+                self.skipped.sockets += 1;
+                return Ok(());
+            }
+            Kind::Other => {
+                self.skipped.other += 1;
+                return Ok(());
+            }
+        }
+        self.root.set_mtime(&name, mtime).map_err(&blame)
+    }
+
+    fn check_target(&self, target: &Path, shown: &Path) -> Result<(), Error> {
+        let length = target.as_os_str().len();
+        if length == 0 || length > self.limits.path {
+            return Err(self.bad(shown, "a link to nothing, or to too long a name"));
+        }
+        Ok(())
+    }
+
+    /// Makes the folders that lead to `name`, which in a layer may go through links of the
+    /// layers below; gives the name that leads through none.
+    fn make_way(&mut self, name: &Path, shown: &Path) -> Result<PathBuf, Error> {
+        if self.layer {
+            return self.make_way_above(name, shown);
+        }
+        let made = self.root.make_parents(name, Meta::root(0o755));
+        made.map_err(self.blame(shown))?;
+        Ok(name.to_owned())
+    }
+
+    fn link(&mut self, target: &Path, name: &Path, shown: &Path) -> Result<(), Error> {
+        let mut target = self.admit(target)?;
+        if let Some(prefix) = self.prefix {
+            let inner = target.strip_prefix(prefix).map(Path::to_owned);
+            target =
+                inner.map_err(|_| self.bad(shown, "a hard link to what is outside the root"))?;
+        }
+        let blame = self.blame(shown);
+        let target = match self.layer {
+            true => self.fetch(&target, shown)?,
+            false => target,
+        };
+        if target == name {
+            return Ok(());
+        }
+        let what = self.root.stat(&target).map_err(&blame)?;
+        if let Some(stat) = what.filter(|stat| is(stat, FileType::Symlink)) {
+            // A link has no content of its own to be shared: another one is as good.
+            let text = self.root.read_link(&target).map_err(&blame)?;
+            let text = text.ok_or_else(|| self.bad(shown, "a link to what is gone"))?;
+            self.root.remove(name).map_err(&blame)?;
+            let made = self.root.symlink(name, &text, stat.st_uid, stat.st_gid);
+            return made.map_err(&blame);
+        }
+        self.root.remove(name).map_err(&blame)?;
+        self.root.hard_link(&target, name).map_err(&blame)
+    }
+
+    fn file(
+        &mut self,
+        member: &Member,
+        name: &Path,
+        size: u64,
+        content: &mut dyn Read,
+        buffer: &mut [u8],
+    ) -> Result<(), Error> {
+        let shown = member.name.as_path();
+        let blame = self.blame(shown);
+        // Before anything of it is written: what it says is enough.
+        self.check_bytes(size)?;
+        // Two members of one name: the later one wins, as a new file.
+        self.root.remove(name).map_err(&blame)?;
+        let mut out = self.root.create(name, Meta::root(0o600)).map_err(&blame)?;
+        let mut content = content.take(size);
+        let mut copied = 0;
+        let mut hole = false;
+        while copied < size {
+            let read =
+                fill(&mut content, buffer).map_err(|error| self.bad(shown, error.to_string()))?;
+            if read == 0 {
+                return Err(self.bad(shown, format!("truncated: {copied} of {size} bytes")));
+            }
+            copied += read as u64;
+            let piece = &buffer[..read];
+            // A file of zeros takes no space, as it took none where it comes from.
+            hole = piece.iter().all(|byte| *byte == 0);
+            let wrote = match hole {
+                true => out.seek(SeekFrom::Start(copied)).map(|_| ()),
+                false => out.write_all(piece),
+            };
+            wrote.map_err(|error| self.bad(shown, format!("cannot write it: {error}")))?;
+            self.count_bytes(read as u64, if hole { 0 } else { read as u64 })?;
+        }
+        if hole {
+            out.set_len(size)
+                .map_err(|error| self.bad(shown, format!("cannot write it: {error}")))?;
+        }
+        self.root.finish(name, &out, member.meta).map_err(&blame)?;
+        // After the owner: a change of owner drops capabilities.
+        for (key, value) in &member.attributes {
+            set_attribute(&out, key, value)
+                .map_err(|errno| self.bad(shown, format!("cannot set {key}: {errno}")))?;
+        }
+        self.done.files += 1;
+        Ok(())
+    }
+}
+
+/// Reads until the buffer is full or there is no more.
+pub fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while have < buffer.len() {
+        match from.read(&mut buffer[have..]) {
+            Ok(0) => break,
+            Ok(read) => have += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}

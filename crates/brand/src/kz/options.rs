@@ -1,0 +1,139 @@
+//! The options of `zoneadm install` for kz.
+
+use std::path::{Path, PathBuf};
+
+use crate::install::Error;
+
+/// Where the system of a machine comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// An image of a disk, or the archive of a root.
+    File(PathBuf),
+    /// A directory of the host that is the root of a system.
+    Directory(PathBuf),
+}
+
+/// What an install is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// `-a` or `-d`; none for what the host's own distribution installs.
+    pub source: Option<Source>,
+    /// `-x install-size=SIZE`, in bytes.
+    pub size: Option<u64>,
+}
+
+/// The least disk, in bytes.
+const LEAST: u64 = 16 << 20;
+
+impl Options {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn parse(words: &[String]) -> Result<Self, Error> {
+        let mut options = Self {
+            source: None,
+            size: None,
+        };
+        let usage = |text: String| Err(Error::Usage(text));
+        let mut words = words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let (flag, attached) = match word.split_at_checked(2) {
+                Some((flag, rest)) if flag.starts_with('-') && !flag.starts_with("--") => {
+                    (flag, Some(rest).filter(|rest| !rest.is_empty()))
+                }
+                _ => return usage(format!("invalid option: {word}")),
+            };
+            match flag {
+                // Scripts for Solaris: who the guest is is the guest's own affair.
+                "-u" | "-s" | "-v" if attached.is_none() => continue,
+                "-a" | "-d" | "-x" => {}
+                "-b" | "-m" | "-c" => {
+                    return usage(format!(
+                        "{flag}: installers of Solaris do not run here; give -a IMAGE or -d DIRECTORY"
+                    ));
+                }
+                _ => return usage(format!("invalid option: {word}")),
+            }
+            let Some(value) = attached.or_else(|| words.next()) else {
+                return usage(format!("option requires an argument: {flag}"));
+            };
+            if flag == "-x" {
+                let size = value.strip_prefix("install-size=").and_then(size);
+                match size {
+                    Some(size) => options.size = Some(size),
+                    None => {
+                        return usage(format!(
+                            "-x {value}: install-size=SIZE is known, 16M or more, as in install-size=16G"
+                        ));
+                    }
+                }
+                continue;
+            }
+            if !Path::new(value).is_absolute() {
+                return usage(format!("{flag} {value}: not an absolute path"));
+            }
+            let source = match flag {
+                "-a" => Source::File(value.into()),
+                _ => Source::Directory(value.into()),
+            };
+            if options.source.replace(source).is_some() {
+                return usage("give one of -a and -d, once".to_owned());
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// A size with a suffix, in whole MiB.
+fn size(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(split);
+    let shift = match unit {
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return None,
+    };
+    let size = number.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    (LEAST..=vm::image::LARGEST).contains(&size).then_some(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Options, String> {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_are_those_of_solaris_as_far_as_they_mean_something() {
+        let options = parse("-v -d /srv/root -x install-size=8G").unwrap();
+        assert_eq!(options.source, Some(Source::Directory("/srv/root".into())));
+        assert_eq!(options.size, Some(8 << 30));
+        let options = parse("-a/srv/disk.qcow2").unwrap();
+        assert_eq!(options.source, Some(Source::File("/srv/disk.qcow2".into())));
+        assert_eq!(parse("").unwrap().source, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, expected) in [
+            ("-d", "requires an argument"),
+            ("-d rel", "not an absolute path"),
+            ("-a /x -d /y", "once"),
+            ("-x cert=/x", "install-size"),
+            ("-x install-size=1K", "install-size"),
+            ("-x install-size=1M", "16M or more"),
+            ("-x install-size=99999999999999999999T", "install-size"),
+            ("-b /x.iso", "Solaris"),
+            ("--what", "invalid option"),
+            ("word", "invalid option"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}
