@@ -124,6 +124,7 @@ pub(crate) const ZONEADM: &[Verb] = &[
     manage("ready", &[DRY_RUN], Rest::Nothing),
     manage("reboot", &[DRY_RUN], Rest::Boot),
     manage("shutdown", &[DRY_RUN, flag('r')], Rest::Boot),
+    manage("suspend", &[DRY_RUN], Rest::Nothing),
     manage("verify", &[DRY_RUN], Rest::Nothing),
     // Options of a brand name archives and folders of the host.
     manage("install", &[DRY_RUN], Rest::Nothing),
