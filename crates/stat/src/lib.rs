@@ -1,0 +1,33 @@
+//! What zones use: sampling, differences, reports, history.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`resource`] | the resources, and figures of them |
+//! | [`sample`] | what the kernel's counters say at one moment |
+//! | [`read`] | reading them; all that is not pure computation |
+//! | [`interval`] | from two samples to who used what in between |
+//! | [`pset`] | which zones share which CPUs, and what their shares are worth |
+//! | [`report`] | many intervals as one: total, average, high |
+//! | [`history`] | the last figures of each zone |
+//!
+//! CPU time is what the control groups of zones have accounted: exact to the
+//! microsecond, processes that lived shorter than an interval included. Memory is
+//! what the kernel charges a zone with. A page that several zones use, of a shared
+//! layer or of the host's /usr, is charged once, to whoever touched it first.
+//!
+//! Sums hold by construction: `[total]` is `[system]` and all zones, the global one
+//! among them, and never more than the host has.
+
+pub mod history;
+pub mod interval;
+pub mod pset;
+pub mod read;
+pub mod report;
+pub mod resource;
+pub mod sample;
+
+pub use interval::{Interval, Row};
+pub use read::{Sampler, Wants};
+pub use report::Report;
+pub use resource::{Figures, Resource};
+pub use sample::{Sample, ZoneSample};

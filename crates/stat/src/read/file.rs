@@ -1,0 +1,151 @@
+//! Files of the kernel that are read again and again: opened once, read at their
+//! beginning.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::{Errno, pread};
+
+/// Longest text that is read, in bytes: a line for each of many disks or links.
+pub(super) const LONGEST: usize = 1 << 16;
+
+/// Files that may be open at a time, counted down by those that are.
+#[derive(Debug)]
+pub(super) struct Budget(pub usize);
+
+/// A file that may be open.
+#[derive(Debug, Default)]
+pub(super) enum File {
+    /// It was not asked for yet.
+    #[default]
+    Unknown,
+    /// There is no such file.
+    Missing,
+    /// It is read through this.
+    Open(OwnedFd),
+    /// It is there; too many are open already.
+    Closed,
+}
+
+/// Why there is nothing to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nothing {
+    /// The group has no such file, or it may not be read.
+    Missing,
+    /// The group is gone.
+    Gone,
+}
+
+impl File {
+    /// The text of `folder/name`, in `buffer`.
+    pub(super) fn read<'b>(
+        &mut self,
+        folder: &Path,
+        name: &str,
+        budget: &mut Budget,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8], Nothing> {
+        if let Self::Missing = self {
+            return Err(Nothing::Missing);
+        }
+        if let Self::Open(fd) = self {
+            return from_start(fd, buffer);
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd = match openat(CWD, folder.join(name), flags, Mode::empty()) {
+            Ok(fd) => fd,
+            Err(Errno::NOENT | Errno::NODEV) if !folder.exists() => return Err(Nothing::Gone),
+            Err(_) => {
+                *self = Self::Missing;
+                return Err(Nothing::Missing);
+            }
+        };
+        let text = from_start(&fd, buffer);
+        *self = match budget.0.checked_sub(1) {
+            Some(left) => {
+                budget.0 = left;
+                Self::Open(fd)
+            }
+            None => Self::Closed,
+        };
+        text
+    }
+
+    /// Closes it.
+    pub(super) fn close(&mut self, budget: &mut Budget) {
+        if let Self::Open(_) = std::mem::take(self) {
+            budget.0 += 1;
+        }
+    }
+}
+
+/// Reads an open file from its start. The files of control groups and of /proc are
+/// made at each read from there.
+fn from_start<'b>(fd: &OwnedFd, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], Nothing> {
+    let mut length = 0;
+    loop {
+        if length == buffer.len() {
+            if length >= LONGEST {
+                break;
+            }
+            buffer.resize((length * 2).clamp(4096, LONGEST), 0);
+        }
+        match pread(fd, &mut buffer[length..], length as u64) {
+            Ok(0) => break,
+            // Most are short: there is no second call to find that out.
+            Ok(read) if length + read < buffer.len() && read < 3072 => {
+                length += read;
+                break;
+            }
+            Ok(read) => length += read,
+            Err(Errno::INTR) => {}
+            Err(Errno::NODEV | Errno::NOENT | Errno::SRCH) => return Err(Nothing::Gone),
+            Err(_) => return Err(Nothing::Missing),
+        }
+    }
+    Ok(&buffer[..length])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_is_there_is_read_anew_each_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut file, mut budget, mut buffer) = (File::default(), Budget(1), Vec::new());
+        fs::write(dir.path().join("a"), "one").unwrap();
+        let mut read = |file: &mut File| {
+            file.read(dir.path(), "a", &mut budget, &mut buffer)
+                .map(<[u8]>::to_vec)
+        };
+        assert_eq!(read(&mut file).unwrap(), b"one");
+        fs::write(dir.path().join("a"), "two").unwrap();
+        assert_eq!(read(&mut file).unwrap(), b"two");
+        // The budget is spent: the next one is closed after reading.
+        let mut other = File::default();
+        assert_eq!(read(&mut other).unwrap(), b"two");
+        assert!(matches!(other, File::Closed));
+        file.close(&mut budget);
+        assert_eq!(budget.0, 1);
+    }
+
+    #[test]
+    fn long_ones_are_read_whole_and_missing_ones_remembered() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut budget, mut buffer) = (Budget(9), Vec::new());
+        let long = "x".repeat(20_000);
+        fs::write(dir.path().join("long"), &long).unwrap();
+        let text = File::default().read(dir.path(), "long", &mut budget, &mut buffer);
+        assert_eq!(text, Ok(long.as_bytes()));
+        let mut none = File::default();
+        let read = none.read(dir.path(), "none", &mut budget, &mut buffer);
+        assert_eq!(read, Err(Nothing::Missing));
+        assert!(matches!(none, File::Missing));
+        let gone = dir.path().join("gone");
+        let read = File::default().read(&gone, "none", &mut budget, &mut buffer);
+        assert_eq!(read, Err(Nothing::Gone));
+    }
+}

@@ -1,0 +1,72 @@
+//! System V IPC. What there is only shows from within the IPC namespace that has it.
+
+use std::fs;
+
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use sys::process::ns;
+
+use super::parse;
+use crate::sample::Ipc;
+
+/// Most bytes of a list that are read.
+const LONGEST: u64 = 16 << 20;
+
+/// What the calling thread's namespace has.
+pub(super) fn read() -> Option<Ipc> {
+    let list = |name: &str| {
+        use std::io::Read;
+        let file = fs::File::open(format!("/proc/sysvipc/{name}")).ok()?;
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text).ok()?;
+        Some(text)
+    };
+    parse::sysvipc(&list("shm")?, &list("sem")?, &list("msg")?)
+}
+
+/// The most that the calling thread's namespace may have.
+pub(super) fn limits() -> Option<Ipc> {
+    let words = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+        let words = text.split_ascii_whitespace();
+        Some(
+            words
+                .map_while(|word| word.parse().ok())
+                .collect::<Vec<u64>>(),
+        )
+    };
+    let first = |name: &str| words(name)?.first().copied();
+    Some(Ipc {
+        shm_memory: first("shmall")?.saturating_mul(rustix::param::page_size() as u64),
+        shm_ids: first("shmmni")?,
+        sem_ids: words("sem")?.get(3).copied()?,
+        msg_ids: first("msgmni")?,
+    })
+}
+
+/// What the namespaces of these processes have; none for those that cannot be
+/// entered. A thread goes there and ends there: no other may find itself elsewhere.
+pub(super) fn of(processes: &[i32]) -> Vec<Option<Ipc>> {
+    let visit = || {
+        let one = |pid: &i32| {
+            let pidfd = pidfd_open(Pid::from_raw(*pid)?, PidfdFlags::empty()).ok()?;
+            sys::namespace::join(std::os::fd::AsFd::as_fd(&pidfd), ns::IPC).ok()?;
+            read()
+        };
+        processes.iter().map(one).collect::<Vec<Option<Ipc>>>()
+    };
+    let none = || vec![None; processes.len()];
+    std::thread::scope(|scope| scope.spawn(visit).join()).unwrap_or_else(|_| none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_namespace() {
+        let Some(own) = read() else { return };
+        assert!(own.shm_ids <= limits().unwrap().shm_ids);
+        assert_eq!(of(&[]), []);
+        assert_eq!(of(&[-1]), [None]);
+    }
+}

@@ -1,0 +1,339 @@
+//! Reading the kernel's counters.
+//!
+//! A zone is found once, when its state file appears: where its figures are, what is
+//! set for it. A sample then is a pread of two or three open files per zone. That
+//! zones come and go is heard of (inotify), and a zone that begins to shut down is
+//! read at that moment, so that little of what it used is left to guess.
+
+mod file;
+mod host;
+mod ipc;
+mod parse;
+mod watch;
+mod zone;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use model::{State, ZoneName};
+use rustix::time::{ClockId, clock_gettime};
+use store::{Root, runtime};
+
+use crate::sample::{Counter, Pset, Sample, ZoneSample};
+use file::{Budget, File};
+use watch::Watch;
+use zone::Zone;
+
+/// What is set for a zone, and whether it lives, is looked at again after at most so
+/// many samples.
+const REVIEWS: usize = 60;
+
+/// What to read besides CPU time, memory and swap space.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
+pub struct Wants {
+    /// Locked memory.
+    pub locked: bool,
+    /// Processes, threads and loop devices.
+    pub counts: bool,
+    /// System V IPC; only root can tell that of zones.
+    pub ipc: bool,
+    /// Time in which work waited.
+    pub pressure: bool,
+    /// Bytes from and to disks.
+    pub disk: bool,
+    /// Bytes received and sent.
+    pub network: bool,
+    /// How often zones ran into their limits.
+    pub hits: bool,
+}
+
+impl Wants {
+    /// Everything.
+    pub const ALL: Self = Self {
+        locked: true,
+        counts: true,
+        ipc: true,
+        pressure: true,
+        disk: true,
+        network: true,
+        hits: true,
+    };
+}
+
+/// Takes samples.
+#[derive(Debug)]
+pub struct Sampler {
+    root: Root,
+    wants: Wants,
+    watch: Option<Watch>,
+    zones: BTreeMap<ZoneName, Zone>,
+    /// What was seen last of zones that have ended since the last sample.
+    ended: Vec<ZoneSample>,
+    /// The group of all zones, and of it that of the zoneadmds.
+    group: PathBuf,
+    group_cpu: File,
+    daemons_cpu: File,
+    host: host::Host,
+    budget: Budget,
+    buffer: Vec<u8>,
+    /// The zone at which the next review begins.
+    next: usize,
+    /// The caller is in the one zone there is.
+    is_inside: bool,
+}
+
+impl Sampler {
+    /// Takes samples of the active zones below a root. `files` is how many files of
+    /// the kernel it may keep open; where they do not suffice the rest is opened for
+    /// each sample.
+    #[must_use]
+    pub fn new(root: Root, wants: Wants, files: usize) -> Self {
+        let mut sampler = Self {
+            root,
+            wants,
+            watch: None,
+            zones: BTreeMap::new(),
+            ended: Vec::new(),
+            group: PathBuf::new(),
+            group_cpu: File::Unknown,
+            daemons_cpu: File::Unknown,
+            host: host::Host::default(),
+            budget: Budget(files),
+            buffer: Vec::new(),
+            next: 0,
+            is_inside: false,
+        };
+        sampler.look_at_all();
+        sampler
+    }
+
+    /// Takes samples of the zone that the caller is in. None when that zone does not
+    /// see its own control group. Everything but the zone itself is the system's.
+    #[must_use]
+    pub fn inside(name: &str, id: u32, wants: Wants) -> Option<Self> {
+        let group = zone::own_group()?;
+        // Nothing is at this path: a zone sees no other zone.
+        let mut sampler = Self::new(Root::new(&group), wants, 64);
+        let zone = Zone::own(name, id, group)?;
+        sampler.zones.insert(name.parse().ok()?, zone);
+        sampler.is_inside = true;
+        Some(sampler)
+    }
+
+    /// Becomes readable when zones come or go: [`Sampler::notice`] is then to be
+    /// called. None where the kernel does not tell; samples are right all the same.
+    #[must_use]
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(Watch::descriptor)
+    }
+
+    /// Notes which zones have come and gone.
+    pub fn notice(&mut self) {
+        let Some(watch) = &self.watch else { return };
+        match watch.news() {
+            Some(news) => {
+                for zone in &news.zones {
+                    self.look_at(zone);
+                }
+                if news.missed {
+                    self.look_at_all();
+                }
+            }
+            None => self.watch = None,
+        }
+    }
+
+    /// Takes a sample.
+    pub fn sample(&mut self) -> Sample {
+        if !self.is_inside {
+            self.notice();
+            if self.watch.is_none() {
+                self.look_at_all();
+            }
+            self.review();
+        }
+        let zones_cpu = self.zones_cpu();
+        let mut gone = Vec::new();
+        for (name, zone) in &mut self.zones {
+            if !zone.read(now(), self.wants, &mut self.budget, &mut self.buffer) {
+                gone.push(name.clone());
+            }
+        }
+        for name in gone {
+            self.end(&name);
+        }
+        if self.wants.ipc {
+            let processes: Vec<i32> = self.zones.values().map(|z| z.runtime.init.pid).collect();
+            for (zone, ipc) in self.zones.values_mut().zip(ipc::of(&processes)) {
+                zone.last.ipc = ipc;
+            }
+        }
+        let host = self
+            .host
+            .read(self.wants, &mut self.budget, &mut self.buffer);
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let mut zones: Vec<ZoneSample> = self.zones.values().map(|z| z.last.clone()).collect();
+        zones.sort_by_key(|zone| zone.id);
+        Sample {
+            at: now(),
+            unix: unix.unwrap_or_default().as_secs(),
+            host,
+            zones_cpu,
+            zones,
+            ended: std::mem::take(&mut self.ended),
+            is_inside: self.is_inside,
+            global_shares: self.global_shares(),
+        }
+    }
+
+    /// CPU time of all zones together, without that of the zoneadmds.
+    fn zones_cpu(&mut self) -> Option<Counter> {
+        if self.group.as_os_str().is_empty() {
+            return None;
+        }
+        let at = now();
+        let mut read = |file: &mut File, group: &Path| {
+            let text = file.read(group, "cpu.stat", &mut self.budget, &mut self.buffer);
+            let usec = text.ok().and_then(|text| parse::keyed(text, "usage_usec"));
+            if usec.is_none() {
+                // It comes back with the next zone.
+                file.close(&mut self.budget);
+                *file = File::Unknown;
+            }
+            usec
+        };
+        let daemons = read(&mut self.daemons_cpu, &self.group.join(".zoneadmd"));
+        let all = read(&mut self.group_cpu, &self.group)?;
+        let usec = all.saturating_sub(daemons.unwrap_or_default());
+        Some(Counter { at, usec })
+    }
+
+    fn global_shares(&self) -> Option<u64> {
+        let base = limits::Base {
+            v2: self.group.clone(),
+            v1: Vec::new(),
+            v1_on_demand: Vec::new(),
+            v1_shared: Vec::new(),
+        };
+        limits::global_shares(&base)
+    }
+
+    /// Looks at all state files, and watches from then on.
+    fn look_at_all(&mut self) {
+        let folder = self.root.run();
+        if self.watch.is_none() {
+            // First, so that nothing is missed in between.
+            self.watch = Watch::new(&folder);
+        }
+        let mut there: Vec<ZoneName> = self.zones.keys().cloned().collect();
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        there.extend(entries.filter_map(|entry| watch::of_state_file(entry.file_name().to_str()?)));
+        there.sort();
+        there.dedup();
+        for zone in there {
+            self.look_at(&zone);
+        }
+    }
+
+    /// Looks at the state file of a zone.
+    fn look_at(&mut self, name: &ZoneName) {
+        // One that cannot be read is not there: zoneadm list tells what is wrong.
+        let found = runtime::load_any(&self.root, name).ok().flatten();
+        let Some(found) = found else {
+            // Its groups may be left, with the last of its figures.
+            if let Some(zone) = self.zones.get_mut(name) {
+                zone.read(now(), self.wants, &mut self.budget, &mut self.buffer);
+                self.end(name);
+            }
+            return;
+        };
+        if let Some(zone) = self.zones.get_mut(name) {
+            if zone.runtime.id == found.id {
+                if found.state == State::ShuttingDown {
+                    zone.read(now(), self.wants, &mut self.budget, &mut self.buffer);
+                }
+                let is_other = zone.runtime != found;
+                zone.runtime = found;
+                if is_other {
+                    zone.review(name, &self.root);
+                }
+                return;
+            }
+            self.end(name);
+        }
+        if !found.init.is_alive() {
+            return;
+        }
+        if let Some(mut zone) = Zone::new(name, found, &self.root) {
+            if let Some(group) = zone.runtime.cgroups.first().and_then(|path| path.parent()) {
+                if self.group != group {
+                    self.group = group.to_owned();
+                    self.group_cpu.close(&mut self.budget);
+                    self.daemons_cpu.close(&mut self.budget);
+                }
+            }
+            zone.read(now(), self.wants, &mut self.budget, &mut self.buffer);
+            self.zones.insert(name.clone(), zone);
+        }
+    }
+
+    /// Some of the zones each time: whether they live and what is set for them. A
+    /// limit that was written to a control group itself shows then.
+    fn review(&mut self) {
+        let count = self.zones.len() / REVIEWS + 1;
+        let names = self.zones.keys().skip(self.next).take(count).cloned();
+        let mut names: Vec<ZoneName> = names.collect();
+        self.next = if names.len() < count {
+            0
+        } else {
+            self.next + count
+        };
+        // CPUs of pools and of single zones are dealt out again whenever another comes.
+        let has_own = |zone: &Zone| zone.last.setting.pset != Pset::Default;
+        let own = self.zones.iter().filter(|(_, zone)| has_own(zone));
+        names.extend(own.map(|(name, _)| name.clone()));
+        for name in names {
+            match self.zones.get_mut(&name) {
+                Some(zone) if zone.runtime.init.is_alive() => zone.review(&name, &self.root),
+                // zoneadmd is taking it down, or died with it.
+                Some(_) => self.end(&name),
+                None => {}
+            }
+        }
+    }
+
+    /// A zone has ended.
+    fn end(&mut self, name: &ZoneName) {
+        if let Some(zone) = self.zones.remove(name) {
+            self.ended.push(zone.close(&mut self.budget));
+        }
+    }
+}
+
+/// The time since the host booted.
+fn now() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::Boottime)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_without_zones() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sampler = Sampler::new(Root::new(dir.path()), Wants::default(), 10);
+        let first = sampler.sample();
+        assert!(sampler.descriptor().is_none());
+        fs::create_dir_all(dir.path().join("run/zones")).unwrap();
+        let second = sampler.sample();
+        assert!(sampler.descriptor().is_some());
+        assert!(first.zones.is_empty() && second.at > first.at);
+        fs::write(dir.path().join("run/zones/web.state"), "{").unwrap();
+        assert!(sampler.sample().zones.is_empty());
+    }
+}

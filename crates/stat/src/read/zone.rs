@@ -1,0 +1,451 @@
+//! One active zone: where its figures are, and reading them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use limits::ZoneCgroups;
+use model::brands::Family;
+use model::controls::{Controls, Dedicated};
+use model::{State, ZoneName};
+use store::Root;
+use store::runtime::{Process, Runtime};
+
+use super::Wants;
+use super::file::{Budget, File, Nothing};
+use super::parse;
+use crate::sample::{Hits, Pressure, Pset, Setting, Stall, Traffic, ZoneSample};
+
+/// Ticks of a second in /proc/PID/stat.
+const TICKS: u64 = 100;
+
+/// Groups in a zone's group, and in those: where processes are looked for.
+const MAX_DEPTH: u32 = 16;
+
+/// Which files there are for memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Memory {
+    /// memory.current and memory.swap.current in the v2 group.
+    V2,
+    /// memory.usage_in_bytes and memory.memsw.usage_in_bytes in this group.
+    V1(PathBuf),
+    /// None.
+    None,
+}
+
+/// An active zone.
+#[derive(Debug)]
+pub(super) struct Zone {
+    pub runtime: Runtime,
+    /// What was seen last.
+    pub last: ZoneSample,
+    v2: PathBuf,
+    memory: Memory,
+    /// The group that counts threads.
+    pids: Option<PathBuf>,
+    /// The group of v1 that counts what goes to disks.
+    blkio: Option<PathBuf>,
+    files: Files,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    cpu: File,
+    memory: File,
+    swap: File,
+    memory_stat: File,
+    pids: File,
+    io: File,
+    pressure: [File; 3],
+    net: File,
+}
+
+impl Zone {
+    /// Finds the files of a zone; none when its state file names no group.
+    pub(super) fn new(name: &ZoneName, runtime: Runtime, root: &Root) -> Option<Self> {
+        let v2 = runtime.cgroups.first()?.clone();
+        let memory = if v2.join("memory.current").exists() {
+            Memory::V2
+        } else {
+            let v1 = with(&runtime.cgroups, "memory.usage_in_bytes");
+            v1.map_or(Memory::None, Memory::V1)
+        };
+        let pids = with(&runtime.cgroups, "pids.current");
+        let blkio = with(&runtime.cgroups, "blkio.throttle.io_service_bytes");
+        let started = runtime.init.started;
+        let booted =
+            Duration::from_secs(started / TICKS) + Duration::from_millis(started % TICKS * 10);
+        let last = ZoneSample {
+            name: name.as_str().into(),
+            id: runtime.id,
+            booted,
+            at: booted,
+            cpu_usec: 0,
+            memory: None,
+            swap: None,
+            locked: None,
+            processes: None,
+            lwps: None,
+            ipc: None,
+            pressure: None,
+            disk: None,
+            network: None,
+            links: Arc::default(),
+            hits: None,
+            setting: Arc::new(setting(name, &runtime, root)),
+        };
+        Some(Self {
+            runtime,
+            last,
+            v2,
+            memory,
+            pids,
+            blkio,
+            files: Files::default(),
+        })
+    }
+
+    /// The zone that the caller is in, whose processes are in this group and below.
+    pub(super) fn own(name: &str, id: u32, group: PathBuf) -> Option<Self> {
+        let init = Process::find(1)?;
+        let runtime = Runtime {
+            id,
+            state: State::Running,
+            init,
+            daemon: init,
+            cgroups: vec![group],
+            first_id: 0,
+            shutdown_signal: 0,
+            capabilities: 0,
+            seccomp: Vec::new(),
+            kernel: false,
+            environment: Vec::new(),
+            controls: Controls::default(),
+            auxiliary: String::new(),
+        };
+        // There is no configuration here.
+        Self::new(&name.parse().ok()?, runtime, &Root::new(Path::new("/")))
+    }
+
+    /// Looks again at what is set for it.
+    pub(super) fn review(&mut self, name: &ZoneName, root: &Root) {
+        let setting = setting(name, &self.runtime, root);
+        if *self.last.setting != setting {
+            self.last.setting = Arc::new(setting);
+        }
+    }
+
+    /// Reads its figures into `last`. False when its groups are gone; `last` then is
+    /// what was seen before.
+    pub(super) fn read(
+        &mut self,
+        now: Duration,
+        wants: Wants,
+        budget: &mut Budget,
+        buffer: &mut Vec<u8>,
+    ) -> bool {
+        let (files, last) = (&mut self.files, &mut self.last);
+        match files.cpu.read(&self.v2, "cpu.stat", budget, buffer) {
+            Ok(text) => match parse::keyed(text, "usage_usec") {
+                // A counter does not run backwards, whatever a kernel says.
+                Some(usec) => last.cpu_usec = usec.max(last.cpu_usec),
+                None => return false,
+            },
+            Err(_) => return false,
+        }
+        last.at = now;
+        let mut number = |file: &mut File, folder: &Path, name: &str| match file
+            .read(folder, name, budget, buffer)
+        {
+            Ok(text) => parse::number(text),
+            Err(Nothing::Missing | Nothing::Gone) => None,
+        };
+        match &self.memory {
+            Memory::V2 => {
+                last.memory = number(&mut files.memory, &self.v2, "memory.current");
+                last.swap = number(&mut files.swap, &self.v2, "memory.swap.current");
+            }
+            Memory::V1(group) => {
+                last.memory = number(&mut files.memory, group, "memory.usage_in_bytes");
+                let both = number(&mut files.swap, group, "memory.memsw.usage_in_bytes");
+                // Read one after the other: the sum may be the older number.
+                let swap = last.memory.zip(both);
+                last.swap = swap.map(|(memory, both)| both.saturating_sub(memory));
+            }
+            Memory::None => {}
+        }
+        if wants.counts {
+            let pids = self.pids.as_deref();
+            last.lwps = pids.and_then(|group| number(&mut files.pids, group, "pids.current"));
+            last.processes = Some(processes(&self.v2, MAX_DEPTH));
+        }
+        if wants.locked {
+            let (group, key) = match &self.memory {
+                Memory::V1(group) => (group.as_path(), "total_unevictable"),
+                _ => (self.v2.as_path(), "unevictable"),
+            };
+            let text = files
+                .memory_stat
+                .read(group, "memory.stat", budget, buffer)
+                .ok();
+            last.locked = text.and_then(|text| parse::keyed(text, key));
+        }
+        if wants.pressure {
+            last.pressure = pressure(&mut files.pressure, &self.v2, budget, buffer);
+        }
+        if wants.disk {
+            last.disk = disk(
+                &mut files.io,
+                &self.v2,
+                self.blkio.as_deref(),
+                budget,
+                buffer,
+            );
+        }
+        if wants.network {
+            let proc = PathBuf::from(format!("/proc/{}", self.runtime.init.pid));
+            let text = files.net.read(&proc, "net/dev", budget, buffer).ok();
+            if let Some(links) = text.and_then(parse::links) {
+                last.network = Some(links.sum);
+                last.links = links.each;
+            }
+        }
+        if wants.hits {
+            last.hits = ZoneCgroups::from_paths(&self.runtime.cgroups).map(|groups| {
+                let events = groups.events();
+                Hits {
+                    oom_kills: events.oom_kills,
+                    memory_full: events.memory_full,
+                    lwps_refused: events.lwps_refused,
+                }
+            });
+        }
+        true
+    }
+
+    /// Closes its files; what was seen last.
+    pub(super) fn close(self, budget: &mut Budget) -> ZoneSample {
+        let files = self.files;
+        let [cpu, memory, io] = files.pressure;
+        for mut file in [
+            files.cpu,
+            files.memory,
+            files.swap,
+            files.memory_stat,
+            files.pids,
+            files.io,
+            files.net,
+            cpu,
+            memory,
+            io,
+        ] {
+            file.close(budget);
+        }
+        self.last
+    }
+}
+
+/// Where the caller sees its own part of the v2 tree: in a zone, all of the zone.
+pub(super) fn own_group() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let point = mounts.lines().find_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let is_v2 = right.starts_with("cgroup2 ");
+        left.split(' ').nth(4).filter(|_| is_v2).map(PathBuf::from)
+    })?;
+    point.join("cpu.stat").exists().then_some(point)
+}
+
+/// The first of the groups that has a file.
+fn with(groups: &[PathBuf], file: &str) -> Option<PathBuf> {
+    let mut groups = groups.iter();
+    groups.find(|group| group.join(file).exists()).cloned()
+}
+
+fn pressure(
+    files: &mut [File; 3],
+    group: &Path,
+    budget: &mut Budget,
+    buffer: &mut Vec<u8>,
+) -> Option<Pressure> {
+    let [cpu, memory, io] = files;
+    let mut stall = |file: &mut File, name| -> Option<Stall> {
+        let text = file.read(group, name, budget, buffer).ok()?;
+        parse::stall(text)
+    };
+    Some(Pressure {
+        cpu: stall(cpu, "cpu.pressure")?,
+        memory: stall(memory, "memory.pressure")?,
+        io: stall(io, "io.pressure")?,
+    })
+}
+
+fn disk(
+    file: &mut File,
+    v2: &Path,
+    blkio: Option<&Path>,
+    budget: &mut Budget,
+    buffer: &mut Vec<u8>,
+) -> Option<Traffic> {
+    match blkio {
+        Some(group) => {
+            let name = "blkio.throttle.io_service_bytes";
+            let text = file.read(group, name, budget, buffer).ok()?;
+            parse::blkio(text)
+        }
+        None => {
+            let text = file.read(v2, "io.stat", budget, buffer).ok()?;
+            parse::io_stat(text)
+        }
+    }
+}
+
+/// The number of processes in a group and in those below it.
+fn processes(group: &Path, depth: u32) -> u64 {
+    let text = fs::read(group.join("cgroup.procs")).unwrap_or_default();
+    let mut count = text.iter().filter(|byte| **byte == b'\n').count() as u64;
+    if depth == 0 {
+        return count;
+    }
+    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            count += processes(&entry.path(), depth - 1);
+        }
+    }
+    count
+}
+
+/// What is set for a zone: what the kernel has, and what only the configuration says.
+fn setting(name: &ZoneName, runtime: &Runtime, root: &Root) -> Setting {
+    let asked = &runtime.controls;
+    let shown = ZoneCgroups::from_paths(&runtime.cgroups)
+        .map(|groups| groups.effective())
+        .unwrap_or_default();
+    let number = |cpus: Option<&Dedicated>| match cpus {
+        Some(Dedicated::Cpus(list)) => limits::CpuSet::parse(list).len() as u64,
+        _ => 0,
+    };
+    let pset = match (&shown.dedicated_cpu, &shown.pool) {
+        (Some(own), _) => {
+            let cpus = number(Some(own));
+            let (least, most) = match asked.dedicated_cpu {
+                Some(Dedicated::Count(least, most)) => (u64::from(least), u64::from(most)),
+                _ => (cpus, cpus),
+            };
+            Pset::Dedicated {
+                zone: name.to_string(),
+                cpus,
+                least,
+                most,
+            }
+        }
+        (None, Some(pool)) => Pset::Pool {
+            name: pool.name.clone(),
+            cpus: number(pool.wanted.as_ref()),
+        },
+        (None, None) => Pset::Default,
+    };
+    // The running configuration is for root's eyes.
+    let config = store::xml::load_running(root, name)
+        .or_else(|_| store::xml::load(root, name))
+        .ok();
+    let controls = Controls {
+        // Who has set none has one, which is nothing to show by itself.
+        cpu_shares: asked.cpu_shares.map(|set| shown.cpu_shares.unwrap_or(set)),
+        swap: shown.swap.filter(|_| asked.swap.is_some()),
+        // One limit for both: which of them was meant is known from what was asked for.
+        max_processes: asked.max_processes,
+        max_lwps: match asked.max_lwps {
+            None if asked.max_processes.is_some() => None,
+            _ => shown.max_lwps,
+        },
+        io_priority: asked.io_priority,
+        locked: asked.locked,
+        ipc: asked.ipc,
+        dedicated_cpu: asked.dedicated_cpu.clone(),
+        ..shown
+    };
+    Setting {
+        controls,
+        pset,
+        kernel: config.is_some_and(|config| config.family() == Family::Kz),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::file::Budget;
+
+    fn runtime(groups: Vec<PathBuf>) -> Runtime {
+        let init = Process {
+            pid: 1,
+            started: 1234,
+        };
+        Runtime {
+            id: 1000,
+            state: State::Running,
+            init,
+            daemon: init,
+            cgroups: groups,
+            first_id: 0,
+            shutdown_signal: 0,
+            capabilities: 0,
+            seccomp: Vec::new(),
+            kernel: false,
+            environment: Vec::new(),
+            controls: Controls::default(),
+            auxiliary: String::new(),
+        }
+    }
+
+    #[test]
+    fn files_of_both_versions() {
+        let dir = tempfile::tempdir().unwrap();
+        let (v2, memory) = (dir.path().join("v2"), dir.path().join("memory"));
+        fs::create_dir_all(v2.join("zone/deep")).unwrap();
+        fs::create_dir(&memory).unwrap();
+        fs::write(v2.join("cpu.stat"), "usage_usec 77\n").unwrap();
+        fs::write(v2.join("zone/cgroup.procs"), "1\n2\n").unwrap();
+        fs::write(v2.join("zone/deep/cgroup.procs"), "3\n").unwrap();
+        fs::write(memory.join("memory.usage_in_bytes"), "4096\n").unwrap();
+        fs::write(memory.join("memory.memsw.usage_in_bytes"), "5120\n").unwrap();
+        fs::write(
+            memory.join("memory.stat"),
+            "unevictable 1\ntotal_unevictable 2\n",
+        )
+        .unwrap();
+        let root = Root::new(dir.path());
+        let name: ZoneName = "web".parse().unwrap();
+        let mut zone = Zone::new(&name, runtime(vec![v2.clone(), memory]), &root).unwrap();
+        let (mut budget, mut buffer) = (Budget(50), Vec::new());
+        let now = Duration::from_secs(60);
+        assert!(zone.read(now, Wants::ALL, &mut budget, &mut buffer));
+        let seen = &zone.last;
+        assert_eq!((seen.cpu_usec, seen.at), (77, now));
+        assert_eq!(seen.booted, Duration::from_millis(12_340));
+        assert_eq!((seen.memory, seen.swap), (Some(4096), Some(1024)));
+        assert_eq!((seen.locked, seen.processes), (Some(2), Some(3)));
+        assert_eq!((seen.lwps, seen.pressure, seen.disk), (None, None, None));
+
+        // A counter that would run backwards stands still.
+        fs::write(v2.join("cpu.stat"), "usage_usec 70\n").unwrap();
+        assert!(zone.read(now, Wants::default(), &mut budget, &mut buffer));
+        assert_eq!(zone.last.cpu_usec, 77);
+        zone.close(&mut budget);
+        assert_eq!(budget.0, 50);
+    }
+
+    #[test]
+    fn a_group_that_is_gone_is_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let name: ZoneName = "web".parse().unwrap();
+        let groups = vec![dir.path().join("none")];
+        let mut zone = Zone::new(&name, runtime(groups), &Root::new(dir.path())).unwrap();
+        let (mut budget, mut buffer) = (Budget(50), Vec::new());
+        let now = Duration::from_secs(60);
+        assert!(!zone.read(now, Wants::default(), &mut budget, &mut buffer));
+        assert!(Zone::new(&name, runtime(vec![]), &Root::new(dir.path())).is_none());
+    }
+}
