@@ -6,6 +6,7 @@
 mod current;
 pub mod delegate;
 pub mod prompt;
+pub mod report;
 pub mod select;
 pub mod units;
 

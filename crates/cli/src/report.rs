@@ -1,0 +1,59 @@
+//! Errors about a zone as zoneadm(8) and its kin print them.
+
+use zone::{Error, flatten};
+
+/// The lines of an error that `program` met with a zone.
+#[must_use]
+pub fn lines(program: &str, zone: &str, error: &Error) -> Vec<String> {
+    match error {
+        Error::Store(store::Error::NoSuchZone(name)) => {
+            vec![format!("{program}: {name}: No such zone configured")]
+        }
+        Error::Store(inner @ store::Error::Locked(_)) => vec![format!("{program}: {inner}")],
+        Error::Source(text) => vec![format!("{program}: {text}")],
+        // What was found comes without a prefix.
+        Error::Verify(problems) => problems
+            .iter()
+            .cloned()
+            .chain([format!("{program}: zone {zone} failed to verify")])
+            .collect(),
+        Error::Mismatch(report) => report.clone(),
+        Error::Daemon(text) => vec![
+            format!("zone '{zone}': {text}"),
+            format!("{program}: zone '{zone}': call to zoneadmd failed"),
+        ],
+        other => vec![format!("{program}: zone '{zone}': {}", flatten(other))],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_form() {
+        let form = |error| lines("zoneadm", "web1", &error).join("\n");
+        assert_eq!(
+            form(Error::Refused("is already installed.".into())),
+            "zoneadm: zone 'web1': is already installed."
+        );
+        assert_eq!(
+            form(Error::Store(store::Error::NoSuchZone(
+                "web1".parse().unwrap()
+            ))),
+            "zoneadm: web1: No such zone configured"
+        );
+        assert_eq!(
+            form(Error::Verify(vec!["/z must not be group readable.".into()])),
+            "/z must not be group readable.\nzoneadm: zone web1 failed to verify"
+        );
+        assert_eq!(
+            form(Error::Daemon("no".into())),
+            "zone 'web1': no\nzoneadm: zone 'web1': call to zoneadmd failed"
+        );
+        assert_eq!(
+            form(Error::Store(store::Error::Locked("web1".parse().unwrap()))),
+            "zoneadm: zone 'web1': another zoneadm may have an operation in progress."
+        );
+    }
+}
