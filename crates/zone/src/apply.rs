@@ -5,19 +5,21 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use brand::{Identity, InstallRequest};
+use brand::{Brand, Identity, InstallRequest, Place};
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid};
 use rustix::fs::{Mode, OFlags};
-use storage::driver_at;
+use storage::{Dataset, Stack, driver_at};
 use store::index::{self, Entry};
+use store::xml::manifest;
 
+use crate::attach::update;
 use crate::error::is_full;
 use crate::fault::Fault;
 use crate::flatten;
-use crate::subject::UNFINISHED;
+use crate::subject::{FORCED, UNFINISHED};
 use crate::undo::UndoStack;
-use crate::{Error, Host, mount};
+use crate::{Error, Host, environments, inventory, machine, migrate, mount};
 
 /// What a verb came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +47,10 @@ pub(crate) struct Work<'a> {
     pub record: Recorder<'a>,
     /// Takes lines for the user.
     pub progress: &'a mut dyn FnMut(&str),
+    /// The image to import.
+    pub import: Option<crate::images::Request>,
+    /// The image that the root stands on.
+    pub image: Option<storage::Digest>,
 }
 
 /// Stores an entry at once, with an id range if it has none and needs one.
@@ -122,6 +128,19 @@ fn explain(error: &AnyError) -> (String, bool) {
 }
 
 impl Work<'_> {
+    fn brand(&self) -> Result<&'static dyn Brand, AnyError> {
+        Ok(brand::by_name(self.config.brand()).ok_or("the brand is unknown")?)
+    }
+
+    fn place<'a>(&'a self, stack: &'a Stack) -> Place<'a> {
+        Place {
+            config: self.config,
+            zonepath: &stack.zonepath,
+            top: &stack.top,
+            layers: &stack.lowers,
+        }
+    }
+
     fn carry_out(&mut self, step: &Step, undo: &mut UndoStack) -> Result<(), AnyError> {
         match step {
             Step::Begin { uuid } => {
@@ -144,15 +163,50 @@ impl Work<'_> {
                 (self.progress)(&format!("Storage: {}.", driver.kind(path)?));
                 Ok(())
             }
+            Step::Bootstrap { recipe } => {
+                let zone = &self.entry.name;
+                Ok(crate::images::bootstrap(
+                    self.host,
+                    zone,
+                    recipe,
+                    self.progress,
+                )?)
+            }
+            Step::ImportImage { .. } => {
+                let request = self.import.as_ref().ok_or("nothing to import")?;
+                let image = crate::images::import(self.host, request, self.progress)?;
+                self.image = Some(image.digest);
+                Ok(())
+            }
+            Step::LayImageInit { path } => {
+                let images = crate::images::open(self.host)?;
+                let image = images.find(&self.image.ok_or("no image")?.to_string())?;
+                let text = images.config(&image)?.ok_or(
+                    "the image does not say what it runs; install it without -x image-init",
+                )?;
+                let config = oci::Config::read("the image's configuration", &text)?;
+                let stack = driver_at(path)?.stack(path)?;
+                Ok(brand::init::write(
+                    &stack.top,
+                    &stack.lowers,
+                    &config.command,
+                )?)
+            }
             Step::StandOnImage { image, path } => {
                 refuse_root(path)?;
                 undo_dataset(path, undo);
-                let made = crate::images::open(self.host)?.install(&image.parse()?, path)?;
+                let images = crate::images::open(self.host)?;
+                let digest = match self.image {
+                    Some(imported) => imported,
+                    None => images.find(image)?.digest,
+                };
+                self.image = Some(digest);
+                let made = images.install(&digest, path)?;
                 (self.progress)(&format!("Storage: {}.", made.kind()?));
                 Ok(())
             }
             Step::Populate { root, options, .. } => {
-                let brand = brand::by_name(self.config.brand()).ok_or("the brand is unknown")?;
+                let brand = self.brand()?;
                 let mut request = InstallRequest {
                     config: self.config,
                     root,
@@ -170,9 +224,23 @@ impl Work<'_> {
                 mark_unfinished(to, undo)?;
                 undo_dataset(to, undo);
                 let snapshot = snapshot.as_deref().map(str::parse).transpose()?;
-                let driver = driver_at(from)?;
-                driver.clone(from, snapshot.as_ref(), to)?;
-                Ok(driver.settle(to, &self.host.root.index())?)
+                // On disk for certain when it is stored, with those of the same command.
+                Ok(driver_at(from)?.clone(from, snapshot.as_ref(), to)?)
+            }
+            Step::MakeMachine { path, options } => {
+                machine::install::refuse_there(self.host, self.config, path)?;
+                machine::install::undo(self.host, self.config, path, undo);
+                let made =
+                    machine::install::make(self.host, self.config, path, options, self.progress)?;
+                Ok(made.save(path)?)
+            }
+            Step::CloneMachine { from, to } => {
+                machine::install::refuse_there(self.host, self.config, to)?;
+                machine::install::undo(self.host, self.config, to, undo);
+                Ok(machine::clone::make(self.host, self.config, from, to)?)
+            }
+            Step::DestroyMachine { path } => {
+                Ok(machine::install::remove(self.host, self.config, path)?)
             }
             Step::Identify { path, uuid } => {
                 let identity = Identity {
@@ -180,17 +248,26 @@ impl Work<'_> {
                     machine_id: uuid.simple(),
                 };
                 let stack = driver_at(path)?.stack(path)?;
-                Ok(brand::identity::apply(
-                    &stack.top,
-                    &stack.lowers,
-                    &identity,
-                )?)
+                brand::identity::apply(&stack.top, &stack.lowers, &identity)?;
+                Ok(self.brand()?.prepare(&self.place(&stack))?)
+            }
+            Step::LayProfile { path, profile } => {
+                let stack = driver_at(path)?.stack(path)?;
+                Ok(brand::identity::lay(&stack.top, &stack.lowers, profile)?)
             }
             Step::Sync { path } => {
                 let folder = fs::File::open(path)?;
                 Ok(rustix::fs::syncfs(&folder)?)
             }
-            Step::DestroyDataset { path } => Ok(driver_at(path)?.destroy(path)?),
+            Step::DestroyDataset { path } => {
+                environments::forget(path)?;
+                let driver = driver_at(path)?;
+                // Of an install that was cut off there may be no root yet.
+                if let (Ok(stack), Ok(brand)) = (driver.stack(path), self.brand()) {
+                    brand.uninstall(&self.place(&stack))?;
+                }
+                Ok(driver.destroy(path)?)
+            }
             Step::RemoveZonepath { path } => {
                 remove_zonepath(path, self.progress);
                 Ok(())
@@ -205,6 +282,14 @@ impl Work<'_> {
             }
             // Those of running zones are carried out by the verb itself.
             Step::Snapshot { path, name } => Ok(driver_at(path)?.snapshot(path, &name.parse()?)?),
+            Step::MergeLayers { path, most } => {
+                Dataset::open(path)?.shorten(*most)?;
+                Ok(())
+            }
+            Step::MergeBeside { path, most } => {
+                Dataset::open(path)?.shorten_beside(*most)?;
+                Ok(())
+            }
             Step::Rollback { path, name } => Ok(driver_at(path)?.rollback(path, &name.parse()?)?),
             Step::DestroySnapshot { path, name } => {
                 Ok(driver_at(path)?.destroy_snapshot(path, &name.parse()?)?)
@@ -212,11 +297,59 @@ impl Work<'_> {
             Step::Freeze | Step::CopyTop { .. } | Step::Thaw => {
                 Err("only for running zones".into())
             }
+            Step::Unpack { root, options } => self.unpack(root, options),
+            Step::WriteManifest { path } => {
+                let system = inventory::of_zone(self.host, path, self.config)?;
+                let manifest = inventory::manifest(self.config, self.entry.uuid, system);
+                manifest.save(path)?;
+                let _ = fs::remove_file(path.join(FORCED));
+                let written = path.clone();
+                undo.push(step.to_string(), move || {
+                    manifest::remove(&written).map_err(|error| flatten(&error))
+                });
+                Ok(())
+            }
+            Step::RemoveManifest { path } => Ok(manifest::remove(path)?),
+            Step::MarkForced { path } => Ok(fs::write(path.join(FORCED), FORCED_TEXT)?),
+            Step::FollowHost { path } => Ok(update::follow(
+                self.host,
+                path,
+                self.config,
+                &mut *self.progress,
+            )?),
             Step::ShowRoot { path, at } => Ok(mount::show(path, at)?),
             Step::HideRoot { at } => Ok(mount::hide(at)?),
         }
     }
 }
+
+impl Work<'_> {
+    /// What comes from outside for a zone that keeps its identity: no brand makes it.
+    fn unpack(&mut self, root: &Path, options: &[String]) -> Result<(), AnyError> {
+        let source = match options {
+            [flag, path] if flag == "-a" => brand::ImageSource::Archive(path.into()),
+            [_, path] => brand::ImageSource::Directory(path.into()),
+            _ => return Err("neither an archive nor a directory".into()),
+        };
+        if brand::sparse::is_sparse(self.config) {
+            brand::unpack_part(root, &source, &mut *self.progress)?;
+        } else {
+            brand::unpack_image(root, &source, &mut *self.progress)?;
+        }
+        // An archive that zoneadm export made brings its manifest along.
+        let inside = root.join(manifest::DETACHED);
+        if !fs::symlink_metadata(&inside).is_ok_and(|meta| meta.is_file()) {
+            return Ok(());
+        }
+        if let (Some(zonepath), Some(found)) = (root.parent(), manifest::Manifest::load(&inside)?) {
+            found.save(zonepath)?;
+        }
+        Ok(fs::remove_file(&inside)?)
+    }
+}
+
+/// What stands in [`FORCED`].
+const FORCED_TEXT: &str = "<!-- This zone was attached without a check (attach -F). -->\n";
 
 fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
     let parent = path.parent().unwrap_or(Path::new("/"));
@@ -280,7 +413,15 @@ fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
 /// Removes the zonepath if it is empty; anything of the user's stays and is named.
 fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
     // A clone that was stored and could not take it away any more leaves it.
-    let _ = fs::remove_file(path.join(UNFINISHED));
+    for ours in [
+        UNFINISHED,
+        FORCED,
+        manifest::DETACHED,
+        migrate::INCOMING,
+        migrate::ARRIVED,
+    ] {
+        let _ = fs::remove_file(path.join(ours));
+    }
     match fs::remove_dir(path) {
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
             progress(&format!(

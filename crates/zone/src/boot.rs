@@ -4,21 +4,26 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use brand::{BootRequest, BootSpec};
 use limits::Base;
-use model::plan::BootPlan;
+use model::plan::{BootPlan, DeviceNode};
 use model::{Config, State, Verb, ZoneName};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
-use storage::{Dataset, Stack, driver_at};
+use storage::{BadName, Dataset, Name, Stack, driver_at};
 use store::{runtime, xml};
 
 use crate::apply::Outcome;
 use crate::daemon::client;
 use crate::daemon::protocol::Request;
-use crate::plan::boot::{BootInputs, plan};
+use crate::machine::facts::{self, Facts};
+use crate::plan::boot::{BootInputs, MachineInputs, plan};
+use crate::plan::machine::machine;
 use crate::subject::{self, Start, Subject};
-use crate::{Error, Host, devices, spawn, verify};
+use crate::{
+    Error, Host, controls, devices, environments, migrate, names, network, spawn, suspend, verify,
+};
 
 /// How a zone is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,13 +32,18 @@ pub struct BootOptions {
     pub init: Option<String>,
     /// Words for init.
     pub arguments: Vec<String>,
+    /// The boot environment to boot this once (`-Z`).
+    pub environment: Option<Name>,
+    /// True to throw away the image of a suspended zone.
+    pub discard: bool,
     /// True when the command line had boot options: `bootargs` then does not count.
     pub given: bool,
 }
 
 impl BootOptions {
     /// Reads boot options as they stand behind `--` or in the property bootargs:
-    /// `-i PATH`, `-s`, `-m OPTIONS`; other words that begin with `-` are unknown
+    /// `-i PATH`, `-s`, `-m OPTIONS`, `-Z NAME`, `--discard-suspend`; other words that begin
+    /// with `-` are unknown
     /// and returned to be warned of.
     ///
     /// # Errors
@@ -53,12 +63,21 @@ impl BootOptions {
                     })?;
                     options.init = Some(path.clone());
                 }
+                "-Z" => {
+                    let name = words.next().ok_or_else(|| {
+                        Error::Usage("boot option -Z needs a boot environment".to_owned())
+                    })?;
+                    let name = name.parse();
+                    options.environment =
+                        Some(name.map_err(|error: BadName| Error::Usage(error.to_string()))?);
+                }
                 "-m" => {
                     let value = words
                         .next()
                         .ok_or_else(|| Error::Usage("boot option -m needs a value".to_owned()))?;
                     options.arguments.extend(["-m".to_owned(), value.clone()]);
                 }
+                "--discard-suspend" => options.discard = true,
                 // Every Linux init knows it by this name.
                 "-s" => options.arguments.push("-s".to_owned()),
                 other if other.starts_with('-') => unknown.push(other.to_owned()),
@@ -131,11 +150,61 @@ pub(crate) fn start_locked(
             }
         }
     };
+    // First: what died without its zoneadmd may still have links that the zone needs.
+    if !dry_run && subject.state != State::Ready {
+        subject::settle(host, zone)?;
+    }
     verify::before(host, subject, &config, verb)?;
+    if migrate::is_away(&subject.zonepath) {
+        return Err(Error::Refused(
+            "may be on another host by now: give its zoneadm migrate again.".to_owned(),
+        ));
+    }
+    if subject.state == State::Ready && options.environment.is_some() {
+        return Err(Error::Refused(
+            "is ready with the root that it has; halt it to boot another boot environment."
+                .to_owned(),
+        ));
+    }
     if !dry_run && subject.state == State::Installed {
+        let once = options.environment.as_ref();
+        environments::switch::take_next(&subject.zonepath, once)?;
         shorten(host, subject)?;
     }
-    let mut plan = make_plan(host, subject, &config, verb, &options)?;
+    let facts = match verify::brand_of(&config)?.is_machine() {
+        true => Some(facts::find(host, subject, &config)?),
+        false => None,
+    };
+    // What is a device in other zones is a disk of the machine.
+    let mut devices = match &facts {
+        None => devices::find(config.device_patterns()),
+        Some(_) => devices::Found::default(),
+    };
+    devices
+        .nodes
+        .extend(facts.iter().flat_map(|facts| facts.nodes.clone()));
+    let facts = facts.as_ref();
+    let mut plan = make_plan(
+        host,
+        subject,
+        &config,
+        &devices.nodes,
+        facts,
+        verb,
+        &options,
+    )?;
+    let suspended = match facts {
+        Some(facts) if subject.state == State::Installed => suspend::prepare(
+            host,
+            subject,
+            &config,
+            facts,
+            &mut plan,
+            options.discard,
+            dry_run,
+        )?,
+        _ => Vec::new(),
+    };
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
@@ -145,11 +214,11 @@ pub(crate) fn start_locked(
             .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
         return Ok(Outcome::Done);
     }
-    subject::settle(host, zone)?;
     // Here, as zoneadmd leaves the host's mounts.
     for dataset in config.datasets() {
         storage::set_apart(&dataset, plan.first_id)?;
     }
+    let given = give_root(subject, plan.first_id)?;
     plan.id = runtime::next_id(&host.root)?;
     // What is running is what is configured now, whatever is configured later; it goes
     // when the zone does.
@@ -161,11 +230,36 @@ pub(crate) fn start_locked(
     let pass = [plan.as_fd(), theirs.as_fd(), subject.lock().as_fd()];
     spawn::zoneadmd(host, zone, &[], &pass)?;
     drop(theirs);
-    let remarks = client::listen_to(report)?;
+    let mut remarks = client::listen_to(report)?;
+    remarks.extend(given);
+    remarks.extend(suspended);
+    remarks.extend(devices.too_many);
+    remarks.extend(facts.and_then(|facts| facts.slow.clone()));
+    // Most hosts configure nothing of the global zone, and there is nothing to look for.
+    let configured = host.root.xml(&ZoneName::global()).exists();
+    if let Err(error) = configured.then(|| controls::balance(host)).transpose() {
+        remarks.push(format!(
+            "the shares of the global zone: {}",
+            crate::flatten(&error)
+        ));
+    }
     if remarks.is_empty() {
         return Ok(Outcome::Done);
     }
     Ok(Outcome::Remarks(remarks))
+}
+
+/// Makes all files of a zone's root its own where the file system stores whose they
+/// are for the host; says what that took.
+fn give_root(subject: &Subject, first_id: u32) -> Result<Option<String>, Error> {
+    let began = Instant::now();
+    let given = driver_at(&subject.zonepath)?.give_to(&subject.zonepath, first_id)?;
+    Ok((given > 0).then(|| {
+        format!(
+            "{given} files were stored under other ids and are the zone's now; that took {:.1} s",
+            began.elapsed().as_secs_f32()
+        )
+    }))
 }
 
 /// Merges layers of a zone that stands on more than is good. Use does not lead there,
@@ -175,24 +269,57 @@ fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
         return Ok(());
     }
     let dataset = Dataset::open(&subject.zonepath)?;
-    if dataset.depth()? <= storage::DEEP {
+    let deep = dataset.depth()? > storage::DEEP;
+    if !deep && !dataset.keeps_mounted()? {
         return Ok(());
     }
     // What was mounted on the old layers must be closed first.
     subject::settle(host, &subject.entry.name)?;
-    dataset.tend()?;
-    Ok(())
+    if deep {
+        dataset.tend()?;
+    }
+    Ok(dataset.let_go()?)
 }
 
 fn make_plan(
     host: &Host,
     subject: &Subject,
     config: &Config,
+    nodes: &[DeviceNode],
+    facts: Option<&Facts>,
     verb: Verb,
     options: &BootOptions,
 ) -> Result<BootPlan, Error> {
-    let brand = verify::brand_of(config)?;
     let stack = driver_at(&subject.zonepath)?.stack(&subject.zonepath)?;
+    let linked = Linked::Yes;
+    plan_on(
+        host, subject, config, &stack, nodes, facts, verb, options, linked,
+    )
+}
+
+/// Whether a zone is given its network links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linked {
+    /// Those of its configuration.
+    Yes,
+    /// None but loopback.
+    No,
+}
+
+/// The plan of a boot from the root that `stack` says.
+#[expect(clippy::too_many_arguments, reason = "what decides about a boot")]
+pub(crate) fn plan_on(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    stack: &Stack,
+    nodes: &[DeviceNode],
+    facts: Option<&Facts>,
+    verb: Verb,
+    options: &BootOptions,
+    linked: Linked,
+) -> Result<BootPlan, Error> {
+    let brand = verify::brand_of(config)?;
     let layout = brand::sparse::of(config, Path::new("/"))
         .map_err(Error::io("look at the host's directories"))?;
     let scratch = host.root.run().join("mnt");
@@ -201,24 +328,67 @@ fn make_plan(
         .as_ref()
         .map(|layout| layout.dirs.as_slice())
         .unwrap_or_default();
-    let spec = spec(brand, config, &stack, inherited, &scratch, options)?;
+    let spec = match facts {
+        None => spec(brand, config, stack, inherited, &scratch, options)?,
+        Some(_) => machine_spec(brand),
+    };
     let first_id = subject.entry.first_id().ok_or_else(|| {
         Error::Refused("has no range of user ids; uninstall and install it again.".to_owned())
     })?;
+    let (links, names) = match linked {
+        Linked::No => (Vec::new(), None),
+        Linked::Yes => {
+            let links = network::links_to_make(host, config, &subject.entry)?;
+            let names = names::plan(host, config, &links, &subject.index)?;
+            (links, names)
+        }
+    };
+    let machine = facts.map(|facts| {
+        let mut words = options.arguments.clone();
+        words.extend(options.init.as_ref().map(|init| format!("init={init}")));
+        MachineInputs {
+            machine: machine(config, subject.entry.uuid, facts, &links, &words),
+            facts,
+        }
+    });
     plan(&BootInputs {
         config,
+        controls: controls::configured(host, config)?,
         id: 0,
         uuid: subject.entry.uuid,
         first_id,
-        stack: &stack,
+        stack,
         layout: layout.as_ref(),
         platform: brand.platform(),
         spec: &spec,
         base: &Base::find(&host.cgroup)?,
         scratch: &scratch,
-        nodes: &devices::nodes(config.device_patterns()),
+        nodes,
+        links,
+        names,
+        records: &host.root.network(),
+        answerer: &host.root.kernel_socket(&subject.entry.name),
+        machine,
         ready_only: verb == Verb::Ready,
     })
+}
+
+/// What stands in the place of an init's: QEMU's command line comes with the plan, and
+/// it is told to end over its monitor.
+fn machine_spec(brand: &dyn brand::Brand) -> BootSpec {
+    const SIGTERM: i32 = 15;
+    BootSpec {
+        init: brand::InitProgram::Zinit,
+        argv: Vec::new(),
+        environment: Vec::new(),
+        shutdown: brand::ShutdownSignals {
+            poweroff: SIGTERM,
+            reboot: SIGTERM,
+        },
+        mounts: brand.platform().mounts,
+        kernel: None,
+        interpreter: None,
+    }
 }
 
 /// Asks the brand what runs as init. It looks into the zone's root as the zone
@@ -250,7 +420,7 @@ fn spec(
     crate::mount::with_view(stack, inherited, scratch, ask)
 }
 
-fn as_file(plan: &BootPlan) -> std::io::Result<OwnedFd> {
+pub(crate) fn as_file(plan: &BootPlan) -> std::io::Result<OwnedFd> {
     use std::io::Seek;
     let memory = rustix::fs::memfd_create("plan", MemfdFlags::CLOEXEC)?;
     let mut file = File::from(memory);
@@ -270,12 +440,16 @@ mod tests {
 
     #[test]
     fn reads_the_options_of_solaris_and_names_others() {
-        let (options, unknown) = parse("-s -i /bin/sh -m verbose extra -Z -L");
+        let (options, unknown) = parse("-s -i /bin/sh -m verbose extra -Z be -L");
         assert_eq!(options.init.as_deref(), Some("/bin/sh"));
         assert_eq!(options.arguments, ["-s", "-m", "verbose", "extra"]);
-        assert_eq!(unknown, ["-Z", "-L"]);
+        assert_eq!(options.environment, Some("be".parse().unwrap()));
+        assert_eq!(unknown, ["-L"]);
         assert!(options.given);
         assert!(!parse("").0.given);
-        assert!(BootOptions::parse(&["-i".to_owned()]).is_err());
+        for alone in ["-i", "-Z", "-Z -L"] {
+            let words: Vec<String> = alone.split(' ').map(str::to_owned).collect();
+            assert!(BootOptions::parse(&words).is_err(), "{alone}");
+        }
     }
 }

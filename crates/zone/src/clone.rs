@@ -3,6 +3,9 @@
 //! The origin's top is sealed into a layer, once; each clone is a new, empty top
 //! on it. Nothing is copied, whatever the origin holds.
 
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use model::plan::{Step, ZonePlan};
@@ -24,6 +27,8 @@ pub struct Origin {
     config: Config,
     /// The snapshot that is copied in place of the zone.
     snapshot: Option<Name>,
+    /// A folder of files that each clone gets.
+    profile: Option<PathBuf>,
     _lock: ZoneLock,
 }
 
@@ -55,13 +60,42 @@ impl Origin {
             }
         }
         let config = xml::load(&host.root, zone)?;
+        if snapshot.is_some() && crate::machine::is_machine(&config) {
+            return Err(Error::Source(format!(
+                "zone {zone} is a kernel zone, which has no snapshots."
+            )));
+        }
         Ok(Self {
             entry,
             path,
             config,
             snapshot,
+            profile: None,
             _lock: lock,
         })
+    }
+
+    /// Gives each clone the files in a folder of the host's: what is in it stays as it is
+    /// there, also what would be the clone's own, as its host name.
+    ///
+    /// # Errors
+    /// [`Error::Source`] when it is no folder, or not named by an absolute path.
+    pub fn with_profile(mut self, profile: PathBuf) -> Result<Self, Error> {
+        check_profile(&profile).map_err(Error::Source)?;
+        self.profile = Some(profile);
+        Ok(self)
+    }
+}
+
+/// Refuses what cannot be a profile.
+pub(crate) fn check_profile(profile: &Path) -> Result<(), String> {
+    let shown = profile.display();
+    if !profile.is_absolute() {
+        return Err(format!("profile {shown}: the path must be absolute."));
+    }
+    match profile.is_dir() {
+        true => Ok(()),
+        false => Err(format!("profile {shown} is not a directory.")),
     }
 }
 
@@ -171,6 +205,8 @@ pub fn prepare(
             Ok(())
         },
         progress,
+        import: None,
+        image: None,
     };
     if let Err(error) = apply::run(&mut work, &plan, &mut host.fault.clone()) {
         if new {
@@ -216,8 +252,11 @@ pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstor
         let new = clones.iter().filter(|clone| clone.new);
         let new: Vec<_> = new.map(|clone| &clone.entry.name).collect();
         let entries = clones.iter().map(|clone| clone.entry.clone()).collect();
-        let stored = xml::settle(&host.root, &new).and_then(|()| apply::record_all(host, entries));
-        let Err(error) = stored.map_err(Error::from) else {
+        let stored = sync(host, &clones).and_then(|()| {
+            xml::settle(&host.root, &new)?;
+            Ok(apply::record_all(host, entries)?)
+        });
+        let Err(error) = stored else {
             break;
         };
         let last = match error.is_full() {
@@ -241,6 +280,32 @@ pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstor
     failed.map_or(Ok(()), Err)
 }
 
+/// Clones of one command that are written out one by one; for more one `syncfs` is
+/// quicker, even where others write a lot.
+const FEW: usize = 16;
+
+/// Sees to it that what makes each clone itself is on stable storage once the index is.
+/// These are contents of files, which no journal keeps in order: without this a zone that
+/// is said to be installed could be without a name after a power cut.
+fn sync(host: &Host, clones: &[Box<Cloned>]) -> Result<(), Error> {
+    let index = host.root.index();
+    let mut synced = BTreeSet::new();
+    for clone in clones {
+        if clones.len() <= FEW && storage::write_out(&clone.zonepath, &index)? {
+            continue;
+        }
+        // Not of the root: on btrfs and ZFS each has a number of its own.
+        let device = std::fs::metadata(&clone.zonepath).map(|found| found.dev());
+        let path = clone.zonepath.join(storage::ROOT);
+        let done = device.and_then(|device| match synced.insert(device) {
+            true => Ok(rustix::fs::syncfs(File::open(&path)?)?),
+            false => Ok(()),
+        });
+        done.map_err(Error::io(format!("sync {}", path.display())))?;
+    }
+    Ok(())
+}
+
 /// Takes a whole clone back, as far as that goes.
 fn give_up(host: &Host, clone: &Cloned) {
     let path = &clone.zonepath;
@@ -260,6 +325,7 @@ fn give_up(host: &Host, clone: &Cloned) {
 fn configuration_for(origin: &Config, zone: &ZoneName) -> Result<Config, Error> {
     let mut config = origin.clone();
     config.rename(zone.clone());
+    forget_own(&mut config).map_err(|error| Error::Refused(error.to_string()))?;
     if config.zonepath() != origin.zonepath() {
         return Ok(config);
     }
@@ -280,9 +346,30 @@ fn configuration_for(origin: &Config, zone: &ZoneName) -> Result<Config, Error> 
     Ok(config)
 }
 
+/// Takes out of a configuration what is one zone's alone.
+fn forget_own(config: &mut Config) -> Result<(), model::config::Error> {
+    for (resource, property) in brand::identity::CONFIGURED {
+        let Some(resource) = resource else {
+            config.clear(property)?;
+            continue;
+        };
+        let given: Vec<_> = config
+            .resources_of(resource)
+            .filter(|one| one.has(property))
+            .cloned()
+            .collect();
+        for old in given {
+            let mut new = old.clone();
+            new.clear(property)?;
+            config.replace(&old, new)?;
+        }
+    }
+    Ok(())
+}
+
 fn plan(subject: &Subject, origin: &Origin, uuid: Uuid) -> ZonePlan {
     let path = subject.zonepath.clone();
-    ZonePlan {
+    let mut plan = ZonePlan {
         zone: subject.entry.name.clone(),
         verb: Verb::Clone,
         steps: vec![
@@ -293,13 +380,29 @@ fn plan(subject: &Subject, origin: &Origin, uuid: Uuid) -> ZonePlan {
                 to: path.clone(),
                 snapshot: origin.snapshot.as_ref().map(Name::to_string),
             },
-            Step::Identify { path, uuid },
+            // Who the guest of a machine is is on its disk.
+            match crate::machine::is_machine(&origin.config) {
+                true => Step::CloneMachine {
+                    from: origin.path.clone(),
+                    to: path.clone(),
+                },
+                false => Step::Identify {
+                    path: path.clone(),
+                    uuid,
+                },
+            },
             Step::Record {
                 state: State::Installed,
                 uuid: Some(uuid),
             },
         ],
+    };
+    if let Some(profile) = origin.profile.clone() {
+        let stored = plan.steps.len() - 1;
+        plan.steps
+            .insert(stored, Step::LayProfile { path, profile });
     }
+    plan
 }
 
 #[cfg(test)]
@@ -310,6 +413,30 @@ mod tests {
         let mut config = Config::new(name.parse().unwrap());
         config.set_zonepath(zonepath).unwrap();
         config
+    }
+
+    #[test]
+    fn what_is_one_zones_alone_is_not_taken_over() {
+        let mut origin = config("web", "/zones/web");
+        origin.set("hostid", "0xBEEF").unwrap();
+        origin.set("ip-type", "exclusive").unwrap();
+        let spec = model::table::resource("anet").unwrap();
+        for (link, mac) in [("net0", "0:3:ba:e:6e:21"), ("net1", "random")] {
+            let mut anet = model::config::Resource::new(spec);
+            anet.set("linkname", link).unwrap();
+            anet.set("mac-address", mac).unwrap();
+            anet.set("vlan-id", "7").unwrap();
+            origin.add(anet).unwrap();
+        }
+        let clone = configuration_for(&origin, &"web7".parse().unwrap()).unwrap();
+        assert!(!origin.get("hostid").is_empty());
+        assert_eq!(clone.get("hostid"), "");
+        let anets: Vec<_> = clone.resources_of("anet").collect();
+        assert_eq!(anets.len(), 2);
+        for (anet, link) in anets.iter().zip(["net0", "net1"]) {
+            assert_eq!((anet.get("linkname"), anet.get("vlan-id")), (link, "7"));
+            assert_eq!(anet.get("mac-address"), "auto");
+        }
     }
 
     #[test]

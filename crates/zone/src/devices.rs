@@ -16,6 +16,7 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use brand::Platform;
 use limits::devices::{self, Device, Kind};
 use model::config::IpType;
 use model::plan::DeviceNode;
@@ -34,20 +35,54 @@ const STANDARD: &[&str] = &[
 /// Most nodes that a zone is shown.
 const MAX_NODES: usize = 1024;
 
+/// What patterns lead to.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The nodes, in the order of their names.
+    pub nodes: Vec<DeviceNode>,
+    /// The first pattern that matches more than is among the nodes, in a sentence.
+    pub too_many: Option<String>,
+}
+
 /// The nodes that match any of the patterns, in the order of their names.
 #[must_use]
 pub fn nodes(patterns: impl Iterator<Item = String>) -> Vec<DeviceNode> {
-    let mut found = BTreeMap::new();
+    find(patterns).nodes
+}
+
+/// [`nodes`], and whether they are all that there are.
+#[must_use]
+pub fn find(patterns: impl Iterator<Item = String>) -> Found {
+    find_at_most(MAX_NODES, patterns)
+}
+
+fn find_at_most(most: usize, patterns: impl Iterator<Item = String>) -> Found {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(dev) = rustix::fs::openat(CWD, DEV, flags, Mode::empty()) else {
-        return Vec::new();
+        return Found::default();
     };
+    let mut walk = Walk {
+        dev,
+        most,
+        found: BTreeMap::new(),
+        full: false,
+    };
+    let mut too_many = None;
     for pattern in patterns {
         if let Some(parts) = parts(&pattern) {
-            walk(&dev, &PathBuf::new(), &parts, &mut found);
+            walk.follow(&PathBuf::new(), &parts);
+        }
+        if walk.full && too_many.is_none() {
+            too_many = Some(format!(
+                "device match={pattern}: too many: the zone has {most} devices at the most, \
+                 the first by their names"
+            ));
         }
     }
-    found.into_values().collect()
+    Found {
+        nodes: walk.found.into_values().collect(),
+        too_many,
+    }
 }
 
 /// Whether a pattern matches a path below /dev.
@@ -62,16 +97,20 @@ pub fn matches(pattern: &str, path: &Path) -> bool {
 
 /// The program that admits the standard devices and these.
 #[must_use]
-pub fn program(ip_type: IpType, nodes: &[DeviceNode]) -> Vec<u64> {
-    let mut allowed = standard(ip_type);
+pub fn program(platform: &Platform, ip_type: IpType, nodes: &[DeviceNode]) -> Vec<u64> {
+    let mut allowed = standard(platform, ip_type);
     allowed.extend(nodes.iter().map(device));
     devices::program(&allowed)
 }
 
-/// The devices that every zone may use.
+/// The devices that every zone of a brand may use.
 #[must_use]
-pub fn standard(ip_type: IpType) -> Vec<Device> {
-    let mut allowed = devices::STANDARD.to_vec();
+pub fn standard(platform: &Platform, ip_type: IpType) -> Vec<Device> {
+    let own = platform.devices.iter();
+    let mut allowed: Vec<Device> = own
+        .map(|device| devices::one(device.major, device.minor))
+        .chain(devices::TERMINALS.iter().copied())
+        .collect();
     if ip_type == IpType::Exclusive {
         allowed.push(devices::TUN);
     }
@@ -100,26 +139,40 @@ fn parts(path: &str) -> Option<Vec<&str>> {
     (plain && !parts.is_empty()).then_some(parts)
 }
 
-/// Follows the rest of a pattern from `folder`, which is `at` below /dev.
-fn walk(dev: &OwnedFd, at: &Path, rest: &[&str], found: &mut BTreeMap<PathBuf, DeviceNode>) {
-    let Some((first, rest)) = rest.split_first() else {
-        return;
-    };
-    for name in names(dev, at, first) {
-        let path = at.join(name);
-        let standard = STANDARD.iter().any(|one| path == Path::new(one));
-        if standard || found.len() >= MAX_NODES {
-            continue;
-        }
-        if !rest.is_empty() {
-            walk(dev, &path, rest, found);
-        } else if let Some(node) = node(dev.as_fd(), &path) {
-            found.insert(path, node);
+/// A walk through /dev.
+struct Walk {
+    dev: OwnedFd,
+    most: usize,
+    found: BTreeMap<PathBuf, DeviceNode>,
+    /// True when there was one more than may be found.
+    full: bool,
+}
+
+impl Walk {
+    /// Follows the rest of a pattern from the folder that is `at` below /dev.
+    fn follow(&mut self, at: &Path, rest: &[&str]) {
+        let Some((first, rest)) = rest.split_first() else {
+            return;
+        };
+        for name in names(&self.dev, at, first) {
+            let path = at.join(name);
+            if self.full || STANDARD.iter().any(|one| path == Path::new(one)) {
+                continue;
+            }
+            if !rest.is_empty() {
+                self.follow(&path, rest);
+            } else if let Some(node) = node(self.dev.as_fd(), &path) {
+                if self.found.len() < self.most || self.found.contains_key(&path) {
+                    self.found.insert(path, node);
+                } else {
+                    self.full = true;
+                }
+            }
         }
     }
 }
 
-/// The names in a folder that match; a plain name is not looked for.
+/// The names in a folder that match, sorted; a plain name is not looked for.
 fn names(dev: &OwnedFd, at: &Path, pattern: &str) -> Vec<String> {
     if !pattern.contains(['*', '?', '[']) {
         return vec![pattern.to_owned()];
@@ -135,9 +188,11 @@ fn names(dev: &OwnedFd, at: &Path, pattern: &str) -> Vec<String> {
     let names = entries
         .flatten()
         .filter_map(|entry| name(entry.file_name()));
-    names
+    let mut names: Vec<String> = names
         .filter(|name| !matches!(name.as_str(), "." | "..") && glob(pattern, name))
-        .collect()
+        .collect();
+    names.sort_unstable();
+    names
 }
 
 fn node(dev: BorrowedFd<'_>, path: &Path) -> Option<DeviceNode> {
@@ -281,6 +336,23 @@ mod tests {
             .map(str::to_owned),
         );
         assert_eq!(found, [], "every zone has those, or they are not devices");
+    }
+
+    #[test]
+    fn what_is_too_much_is_cut_and_said() {
+        let patterns = || ["/dev/none*", "/dev/*"].map(str::to_owned).into_iter();
+        let all = find(patterns());
+        assert_eq!(all.too_many, None);
+        let Some(most) = all.nodes.len().checked_sub(1) else {
+            return;
+        };
+        let some = find_at_most(most, patterns());
+        assert_eq!(some.nodes.len(), most);
+        let said = some.too_many.unwrap();
+        assert!(
+            said.starts_with("device match=/dev/*: too many: "),
+            "{said}"
+        );
     }
 
     #[test]

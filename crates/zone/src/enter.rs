@@ -19,6 +19,7 @@ use store::index::Index;
 use store::runtime::Runtime;
 use sys::process::{Child, ns};
 
+use crate::answerer;
 use crate::flatten;
 use crate::platform::limit_privileges;
 use crate::subject::state;
@@ -27,6 +28,7 @@ use crate::{Error, Host};
 /// A running zone that can be entered.
 #[derive(Debug)]
 pub struct RunningZone {
+    root: store::Root,
     zone: ZoneName,
     runtime: Runtime,
     init: OwnedFd,
@@ -77,6 +79,7 @@ impl RunningZone {
             crate::daemon::client::attend(host, zone)?;
         }
         Ok(Self {
+            root: host.root.clone(),
             zone: zone.clone(),
             runtime,
             init,
@@ -147,14 +150,21 @@ impl RunningZone {
         // Process and time namespaces take effect for children.
         sys::namespace::join(self.init.as_fd(), ns::PID | ns::TIME)
             .map_err(Error::io("join the zone's processes"))?;
+        // Without its answerer the zone is as good as it can be: it can be entered.
+        let answerer = match self.runtime.kernel {
+            true => answerer::reach(&self.root, &self.zone).ok(),
+            false => None,
+        };
         let kept: Vec<BorrowedFd<'_>> = [self.init.as_fd()]
             .into_iter()
             .chain(tasks.iter().map(AsFd::as_fd))
             .chain(streams.into_iter().flatten())
             .chain(keep.iter().copied())
+            .chain(answerer.as_ref().map(AsFd::as_fd))
             .collect();
         let child = sys::process::fork(0, Some(login.as_fd()), &kept, || {
-            let entered = place(streams).and_then(|()| self.become_inmate(&tasks));
+            let entered =
+                place(streams).and_then(|()| self.become_inmate(&tasks, answerer.as_ref()));
             match entered {
                 Ok(()) => body(),
                 Err(error) => {
@@ -164,10 +174,12 @@ impl RunningZone {
                 }
             }
         });
-        child.map_err(Error::io("start a process in the zone"))
+        let child = child.map_err(Error::io("start a process in the zone"))?;
+        cgroups.follow(tasks.len())?;
+        Ok(child)
     }
 
-    fn become_inmate(&self, tasks: &[OwnedFd]) -> Result<(), String> {
+    fn become_inmate(&self, tasks: &[OwnedFd], answerer: Option<&OwnedFd>) -> Result<(), String> {
         // Nobody in the zone may look into this process while it still is ours.
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|errno| errno.to_string())?;
@@ -191,6 +203,9 @@ impl RunningZone {
         rustix::process::chdir("/").map_err(|errno| errno.to_string())?;
         limit_privileges(Capabilities(self.runtime.capabilities))
             .map_err(|error| flatten(error.as_ref()))?;
+        if let Some(answerer) = answerer {
+            answerer::ask(answerer.as_fd()).map_err(|error| error.to_string())?;
+        }
         sys::seccomp::install(&self.runtime.seccomp).map_err(|error| error.to_string())
     }
 

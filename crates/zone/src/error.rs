@@ -16,6 +16,9 @@ pub enum Error {
     /// The zone cannot run as it is configured or as things lie; a line each.
     #[error("{}", .0.join("\n"))]
     Verify(Vec<String>),
+    /// What is installed in a zone does not match this host; the report, a line each.
+    #[error("{}", .0.join("\n"))]
+    Mismatch(Vec<String>),
     /// zoneadmd or the zone's first process said so.
     #[error("{0}")]
     Daemon(String),
@@ -48,6 +51,9 @@ pub enum Error {
     /// Control groups.
     #[error(transparent)]
     Limits(#[from] limits::Error),
+    /// A container image.
+    #[error(transparent)]
+    Oci(#[from] oci::Error),
     /// The brand.
     #[error(transparent)]
     Brand(#[from] brand::Error),
@@ -63,7 +69,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+    /// Makes one of a failed system call.
+    pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io(what.into(), source)
     }
 

@@ -1,5 +1,7 @@
 //! `zoneadm halt`: ends every process and takes the virtual platform down.
 
+use std::time::Duration;
+
 use model::{Verb, ZoneName};
 
 use crate::apply::Outcome;
@@ -20,6 +22,17 @@ pub fn halt(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Erro
     }
 }
 
+/// Halts a zone in no more than this time.
+///
+/// # Errors
+/// As [`halt`].
+pub fn halt_within(host: &Host, zone: &ZoneName, patience: Duration) -> Result<Outcome, Error> {
+    match Subject::admit(host, zone, Verb::Halt)? {
+        Start::Already(notice) => Ok(Outcome::Already(notice)),
+        Start::Go(subject) => halting(host, &subject, patience).map(|()| Outcome::Done),
+    }
+}
+
 fn plan(subject: &Subject) -> String {
     let mut text = format!(
         "halt zone {}:\n  kill every process of it\n",
@@ -34,13 +47,17 @@ fn plan(subject: &Subject) -> String {
 
 /// Halts a zone whose lock is held already.
 pub(crate) fn halt_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
+    halting(host, subject, client::HALTING)
+}
+
+fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Error> {
     let zone = &subject.entry.name;
     let socket = match client::connect_or_adopt(host, zone) {
         Ok(socket) => socket,
         // Nobody can take it over: then the groups are enough to end it.
         Err(_) => return subject::settle(host, zone),
     };
-    match client::ask(&socket, &Request::Halt)? {
+    match client::ask_within(&socket, &Request::Halt, patience)? {
         Some(()) => Ok(()),
         // It died on the way: what it left is cleared as after any death.
         None => {

@@ -1,9 +1,11 @@
 //! The host as the verbs see it: where state is kept, where programs are.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use brand::HostFacts;
 use store::Root;
+use store::index::Reader;
 
 use crate::fault::Fault;
 
@@ -18,6 +20,8 @@ pub struct Host {
     pub programs: Vec<PathBuf>,
     /// A fault to inject, for tests.
     pub fault: Fault,
+    /// The index of the root, for verbs that act on many zones.
+    pub(crate) index: Arc<Reader>,
 }
 
 /// Where packages put the programs that users do not call.
@@ -33,6 +37,7 @@ impl Host {
             cgroup,
             programs: programs.map(Path::to_owned).collect(),
             fault: Fault::default(),
+            index: Arc::default(),
         }
     }
 

@@ -1,12 +1,25 @@
 //! The images of a host: imported once, for any number of zones.
 
+mod container;
+mod fetch;
+mod source;
+pub(crate) mod wanted;
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use brand::ImageSource;
+use model::ZoneName;
+use model::plan::Recipe;
 use storage::{About, Digest, Image, Images, Pruned};
 use store::index::Index;
+use store::lock;
 
 use crate::{Error, Host};
+
+pub use source::Source;
 
 /// Where images are kept, below the alternate root.
 const IMAGES: &str = "/var/lib/zones/images";
@@ -14,12 +27,31 @@ const IMAGES: &str = "/var/lib/zones/images";
 /// An image to be imported.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// An archive or a folder of the host.
-    pub path: PathBuf,
-    /// What people shall call it; by default what the path ends with.
+    /// Where it comes from.
+    pub source: Source,
+    /// What people shall call it; by default what its source ends with.
     pub name: Option<String>,
-    /// What it must be: the digest of the archive's bytes, or that of the image.
+    /// What it must be: the digest of the archive's bytes, or that of the image. Of a
+    /// container image, that of its manifest.
     pub digest: Option<Digest>,
+    /// The kind of machine, where a container image is for several; else the host's.
+    pub architecture: Option<String>,
+    /// A file with credentials for registries, if not the host's own.
+    pub credentials: Option<PathBuf>,
+}
+
+impl Request {
+    /// An image from there, whatever it is.
+    #[must_use]
+    pub fn of(source: Source) -> Self {
+        Self {
+            source,
+            name: None,
+            digest: None,
+            architecture: None,
+            credentials: None,
+        }
+    }
 }
 
 /// Opens the images of a host.
@@ -41,13 +73,15 @@ pub fn import(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Image, Error> {
     let images = open(host)?;
-    let folder = request.path.is_dir();
-    let (source, archive) = match folder {
-        true => (ImageSource::Directory(request.path.clone()), None),
+    let Source::Files(path) = &request.source else {
+        return container::import(host, &images, request, progress);
+    };
+    let (source, archive) = match path.is_dir() {
+        true => (ImageSource::Directory(path.clone()), None),
         false => {
             // Before anything of it is looked at.
-            let digest = Digest::of_file(&request.path)?;
-            (ImageSource::Archive(request.path.clone()), Some(digest))
+            let digest = Digest::of_file(path)?;
+            (ImageSource::Archive(path.clone()), Some(digest))
         }
     };
     let import = images.begin()?;
@@ -62,7 +96,7 @@ pub fn import(
                 let archive = archive.map(|digest| format!(", the archive {digest}"));
                 return Err(Error::Refused(format!(
                     "{}: not {wanted}: the image is {found}{}",
-                    request.path.display(),
+                    path.display(),
                     archive.unwrap_or_default()
                 )));
             }
@@ -71,8 +105,8 @@ pub fn import(
             name: request
                 .name
                 .clone()
-                .unwrap_or_else(|| called(&request.path)),
-            source: request.path.display().to_string(),
+                .unwrap_or_else(|| request.source.called()),
+            source: path.display().to_string(),
             archive,
             entries: done.files + done.directories + done.links,
             bytes: done.bytes,
@@ -85,6 +119,77 @@ pub fn import(
             Err(error)
         }
     }
+}
+
+/// Makes the image of a recipe, unless there is one: zones that are made from the same
+/// stand on the same files.
+///
+/// # Errors
+/// [`Error::Brand`] with the last that the tool said; there is then no image.
+pub fn bootstrap(
+    host: &Host,
+    zone: &ZoneName,
+    recipe: &Recipe,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let images = open(host)?;
+    // Others that want the same wait for it.
+    let _lock = lock::exclusive(&host.root.run().join("bootstrap.lock"))?;
+    if let Ok(image) = images.find(&recipe.image) {
+        progress(&format!(
+            "On image {} of {}; without it (zoneimg remove) the next install makes a new one.",
+            image.about.name,
+            timestamp(image.imported)
+        ));
+        return Ok(());
+    }
+    let (mut log, path) = log_of(host, zone).map_err(Error::io("make the install log"))?;
+    progress(&format!("Log: {}.", path.display()));
+    progress(&format!(
+        "Making image {} with {}.",
+        recipe.image,
+        recipe.program.display()
+    ));
+    let import = images.begin()?;
+    let began = std::time::Instant::now();
+    match brand::bootstrap::run(recipe, import.tree(), &mut log, progress) {
+        Ok(()) => {
+            let about = About {
+                name: recipe.image.clone(),
+                source: recipe.to_string(),
+                ..About::default()
+            };
+            let image = images.finish(import, &about)?;
+            let took = began.elapsed().as_secs();
+            progress(&format!("Made image {} in {took} s.", image.digest));
+            Ok(())
+        }
+        Err(error) => {
+            import.discard();
+            Err(error.into())
+        }
+    }
+}
+
+fn timestamp(time: SystemTime) -> String {
+    let since = time.duration_since(UNIX_EPOCH);
+    crate::daemon::timestamp(since.map_or(0, |since| since.as_secs()))
+}
+
+/// Makes the log of an install, called as Solaris calls it.
+fn log_of(host: &Host, zone: &ZoneName) -> std::io::Result<(File, PathBuf)> {
+    let now: String = timestamp(SystemTime::now())
+        .chars()
+        .filter(|char| !matches!(char, '-' | ':'))
+        .collect();
+    std::fs::create_dir_all(host.root.log())?;
+    let path = host
+        .root
+        .log()
+        .join(format!("zoneadm.{now}.{zone}.install"));
+    let mut options = OpenOptions::new();
+    let file = options.append(true).create(true).mode(0o640).open(&path)?;
+    Ok((file, path))
 }
 
 fn strike(struck: bool) -> Result<(), Error> {

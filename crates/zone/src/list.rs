@@ -14,8 +14,8 @@ use store::lock;
 use store::runtime::Runtime;
 
 use crate::daemon::client;
-use crate::subject::state;
-use crate::{Error, Host};
+use crate::subject::{self, state};
+use crate::{Error, Host, suspend};
 
 /// Which zones are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,9 @@ pub struct Row {
     pub brand: String,
     /// Whose network it uses.
     pub ip_type: IpType,
+    /// What else is to be known of its state (`-s`), as `panicked`; mostly nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub auxiliary: String,
 }
 
 /// Zones as listed, and those that could not be.
@@ -58,7 +61,7 @@ pub struct Listing {
     pub damaged: Vec<(ZoneName, Error)>,
 }
 
-/// How many zoneadmds a listing brings back at a time.
+/// How many zones a listing sees to at a time.
 const REVIVERS: usize = 4;
 
 /// How long a listing may take longer because zoneadmds died.
@@ -78,17 +81,14 @@ pub fn list(host: &Host, selection: &Selection, global: bool) -> Result<Listing,
     let mut orphans = VecDeque::new();
     for entry in index.entries() {
         match one(host, entry, selection) {
-            Ok(Some((row, orphaned))) => {
-                if orphaned {
-                    orphans.push_back(entry.name.clone());
-                }
-                if row.id.is_some() {
-                    active.push(row);
-                } else {
-                    rest.push(row);
+            Ok((row, lacks)) => {
+                orphans.extend(lacks.map(|lacks| (entry.name.clone(), lacks)));
+                match row {
+                    Some(row) if row.id.is_some() => active.push(row),
+                    Some(row) => rest.push(row),
+                    None => {}
                 }
             }
-            Ok(None) => {}
             Err(error) => listing.damaged.push((entry.name.clone(), error)),
         }
     }
@@ -102,33 +102,52 @@ pub fn list(host: &Host, selection: &Selection, global: bool) -> Result<Listing,
     Ok(listing)
 }
 
-/// The row of a zone, if it is selected, and whether its zoneadmd is missing.
-fn one(host: &Host, entry: &Entry, selection: &Selection) -> Result<Option<(Row, bool)>, Error> {
+/// What a zone lacks whose zoneadmd died.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lacks {
+    /// It runs, without a zoneadmd.
+    Zoneadmd,
+    /// It died, too: somebody to clear it away.
+    Burial,
+}
+
+/// What there is to do for a zone that is listed.
+fn lacks(host: &Host, zone: &ZoneName, runtime: Option<&Runtime>) -> Option<Lacks> {
+    match runtime {
+        Some(runtime) => (!runtime.daemon.is_alive()).then_some(Lacks::Zoneadmd),
+        None => subject::has_remains(host, zone).then_some(Lacks::Burial),
+    }
+}
+
+/// The row of a zone, if it is selected, and what it lacks.
+fn one(
+    host: &Host,
+    entry: &Entry,
+    selection: &Selection,
+) -> Result<(Option<Row>, Option<Lacks>), Error> {
     if let Selection::Named(names) = selection {
         if !names.contains(&entry.name) {
-            return Ok(None);
+            return Ok((None, None));
         }
     }
     let (state, runtime) = state(host, entry)?;
+    let lacks = lacks(host, &entry.name, runtime.as_ref());
     let wanted = match selection {
         Selection::Active => state.is_active(),
         Selection::Installed => state >= State::Installed,
         Selection::All | Selection::Named(_) => true,
     };
     if !wanted {
-        return Ok(None);
+        return Ok((None, lacks));
     }
-    let orphaned = runtime
-        .as_ref()
-        .is_some_and(|runtime| !runtime.daemon.is_alive());
-    let row = row(host, entry, state, runtime.as_ref())?;
-    Ok(row.map(|row| (row, orphaned)))
+    Ok((row(host, entry, state, runtime.as_ref())?, lacks))
 }
 
-/// Running zones whose zoneadmd died get a new one from whoever looks. The listing
+/// Running zones whose zoneadmd died get a new one from whoever looks, and what died
+/// with its zoneadmd is cleared away: links of the host's come back. The listing
 /// waits for them a little, so that they are there when it is done, and goes on
 /// without those that take longer or fail: whoever acts on the zone will hear why.
-fn revive(host: &Host, orphans: VecDeque<ZoneName>) {
+fn revive(host: &Host, orphans: VecDeque<(ZoneName, Lacks)>) {
     let deadline = Instant::now() + PATIENCE;
     let workers = orphans.len().min(REVIVERS);
     let queue = Arc::new(Mutex::new(orphans));
@@ -144,8 +163,12 @@ fn revive(host: &Host, orphans: VecDeque<ZoneName>) {
                     .unwrap_or_else(PoisonError::into_inner)
                     .pop_front()
             };
-            while let Some(zone) = next().filter(|_| Instant::now() < deadline) {
-                adopt(&host, &zone);
+            while let Some((zone, lacks)) = next().filter(|_| Instant::now() < deadline) {
+                match lacks {
+                    Lacks::Zoneadmd => adopt(&host, &zone),
+                    // Whoever acts on the zone will hear why it cannot be.
+                    Lacks::Burial => drop(subject::tidy(&host, &zone)),
+                }
             }
         });
     }
@@ -175,6 +198,11 @@ fn row(
         Err(store::Error::NoSuchZone(_)) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
+    let auxiliary = match runtime {
+        Some(runtime) => runtime.auxiliary.clone(),
+        None if suspend::is_suspended(host, entry, &config) => "suspended".to_owned(),
+        None => String::new(),
+    };
     Ok(Some(Row {
         id: runtime.map(|runtime| runtime.id),
         name: entry.name.to_string(),
@@ -183,6 +211,7 @@ fn row(
         uuid: entry.uuid,
         brand: config.brand().to_owned(),
         ip_type: config.ip_type(),
+        auxiliary,
     }))
 }
 
@@ -195,5 +224,6 @@ fn global_row() -> Row {
         uuid: None,
         brand: "native".to_owned(),
         ip_type: IpType::Shared,
+        auxiliary: String::new(),
     }
 }

@@ -69,6 +69,8 @@ fn act(
         entry: subject.entry.clone(),
         record: &mut |entry| apply::record_now(host, entry),
         progress: &mut |_| {},
+        import: None,
+        image: None,
     };
     apply::run(&mut work, &plan, &mut host.fault.clone())?;
     Ok(Outcome::Done)
@@ -104,15 +106,23 @@ const MOMENT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 
 pub(crate) fn hide(at: &Path) -> Result<(), Error> {
+    uncover(at)?;
+    fs::remove_dir(at).map_err(Error::io(format!("remove {}", at.display())))
+}
+
+/// Unmounts what is shown at a folder; the folder stays. Nothing there is no error.
+pub(crate) fn uncover(at: &Path) -> Result<(), Error> {
+    if !subject::is_mount(at) {
+        return Ok(());
+    }
     let end = Instant::now() + MOMENT;
     loop {
         match sys::mount::unmount(at) {
-            Ok(()) => break,
+            Ok(()) => return Ok(()),
             Err(error) if is_busy(&error) && Instant::now() < end => std::thread::sleep(PAUSE),
             Err(error) => return Err(refused(error)),
         }
     }
-    fs::remove_dir(at).map_err(Error::io(format!("remove {}", at.display())))
 }
 
 fn is_busy(error: &sys::mount::Error) -> bool {
@@ -142,6 +152,24 @@ pub(crate) fn with_view<T: Send>(
         let root = openat(CWD, scratch, flags, Mode::empty())
             .map_err(|errno| Error::Io(format!("open {}", scratch.display()), errno.into()))?;
         look(root)
+    })
+}
+
+/// Calls `work` with the path of the whole root of a halted zone, writable, which nobody
+/// else sees. `scratch` is any folder. Without the inherited folders of the host.
+pub(crate) fn with_root<T: Send>(
+    stack: &Stack,
+    scratch: &Path,
+    work: impl FnOnce(&Path) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    aside(|| {
+        let root = storage::assemble(stack, None, 0, scratch)?;
+        sys::mount::attach(&root, CWD, scratch).map_err(refused)?;
+        let done = work(scratch)?;
+        // What was written is on disk before anybody says that it was.
+        let synced = fs::File::open(scratch).and_then(|open| Ok(rustix::fs::syncfs(open)?));
+        synced.map_err(Error::io(format!("sync {}", scratch.display())))?;
+        Ok(done)
     })
 }
 

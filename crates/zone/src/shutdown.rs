@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use model::{Verb, ZoneName};
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
 use crate::apply::Outcome;
 use crate::boot::{BootOptions, start_locked};
@@ -40,23 +39,29 @@ pub fn shutdown(
             PATIENCE.as_secs()
         )));
     }
-    let socket = client::connect_or_adopt(host, zone)?;
-    set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))
-        .map_err(|errno| Error::Io("set a time limit".to_owned(), errno.into()))?;
-    let answer = client::ask(&socket, &Request::Shutdown).map_err(|error| match error {
-        Error::Io(_, source) if source.kind() == std::io::ErrorKind::WouldBlock => {
-            Error::Daemon(format!(
-                "shutdown takes longer than {} s; look at its console, or halt it.",
-                PATIENCE.as_secs()
-            ))
-        }
-        other => other,
-    })?;
-    answer.ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
+    ask(host, zone, PATIENCE)?;
     let Some(options) = reboot else {
         return Ok(Outcome::Done);
     };
     subject.state = model::State::Installed;
     subject.runtime = None;
     start_locked(host, &subject, Verb::Boot, options, false)
+}
+
+/// Shuts a running zone down in no more than this time.
+///
+/// # Errors
+/// As [`shutdown`].
+pub fn shutdown_within(host: &Host, zone: &ZoneName, patience: Duration) -> Result<Outcome, Error> {
+    match Subject::admit(host, zone, Verb::Shutdown)? {
+        Start::Already(notice) => Ok(Outcome::Already(notice)),
+        Start::Go(_locked) => ask(host, zone, patience).map(|()| Outcome::Done),
+    }
+}
+
+/// Asks a zone's zoneadmd for it, and waits. The zone's lock is held.
+fn ask(host: &Host, zone: &ZoneName, patience: Duration) -> Result<(), Error> {
+    let socket = client::connect_or_adopt(host, zone)?;
+    client::ask_within(&socket, &Request::Shutdown, patience)?
+        .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
 }

@@ -13,7 +13,7 @@ use storage::{Dataset, Method, TopCopy, driver_at};
 use crate::apply::{self, Outcome, Work};
 use crate::freeze::Frozen;
 use crate::subject::{self, Start, Subject};
-use crate::{Error, Fault, Host, flatten};
+use crate::{Error, Fault, Host, flatten, merge};
 
 /// Makes a snapshot of a halted or running zone.
 ///
@@ -56,10 +56,15 @@ pub(crate) fn act(
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
+    crate::machine::refuse(host, &subject, verb)?;
     let driver = driver_at(&subject.zonepath)?;
     let running = subject.state != State::Installed;
     let stops = running && driver.stops_for_snapshots();
-    let plan = plan(&subject, verb, name, stops);
+    let mut plan = plan(&subject, verb, name, stops);
+    if stops && verb == Verb::Snapshot {
+        // As for a halted zone, where sealing merges.
+        plan.steps.splice(0..0, merge::before_snapshot(&subject)?);
+    }
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
@@ -87,6 +92,8 @@ pub(crate) fn act(
         entry: subject.entry.clone(),
         record: &mut |entry| apply::record_now(host, entry),
         progress,
+        import: None,
+        image: None,
     };
     apply::run(&mut work, &plan, &mut host.fault.clone())?;
     Ok(Outcome::Done)
@@ -173,6 +180,9 @@ impl Taking<'_> {
                     .ok_or_else(|| Error::Refused("has no control groups.".to_owned()))?;
                 let zone = &self.subject.entry.name;
                 self.frozen = Some(Frozen::new(self.host, zone, cgroups)?);
+            }
+            Step::MergeBeside { most, .. } => {
+                self.dataset.shorten_beside(*most)?;
             }
             Step::CopyTop { .. } => self.copy = Some(self.dataset.copy_top()?),
             Step::Thaw => {

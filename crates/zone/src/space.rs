@@ -3,7 +3,7 @@
 use model::verb::Admission;
 use model::{Verb, ZoneName};
 use serde::Serialize;
-use storage::driver_at;
+use storage::{Dataset, driver_at};
 use store::index::Index;
 
 use crate::subject;
@@ -20,6 +20,8 @@ pub struct Row {
     pub fstype: String,
     /// Layers below the writable top.
     pub layers: usize,
+    /// Layers that a running zone has mounted until its next boot takes the others.
+    pub mounted_layers: Option<usize>,
     /// Named snapshots.
     pub snapshots: usize,
     /// Bytes in the top: what this zone alone holds.
@@ -46,11 +48,16 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
     let zonepath = host.root.path(&entry.zonepath);
     let driver = driver_at(&zonepath)?;
     let usage = driver.usage(&zonepath)?;
+    let mounted_layers = match driver.has_layers() {
+        true => Dataset::open(&zonepath)?.mounted_depth()?,
+        false => None,
+    };
     Ok(Row {
         zone: zone.to_string(),
         driver: driver.name().to_owned(),
         fstype: storage::fstype_at(&zonepath)?,
         layers: usage.layers,
+        mounted_layers,
         snapshots: driver.snapshots(&zonepath)?.len(),
         own_bytes: usage.own_bytes,
         own_files: usage.own_files,

@@ -39,6 +39,12 @@ pub(crate) fn zoneadmd(
     }
 }
 
+/// Starts a program that tries whether the processor runs the kernel of a guest: its exit
+/// status is 0 then. It may hang.
+pub(crate) fn kvm_probe(host: &Host) -> Result<Child, Error> {
+    start(host, "zoneadmd", &["--probe-kvm"], None, None, &[])
+}
+
 /// Starts `zoneadm -z zone boot`, for a zone that rebooted itself; what it has to
 /// say goes to `log`.
 pub(crate) fn zoneadm_boot(

@@ -1,7 +1,7 @@
 //! The zone that a verb acts on: its place in the index, its state, its lock.
 
 use std::path::PathBuf;
-
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use limits::ZoneCgroups;
@@ -13,13 +13,17 @@ use store::lock::{self, Wait, ZoneLock};
 use store::runtime::{self, Runtime};
 use store::xml;
 
+use crate::network::Records;
 use crate::{Error, Host, daemon, platform};
 
 /// Folder of the zonepath where `mount` shows the root.
 pub const SHOWN: &str = "lu";
 
 /// Left in the zonepath of a detached zone.
-pub(crate) const DETACHED: &str = "SUNWdetached.xml";
+pub(crate) use store::xml::manifest::DETACHED;
+
+/// Left in the zonepath of a zone that was attached without a check.
+pub(crate) const FORCED: &str = "SUNWattached.xml";
 
 /// Stands in the zonepath of a clone from its first step until it is stored.
 pub(crate) const UNFINISHED: &str = ".unfinished-clone";
@@ -38,7 +42,7 @@ pub struct Subject {
     /// Half a clone that died lies there, which a new one clears away.
     pub(crate) unfinished: bool,
     /// All zones, as they were when the lock was taken.
-    pub(crate) index: Index,
+    pub(crate) index: Arc<Index>,
     lock: ZoneLock,
 }
 
@@ -76,7 +80,7 @@ impl Subject {
         configure: impl FnOnce() -> Result<Entry, Error>,
     ) -> Result<Start, Error> {
         let lock = lock_now(host, zone)?;
-        let index = Index::load(&host.root)?;
+        let index = host.index.load(&host.root)?;
         let entry = match index.find(zone) {
             Some(entry) => match self::state(host, entry)?.0 {
                 State::Configured | State::Incomplete => entry.clone(),
@@ -87,15 +91,71 @@ impl Subject {
         Self::start(host, verb, lock, entry, index)
     }
 
+    /// The zone of `verb` whose root lies in the zonepath though the index knows of none,
+    /// as after it was put there by hand; nothing when that is not so.
+    ///
+    /// # Errors
+    /// See [`Subject::admit`].
+    pub(crate) fn admit_forced(
+        host: &Host,
+        zone: &ZoneName,
+        verb: Verb,
+    ) -> Result<Option<Self>, Error> {
+        let (lock, entry, index) = lock_known(host, zone, Wait::No)?;
+        let zonepath = host.root.path(&entry.zonepath);
+        let found = self::state(host, &entry)?.0 == State::Incomplete
+            && entry.state == State::Configured
+            && !zonepath.join(UNFINISHED).exists();
+        debug_assert!(verb == Verb::Attach, "no other verb takes such a zone");
+        Ok(found.then_some(Self {
+            state: State::Configured,
+            runtime: None,
+            zonepath,
+            unfinished: false,
+            entry,
+            index,
+            lock,
+        }))
+    }
+
+    /// A configured zone that a migration is received into; also when an earlier one that
+    /// was cut off has left `mark`, and a root, in its zonepath.
+    ///
+    /// # Errors
+    /// See [`Subject::admit`].
+    pub(crate) fn admit_incoming(host: &Host, zone: &ZoneName, mark: &str) -> Result<Self, Error> {
+        let (lock, entry, index) = lock_known(host, zone, Wait::No)?;
+        let zonepath = host.root.path(&entry.zonepath);
+        match self::state(host, &entry)?.0 {
+            State::Configured => {}
+            State::Incomplete
+                if entry.state == State::Configured && zonepath.join(mark).exists() => {}
+            state => match Verb::Attach.admission(state) {
+                Admission::Refuse(text) => return Err(Error::Refused(text)),
+                _ => return Err(Error::Refused(format!("is {state}."))),
+            },
+        }
+        Ok(Self {
+            state: State::Configured,
+            runtime: None,
+            zonepath,
+            unfinished: false,
+            entry,
+            index,
+            lock,
+        })
+    }
+
     fn start(
         host: &Host,
         verb: Verb,
         lock: ZoneLock,
         entry: Entry,
-        index: Index,
+        index: Arc<Index>,
     ) -> Result<Start, Error> {
         let (mut state, mut runtime) = self::state(host, &entry)?;
-        if is_ending(runtime.as_ref()) {
+        // Also what died together with its zoneadmd: it may hold links of the host's.
+        if is_ending(runtime.as_ref()) || runtime.is_none() && has_remains(host, &entry.name) {
             settle(host, &entry.name)?;
             (state, runtime) = self::state(host, &entry)?;
         }
@@ -159,6 +219,9 @@ pub(crate) fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
         }
         runtime::forget(&host.root, zone)?;
     }
+    Records::of(&host.root)
+        .release(zone)
+        .map_err(Error::Daemon)?;
     let path = host.root.root_lock(zone);
     // A zone that never ran has none.
     if path.exists() && lock::exclusive_within(&path, CLOSING)?.is_none() {
@@ -168,6 +231,34 @@ pub(crate) fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
         )));
     }
     Ok(())
+}
+
+/// Whether something is there that a zone has only while it is active. Of a zone that
+/// is not, this is what a zoneadmd left that was killed.
+pub(crate) fn has_remains(host: &Host, zone: &ZoneName) -> bool {
+    host.root.runtime(zone).exists() || Records::of(&host.root).has(zone)
+}
+
+/// Clears away what is left of a zone that died together with its zoneadmd, for a
+/// command that only looks. Not while another command has the zone, which clears it
+/// away itself.
+///
+/// # Errors
+/// When something cannot be removed: it stays for the next command.
+pub(crate) fn tidy(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    let _lock = match lock::zone(&host.root, zone, Wait::No) {
+        Err(store::Error::Locked(_)) => return Ok(()),
+        other => other?,
+    };
+    // Again, under the lock: it may have booted meanwhile, or gone.
+    let index = Index::load(&host.root)?;
+    let Some(entry) = index.find(zone) else {
+        return Ok(());
+    };
+    match state(host, entry)? {
+        (_, None) if has_remains(host, zone) => settle(host, zone),
+        _ => Ok(()),
+    }
 }
 
 /// Removes control groups of a zone that is not active, and what is left in them.
@@ -192,12 +283,12 @@ pub(crate) fn lock_known(
     host: &Host,
     zone: &ZoneName,
     wait: Wait,
-) -> Result<(ZoneLock, Entry, Index), Error> {
+) -> Result<(ZoneLock, Entry, Arc<Index>), Error> {
     let held = match wait {
         Wait::No => lock_now(host, zone)?,
         Wait::Yes => lock::zone(&host.root, zone, wait)?,
     };
-    let index = Index::load(&host.root)?;
+    let index = host.index.load(&host.root)?;
     match index.get(zone).cloned() {
         Ok(entry) => Ok((held, entry, index)),
         Err(error) => {
@@ -288,7 +379,7 @@ pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Err
     Ok((state, None))
 }
 
-fn is_mount(path: &std::path::Path) -> bool {
+pub(crate) fn is_mount(path: &std::path::Path) -> bool {
     // STATX_ATTR_MOUNT_ROOT of statx(2).
     const MOUNT_ROOT: u64 = 0x2000;
     statx(

@@ -141,6 +141,8 @@ fn carry_out(
         entry: subject.entry.clone(),
         record,
         progress,
+        import: None,
+        image: None,
     };
     apply::run(&mut work, plan, &mut host.fault.clone())?;
     if subject.was == State::Incomplete {
@@ -159,17 +161,23 @@ fn plan(subject: &Subjected) -> ZonePlan {
     ZonePlan {
         zone: subject.entry.name.clone(),
         verb: Verb::Uninstall,
-        steps: vec![
-            Step::Record {
-                state: State::Incomplete,
-                uuid: subject.entry.uuid,
-            },
-            Step::DestroyDataset { path: path.clone() },
-            Step::RemoveZonepath { path },
-            Step::Record {
-                state: State::Configured,
-                uuid: None,
-            },
-        ],
+        steps: {
+            let mut steps = vec![
+                Step::Record {
+                    state: State::Incomplete,
+                    uuid: subject.entry.uuid,
+                },
+                Step::DestroyDataset { path: path.clone() },
+                Step::RemoveZonepath { path: path.clone() },
+                Step::Record {
+                    state: State::Configured,
+                    uuid: None,
+                },
+            ];
+            if crate::machine::is_machine(&subject.config) {
+                steps.insert(2, Step::DestroyMachine { path });
+            }
+            steps
+        },
     }
 }

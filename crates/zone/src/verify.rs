@@ -1,16 +1,17 @@
 //! `zoneadm verify`: whether a zone could run here, before anything is done.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use brand::Brand;
 use model::{Config, State, Verb, ZoneName, privilege};
-use store::Root;
+use store::{Root, xml};
 
 use crate::apply::Outcome;
 use crate::subject::{self, DETACHED, Start, Subject};
-use crate::{Error, Host, devices};
+use crate::{Error, Host, devices, network};
 
 /// Verifies a zone as it is configured now.
 ///
@@ -30,12 +31,19 @@ pub fn verify(host: &Host, zone: &ZoneName) -> Result<Outcome, Error> {
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
     let mut lines = model::verify::without_effect(config);
-    for pattern in config.device_patterns() {
+    // What matches in other zones is a disk of a kernel zone.
+    let patterns = config
+        .device_patterns()
+        .filter(|_| !crate::machine::is_machine(config));
+    for pattern in patterns {
         if devices::nodes(std::iter::once(pattern.clone())).is_empty() {
             lines.push(format!(
                 "device match={pattern}: nothing on this host matches"
             ));
         }
+    }
+    if !crate::machine::is_machine(config) {
+        lines.extend(devices::find(config.device_patterns()).too_many);
     }
     lines
 }
@@ -60,8 +68,10 @@ pub(crate) fn before(
         .iter()
         .map(ToString::to_string)
         .collect();
-    problems.extend(brand_of(config)?.verify(config, &host.facts()));
-    if let Err(error) = privilege::capabilities(config.limitpriv(), config.ip_type()) {
+    let brand = brand_of(config)?;
+    problems.extend(brand.verify(config, &host.facts()));
+    let privileges = brand.platform().privileges(config);
+    if let Err(error) = privilege::capabilities(privileges, config.ip_type()) {
         problems.push(error.to_string());
     }
     if config.zonepath() != subject.entry.zonepath {
@@ -74,14 +84,28 @@ pub(crate) fn before(
         ));
     }
     check_zonepath(host, subject, &mut problems);
-    if matches!(verb, Verb::Install | Verb::Clone | Verb::Verify) {
+    if matches!(
+        verb,
+        Verb::Install | Verb::Clone | Verb::Attach | Verb::Verify
+    ) {
         check_overlap(host, subject, &mut problems)?;
     }
     check_file_systems(config, &mut problems);
     for dataset in config.datasets() {
-        if let Some(why) = storage::why_not_delegated(&dataset) {
+        let why = storage::why_not_delegated(&dataset).or_else(|| {
+            taken_by(host, subject, &dataset).map(|zone| format!("zone {zone} has it"))
+        });
+        if let Some(why) = why {
             problems.push(format!("could not verify zfs dataset {dataset}: {why}"));
         }
+    }
+    if verb == Verb::Verify {
+        problems.extend(network::problems(
+            host,
+            config,
+            &subject.entry,
+            &subject.index,
+        )?);
     }
     if matches!(verb, Verb::Install | Verb::Clone) {
         check_no_root(subject, verb, &mut problems);
@@ -91,6 +115,24 @@ pub(crate) fn before(
     } else {
         Err(Error::Verify(problems))
     }
+}
+
+/// A running zone that administers a dataset, or one above or below it.
+fn taken_by(host: &Host, subject: &Subject, dataset: &str) -> Option<ZoneName> {
+    let below = |low: &str, high: &str| {
+        low.strip_prefix(high)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let others = subject.index.entries().iter().map(|entry| &entry.name);
+    let mut others = others.filter(|name| **name != subject.entry.name);
+    let holder = others.find(|name| {
+        // There while the zone runs.
+        xml::load_running(&host.root, name).is_ok_and(|config| {
+            let mut theirs = config.datasets();
+            theirs.any(|theirs| below(&theirs, dataset) || below(dataset, &theirs))
+        })
+    });
+    holder.cloned()
 }
 
 /// The zonepath must be nobody's but root's: what lies in it is other systems'
@@ -165,6 +207,9 @@ fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> 
             continue;
         }
         let theirs = &other.zonepath;
+        if !may_overlap(ours, theirs) {
+            continue;
+        }
         let overlap = ours.starts_with(theirs) || theirs.starts_with(ours);
         // Looking at the state costs file accesses: only where it matters.
         if overlap && subject::state(host, other)?.0 > State::Configured {
@@ -178,6 +223,15 @@ fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> 
         }
     }
     Ok(())
+}
+
+/// A quick look at two paths: of a thousand others hardly one begins alike.
+fn may_overlap(a: &Path, b: &Path) -> bool {
+    let (a, b) = (a.as_os_str().as_bytes(), b.as_os_str().as_bytes());
+    // What may be written in several ways must be taken apart.
+    let odd = |path: &[u8]| path.windows(2).any(|two| two == b"//" || two == b"/.");
+    let common = a.len().min(b.len());
+    a[..common] == b[..common] || odd(a) || odd(b)
 }
 
 /// Install and clone make the root; one that is there belongs to somebody else.

@@ -17,12 +17,13 @@ use sys::process::{Child, ns};
 
 use super::console::Console as History;
 use super::server::{Server, listen};
-use super::{log, myself};
+use super::{log, myself, suspend};
 use crate::Host;
 use crate::flatten;
 use crate::platform::Platform;
 use crate::platform::console::Console;
 use crate::platform::datasets::Delegated;
+use crate::platform::machine::Machine;
 
 pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, String> {
     let root_lock = lock_root(host, zone)?;
@@ -60,10 +61,42 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
     log::message(&host.root, zone, "adopted by a new zoneadmd");
     let delegated = delegated(host, zone, known.init.pid);
-    let platform = Platform::adopted(init, cgroups, made.controller, made.terminal, delegated);
+    let (machine, controller) =
+        machine(host, zone, known.init.pid, made.controller).inspect_err(|why| {
+            // Nobody can do anything with it any more.
+            log::message(&host.root, zone, &format!("ended: {why}"));
+            let _ = cgroups.kill();
+        })?;
+    let platform = Platform::adopted(init, cgroups, controller, made.terminal, delegated, machine);
     Ok(Server::new(
         host, zone, root_lock, listener, console, platform, known,
     ))
+}
+
+/// The machine of a kernel zone, and what its console is then.
+fn machine(
+    host: &Host,
+    zone: &ZoneName,
+    init: i32,
+    controller: OwnedFd,
+) -> Result<(Option<Machine>, OwnedFd), String> {
+    let config = store::xml::load_running(&host.root, zone);
+    let Some(config) = config.ok().filter(crate::machine::is_machine) else {
+        return Ok((None, controller));
+    };
+    let [monitor, console, _] = crate::machine::facts::sockets(host, zone);
+    // QEMU holds its memory under the number that it was given.
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let path = format!("/proc/{init}/fd/{}", vm::machine::FIRST);
+    let memory = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok();
+    let mut machine = Machine::adopted(config.machine_memory(), memory, &monitor, controller)?;
+    let image = crate::machine::image::path(host, &config);
+    if let Some(text) = suspend::after_death(&mut machine, image.as_deref())? {
+        log::message(&host.root, zone, text);
+    }
+    let line = crate::machine::sockets::connect_to(&console)
+        .map_err(|error| format!("connect to {}: {error}", console.display()))?;
+    Ok((Some(machine), line))
 }
 
 /// The datasets that the zone has, to be taken back when it ends.

@@ -23,8 +23,12 @@ use crate::{Error, Host, spawn};
 /// The address of a zone's socket. A socket address holds 108 bytes and an
 /// alternate root may be deep: the folder goes by descriptor.
 pub(crate) fn address(root: &Root, zone: &ZoneName) -> std::io::Result<(SocketAddrUnix, OwnedFd)> {
+    address_of(&root.socket(zone))
+}
+
+/// [`address`] of any socket.
+pub(crate) fn address_of(path: &Path) -> std::io::Result<(SocketAddrUnix, OwnedFd)> {
     use std::os::fd::AsRawFd;
-    let path = root.socket(zone);
     let folder = path.parent().unwrap_or(Path::new("/"));
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(CWD, folder, flags, Mode::empty())?;
@@ -66,7 +70,7 @@ pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error
 }
 
 /// How long zoneadmd may take to halt a zone: more than it waits itself.
-const HALTING: Duration = Duration::from_secs(120);
+pub(crate) const HALTING: Duration = Duration::from_secs(120);
 
 /// Sends a request and waits until it is done. `Ok(None)` when zoneadmd went away
 /// without an answer.
@@ -74,7 +78,36 @@ const HALTING: Duration = Duration::from_secs(120);
 /// # Errors
 /// [`Error::Daemon`] with what zoneadmd said.
 pub fn ask(socket: &OwnedFd, request: &Request) -> Result<Option<()>, Error> {
-    match exchange(socket, request)? {
+    let patience = (*request == Request::Halt).then_some(HALTING);
+    done(exchange(socket, request, patience)?)
+}
+
+/// [`ask`], but with no more than this time for an answer. What was asked for goes on.
+///
+/// # Errors
+/// Also [`Error::Daemon`] when the time is over.
+pub fn ask_within(
+    socket: &OwnedFd,
+    request: &Request,
+    patience: Duration,
+) -> Result<Option<()>, Error> {
+    let (verb, advice) = match request {
+        Request::Halt => ("halt", "try again"),
+        Request::Suspend(_) => ("suspend", "look at its messages"),
+        _ => ("shutdown", "look at its console, or halt it"),
+    };
+    let answer = exchange(socket, request, Some(patience));
+    done(answer.map_err(|error| match error {
+        Error::Io(_, source) if source.kind() == ErrorKind::WouldBlock => Error::Daemon(format!(
+            "{verb} takes longer than {} s; {advice}.",
+            patience.as_secs_f32().ceil()
+        )),
+        other => other,
+    })?)
+}
+
+fn done(reply: Option<Reply>) -> Result<Option<()>, Error> {
+    match reply {
         None => Ok(None),
         Some(Reply::Done) => Ok(Some(())),
         Some(other) => Err(refusal(other)),
@@ -86,7 +119,7 @@ pub fn ask(socket: &OwnedFd, request: &Request) -> Result<Option<()>, Error> {
 /// # Errors
 /// [`Error::Daemon`] with what zoneadmd said; the controls are then as before.
 pub(crate) fn change_controls(socket: &OwnedFd, new: &Controls) -> Result<Changed, Error> {
-    match exchange(socket, &Request::Controls(new.clone()))? {
+    match exchange(socket, &Request::Controls(Box::new(new.clone())), None)? {
         None => Err(Error::Daemon("zoneadmd went away".to_owned())),
         Some(Reply::Changed(changed)) => Ok(changed),
         Some(other) => Err(refusal(other)),
@@ -101,13 +134,17 @@ fn refusal(reply: Reply) -> Error {
 }
 
 /// Sends a request and waits for the answer; none when zoneadmd went away.
-fn exchange(socket: &OwnedFd, request: &Request) -> Result<Option<Reply>, Error> {
+fn exchange(
+    socket: &OwnedFd,
+    request: &Request,
+    patience: Option<Duration>,
+) -> Result<Option<Reply>, Error> {
     let packet = serde_json::to_vec(request).map_err(|error| Error::Daemon(error.to_string()))?;
     if packet.len() > MAX_PACKET {
         return Err(Error::Refused("boot arguments are too long".to_owned()));
     }
-    if *request == Request::Halt {
-        set_socket_timeout(socket, Timeout::Recv, Some(HALTING))
+    if patience.is_some() {
+        set_socket_timeout(socket, Timeout::Recv, patience)
             .map_err(|errno| Error::Io("set a time limit".to_owned(), errno.into()))?;
     }
     match send(socket, &packet, SendFlags::NOSIGNAL) {

@@ -84,13 +84,18 @@ impl Console {
         self.client.take_if(|client| !is_there(&client.socket));
     }
 
-    /// Moves what the zone wrote to the history and the client.
-    pub(super) fn show_zone_output(&mut self, controller: &OwnedFd) {
+    /// Moves what the zone wrote to the history and the client; false at its end, which
+    /// only the serial line of a machine has.
+    pub(super) fn show_zone_output(&mut self, controller: &OwnedFd) -> bool {
         let mut piece = [0; PIECE];
-        let Ok(length) = rustix::io::read(controller, &mut piece) else {
-            return;
-        };
-        self.show(&piece[..length]);
+        match rustix::io::read(controller, &mut piece) {
+            Ok(0) | Err(rustix::io::Errno::CONNRESET) => false,
+            Ok(length) => {
+                self.show(&piece[..length]);
+                true
+            }
+            Err(_) => true,
+        }
     }
 
     /// Writes a notice of ours, as on a Solaris console.
@@ -144,17 +149,20 @@ impl Console {
                 return;
             }
         };
-        let (tag, body) = (packet[0], &packet[1..length]);
-        if tag == ConsolePacket::Input.tag() {
-            let _ = rustix::io::write(controller, body);
-        } else if let (true, [r0, r1, c0, c1]) = (tag == ConsolePacket::Size.tag(), body) {
-            let size = Winsize {
-                ws_row: u16::from_le_bytes([*r0, *r1]),
-                ws_col: u16::from_le_bytes([*c0, *c1]),
-                ws_xpixel: 0,
-                ws_ypixel: 0,
-            };
-            let _ = tcsetwinsize(controller, size);
+        match ConsolePacket::read(&packet[..length]) {
+            Some(ConsolePacket::Input(typed)) => {
+                let _ = rustix::io::write(controller, typed);
+            }
+            Some(ConsolePacket::Size { rows, columns }) => {
+                let size = Winsize {
+                    ws_row: rows,
+                    ws_col: columns,
+                    ws_xpixel: 0,
+                    ws_ypixel: 0,
+                };
+                let _ = tcsetwinsize(controller, size);
+            }
+            None => {}
         }
     }
 }

@@ -7,10 +7,13 @@
 mod adopt;
 pub mod client;
 mod console;
+pub(crate) mod job;
 mod log;
+mod machine;
 pub mod protocol;
 mod rctl;
 mod server;
+mod suspend;
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -25,8 +28,10 @@ use store::runtime::{Process, Runtime};
 use crate::Host;
 use crate::fault::Fault;
 use crate::flatten;
+use crate::network::Records;
 use crate::platform::Platform;
 
+pub use job::job;
 pub use log::timestamp;
 
 /// What zoneadm passes to a new zoneadmd.
@@ -47,6 +52,8 @@ pub const PLAN_FD: i32 = 3;
 pub const REPORT_FD: i32 = 4;
 /// Descriptor that holds the zone's lock until zoneadmd has reported.
 pub const LOCK_FD: i32 = 5;
+/// Descriptor of a job's output.
+pub const LOG_FD: i32 = 6;
 /// Largest plan that is read, in bytes.
 const MAX_PLAN: u64 = 4 << 20;
 
@@ -98,12 +105,7 @@ fn build<'a>(
     zone: &'a ZoneName,
     plan: OwnedFd,
 ) -> Result<server::Server<'a>, String> {
-    let mut text = Vec::new();
-    let read = File::from(plan).take(MAX_PLAN).read_to_end(&mut text);
-    read.map_err(|error| format!("could not read the boot plan: {error}"))?;
-    let plan: BootPlan = serde_json::from_slice(&text)
-        .map_err(|error| format!("could not understand the boot plan: {error}"))?;
-    drop(text);
+    let plan = read_plan(plan)?;
     let zinit = host
         .program("zinit")
         .ok_or("could not find the program zinit")?;
@@ -120,9 +122,21 @@ fn build<'a>(
             return Err(error);
         }
     };
-    Ok(server::Server::new(
-        host, zone, root_lock, listener, console, platform, runtime,
-    ))
+    let mut server =
+        server::Server::new(host, zone, root_lock, listener, console, platform, runtime);
+    if plan.resume.is_some() {
+        let [.., agent] = crate::machine::facts::sockets(host, zone);
+        server.resumed = Some(agent);
+    }
+    Ok(server)
+}
+
+fn read_plan(plan: OwnedFd) -> Result<BootPlan, String> {
+    let mut text = Vec::new();
+    let read = File::from(plan).take(MAX_PLAN).read_to_end(&mut text);
+    read.map_err(|error| format!("could not read the boot plan: {error}"))?;
+    serde_json::from_slice(&text)
+        .map_err(|error| format!("could not understand the boot plan: {error}"))
 }
 
 fn start(
@@ -147,6 +161,12 @@ fn start(
             platform
                 .start(&plan.init)
                 .map_err(|error| flatten(&error))?;
+            if let (Some(from), Some(machine)) = (&plan.resume, &mut platform.machine) {
+                let told = suspend::resume(machine, plan, from);
+                for line in told.map_err(|why| format!("could not resume: {why}"))? {
+                    log::message(&host.root, zone, &line);
+                }
+            }
             runtime.state = State::Running;
         }
         if fault.strikes("boot") {
@@ -157,10 +177,17 @@ fn start(
     });
     match started {
         Ok(runtime) => Ok((platform, runtime)),
-        Err(error) => Err(match platform.take_down() {
-            Ok(()) => error,
-            Err(also) => format!("{error}; {}", flatten(&also)),
-        }),
+        Err(error) => {
+            let mut errors = vec![error];
+            if let Err(also) = platform.take_down() {
+                errors.push(flatten(&also));
+            }
+            // The platform was built in other namespaces than the host's.
+            let released = platform.go_home().map_err(|error| error.to_string());
+            let released = released.and_then(|()| Records::of(&host.root).release(zone));
+            errors.extend(released.err());
+            Err(errors.join("; "))
+        }
     }
 }
 
@@ -176,8 +203,10 @@ fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, String> {
         shutdown_signal: plan.shutdown_signal,
         capabilities: 0,
         seccomp: Vec::new(),
+        kernel: false,
         environment: plan.init.environment.clone(),
         controls: Controls::default(),
+        auxiliary: String::new(),
     };
     for step in &plan.platform {
         match step {
@@ -193,6 +222,7 @@ fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, String> {
         match step {
             InsideStep::Privileges { keep } => runtime.capabilities = keep.0,
             InsideStep::Syscalls { program } => runtime.seccomp.clone_from(program),
+            InsideStep::Kernel { .. } => runtime.kernel = true,
             _ => {}
         }
     }

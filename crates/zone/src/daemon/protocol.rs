@@ -3,6 +3,8 @@
 //! After a granted [`Request::Console`] the connection carries [`ConsolePacket`]s
 //! from the client and plain bytes of the console to it.
 
+use std::path::PathBuf;
+
 use limits::Changed;
 use model::controls::Controls;
 use model::plan::Init;
@@ -21,13 +23,28 @@ pub enum Request {
     Halt,
     /// Asks init to end the zone in order; answered when the platform is down.
     Shutdown,
+    /// Keeps the memory of the zone's machine and ends it; answered when that is done.
+    Suspend(Box<Suspend>),
     /// Joins the zone's console.
     Console,
     /// Changes the resource controls to these; answered with [`Reply::Changed`].
-    Controls(Controls),
+    Controls(Box<Controls>),
     /// Stops every process of the zone until the connection is closed, so also when
     /// whoever asked dies.
     Freeze,
+}
+
+/// How a machine is suspended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspend {
+    /// The image that is made.
+    pub image: PathBuf,
+    /// The file with its key.
+    pub key: PathBuf,
+    /// The files of disks that are written to.
+    pub disks: Vec<PathBuf>,
+    /// How long it may take; the zone runs on when it takes longer.
+    pub seconds: u64,
 }
 
 /// The answer.
@@ -42,22 +59,44 @@ pub enum Reply {
     Error(String),
 }
 
-/// First byte of a packet that a console client sends: what the rest is.
+/// A packet that a console client sends: a byte for what it is, and the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConsolePacket {
-    /// Typed bytes.
-    Input,
-    /// Rows and columns, two little-endian 16-bit numbers.
-    Size,
+pub enum ConsolePacket<'a> {
+    /// `i`: typed bytes.
+    Input(&'a [u8]),
+    /// `s`: rows and columns, two little-endian 16-bit numbers.
+    Size {
+        /// Rows of the client's terminal.
+        rows: u16,
+        /// Its columns.
+        columns: u16,
+    },
 }
 
-impl ConsolePacket {
-    /// The byte.
+impl<'a> ConsolePacket<'a> {
+    /// Reads a packet; `None` when it is none.
     #[must_use]
-    pub const fn tag(self) -> u8 {
+    pub fn read(packet: &'a [u8]) -> Option<Self> {
+        match *packet {
+            [b'i', ref typed @ ..] => Some(Self::Input(typed)),
+            [b's', r0, r1, c0, c1] => Some(Self::Size {
+                rows: u16::from_le_bytes([r0, r1]),
+                columns: u16::from_le_bytes([c0, c1]),
+            }),
+            _ => None,
+        }
+    }
+
+    /// The packet.
+    #[must_use]
+    pub fn write(self) -> Vec<u8> {
         match self {
-            Self::Input => b'i',
-            Self::Size => b's',
+            Self::Input(typed) => [b"i", typed].concat(),
+            Self::Size { rows, columns } => {
+                let [r0, r1] = rows.to_le_bytes();
+                let [c0, c1] = columns.to_le_bytes();
+                vec![b's', r0, r1, c0, c1]
+            }
         }
     }
 }

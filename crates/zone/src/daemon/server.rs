@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 
 use limits::{Base, Changed};
 use model::controls::Controls;
@@ -22,7 +23,9 @@ use super::console::Console;
 use super::log;
 use super::protocol::{MAX_PACKET, Reply, Request};
 use super::rctl::Rctls;
+use super::suspend;
 use crate::flatten;
+use crate::network::Records;
 use crate::platform::Platform;
 use crate::{Host, freeze, spawn};
 
@@ -42,12 +45,18 @@ pub(super) struct Server<'a> {
     host: &'a Host,
     zone: &'a ZoneName,
     listener: OwnedFd,
-    console: Console,
-    platform: Platform,
-    runtime: Runtime,
+    pub(super) console: Console,
+    pub(super) platform: Platform,
+    pub(super) runtime: Runtime,
     rctls: Option<Rctls>,
     /// Keeps the root open until everybody has been answered.
     root: Option<OwnedFd>,
+    /// True when the console has come to its end.
+    pub(super) silent: bool,
+    /// How often QEMU has complained.
+    pub(super) complaints: u32,
+    /// The channel to the agent in a guest that goes on after a suspend.
+    pub(super) resumed: Option<PathBuf>,
     /// Tells others that the root may be mounted; released last.
     _root_lock: File,
     /// Connections that are answered when the zone has ended.
@@ -109,6 +118,9 @@ impl<'a> Server<'a> {
             runtime,
             rctls: None,
             root: None,
+            silent: false,
+            complaints: 0,
+            resumed: None,
             _root_lock: root_lock,
             waiting: Vec::new(),
         }
@@ -141,6 +153,9 @@ impl<'a> Server<'a> {
         for remark in std::mem::take(&mut self.platform.remarks) {
             self.log(&format!("WARNING: {remark}"));
         }
+        if let Some(agent) = self.resumed.take() {
+            suspend::correct_clock(&self.host.root, self.zone, &agent);
+        }
     }
 
     /// Serves until the zone is down.
@@ -150,7 +165,14 @@ impl<'a> Server<'a> {
         let _ = sys::memory::release_program_pages();
         let mut ended = None;
         loop {
-            let [from_zone, from_client, asked, gone, hit] = self.wait(ended.is_some())?;
+            let [from_zone, from_client, asked, gone, hit, told, complains] =
+                self.wait(ended.is_some())?;
+            if told {
+                self.hear_machine();
+            }
+            if complains {
+                self.log_complaint();
+            }
             if let Some(rctls) = &mut self.rctls {
                 if hit {
                     rctls.wake();
@@ -159,7 +181,7 @@ impl<'a> Server<'a> {
                 self.tell(&hits);
             }
             if from_zone {
-                self.console.show_zone_output(&self.platform.console);
+                self.show_output();
             }
             if from_client {
                 self.console.take_client_input(&self.platform.console);
@@ -183,13 +205,17 @@ impl<'a> Server<'a> {
     }
 
     /// Waits for something to happen; says what did.
-    fn wait(&self, ended: bool) -> Result<[bool; 5], String> {
+    fn wait(&self, ended: bool) -> Result<[bool; 7], String> {
         let client = self.console.client();
         let limit = self.rctls.as_ref().and_then(Rctls::descriptor);
         // Descriptors that do not matter now are replaced by one that never speaks.
-        let idle = self.platform.console.as_fd();
+        let idle = self.listener.as_fd();
+        let machine = self.platform.machine.as_ref();
+        let monitor = machine.and_then(|machine| machine.monitor.as_ref());
+        let monitor = monitor.map(AsFd::as_fd);
+        let complaints = machine.map(|machine| machine.complaints.as_fd());
         let mut watched = [
-            PollFd::from_borrowed_fd(self.platform.console.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.platform.console.as_fd(), reading(!self.silent)),
             PollFd::from_borrowed_fd(
                 client.unwrap_or(idle),
                 if client.is_some() {
@@ -219,22 +245,26 @@ impl<'a> Server<'a> {
                     PollFlags::empty()
                 },
             ),
+            PollFd::from_borrowed_fd(monitor.unwrap_or(idle), reading(monitor.is_some())),
+            PollFd::from_borrowed_fd(complaints.unwrap_or(idle), reading(complaints.is_some())),
         ];
         let patience = self.rctls.as_ref().and_then(Rctls::patience);
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let patience = if ended { Some(RETRY) } else { patience };
         match poll(&mut watched, patience.as_ref()) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok([false; 5]),
+            Err(rustix::io::Errno::INTR) => return Ok([false; 7]),
             Err(errno) => return Err(format!("could not wait: {errno}")),
         }
         let spoke = |i: usize, really: bool| really && !watched[i].revents().is_empty();
         Ok([
-            spoke(0, true),
+            spoke(0, !self.silent),
             spoke(1, client.is_some()),
             spoke(2, true),
             spoke(3, !ended),
             spoke(4, limit.is_some()),
+            spoke(5, monitor.is_some()),
+            spoke(6, complaints.is_some()),
         ])
     }
 
@@ -279,6 +309,22 @@ impl<'a> Server<'a> {
                 reply(&client, &done_or(down.clone()));
                 self.answer_waiting(&down);
                 return down.is_ok();
+            }
+            Request::Suspend(order) => {
+                let down = self
+                    .suspend(&order)
+                    .and_then(|()| self.take_down(End::Halted));
+                reply(&client, &done_or(down.clone()));
+                if down.is_ok() {
+                    self.answer_waiting(&down);
+                    return true;
+                }
+            }
+            Request::Shutdown if self.platform.machine.is_some() => {
+                match self.press_power_button() {
+                    Ok(()) => self.waiting.push(client),
+                    Err(error) => reply(&client, &Reply::Error(error)),
+                }
             }
             Request::Shutdown => {
                 let init = self.platform.init.pidfd.as_fd();
@@ -400,6 +446,13 @@ impl<'a> Server<'a> {
             WaitId::PidFd(self.platform.init.pidfd.as_fd()),
             WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
         );
+        if let Some(machine) = &mut self.platform.machine {
+            machine.events();
+            return match machine.restarts {
+                true => End::Reboot,
+                false => End::Halted,
+            };
+        }
         // reboot(2) in a pid namespace ends its init with SIGHUP for a restart and
         // with SIGINT for a power-off. Only a parent is told: an adopted zone halts.
         match status
@@ -445,7 +498,8 @@ impl<'a> Server<'a> {
         let down = if fault {
             Err("a fault was asked for".to_owned())
         } else {
-            self.platform.take_down().map_err(|error| flatten(&error))
+            let down = self.platform.take_down().map_err(|error| flatten(&error));
+            down.and_then(|()| Records::of(&self.host.root).release(self.zone))
         };
         // Said before the zone is forgotten: then it is halted for everybody, and
         // nothing that takes time may come between that and the end of the lock.
@@ -464,13 +518,20 @@ impl<'a> Server<'a> {
         result
     }
 
-    fn save(&self) -> Result<(), String> {
+    pub(super) fn save(&self) -> Result<(), String> {
         store::runtime::save(&self.host.root, self.zone, &self.runtime)
             .map_err(|error| flatten(&error))
     }
 
-    fn log(&self, text: &str) {
+    pub(super) fn log(&self, text: &str) {
         log::message(&self.host.root, self.zone, text);
+    }
+}
+
+const fn reading(really: bool) -> PollFlags {
+    match really {
+        true => PollFlags::IN,
+        false => PollFlags::empty(),
     }
 }
 

@@ -14,6 +14,7 @@ use store::runtime::{self, Mounted, Runtime};
 
 use super::visit::{InUse, Way, What};
 use super::{Tell, Told};
+use crate::network::{self, Records, Up};
 use crate::plan::boot::{is_inside, rights};
 use crate::platform::volumes::{self, Links};
 use crate::undo::UndoStack;
@@ -29,6 +30,9 @@ pub(super) struct Running {
     /// What the configuration has mounted in it.
     pub(super) mounts: Vec<Mounted>,
     controls: Controls,
+    /// What its links are made by.
+    config: Config,
+    up: Up,
     cgroups: ZoneCgroups,
     pub(super) way: Way,
 }
@@ -54,6 +58,13 @@ pub(super) fn carry_out(
     };
     match &step.act {
         Act::Remember => {}
+        Act::Links => {
+            let before = running.config.clone();
+            later(Box::new(move |running| {
+                running.change_links(&before, &mut |_| {})
+            }));
+            running.change_links(&step.after, tell)?;
+        }
         Act::Control(controls) => {
             let before = running.controls.clone();
             running.control(controls, tell)?;
@@ -74,12 +85,15 @@ pub(super) fn carry_out(
             later(Box::new(move |running| running.mount(&fs)));
         }
         Act::AddDevices(pattern) => {
-            let nodes = devices::nodes(std::iter::once(pattern.clone()));
-            if nodes.is_empty() {
+            let found = devices::find(std::iter::once(pattern.clone()));
+            if found.nodes.is_empty() {
                 let text = format!("device match={pattern}: nothing on this host matches");
                 tell(Told::Warning(text));
             }
-            let new = running.unknown(nodes);
+            if let Some(text) = found.too_many {
+                tell(Told::Warning(text));
+            }
+            let new = running.unknown(found.nodes);
             let (shown, after) = (new.clone(), step.after.clone());
             // Also when only some of them come to be shown.
             let config = without_device(&after, pattern);
@@ -116,6 +130,7 @@ fn with_device(config: &Config, pattern: &str) -> Patterns {
 /// Which devices a zone is admitted to.
 #[derive(Clone, Debug)]
 struct Patterns {
+    platform: Option<&'static brand::Platform>,
     ip_type: model::config::IpType,
     list: Vec<String>,
 }
@@ -123,6 +138,7 @@ struct Patterns {
 impl Patterns {
     fn of(config: &Config) -> Self {
         Self {
+            platform: brand::by_name(config.brand()).map(brand::Brand::platform),
             ip_type: config.ip_type(),
             list: config.device_patterns().collect(),
         }
@@ -130,7 +146,9 @@ impl Patterns {
 
     fn program(&self) -> Vec<u64> {
         let nodes = devices::nodes(self.list.iter().cloned());
-        devices::program(self.ip_type, &nodes)
+        // What runs is of a brand that is known.
+        let platform = self.platform.unwrap_or(&brand::Platform::LINUX);
+        devices::program(platform, self.ip_type, &nodes)
     }
 }
 
@@ -142,6 +160,11 @@ impl Running {
             first_id: known.first_id,
             mounts: runtime::load_mounts(&host.root, zone)?,
             controls: known.controls.clone(),
+            config: super::load(host, zone)?,
+            up: Up {
+                id: known.id,
+                init: known.init.pid,
+            },
             cgroups: ZoneCgroups::from_paths(&known.cgroups)
                 .ok_or_else(|| Error::Refused("the zone has no control groups".to_owned()))?,
             way: Way::open(known, host.root.run().join("mnt"))?,
@@ -152,6 +175,25 @@ impl Running {
     pub(super) fn forget(&mut self, left: &Mounted) -> Result<(), Error> {
         self.way.unmount(left, InUse::Detach)?;
         self.drop_record(&left.at)
+    }
+
+    /// Makes the links those of `after`.
+    fn change_links(&mut self, after: &Config, tell: Tell<'_>) -> Result<(), Error> {
+        let index = store::index::Index::load(&self.host.root)?;
+        let entry = index.get(&self.zone)?;
+        let old = network::links_of_running(&self.host, &self.config, entry)?;
+        let new = network::links_of_running(&self.host, after, entry)
+            .map_err(|error| network::explained(&self.host, after, error))?;
+        // Also when only some of them come to be made: taking back goes by what is there.
+        self.config = after.clone();
+        let records = Records::of(&self.host.root);
+        let remarks = records
+            .change(&self.zone, self.up, &old, &new)
+            .map_err(|error| Error::Refused(format!("{}.", flatten(error.as_ref()))))?;
+        remarks
+            .into_iter()
+            .for_each(|text| tell(Told::Warning(text)));
+        Ok(())
     }
 
     fn save(&self) -> Result<(), Error> {

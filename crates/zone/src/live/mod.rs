@@ -66,6 +66,7 @@ pub fn apply(
 ) -> Result<Outcome, Error> {
     match Subject::admit(host, zone, Verb::Apply)? {
         Start::Go(subject) => {
+            crate::machine::refuse(host, &subject, Verb::Apply)?;
             let wanted = subject.config(host)?;
             change(host, &subject, &wanted, options, tell)
         }
@@ -101,6 +102,7 @@ pub fn commit(
 ) -> Result<Outcome, Error> {
     match Subject::admit(host, zone, Verb::Apply)? {
         Start::Go(subject) => {
+            crate::machine::refuse(host, &subject, Verb::Apply)?;
             let running = load(host, zone)?;
             if Some(&running) != base {
                 return Err(Error::Refused(

@@ -7,12 +7,14 @@ use brand::{BootSpec, InitProgram, Platform};
 use limits::{Base, ZoneCgroups};
 use model::config::{FileSystem, IpType};
 use model::controls::Controls;
+use model::plan::network::Link;
 use model::plan::{BootPlan, DeviceNode, Init, InsideStep, PlatformStep};
 use model::privilege::{self, Capabilities};
 use model::{Config, Uuid};
 use storage::Stack;
 
-use super::syscalls;
+use super::{machine, syscalls};
+use crate::machine::facts::Facts;
 use crate::{Error, devices};
 
 /// All that decides about a boot.
@@ -20,6 +22,8 @@ use crate::{Error, devices};
 pub struct BootInputs<'a> {
     /// The zone's configuration.
     pub config: &'a Config,
+    /// Its resource controls.
+    pub controls: Controls,
     /// The zone's numeric id, 0 when the plan is only shown.
     pub id: u32,
     /// Given at install.
@@ -40,8 +44,27 @@ pub struct BootInputs<'a> {
     pub scratch: &'a Path,
     /// The devices of the host that the zone is shown.
     pub nodes: &'a [DeviceNode],
+    /// The zone's links.
+    pub links: Vec<Link>,
+    /// Where is written what the host holds of them.
+    pub records: &'a Path,
+    /// Where the answerer of uname(2) listens, if there is to be one.
+    pub answerer: &'a Path,
+    /// What is told the zone of names.
+    pub names: Option<InsideStep>,
+    /// The machine of a kernel zone.
+    pub(crate) machine: Option<MachineInputs<'a>>,
     /// True to stop in state ready.
     pub ready_only: bool,
+}
+
+/// What a machine adds.
+#[derive(Debug)]
+pub(crate) struct MachineInputs<'a> {
+    /// The machine.
+    pub machine: vm::Machine,
+    /// What is known of the host.
+    pub facts: &'a Facts,
 }
 
 /// Kernel files that tell about the machine or change it. Most are refused by
@@ -69,8 +92,16 @@ const WITHOUT_DEVICE: &[&str] = &["tmpfs", "proc", "mqueue"];
 /// [`Error::Privilege`] for a privilege list that no zone can have.
 pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
     let config = inputs.config;
-    let capabilities = privilege::capabilities(config.limitpriv(), config.ip_type())?;
-    let init = init(inputs.spec);
+    let privileges = inputs.platform.privileges(config);
+    let mut capabilities = privilege::capabilities(privileges, config.ip_type())?;
+    let init = match &inputs.machine {
+        None => init(inputs.spec),
+        Some(with) => {
+            // QEMU needs none.
+            capabilities = Capabilities(0);
+            machine::init(&with.machine, with.facts)
+        }
+    };
     Ok(BootPlan {
         zone: config.name().clone(),
         id: inputs.id,
@@ -84,6 +115,7 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
         init,
         shutdown_signal: inputs.spec.shutdown.poweroff,
         ready_only: inputs.ready_only,
+        resume: None,
     })
 }
 
@@ -91,11 +123,10 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
     let config = inputs.config;
     let stack = inputs.stack;
     let ip_type = config.ip_type();
-    let allowed = devices::standard(ip_type);
+    let allowed = devices::standard(inputs.platform, ip_type);
     let allowed = allowed.iter().map(|one| (one.major, one.minor)).collect();
-    let controls = Controls::of(config);
-    let groups = ZoneCgroups::for_controls(inputs.base, config.name(), &controls);
-    let (controls, of_processes) = controls.split();
+    let groups = ZoneCgroups::for_controls(inputs.base, config.name(), &inputs.controls);
+    let (controls, of_processes) = inputs.controls.split();
     let mut steps = vec![
         PlatformStep::Cgroups {
             paths: groups.paths(),
@@ -110,11 +141,21 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
     if !controls.is_empty() {
         steps.push(PlatformStep::Controls { controls });
     }
+    // While zoneadmd still has the mounts of the host.
+    if let Some(kernel) = &inputs.spec.kernel {
+        steps.push(PlatformStep::Answerer {
+            kernel: kernel.clone(),
+            socket: inputs.answerer.to_owned(),
+        });
+    }
+    steps.push(PlatformStep::PrivateMounts {
+        scratch: inputs.scratch.to_owned(),
+    });
+    // A machine has clocks of its own.
+    if inputs.machine.is_none() {
+        steps.push(PlatformStep::Clocks);
+    }
     steps.extend([
-        PlatformStep::PrivateMounts {
-            scratch: inputs.scratch.to_owned(),
-        },
-        PlatformStep::Clocks,
         PlatformStep::Network { ip_type },
         PlatformStep::Console,
         PlatformStep::FirstProcess,
@@ -122,6 +163,12 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
     if !of_processes.is_empty() {
         steps.push(PlatformStep::ProcessControls {
             controls: of_processes,
+        });
+    }
+    if !inputs.links.is_empty() {
+        steps.push(PlatformStep::Links {
+            links: inputs.links.clone(),
+            records: inputs.records.to_owned(),
         });
     }
     let datasets: Vec<String> = config.datasets().collect();
@@ -133,6 +180,7 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
         top: stack.top.clone(),
         work: stack.work.clone(),
         lowers: stack.lowers.clone(),
+        volatile: stack.volatile,
     });
     let inherited = inputs
         .layout
@@ -146,13 +194,34 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
         held: None,
     }));
     steps.extend(held(config).map(|(held, fs)| file_system(held, fs)));
+    if let Some(with) = &inputs.machine {
+        let shown = (0..).zip(machine::shown(with.facts));
+        steps.extend(shown.map(|(held, path)| PlatformStep::Bind {
+            source: path.clone(),
+            target: path,
+            read_only: true,
+            set_id: false,
+            held: Some(held),
+        }));
+    }
     if !inputs.nodes.is_empty() {
         steps.push(PlatformStep::DeviceNodes {
             nodes: inputs.nodes.to_vec(),
         });
     }
+    if let Some(id) = config.hostid() {
+        steps.push(PlatformStep::HostId { id });
+    }
     if ip_type == IpType::Shared {
         steps.push(PlatformStep::Sysfs);
+    }
+    if let Some(with) = &inputs.machine {
+        steps.push(machine::step(
+            config,
+            &with.machine,
+            with.facts,
+            &inputs.links,
+        ));
     }
     steps
 }
@@ -233,12 +302,18 @@ fn inside_steps(inputs: &BootInputs<'_>, init: &Init, keep: Capabilities) -> Vec
             steps.push(own(fs));
         }
     }
+    if let Some(with) = &inputs.machine {
+        let shown = (0..).zip(machine::shown(with.facts));
+        steps.extend(shown.map(|(held, target)| InsideStep::Place { held, target }));
+    }
     steps.push(mount("proc", "/proc", &[], true, false));
-    if config.ip_type() == IpType::Exclusive {
+    if inputs.machine.is_some() {
+        // QEMU looks at nothing there.
+    } else if config.ip_type() == IpType::Exclusive {
         steps.push(InsideStep::Loopback);
         steps.push(mount("sysfs", "/sys", &[], true, true));
     }
-    if init.path.is_some() {
+    if init.path.is_some() && inputs.machine.is_none() {
         // Inits of whole systems divide their control group.
         steps.push(mount("cgroup2", "/sys/fs/cgroup", &[], true, false));
     }
@@ -267,13 +342,25 @@ fn inside_steps(inputs: &BootInputs<'_>, init: &Init, keep: Capabilities) -> Vec
     }
     let late = outer_first(config).into_iter();
     steps.extend(late.filter(|fs| is_inside(fs) && !holds(fs)).map(own));
+    if let Some(interpreter) = &inputs.spec.interpreter {
+        steps.push(InsideStep::Interpreter {
+            interpreter: interpreter.clone(),
+        });
+    }
     steps.push(InsideStep::Enter);
     steps.push(InsideStep::Mask {
         paths: MASKED.iter().map(PathBuf::from).collect(),
     });
+    steps.extend(inputs.names.clone());
     steps.push(InsideStep::Hostname {
         name: config.name().to_string(),
     });
+    if let Some(kernel) = &inputs.spec.kernel {
+        steps.push(InsideStep::Kernel {
+            kernel: kernel.clone(),
+            program: syscalls::asking_about_uname(),
+        });
+    }
     steps.push(InsideStep::Privileges { keep });
     steps.push(InsideStep::Syscalls {
         program: syscalls::program(keep),
@@ -302,6 +389,7 @@ fn own(fs: FileSystem) -> InsideStep {
 fn init(spec: &BootSpec) -> Init {
     let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
     Init {
+        bound: false,
         path: match &spec.init {
             InitProgram::Zinit => None,
             InitProgram::Root(path) => Some(path.clone()),
@@ -312,6 +400,7 @@ fn init(spec: &BootSpec) -> Init {
             .iter()
             .map(|(name, value)| format!("{}={}", text(name), text(value)))
             .collect(),
+        user: 0,
     }
 }
 

@@ -33,6 +33,10 @@ mod arch {
     /// Calls of the x32 ABI have this bit; no distribution uses it.
     pub const FOREIGN_BIT: Option<u32> = Some(0x4000_0000);
 
+    pub const UNAME: Call = call(63, 122);
+    /// What older programs call: five names, of 65 bytes and of 9.
+    pub const OLD_UNAME: [Option<u32>; 2] = [Some(109), Some(59)];
+
     #[rustfmt::skip]
     pub const REFUSED: &[Call] = &[
         call(175, 128), // init_module
@@ -77,6 +81,9 @@ mod arch {
     pub const NATIVE: u32 = 0xc000_00b7;
     pub const COMPAT: u32 = 0x4000_0028;
     pub const FOREIGN_BIT: Option<u32> = None;
+
+    pub const UNAME: Call = call(160, 122);
+    pub const OLD_UNAME: [Option<u32>; 2] = [None, None];
 
     #[rustfmt::skip]
     pub const REFUSED: &[Call] = &[
@@ -123,6 +130,7 @@ const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
 const ADMIT: u32 = 0x7fff_0000;
 const REFUSE: u32 = 0x0005_0000 | 1;
+const ASK: u32 = 0x7fc0_0000;
 
 /// One instruction as `struct sock_filter` has it in memory (little endian).
 const fn instruction(code: u16, when_true: u8, when_false: u8, value: u32) -> u64 {
@@ -156,6 +164,58 @@ pub fn program(capabilities: Capabilities) -> Vec<u64> {
     code
 }
 
+/// How a call of uname(2) is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uname {
+    /// Six names of 65 bytes.
+    New,
+    /// The first five of them.
+    Old,
+    /// The first five, of 9 bytes.
+    Oldest,
+}
+
+/// Makes the filter that asks about uname(2) and admits everything else: the kernel
+/// finds out once that other calls are always admitted, and does not run it for them.
+#[must_use]
+pub fn asking_about_uname() -> Vec<u64> {
+    let compat: Vec<u32> = arch::UNAME
+        .compat
+        .into_iter()
+        .chain(arch::OLD_UNAME.into_iter().flatten())
+        .collect();
+    let mut code = vec![
+        instruction(LOAD, 0, 0, ARCHITECTURE),
+        instruction(JUMP_EQUAL, 0, 4, arch::NATIVE),
+        instruction(LOAD, 0, 0, NUMBER),
+        instruction(JUMP_EQUAL, 0, 1, arch::UNAME.native),
+        instruction(RETURN, 0, 0, ASK),
+        instruction(RETURN, 0, 0, ADMIT),
+        // Any other architecture than these is refused by the first filter.
+        instruction(LOAD, 0, 0, NUMBER),
+    ];
+    for (left, number) in (1..=compat.len()).rev().zip(compat) {
+        let distance = u8::try_from(left).unwrap_or(u8::MAX);
+        code.push(instruction(JUMP_EQUAL, distance, 0, number));
+    }
+    code.push(instruction(RETURN, 0, 0, ADMIT));
+    code.push(instruction(RETURN, 0, 0, ASK));
+    code
+}
+
+/// What layout a call asked about has; `None` for a call that is not uname(2).
+#[must_use]
+pub fn layout_of_uname(architecture: u32, number: u32) -> Option<Uname> {
+    let [old, oldest] = arch::OLD_UNAME;
+    match architecture {
+        arch::NATIVE => (number == arch::UNAME.native).then_some(Uname::New),
+        arch::COMPAT if arch::UNAME.compat == Some(number) => Some(Uname::New),
+        arch::COMPAT if old == Some(number) => Some(Uname::Old),
+        arch::COMPAT if oldest == Some(number) => Some(Uname::Oldest),
+        _ => None,
+    }
+}
+
 /// Refuses the numbers of one table (and any with `foreign_bit`), admits the rest.
 fn table(numbers: &[u32], foreign_bit: Option<u32>) -> Vec<u64> {
     let mut code = vec![instruction(LOAD, 0, 0, NUMBER)];
@@ -179,8 +239,12 @@ mod tests {
     use super::*;
     use model::config::IpType;
 
-    /// Runs the program as the kernel would.
     fn admits(code: &[u64], architecture: u32, number: u32) -> bool {
+        run(code, architecture, number) == ADMIT
+    }
+
+    /// Runs the program as the kernel would.
+    fn run(code: &[u64], architecture: u32, number: u32) -> u32 {
         let (mut at, mut register) = (0usize, 0u32);
         loop {
             let word = code[at];
@@ -198,7 +262,7 @@ mod tests {
                 }
                 JUMP_EQUAL => at += jump(register == value),
                 JUMP_SET => at += jump(register & value != 0),
-                RETURN => return value == ADMIT,
+                RETURN => return value,
                 other => panic!("opcode {other:#x}"),
             }
         }
@@ -226,6 +290,23 @@ mod tests {
                 "compat {number}"
             );
         }
+    }
+
+    #[test]
+    fn only_uname_is_asked_about() {
+        let code = asking_about_uname();
+        for architecture in [arch::NATIVE, arch::COMPAT] {
+            for number in 0..600 {
+                let asks = layout_of_uname(architecture, number).is_some();
+                let expected = if asks { ASK } else { ADMIT };
+                assert_eq!(run(&code, architecture, number), expected, "{number}");
+            }
+        }
+        assert_eq!(
+            layout_of_uname(arch::NATIVE, arch::UNAME.native),
+            Some(Uname::New)
+        );
+        assert_eq!(layout_of_uname(0x1234, arch::UNAME.native), None);
     }
 
     #[test]

@@ -95,14 +95,23 @@ impl Channel {
         let _ = self.send(b'e', text.as_bytes());
     }
 
-    pub(crate) fn send_boot(&self, init: &Init) -> io::Result<()> {
-        self.send(b'b', &serde_json::to_vec(init)?)
+    /// zoneadmd: start this init, with these descriptors.
+    pub(crate) fn send_boot(&self, init: &Init, pass: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut message = vec![b'b'];
+        serde_json::to_writer(&mut message, init)?;
+        if message.len() > MAX_MESSAGE {
+            return Err(io::Error::other("boot arguments are too long"));
+        }
+        sys::passing::send_all(self.0.as_fd(), pass, &message)
     }
 
-    /// First process: waits for the init to become; `None` when zoneadmd is gone.
-    pub(crate) fn wait_for_boot(&self) -> io::Result<Option<Init>> {
-        match self.receive()? {
-            Some((b'b', body)) => Ok(Some(serde_json::from_slice(&body)?)),
+    /// First process: waits for the init to become, and what it gets; `None` when
+    /// zoneadmd is gone.
+    pub(crate) fn wait_for_boot(&self) -> io::Result<Option<(Init, Vec<OwnedFd>)>> {
+        let mut message = vec![0; MAX_MESSAGE];
+        let (length, passed) = sys::passing::receive_all(self.0.as_fd(), &mut message)?;
+        match &message[..length] {
+            [b'b', body @ ..] => Ok(Some((serde_json::from_slice(body)?, passed))),
             _ => Ok(None),
         }
     }

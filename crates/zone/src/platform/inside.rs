@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use model::plan::{BootPlan, Init, InsideStep};
+use model::plan::{BootPlan, Init, InsideStep, Interpreter};
 use model::privilege::Capabilities;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
@@ -21,8 +21,8 @@ use sys::process::{Executable, Program, ns};
 
 use super::channel::Channel;
 use super::console::Console;
-use super::{HELD, NODES, ROOT, place, relative};
-use crate::flatten;
+use super::{HELD, NODES, ROOT, kernel, place, relative};
+use crate::{answerer, flatten, names};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -35,6 +35,8 @@ pub(super) struct FirstProcess<'a> {
     /// Files to write "0" to, to enter v1 control groups.
     pub tasks: &'a [OwnedFd],
     pub console: &'a Console,
+    /// Whom to tell of a filter that asks about uname(2).
+    pub answerer: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> FirstProcess<'a> {
@@ -50,6 +52,7 @@ impl<'a> FirstProcess<'a> {
         ]
         .into_iter()
         .chain(self.tasks.iter().map(AsFd::as_fd))
+        .chain(self.answerer)
         .collect()
     }
 }
@@ -61,8 +64,8 @@ pub(super) fn run(first: &FirstProcess<'_>) -> u8 {
         return 1;
     }
     match first.channel.wait_for_boot() {
-        Ok(Some(init)) => {
-            let error = become_init(first, &init);
+        Ok(Some((init, passed))) => {
+            let error = become_init(first, &init, &passed);
             first.channel.send_error(&error);
             1
         }
@@ -116,8 +119,17 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
         InsideStep::Devices { names } => populate_dev(names, first.console),
         InsideStep::DeviceNodes { paths } => paths.iter().try_for_each(|path| show_node(path)),
         InsideStep::Mask { paths } => paths.iter().try_for_each(|path| mask(path)),
+        InsideStep::Interpreter { interpreter } => register(interpreter),
         InsideStep::Enter => Ok(sys::mount::pivot_into_cwd()?),
         InsideStep::Hostname { name } => set_name(name, first.plan),
+        InsideStep::Names { resolver, hosts } => {
+            names::write(resolver.as_deref(), hosts);
+            Ok(())
+        }
+        InsideStep::Kernel { kernel, .. } => {
+            kernel::show(kernel)?;
+            Ok(answerer::ask(first.answerer.ok_or("no answerer")?)?)
+        }
         InsideStep::Privileges { keep } => limit_privileges(*keep),
         InsideStep::Syscalls { program } => Ok(sys::seccomp::install(program)?),
     }
@@ -254,6 +266,25 @@ fn set_name(name: &str, plan: &BootPlan) -> Result<(), AnyError> {
     Ok(())
 }
 
+/// Registers an interpreter in the zone's own table. The host's files are still in view.
+fn register(interpreter: &Interpreter) -> Result<(), AnyError> {
+    let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let table = sys::mount::new_fs("binfmt_misc", &[], flags).map_err(|error| {
+        format!(
+            "{}: a zone has interpreters of its own from Linux 6.7 on, with the module binfmt_misc; on others register qemu-{} for the whole host (docs/brands.md)",
+            flatten(&error),
+            interpreter.machine
+        )
+    })?;
+    attach(&table, Path::new("/proc/sys/fs/binfmt_misc"))?;
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = openat(&table, "register", flags, Mode::empty())?;
+    rustix::io::write(file, interpreter.line.as_bytes())?;
+    Ok(())
+}
+
 /// Covers a file with /dev/null or a folder with an empty one.
 fn mask(path: &Path) -> Result<(), AnyError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -304,8 +335,14 @@ pub(crate) fn limit_privileges(keep: Capabilities) -> Result<(), AnyError> {
 const ORDERS: [i32; 6] = [2, 15, 30, 37, 38, 39];
 
 /// Becomes init; returns only when that failed.
-fn become_init(first: &FirstProcess<'_>, init: &Init) -> String {
+fn become_init(first: &FirstProcess<'_>, init: &Init, passed: &[OwnedFd]) -> String {
     match prepare_init(first, init) {
+        Ok(program) if init.user != 0 => {
+            let passed: Vec<BorrowedFd<'_>> = passed.iter().map(AsFd::as_fd).collect();
+            let error = become_user(init.user)
+                .map_or_else(|error| error, |()| program.exec_passing(&passed));
+            format!("could not run {}: {error}", shown(init))
+        }
         Ok(program) => {
             // Of others we do not know what they wait for.
             let orders: &[i32] = if init.path.is_none() { &ORDERS } else { &[] };
@@ -314,6 +351,21 @@ fn become_init(first: &FirstProcess<'_>, init: &Init) -> String {
         }
         Err(error) => format!("could not run {}: {}", shown(init), flatten(error.as_ref())),
     }
+}
+
+/// A user of the zone who is not root, and whose programs can never be more than that:
+/// this is what QEMU runs as.
+fn become_user(user: u32) -> io::Result<()> {
+    let (uid, gid) = (
+        rustix::fs::Uid::from_raw(user),
+        rustix::fs::Gid::from_raw(user),
+    );
+    set_thread_groups(&[])?;
+    set_thread_res_gid(gid, gid, gid)?;
+    // With the last id of root its capabilities go, too.
+    set_thread_res_uid(uid, uid, uid)?;
+    rustix::thread::set_no_new_privs(true)?;
+    Ok(())
 }
 
 fn shown(init: &Init) -> String {
@@ -330,12 +382,17 @@ fn prepare_init(first: &FirstProcess<'_>, init: &Init) -> Result<Program, AnyErr
     };
     rustix::process::setsid()?;
     let terminal = &first.console.terminal;
-    rustix::process::ioctl_tiocsctty(terminal)?;
+    // QEMU only complains there, and must not end with zoneadmd, who has the other side.
+    if init.user == 0 {
+        rustix::process::ioctl_tiocsctty(terminal)?;
+    }
     rustix::stdio::dup2_stdin(terminal)?;
     rustix::stdio::dup2_stdout(terminal)?;
     rustix::stdio::dup2_stderr(terminal)?;
-    // From here on the zone lives without zoneadmd.
-    set_parent_process_death_signal(None)?;
+    if !init.bound {
+        // From here on the zone lives without zoneadmd.
+        set_parent_process_death_signal(None)?;
+    }
     let strings = |list: &[String]| -> Result<Vec<CString>, AnyError> {
         list.iter()
             .map(|text| Ok(CString::new(text.as_str())?))

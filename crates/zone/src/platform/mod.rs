@@ -19,6 +19,8 @@ mod channel;
 pub(crate) mod console;
 pub(crate) mod datasets;
 mod inside;
+mod kernel;
+pub mod machine;
 pub(crate) mod place;
 mod steps;
 pub(crate) mod volumes;
@@ -79,6 +81,8 @@ pub struct Platform {
     pub console: OwnedFd,
     /// The zone's side, kept open: without any user of it reading would fail.
     _terminal: OwnedFd,
+    /// The machine of a kernel zone; its console is the serial line then.
+    pub machine: Option<machine::Machine>,
     channel: Option<Channel>,
     layers: Option<storage::Scratch>,
     delegated: Option<Rc<Delegated>>,
@@ -121,8 +125,18 @@ impl Platform {
             .channel
             .take()
             .ok_or(Error::Plan("a first process that waits"))?;
-        channel.send_boot(init).map_err(Error::Channel)?;
-        channel.wait_for_exec()
+        let passed = self.machine.as_ref().map(machine::Machine::passed);
+        channel
+            .send_boot(init, &passed.unwrap_or_default())
+            .map_err(Error::Channel)?;
+        channel.wait_for_exec()?;
+        if let Some(machine) = &mut self.machine {
+            machine.greet().map_err(|why| Error::Step {
+                step: "start the machine".to_owned(),
+                source: why.into(),
+            })?;
+        }
+        Ok(())
     }
 
     /// Goes back from the namespaces that were only needed to build the platform:
@@ -147,12 +161,14 @@ impl Platform {
         console: OwnedFd,
         terminal: OwnedFd,
         delegated: Option<Delegated>,
+        machine: Option<machine::Machine>,
     ) -> Self {
         Self {
             init,
             cgroups,
             console,
             _terminal: terminal,
+            machine,
             channel: None,
             layers: None,
             delegated: delegated.map(Rc::new),

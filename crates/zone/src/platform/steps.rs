@@ -10,8 +10,9 @@ use limits::ZoneCgroups;
 use limits::devices::{self, Device, Kind};
 use model::config::IpType;
 use model::controls::Controls;
+use model::plan::network::Link;
 use model::plan::{BootPlan, PlatformStep};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use storage::Stack;
@@ -21,10 +22,13 @@ use sys::process::{Child, ns};
 
 use super::console::Console;
 use super::{
-    Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, datasets, inside, relative, volumes,
+    Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, datasets, inside, machine, relative,
+    volumes,
 };
+use crate::answerer;
 use crate::devices::device;
 use crate::fault::Fault;
+use crate::network::Records;
 use crate::undo::{self, UndoStack};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
@@ -44,7 +48,11 @@ struct Building<'a> {
     /// The first process, its user namespace, and our end of the channel.
     first: Option<(Rc<Child>, OwnedFd, Channel)>,
     console: Option<Console>,
+    /// Where the first process hands over what the answerer of uname(2) listens to.
+    answerer: Option<OwnedFd>,
     delegated: Option<Rc<datasets::Delegated>>,
+    /// What the machine of a kernel zone works with.
+    machine: Option<machine::Opened>,
     /// What is to be told about the resource controls.
     remarks: Vec<String>,
 }
@@ -74,7 +82,9 @@ pub(super) fn build(
         layers: None,
         first: None,
         console: None,
+        answerer: None,
         delegated: None,
+        machine: None,
         remarks: Vec::new(),
     };
     for (name, kind) in [("mnt", ns::MOUNT), ("net", ns::NET), ("time", ns::TIME)] {
@@ -115,16 +125,28 @@ impl Building<'_> {
                 self.remarks.extend(cgroups.set(controls)?.remarks());
                 Ok(())
             }
+            PlatformStep::Answerer { kernel, socket } => {
+                let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
+                let (group, tasks) = (cgroups.open_login()?, cgroups.open_v1_tasks()?);
+                let started = answerer::start(kernel, socket, group.as_fd(), &tasks)?;
+                self.answerer = Some(started);
+                Ok(())
+            }
             PlatformStep::PrivateMounts { scratch } => self.leave_host_mounts(scratch),
             PlatformStep::Clocks => start_clocks(),
             PlatformStep::Network { ip_type } => {
                 self.ip_type = *ip_type;
                 match ip_type {
-                    IpType::Shared => Ok(net::enter_shared()?),
+                    IpType::Shared => {
+                        net::enter_shared()?;
+                        let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
+                        Ok(cgroups.admit_low_ports(self.plan.first_id)?)
+                    }
                     // It comes with the first process.
                     IpType::Exclusive => Ok(()),
                 }
             }
+            PlatformStep::Links { links, records } => self.make_links(links, records, undo),
             PlatformStep::FirstProcess => self.start_first_process(undo),
             PlatformStep::ProcessControls { controls } => self.limit_processes(controls),
             PlatformStep::Datasets { names } => self.give_datasets(names, undo),
@@ -133,11 +155,13 @@ impl Building<'_> {
                 top,
                 work,
                 lowers,
+                volatile,
             } => self.assemble_root(&Stack {
                 zonepath: zonepath.clone(),
                 top: top.clone(),
                 work: work.clone(),
                 lowers: lowers.clone(),
+                volatile: *volatile,
             }),
             PlatformStep::Bind {
                 source,
@@ -171,6 +195,7 @@ impl Building<'_> {
                 let mount = volumes::device_nodes(nodes, self.plan.first_id)?;
                 Ok(volumes::hold(&mount, &self.scratch, NODES)?)
             }
+            PlatformStep::HostId { id } => self.give_host_id(*id),
             PlatformStep::Sysfs => {
                 let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
                     | MountAttrFlags::MOUNT_ATTR_NODEV
@@ -181,6 +206,12 @@ impl Building<'_> {
             }
             PlatformStep::Console => {
                 self.console = Some(Console::new(self.plan.first_id)?);
+                Ok(())
+            }
+            PlatformStep::Machine(parts) => {
+                let owner = self.plan.first_id + parts.user;
+                let opened = machine::Opened::new(parts, owner, |card| self.make_card(card))?;
+                self.machine = Some(opened);
                 Ok(())
             }
         }
@@ -232,6 +263,7 @@ impl Building<'_> {
         let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
         let payload = cgroups.open_payload()?;
         let mut tasks = cgroups.open_v1_tasks()?;
+        let opened = tasks.len();
         tasks.append(&mut self.shared_tasks);
         let (ours, theirs) = Channel::pair()?;
         let network = net::namespaces_of_first_process(self.ip_type);
@@ -243,10 +275,13 @@ impl Building<'_> {
             channel: &theirs,
             tasks: &tasks,
             console: self.console.as_ref().ok_or("no console")?,
+            answerer: self.answerer.as_ref().map(AsFd::as_fd),
         };
         let child = sys::process::fork(flags, Some(payload.as_fd()), &first.kept(), || {
             inside::run(&first)
         })?;
+        // The answerer ends when nobody can hand it anything.
+        self.answerer = None;
         let child = Rc::new(child);
         let ended = Rc::clone(&child);
         undo.push("start the first process", move || {
@@ -254,6 +289,7 @@ impl Building<'_> {
             undo::reap(&ended, super::PATIENCE);
             Ok(())
         });
+        cgroups.follow(opened)?;
         let proc_dir = PathBuf::from(format!("/proc/{}", child.pid));
         let map = format!("0 {} {IDS_PER_ZONE}", self.plan.first_id);
         fs::write(proc_dir.join("uid_map"), &map)?;
@@ -283,6 +319,46 @@ impl Building<'_> {
 
     fn users(&self) -> Result<BorrowedFd<'_>, AnyError> {
         Ok(self.first.as_ref().ok_or("no first process")?.1.as_fd())
+    }
+
+    fn make_links(
+        &mut self,
+        links: &[Link],
+        records: &Path,
+        undo: &mut UndoStack,
+    ) -> Result<(), AnyError> {
+        let (child, ..) = self.first.as_ref().ok_or("no first process")?;
+        let zone = net::ends::namespace(Path::new(&format!("/proc/{}/ns/net", child.pid)))?;
+        let host = self.home_of(ns::NET)?.try_clone()?;
+        let records = Records::at(records);
+        let (back, name, home) = (records.clone(), self.plan.zone.clone(), host.try_clone()?);
+        let (mounts, scratch) = (self.home_of(ns::MOUNT)?.try_clone()?, self.scratch.clone());
+        // A link that moved is led to by a mount of the host's.
+        undo.push("make the links", move || {
+            within_mounts(&mounts, &scratch, || back.release_in(&home, &name))
+                .map_err(|error| format!("could not go back to the host's mounts: {error}"))?
+        });
+        let (name, id) = (&self.plan.zone, self.plan.id);
+        let in_mounts = |action: &dyn Fn() -> Result<(), AnyError>| self.in_mounts_of_host(action);
+        let remarks = records.make(name, id, links, host, zone, &in_mounts)?;
+        self.remarks.extend(remarks);
+        Ok(())
+    }
+
+    /// The network card of a machine on a link of the zone.
+    fn make_card(&self, link: &str) -> Result<OwnedFd, AnyError> {
+        let (child, ..) = self.first.as_ref().ok_or("no first process")?;
+        let zone = net::ends::namespace(Path::new(&format!("/proc/{}/ns/net", child.pid)))?;
+        Ok(net::card::make(zone.as_fd(), link)?)
+    }
+
+    fn home_of(&self, kind: u64) -> Result<&OwnedFd, AnyError> {
+        let found = self.home.iter().find(|(_, other)| *other == kind);
+        Ok(&found.ok_or("no way back to the host")?.0)
+    }
+
+    fn in_mounts_of_host(&self, action: &dyn Fn() -> Result<(), AnyError>) -> Result<(), AnyError> {
+        within_mounts(self.home_of(ns::MOUNT)?, &self.scratch, action)?
     }
 
     fn give_datasets(&mut self, names: &[String], undo: &mut UndoStack) -> Result<(), AnyError> {
@@ -346,6 +422,24 @@ impl Building<'_> {
         open(&path).map_err(|errno| in_zone(&path, errno))
     }
 
+    /// Writes the file that gethostid(3) reads. Whatever the zone has put there goes.
+    fn give_host_id(&self, id: u32) -> Result<(), AnyError> {
+        let etc = self.open_in_root(Path::new("/etc"))?;
+        let name = "hostid";
+        let failed = |errno| in_zone(Path::new("etc/hostid"), errno);
+        match rustix::fs::unlinkat(&etc, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(failed(errno)),
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let file = sys::idmap::with_fs_ids(self.plan.first_id, || {
+            openat(&etc, name, flags, Mode::from_raw_mode(0o644))
+        })?
+        .map_err(failed)?;
+        rustix::io::write(&file, &id.to_ne_bytes()).map_err(failed)?;
+        Ok(())
+    }
+
     fn attach_in_root(&self, mount: &OwnedFd, target: &Path) -> Result<(), AnyError> {
         let target = self.open_in_root(target)?;
         Ok(sys::mount::attach(mount, &target, Path::new(""))?)
@@ -371,14 +465,22 @@ impl Building<'_> {
         channel.send_go().map_err(Error::Channel)?;
         channel.wait_for_ready()?;
         let pidfd = child.pidfd.try_clone().map_err(Error::Channel)?;
+        let (machine, controller) = match self.machine {
+            None => (None, console.controller),
+            Some(opened) => {
+                let (machine, line) = opened.with(console.controller);
+                (Some(machine), line)
+            }
+        };
         Ok(Platform {
             init: Child {
                 pid: child.pid,
                 pidfd,
             },
             cgroups,
-            console: console.controller,
+            console: controller,
             _terminal: console.terminal,
+            machine,
             channel: Some(channel),
             layers: self.layers,
             delegated: self.delegated,
@@ -390,6 +492,22 @@ impl Building<'_> {
 
 fn in_zone(path: &Path, errno: Errno) -> AnyError {
     format!("/{} in the zone: {errno}", path.display()).into()
+}
+
+/// Does something in the mount namespace `mounts`, and comes back to `folder` here.
+fn within_mounts<T>(
+    mounts: &OwnedFd,
+    folder: &Path,
+    action: impl FnOnce() -> T,
+) -> Result<T, AnyError> {
+    let path = Path::new("/proc/self/ns/mnt");
+    let own = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    sys::namespace::join(mounts.as_fd(), ns::MOUNT)?;
+    let done = action();
+    sys::namespace::join(own.as_fd(), ns::MOUNT)?;
+    // Joining has led to the root.
+    rustix::process::chdir(folder)?;
+    Ok(done)
 }
 
 /// Uptime and the monotonic clock start at zero in the zone.

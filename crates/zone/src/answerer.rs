@@ -1,0 +1,255 @@
+//! The process that answers uname(2) for a zone that is shown another kernel.
+//!
+//! Every process of such a zone runs under a filter that asks about uname(2) and admits
+//! everything else, so nothing else costs anything. The filter of init is inherited by
+//! all; a process that enters (zlogin) brings one of its own.
+//!
+//! ```text
+//! zoneadmd --fork--> answerer, in the zone's control groups (the zone pays for it)
+//! first process ----- listener of its filter ---> answerer
+//! zlogin ------------ listener of its filter ---> answerer, by <zone>.kernel_sock
+//! ```
+//!
+//! It outlives zoneadmd and ends with the last process under init's filter, which is
+//! with the zone. Whatever a caller does, it can only have its own names written into
+//! its own memory.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use model::ZoneName;
+use model::plan::Kernel;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
+    socketpair,
+};
+use store::Root;
+use sys::process::ns;
+use sys::seccomp::{self, Call};
+
+use crate::daemon::client::address_of;
+use crate::plan::syscalls::{Uname, asking_about_uname, layout_of_uname};
+
+/// Most listeners at a time: each is a session that zlogin began, or what it left.
+const MOST: usize = 900;
+
+/// How the answerer looks in a list of processes.
+const TITLE: &std::ffi::CStr = c"zone-uname";
+
+/// Starts the answerer in `cgroup` and in the v1 groups of `tasks`; gives the end by
+/// which the first process hands its listener over.
+pub(crate) fn start(
+    kernel: &Kernel,
+    path: &Path,
+    cgroup: BorrowedFd<'_>,
+    tasks: &[OwnedFd],
+) -> io::Result<OwnedFd> {
+    let listening = listen_at(path)?;
+    let (ours, theirs) = pair()?;
+    let kept: Vec<BorrowedFd<'_>> = [listening.as_fd(), ours.as_fd()]
+        .into_iter()
+        .chain(tasks.iter().map(AsFd::as_fd))
+        .collect();
+    sys::process::fork(0, Some(cgroup), &kept, || {
+        for file in tasks {
+            if rustix::io::write(file, b"0").is_err() {
+                return 1;
+            }
+        }
+        let _ = rustix::thread::set_name(TITLE);
+        // Without it every uname in the zone fails: let something else go first.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
+        match serve(kernel, listening.as_fd(), ours.as_fd()) {
+            Ok(()) => 0,
+            Err(_) => 1,
+        }
+    })?;
+    Ok(theirs)
+}
+
+fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC;
+    Ok(socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        flags,
+        None,
+    )?)
+}
+
+fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+    let _ = std::fs::remove_file(path);
+    let (address, _folder) = address_of(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    // The host's root only: the socket gets these permissions when it is bound.
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let bound = bind(&socket, &address);
+    rustix::process::umask(before);
+    bound?;
+    listen(&socket, 8)?;
+    Ok(socket)
+}
+
+/// Connects to the answerer of a zone.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn reach(root: &Root, zone: &ZoneName) -> io::Result<OwnedFd> {
+    let (address, _folder) = address_of(&root.kernel_socket(zone))?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+    connect(&socket, &address)?;
+    Ok(socket)
+}
+
+/// Puts the calling process under a filter that asks whoever is at the other end.
+pub(crate) fn ask(answerer: BorrowedFd<'_>) -> io::Result<()> {
+    let listener = seccomp::install_asking(&asking_about_uname())?;
+    sys::passing::send(answerer, listener.as_fd(), "uname")
+}
+
+fn serve(kernel: &Kernel, listening: BorrowedFd<'_>, first: BorrowedFd<'_>) -> io::Result<()> {
+    let mut arriving = vec![first.try_clone_to_owned()?];
+    let mut listeners: Vec<OwnedFd> = Vec::new();
+    // That of init came first, and stays in first place.
+    while !(arriving.is_empty() && listeners.is_empty()) {
+        let mut watched = vec![PollFd::from_borrowed_fd(listening, PollFlags::IN)];
+        let others = arriving.iter().chain(&listeners);
+        watched.extend(others.map(|one| PollFd::new(one, PollFlags::IN)));
+        match poll(&mut watched, None) {
+            Err(Errno::INTR) => continue,
+            other => other?,
+        };
+        let events: Vec<PollFlags> = watched.iter().map(PollFd::revents).collect();
+        drop(watched);
+        let (of_arriving, of_listeners) = events[1..].split_at(arriving.len());
+        let of_listeners: Vec<bool> = listeners
+            .iter()
+            .zip(of_listeners)
+            .map(|(listener, event)| {
+                if event.contains(PollFlags::IN) {
+                    // One that went away meanwhile needs no answer.
+                    let _ = answer(kernel, listener.as_fd());
+                }
+                let over = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+                !event.intersects(over) || event.contains(PollFlags::IN)
+            })
+            .collect();
+        // With init's own all of the zone is gone.
+        if of_listeners.first() == Some(&false) {
+            return Ok(());
+        }
+        let mut lives = of_listeners.into_iter();
+        listeners.retain(|_| lives.next().unwrap_or(true));
+        let mut events = of_arriving.iter().map(|event| !event.is_empty());
+        let mut come = Vec::new();
+        arriving.retain_mut(|one| {
+            if !events.next().unwrap_or(false) {
+                return true;
+            }
+            come.extend(sys::passing::receive(one.as_fd()));
+            false
+        });
+        listeners.extend(come.into_iter().map(|(listener, _)| listener));
+        // Whoever is one too many hears it by the end of the connection.
+        if let Ok(one) = accept_with(listening, SocketFlags::CLOEXEC)
+            && listeners.len() + arriving.len() < MOST
+        {
+            arriving.push(one);
+        }
+    }
+    Ok(())
+}
+
+fn answer(kernel: &Kernel, listener: BorrowedFd<'_>) -> io::Result<()> {
+    let Some(call) = seccomp::receive(listener)? else {
+        return Ok(());
+    };
+    let result = write_names(kernel, listener, &call)
+        .map_err(|error| error.raw_os_error().unwrap_or(Errno::FAULT.raw_os_error()));
+    seccomp::answer(listener, call.id, result)
+}
+
+/// Writes the names into the caller's memory, where it wants them.
+fn write_names(kernel: &Kernel, listener: BorrowedFd<'_>, call: &Call) -> io::Result<()> {
+    let fault = || io::Error::from(Errno::FAULT);
+    let number = u32::try_from(call.number).unwrap_or(u32::MAX);
+    let layout =
+        layout_of_uname(call.architecture, number).ok_or_else(|| io::Error::from(Errno::NOSYS))?;
+    let open = |name: &str, write: bool| {
+        OpenOptions::new()
+            .read(!write)
+            .write(write)
+            .open(format!("/proc/{}/{name}", call.pid))
+            .map_err(|_| fault())
+    };
+    let names = open("ns/uts", false)?;
+    let memory = open("mem", true)?;
+    // What was opened by number is the caller's only if the caller is still there.
+    if !seccomp::is_waiting(listener, call.id) {
+        return Err(fault());
+    }
+    sys::namespace::join(names.as_fd(), ns::UTS)?;
+    let bytes = in_layout(&shown(kernel, &rustix::system::uname()), layout);
+    memory
+        .write_all_at(&bytes, call.arguments[0])
+        .map_err(|_| fault())
+}
+
+/// The names in the order of uname(2).
+fn shown(kernel: &Kernel, real: &rustix::system::Uname) -> [Vec<u8>; 6] {
+    let or = |shown: &Option<String>, real: &std::ffi::CStr| match shown {
+        Some(shown) => shown.as_bytes().to_vec(),
+        None => real.to_bytes().to_vec(),
+    };
+    [
+        or(&kernel.name, real.sysname()),
+        real.nodename().to_bytes().to_vec(),
+        or(&kernel.release, real.release()),
+        real.version().to_bytes().to_vec(),
+        or(&kernel.machine, real.machine()),
+        real.domainname().to_bytes().to_vec(),
+    ]
+}
+
+fn in_layout(names: &[Vec<u8>; 6], layout: Uname) -> Vec<u8> {
+    let (count, width) = match layout {
+        Uname::New => (6, 65),
+        Uname::Old => (5, 65),
+        Uname::Oldest => (5, 9),
+    };
+    let mut bytes = vec![0; count * width];
+    for (field, name) in bytes.chunks_mut(width).zip(names) {
+        // The last byte stays 0.
+        let length = name.len().min(width - 1);
+        field[..length].copy_from_slice(&name[..length]);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_laid_out_as_programs_read_them() {
+        let kernel = Kernel {
+            release: Some("2.6.18-398.el5".to_owned()),
+            ..Kernel::default()
+        };
+        let names = shown(&kernel, &rustix::system::uname());
+        let new = in_layout(&names, Uname::New);
+        assert_eq!(new.len(), 390);
+        assert_eq!(&new[130..145], b"2.6.18-398.el5\0");
+        assert!(new.starts_with(b"Linux\0"));
+        assert_eq!(in_layout(&names, Uname::Old), new[..325]);
+        let oldest = in_layout(&names, Uname::Oldest);
+        assert_eq!((oldest.len(), &oldest[18..27]), (45, &b"2.6.18-3\0"[..]));
+    }
+}

@@ -1,0 +1,318 @@
+//! `zoneadm attach`: a detached zone becomes an installed one, if this host has what it
+//! needs.
+//!
+//! A sparse zone runs this host's programs, so all packages must be the same here; of a
+//! whole-root zone of the same distribution those that both have. With `-u` a sparse zone
+//! follows this host, and a whole-root one gets what is newer here; nothing is ever taken
+//! back to an older version.
+
+mod compare;
+pub(crate) mod update;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::plan::{Step, ZonePlan};
+use model::{Config, State, Uuid, Verb, ZoneName};
+use storage::{ROOT, driver_at};
+use store::xml::manifest::Manifest;
+
+use crate::apply::{self, Outcome, Work};
+use crate::inventory::{self, System};
+use crate::subject::{DETACHED, Start, Subject};
+use crate::{Error, Host, verify};
+
+use compare::Comparison;
+
+/// What is updated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Update {
+    /// Nothing: what does not match is refused.
+    #[default]
+    No,
+    /// What must be (`-u`).
+    Needed,
+    /// All that can be (`-U`).
+    All,
+}
+
+/// How a zone is attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Without a look at packages (`-F`).
+    pub force: bool,
+    /// What is updated.
+    pub update: Update,
+    /// Where the root comes from, when it is not in the zonepath: `-a archive` or
+    /// `-d directory`, as words for the brand.
+    pub source: Option<[String; 2]>,
+}
+
+/// Compares the system that a manifest tells of with this host; needs no zone.
+///
+/// # Errors
+/// [`Error::Mismatch`] when the zone could not be attached here as it is.
+pub fn check(manifest: &Manifest) -> Result<(), Error> {
+    let family = verify::brand_of(&manifest.config)?;
+    let facts = brand::HostFacts::default();
+    let problems = family.verify(&manifest.config, &facts);
+    if !problems.is_empty() {
+        return Err(Error::Verify(problems));
+    }
+    let source = inventory::of_manifest(manifest);
+    compared(&manifest.config, &source)?.refuse()
+}
+
+/// [`check`] for a zone that may be updated.
+///
+/// # Errors
+/// [`Error::Mismatch`] for what no update can mend.
+pub(crate) fn check_update(manifest: &Manifest) -> Result<(), Error> {
+    let source = inventory::of_manifest(manifest);
+    compared(&manifest.config, &source)?.refuse_update()
+}
+
+/// Whether the packages of a sparse zone, which lies at a zonepath, differ from the host's.
+pub(crate) fn differs(host: &Host, zonepath: &Path, config: &Config) -> Result<bool, Error> {
+    let source = inventory::of_zone(host, zonepath, config)?;
+    let comparison = compared(config, &source)?;
+    Ok(comparison.is_sparse && !comparison.is_same())
+}
+
+/// Compares a zone's system with the host's.
+fn compared(config: &Config, source: &System) -> Result<Comparison, Error> {
+    let here = inventory::of_host(Path::new("/"))?;
+    Ok(Comparison::of(config, source, &here))
+}
+
+/// Attaches a zone.
+///
+/// # Errors
+/// [`Error::Mismatch`] when packages do not match; [`Error::Step`] and others when
+/// something failed: the zone is then configured as before.
+pub fn attach(
+    host: &Host,
+    zone: &ZoneName,
+    options: &Options,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let subject = match admit(host, zone, options)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+    };
+    let config = subject.config(host)?;
+    verify::before(host, &subject, &config, Verb::Attach)?;
+    let path = subject.zonepath.clone();
+    if let Some(source) = &options.source {
+        fill(host, &subject, &config, source, progress)?;
+    } else if !path.join(ROOT).exists() {
+        return Err(Error::Refused(format!(
+            "{}/root: no such directory: there is nothing to attach.",
+            subject.entry.zonepath.display()
+        )));
+    }
+    let attached = attach_root(host, &subject, &config, options, progress);
+    if attached.is_err() && options.source.is_some() {
+        // What was unpacked for this is nobody's. The error that counts is the first one.
+        let _ = driver_at(&path).and_then(|driver| driver.destroy(&path));
+        let _ = store::xml::manifest::remove(&path);
+    }
+    attached
+}
+
+fn admit(host: &Host, zone: &ZoneName, options: &Options) -> Result<Start, Error> {
+    match Subject::admit(host, zone, Verb::Attach) {
+        // A root that was put there by hand has no manifest, and looks like half a zone.
+        Err(Error::Refused(text)) if options.force || options.source.is_some() => {
+            match Subject::admit_forced(host, zone, Verb::Attach)? {
+                Some(subject) => Ok(Start::Go(Box::new(subject))),
+                None => Err(Error::Refused(text)),
+            }
+        }
+        other => other,
+    }
+}
+
+/// Puts what an archive or a folder holds where the root of the zone goes.
+fn fill(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    source: &[String; 2],
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let path = subject.zonepath.clone();
+    if path.join(ROOT).exists() {
+        return Err(Error::Refused(format!(
+            "{}/root is there already: attach it without {}, or move it away.",
+            subject.entry.zonepath.display(),
+            source[0]
+        )));
+    }
+    let plan = ZonePlan {
+        zone: subject.entry.name.clone(),
+        verb: Verb::Attach,
+        steps: vec![
+            Step::MakeZonepath { path: path.clone() },
+            Step::MakeDataset { path: path.clone() },
+            Step::Unpack {
+                root: path.join(ROOT),
+                options: source.to_vec(),
+            },
+            Step::Sync { path },
+        ],
+    };
+    run(host, subject, config, &plan, progress)
+}
+
+fn attach_root(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    options: &Options,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let path = subject.zonepath.clone();
+    update::recover(&path)?;
+    let manifest = Manifest::load(&path.join(DETACHED))?;
+    let uuid = uuid_for(subject, manifest.as_ref())?;
+    let stands = driver_at(&path)?.stack(&path)?;
+    if let Some(missing) = stands.lowers.iter().find(|layer| !layer.exists()) {
+        return Err(Error::Refused(format!(
+            "{}, which its root stands on, is not here: bring it along, or use zoneadm export and import.",
+            missing.display()
+        )));
+    }
+    if options.force {
+        let steps = vec![Step::MarkForced { path: path.clone() }];
+        finish(host, subject, config, steps, uuid, progress)?;
+        return Ok(Outcome::Done);
+    }
+    if let Some(manifest) = &manifest {
+        refuse_brand(config, &manifest.config)?;
+    } else if options.source.is_none() {
+        return Err(Error::Refused(format!(
+            "{}/{DETACHED}: no such file: the zone was not detached; attach -F takes it as it is.",
+            subject.entry.zonepath.display()
+        )));
+    }
+    // What is there counts, whatever the manifest says of it.
+    let source = inventory::of_zone(host, &path, config)?;
+    let comparison = compared(config, &source)?;
+    match options.update {
+        Update::No => {
+            comparison.refuse()?;
+            finish(host, subject, config, Vec::new(), uuid, progress)?;
+        }
+        // No programs of its own: there is nothing but to follow.
+        _ if comparison.is_sparse => {
+            comparison.refuse_update()?;
+            let steps = match comparison.is_same() {
+                true => Vec::new(),
+                false => vec![Step::FollowHost { path }],
+            };
+            finish(host, subject, config, steps, uuid, progress)?;
+        }
+        update => {
+            comparison.refuse_update()?;
+            let wanted = match update {
+                Update::All => Some(Vec::new()),
+                _ => comparison.wanted(),
+            };
+            if let Some(wanted) = wanted {
+                update::packages(host, subject, config, &wanted, progress)?;
+            }
+            finish(host, subject, config, Vec::new(), uuid, progress)?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// The steps that make a zone installed whose root is as it should be.
+fn finish(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    mut steps: Vec<Step>,
+    uuid: Uuid,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let path = subject.zonepath.clone();
+    steps.insert(0, Step::MakeZonepath { path: path.clone() });
+    steps.extend([
+        Step::Record {
+            state: State::Installed,
+            uuid: Some(uuid),
+        },
+        Step::RemoveManifest { path },
+    ]);
+    let plan = ZonePlan {
+        zone: subject.entry.name.clone(),
+        verb: Verb::Attach,
+        steps,
+    };
+    run(host, subject, config, &plan, progress)
+}
+
+fn run(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    plan: &ZonePlan,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let mut work = Work {
+        host,
+        config,
+        entry: subject.entry.clone(),
+        record: &mut |entry| apply::record_now(host, entry),
+        progress,
+        import: None,
+        image: None,
+    };
+    apply::run(&mut work, plan, &mut host.fault.clone())
+}
+
+/// The zone's identity: that which it had, unless another zone of this host has it.
+fn uuid_for(subject: &Subject, manifest: Option<&Manifest>) -> Result<Uuid, Error> {
+    let known = subject
+        .entry
+        .uuid
+        .or(manifest.and_then(|manifest| manifest.uuid));
+    let taken = |uuid: Uuid| {
+        let holder = subject.index.by_uuid(uuid);
+        holder.is_some_and(|entry| entry.name != subject.entry.name)
+    };
+    match known.filter(|uuid| !taken(*uuid)) {
+        Some(uuid) => Ok(uuid),
+        None => apply::new_uuid(),
+    }
+}
+
+fn refuse_brand(config: &Config, detached: &Config) -> Result<(), Error> {
+    if config.family() == detached.family() {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "Trying to attach a '{}' zone to a '{}' configuration.",
+        detached.brand(),
+        config.brand()
+    )))
+}
+
+/// Reads a manifest: the file at a path, or standard input, which `-` names.
+///
+/// # Errors
+/// When it cannot be read, or is none.
+pub fn read_manifest(path: &Path, stream: &mut dyn std::io::Read) -> Result<Manifest, Error> {
+    if path == Path::new("-") {
+        return Ok(Manifest::from_stream(stream, Path::new("standard input"))?);
+    }
+    // That of a zonepath is meant by the zonepath, too.
+    let file: PathBuf = match fs::metadata(path) {
+        Ok(meta) if meta.is_dir() => path.join(DETACHED),
+        _ => path.to_owned(),
+    };
+    let none = || Error::Source(format!("{}: no such manifest", path.display()));
+    Manifest::load(&file)?.ok_or_else(none)
+}

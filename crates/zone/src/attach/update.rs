@@ -1,0 +1,120 @@
+//! What `attach -u` and `-U` change in a zone's root.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use model::Config;
+use storage::{Name, driver_at};
+
+use crate::subject::Subject;
+use crate::{Error, Host, inventory, mount};
+
+/// Stands in the zonepath while its root is being changed.
+const UPDATING: &str = ".attaching";
+
+/// The snapshot to go back to when that was cut off.
+const BEFORE: &str = "before-attach";
+
+/// Goes back to what a zone was before an update that was cut off. Its lock is held, and
+/// nobody has booted it since.
+pub(super) fn recover(zonepath: &Path) -> Result<(), Error> {
+    if !zonepath.join(UPDATING).exists() {
+        return Ok(());
+    }
+    let driver = driver_at(zonepath)?;
+    let before = before()?;
+    let known = driver.snapshots(zonepath)?;
+    // Without the snapshot it was either not begun or done.
+    if known.iter().any(|one| one.name == before) {
+        driver.rollback(zonepath, &before)?;
+        driver.destroy_snapshot(zonepath, &before)?;
+    }
+    unmark(zonepath)
+}
+
+fn before() -> Result<Name, Error> {
+    BEFORE
+        .parse()
+        .map_err(|error: storage::BadName| Error::Refused(error.to_string()))
+}
+
+fn unmark(zonepath: &Path) -> Result<(), Error> {
+    match fs::remove_file(zonepath.join(UPDATING)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Io(
+            format!("remove {}/{UPDATING}", zonepath.display()),
+            error,
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a sparse zone follow the host; all of it, or nothing.
+pub(crate) fn follow(
+    host: &Host,
+    zonepath: &Path,
+    config: &Config,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let driver = driver_at(zonepath)?;
+    let before = before()?;
+    let known = driver.snapshots(zonepath)?;
+    if known.iter().any(|one| one.name == before) {
+        return Err(Error::Refused(format!(
+            "has a snapshot {BEFORE}, which is needed here: remove it first."
+        )));
+    }
+    let mark = zonepath.join(UPDATING);
+    fs::write(&mark, "").map_err(Error::io(format!("write {}", mark.display())))?;
+    driver.snapshot(zonepath, &before)?;
+    let stack = driver.stack(zonepath)?;
+    let scratch = inventory::scratch(host)?;
+    let mut said = Vec::new();
+    let followed = mount::with_root(&stack, &scratch, |root| {
+        let mut say = |line: &str| said.push(line.to_owned());
+        Ok(brand::follow(config, Path::new("/"), root, &mut say)?)
+    });
+    let followed = match followed {
+        Ok(followed) => followed,
+        Err(error) => {
+            recover(zonepath)?;
+            return Err(error);
+        }
+    };
+    said.iter().for_each(|line| progress(line));
+    driver.destroy_snapshot(zonepath, &before)?;
+    unmark(zonepath)?;
+    if followed.taken > 0 {
+        progress(&format!(
+            "Took over {} configuration files.",
+            followed.taken
+        ));
+    }
+    for path in followed.kept {
+        progress(&format!(
+            "Kept {}, which was changed in the zone: the new one is beside it, with .dpkg-dist.",
+            path.display()
+        ));
+    }
+    if !followed.accounts.is_empty() {
+        progress(&format!(
+            "Added accounts and groups: {}.",
+            followed.accounts.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// Updates packages of a whole-root zone; all that can be when none are named.
+pub(super) fn packages(
+    _host: &Host,
+    _subject: &Subject,
+    _config: &Config,
+    _wanted: &[String],
+    _progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    Err(Error::Refused(
+        "packages of a whole-root zone cannot be updated before it is attached: use attach -F, and update it then."
+            .to_owned(),
+    ))
+}

@@ -1,0 +1,291 @@
+//! Keeping the memory of a machine, and going on from it.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use model::plan::{BootPlan, Resume};
+use model::{State, ZoneName};
+use rustix::fs::MemfdFlags;
+use store::Root;
+use suspend::{Loading, Options, Restored, Saved, Stream};
+use sys::mapping::Mapping;
+use vm::agent::Agent;
+use vm::migrate::{self, Activity};
+
+use super::log;
+use super::protocol::Suspend;
+use super::server::Server;
+use crate::flatten;
+use crate::machine::image::{self, DEVICES, MEMORY};
+use crate::machine::sockets;
+use crate::platform::machine::Machine;
+
+impl Server<'_> {
+    /// Saves the machine's memory and devices. After this it is stopped for good and only
+    /// has to be taken down; after an error it runs on, and there is no image.
+    pub(super) fn suspend(&mut self, order: &Suspend) -> Result<(), String> {
+        if self.runtime.state != State::Running {
+            return Err("not running".to_owned());
+        }
+        let pid = self.platform.init.pid;
+        let machine = self.platform.machine.as_mut();
+        let machine = machine.ok_or("the zone is no machine")?;
+        match save(machine, pid, order) {
+            Ok(saved) => {
+                for line in told(&saved) {
+                    self.log(&line);
+                }
+                self.log(&format!("suspended to {}", order.image.display()));
+                Ok(())
+            }
+            Err(why) => {
+                let why = match go_on(machine, &order.image) {
+                    Ok(()) => format!("{why}; the zone runs on"),
+                    Err(also) => format!("{why}; and the zone is stopped: {also}; halt it"),
+                };
+                self.log(&format!("could not suspend: {why}"));
+                Err(why)
+            }
+        }
+    }
+}
+
+/// A file in memory.
+fn scratch() -> Result<File, String> {
+    let file = rustix::fs::memfd_create("devices", MemfdFlags::CLOEXEC);
+    let file = file.map_err(|errno| format!("make a file in memory: {errno}"))?;
+    Ok(File::from(file))
+}
+
+fn save(machine: &mut Machine, pid: i32, order: &Suspend) -> Result<Saved, String> {
+    let end = Instant::now() + Duration::from_secs(order.seconds);
+    let key = image::read_key(&order.key)?;
+    let memory = machine.memory.as_ref().map(OwnedFd::try_clone);
+    let memory = memory.ok_or("its memory cannot be had")?;
+    let memory = File::from(memory.map_err(|error| error.to_string())?);
+    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+    let qemu = monitor.version().to_owned();
+    let devices = scratch()?;
+    migrate::save(monitor, devices.as_fd()).map_err(|error| flatten(&error))?;
+    // Its disks are as they stay.
+    let words = words_of(pid)?;
+    let identity = image::identity(&qemu, words.iter().map(String::as_str), &order.disks)?;
+    let watch = |_: suspend::Progress| match Instant::now() < end {
+        true => ControlFlow::Continue(()),
+        false => ControlFlow::Break(()),
+    };
+    let request = suspend::Request {
+        path: &order.image,
+        key: &key,
+        identity: &identity,
+        streams: &[
+            Stream {
+                name: DEVICES,
+                source: &devices,
+            },
+            Stream {
+                name: MEMORY,
+                source: &memory,
+            },
+        ],
+        options: Options {
+            watch: &watch,
+            ..Options::default()
+        },
+    };
+    suspend::save(&request).map_err(|error| flatten(&error))
+}
+
+/// What QEMU was told when it was started. One that a guest has taken over may lie: the
+/// image is then refused, and nothing else comes of it.
+fn words_of(pid: i32) -> Result<Vec<String>, String> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(|error| error.to_string())?;
+    let words = line
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    Ok(words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect())
+}
+
+/// Lets a stopped machine run. There is no image of it then: what has run on must never
+/// be gone back from.
+fn go_on(machine: &mut Machine, image: &Path) -> Result<(), String> {
+    image::remove(image)?;
+    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+    migrate::go_on(monitor).map_err(|error| flatten(&error))
+}
+
+/// What a new zoneadmd does with a machine whose own died while it suspended or resumed
+/// it: one that stands where its image says goes on, and the image goes. Returns what is
+/// to be logged.
+///
+/// # Errors
+/// The machine is of no use and must be ended: it got nothing of its image, which stays,
+/// or cannot go on.
+pub(super) fn after_death(
+    machine: &mut Machine,
+    image: Option<&Path>,
+) -> Result<Option<&'static str>, String> {
+    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+    match migrate::activity(monitor).map_err(|error| flatten(&error))? {
+        Activity::Runs => Ok(None),
+        Activity::Waits => Err("it was being resumed; boot it again".to_owned()),
+        Activity::Stopped => {
+            if let Some(image) = image {
+                image::remove(image)?;
+            }
+            migrate::go_on(monitor).map_err(|error| flatten(&error))?;
+            Ok(Some("was stopped to be suspended, and runs on"))
+        }
+    }
+}
+
+/// Brings a machine that waits for it to where it was suspended, uses the image up, and
+/// lets it run. Returns lines for the log.
+pub(super) fn resume(
+    machine: &mut Machine,
+    plan: &BootPlan,
+    from: &Resume,
+) -> Result<Vec<String>, String> {
+    let memory = machine.memory.as_ref().ok_or("its memory cannot be had")?;
+    let size = usize::try_from(machine.size).map_err(|error| error.to_string())?;
+    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+    let words = plan.init.arguments.iter().map(String::as_str);
+    let now = image::identity(monitor.version(), words, &from.disks)?;
+    let image = image::open(&from.image, &from.key, &now)?;
+    image.claim().map_err(|error| flatten(&error))?;
+    let target = Mapping::new(memory.as_fd(), size).map_err(|error| format!("map it: {error}"))?;
+    let restored = suspend::restore(&image, MEMORY, &target, &Loading::default());
+    let restored = restored.map_err(|error| flatten(&error))?;
+    let state = image.bytes_of(DEVICES).map_err(|error| flatten(&error))?;
+    let mut devices = scratch()?;
+    devices
+        .write_all(&state)
+        .and_then(|()| devices.rewind())
+        .map_err(|error| error.to_string())?;
+    if let Err(error) = migrate::load(monitor, devices.as_fd()) {
+        let complaint = machine.complaint();
+        return Err(match complaint.is_empty() {
+            true => flatten(&error),
+            false => complaint,
+        });
+    }
+    // From here on the image is of the past: the disks will not be what they were.
+    image.consume().map_err(|error| flatten(&error))?;
+    migrate::go_on(monitor).map_err(|error| {
+        format!(
+            "{}; its image is used up, so that it boots cold the next time",
+            flatten(&error)
+        )
+    })?;
+    Ok(vec![
+        restored_line(&restored),
+        format!("resumed from {}", from.image.display()),
+    ])
+}
+
+/// Megabytes, seconds, and megabytes a second.
+fn rate(bytes: u64, took: Duration) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
+    let megabytes = bytes as f64 / 1e6;
+    let seconds = took.as_secs_f64().max(1e-9);
+    format!(
+        "{megabytes:.1} MB in {seconds:.3} s, {:.1} MB/s",
+        megabytes / seconds
+    )
+}
+
+/// How large the memory was that is not zeros, and the image; each with and without the
+/// time until it was on the disk for certain.
+fn told(saved: &Saved) -> [String; 4] {
+    [
+        format!("suspend: raw {}", rate(saved.raw, saved.total)),
+        format!("suspend: compressed {}", rate(saved.stored, saved.total)),
+        format!(
+            "suspend without fsync: raw {}",
+            rate(saved.raw, saved.written)
+        ),
+        format!(
+            "suspend without fsync: compressed {}",
+            rate(saved.stored, saved.written)
+        ),
+    ]
+}
+
+fn restored_line(restored: &Restored) -> String {
+    format!(
+        "resume: raw {}, of {:.1} MB compressed",
+        rate(restored.raw, restored.took),
+        {
+            #[allow(clippy::cast_precision_loss, reason = "a size for people")]
+            let megabytes = restored.stored as f64 / 1e6;
+            megabytes
+        }
+    )
+}
+
+/// How long the agent in the guest may take to set the clock.
+const MOMENT: Duration = Duration::from_secs(60);
+
+/// Has the agent in the guest set its clock, which stood still; from a thread of its own,
+/// as a guest may take its time. What comes of it is logged.
+pub(super) fn correct_clock(root: &Root, zone: &ZoneName, agent: &Path) {
+    let (root, zone, agent) = (root.clone(), zone.clone(), agent.to_owned());
+    let set = move || {
+        let text = match set_clock(&agent) {
+            Ok(()) => "the clock of the zone was set".to_owned(),
+            Err(why) => format!(
+                "WARNING: the clock of the zone was not set, and is late by as long as it was suspended: {why}"
+            ),
+        };
+        log::message(&root, &zone, &text);
+    };
+    // A host that has no more threads has other worries.
+    let _ = std::thread::Builder::new().spawn(set);
+}
+
+fn set_clock(agent: &Path) -> Result<(), String> {
+    let socket = sockets::connect_to(agent).map_err(|error| error.to_string())?;
+    let mut agent = Agent::begin(socket, MOMENT).map_err(|error| flatten(&error))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    // Small systems know whole seconds only.
+    let script = format!(
+        "date -s @{:.3} || date -s @{}",
+        now.as_secs_f64(),
+        now.as_secs()
+    );
+    let number = agent
+        .start("/bin/sh", &["-c", &script], None, MOMENT)
+        .map_err(|error| flatten(&error))?;
+    let end = Instant::now() + MOMENT;
+    while Instant::now() < end {
+        match agent
+            .ended(number, MOMENT)
+            .map_err(|error| flatten(&error))?
+        {
+            Some(ended) if ended.status == 0 => return Ok(()),
+            Some(ended) => return Err(format!("date -s ended with {}", ended.status)),
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    Err("date -s does not end".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_megabytes_and_seconds() {
+        assert_eq!(
+            rate(810_000_000, Duration::from_millis(500)),
+            "810.0 MB in 0.500 s, 1620.0 MB/s"
+        );
+    }
+}

@@ -1,0 +1,328 @@
+//! `zoneadm beadm`: the boot environments of a zone.
+//!
+//! The snapshots of a zone are its boot environments, besides the one that it has now.
+//! What is activated becomes the root at the next boot, when the former root becomes a
+//! snapshot: both are renames, so that takes no longer than a boot without it. The steps
+//! are in [`switch`].
+//!
+//! | file | holds |
+//! |---|---|
+//! | `marks` | which one is active, and which is next: links in `<zonepath>/be` |
+//! | `switch` | the change from one to the other |
+//! | `mounts` | one that is shown on the host, and written into |
+
+mod marks;
+mod mounts;
+pub(crate) mod switch;
+
+use std::time::SystemTime;
+
+use model::verb::Admission;
+use model::{State, Verb, ZoneName};
+use serde::Serialize;
+use storage::{Dataset, Name, driver_at};
+use store::index::Index;
+
+use crate::apply::Outcome;
+use crate::boot::BootOptions;
+use crate::subject::{self, Start, Subject};
+use crate::{Error, Host, reboot, snapshot};
+
+use marks::Marks;
+pub(crate) use mounts::forget;
+pub use mounts::{mount, unmount};
+
+/// A line of `beadm list`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The zone.
+    pub zone: String,
+    /// The boot environment.
+    pub name: String,
+    /// The zone's root is this one now.
+    pub active_now: bool,
+    /// It will be after the next boot.
+    pub active_on_reboot: bool,
+    /// Where it is shown: `/` for that of a running zone.
+    pub mountpoint: Option<String>,
+    /// What removing it would free; of the active one what the zone has written since.
+    pub space_bytes: u64,
+    /// How it came to be removed: always by hand.
+    pub policy: &'static str,
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+}
+
+/// Lists the boot environments of a zone, the oldest first. Walks through their files.
+///
+/// # Errors
+/// [`Error::Refused`] for a zone without a root, or with one that has no layers.
+pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
+    let index = Index::load(&host.root)?;
+    let entry = index.get(zone)?;
+    let (state, _) = subject::state(host, entry)?;
+    if let Admission::Refuse(text) = Verb::Beadm.admission(state) {
+        return Err(Error::Refused(text));
+    }
+    let zonepath = host.root.path(&entry.zonepath);
+    let dataset = open(&zonepath)?;
+    let marks = Marks::at(&zonepath);
+    let (active, next) = (marks.active()?, marks.next()?);
+    let next = next.unwrap_or_else(|| active.name.clone());
+    let mut rows = vec![Row {
+        zone: zone.to_string(),
+        active_on_reboot: active.name == next,
+        active_now: true,
+        mountpoint: state.is_active().then(|| "/".to_owned()),
+        space_bytes: dataset.usage()?.own_bytes,
+        policy: "static",
+        created: active.created.unwrap_or_else(|| made(&zonepath)),
+        name: active.name.to_string(),
+    }];
+    for one in dataset.snapshots()? {
+        // What is on its way to be the root, or was.
+        if one.name == active.name {
+            continue;
+        }
+        rows.push(Row {
+            zone: zone.to_string(),
+            active_now: false,
+            active_on_reboot: one.name == next,
+            mountpoint: marks.mounted(&one.name)?.map(|at| at.shown()),
+            space_bytes: dataset.snapshot_usage(&one.name)?.own_bytes,
+            policy: "static",
+            created: seconds(one.created),
+            name: one.name.to_string(),
+        });
+    }
+    // Those of one second stay in the order in which they were made.
+    rows.sort_by_key(|row| row.created);
+    Ok(rows)
+}
+
+/// When a zone was installed, as far as the file system knows.
+fn made(zonepath: &std::path::Path) -> u64 {
+    let made = std::fs::metadata(zonepath).and_then(|meta| meta.created());
+    seconds(made.unwrap_or(SystemTime::UNIX_EPOCH))
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}
+
+/// Makes a boot environment of the zone's root as it is now, or of another one.
+///
+/// # Errors
+/// When there is one of that name, or none to copy.
+pub fn create(
+    host: &Host,
+    zone: &ZoneName,
+    name: &Name,
+    from: Option<&Name>,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let (subject, dataset, marks) = match admit(host, zone)? {
+        Admitted::Go(subject, dataset, marks) => (subject, dataset, marks),
+        Admitted::Over(outcome) => return Ok(outcome),
+    };
+    let active = marks.active()?.name;
+    if *name == active {
+        return Err(exists(name));
+    }
+    match from.filter(|from| **from != active) {
+        None => {
+            drop((dataset, subject));
+            snapshot::snapshot(host, zone, name, dry_run, progress)
+        }
+        Some(from) => {
+            find(&dataset, from)?;
+            if dataset.snapshots()?.iter().any(|one| one.name == *name) {
+                return Err(exists(name));
+            }
+            if dry_run {
+                let text =
+                    format!("beadm zone {zone}:\n  make boot environment {name} of {from}\n");
+                return Ok(Outcome::Planned(text));
+            }
+            dataset.copy_snapshot(from, name)?;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+fn exists(name: &Name) -> Error {
+    Error::Refused(format!("has a boot environment {name} already."))
+}
+
+/// Removes a boot environment.
+///
+/// # Errors
+/// When it is the active one, now or after the next boot, or mounted.
+pub fn destroy(host: &Host, zone: &ZoneName, name: &Name, dry_run: bool) -> Result<Outcome, Error> {
+    let (subject, dataset, marks) = match admit(host, zone)? {
+        Admitted::Go(subject, dataset, marks) => (subject, dataset, marks),
+        Admitted::Over(outcome) => return Ok(outcome),
+    };
+    if *name == marks.active()?.name {
+        return Err(Error::Refused(format!(
+            "boot environment {name} is the active one; boot another one first."
+        )));
+    }
+    find(&dataset, name)?;
+    if marks.next()?.as_ref() == Some(name) {
+        return Err(Error::Refused(format!(
+            "boot environment {name} is active on reboot; activate another one first."
+        )));
+    }
+    refuse_mounted(&marks, name)?;
+    if dry_run {
+        let text = format!("beadm zone {zone}:\n  remove boot environment {name}\n");
+        return Ok(Outcome::Planned(text));
+    }
+    dataset.destroy_snapshot(name)?;
+    drop(subject);
+    Ok(Outcome::Done)
+}
+
+/// Gives a boot environment another name.
+///
+/// # Errors
+/// When there is none, or one of the new name.
+pub fn rename(
+    host: &Host,
+    zone: &ZoneName,
+    from: &Name,
+    to: &Name,
+    dry_run: bool,
+) -> Result<Outcome, Error> {
+    let (subject, dataset, marks) = match admit(host, zone)? {
+        Admitted::Go(subject, dataset, marks) => (subject, dataset, marks),
+        Admitted::Over(outcome) => return Ok(outcome),
+    };
+    let mut active = marks.active()?;
+    let taken = dataset.snapshots()?.iter().any(|one| one.name == *to);
+    if taken || *to == active.name {
+        return Err(exists(to));
+    }
+    if *from != active.name {
+        find(&dataset, from)?;
+        refuse_mounted(&marks, from)?;
+    }
+    if dry_run {
+        let text = format!("beadm zone {zone}:\n  rename boot environment {from} to {to}\n");
+        return Ok(Outcome::Planned(text));
+    }
+    if *from == active.name {
+        active.name = to.clone();
+        marks.set_active(&active)?;
+    } else {
+        dataset.rename_snapshot(from, to)?;
+    }
+    if marks.next()?.as_ref() == Some(from) {
+        marks.set_next(Some(to))?;
+    }
+    drop(subject);
+    Ok(Outcome::Done)
+}
+
+/// When a boot environment becomes the root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At the next boot.
+    NextBoot,
+    /// At once: a running zone is rebooted.
+    Now,
+}
+
+/// Makes a boot environment the one that the zone boots.
+///
+/// # Errors
+/// When there is none; with [`When::Now`] as for reboot.
+pub fn activate(
+    host: &Host,
+    zone: &ZoneName,
+    name: &Name,
+    when: When,
+    dry_run: bool,
+) -> Result<Outcome, Error> {
+    let (subject, dataset, marks) = match admit(host, zone)? {
+        Admitted::Go(subject, dataset, marks) => (subject, dataset, marks),
+        Admitted::Over(outcome) => return Ok(outcome),
+    };
+    let active = marks.active()?.name;
+    if *name != active {
+        find(&dataset, name)?;
+        refuse_mounted(&marks, name)?;
+    }
+    if dry_run {
+        let when = match when {
+            When::NextBoot => "at the next boot",
+            When::Now => "now",
+        };
+        let text = format!("beadm zone {zone}:\n  take boot environment {name} {when}\n");
+        return Ok(Outcome::Planned(text));
+    }
+    marks.set_next((*name != active).then_some(name))?;
+    match (when, subject.state) {
+        (When::NextBoot, _) => Ok(Outcome::Done),
+        (When::Now, State::Installed) => {
+            subject::settle(host, zone)?;
+            switch::take_next(&subject.zonepath, None)?;
+            Ok(Outcome::Done)
+        }
+        // Nothing to take: it goes on as it is.
+        (When::Now, _) if *name == active => Ok(Outcome::Done),
+        (When::Now, _) => {
+            drop((dataset, subject));
+            reboot::reboot(host, zone, &BootOptions::default(), false)
+        }
+    }
+}
+
+enum Admitted {
+    Go(Box<Subject>, Dataset, Marks),
+    Over(Outcome),
+}
+
+fn admit(host: &Host, zone: &ZoneName) -> Result<Admitted, Error> {
+    let subject = match Subject::admit(host, zone, Verb::Beadm)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Admitted::Over(Outcome::Already(notice))),
+    };
+    crate::machine::refuse(host, &subject, Verb::Beadm)?;
+    let dataset = open(&subject.zonepath)?;
+    let marks = Marks::at(&subject.zonepath);
+    // One that a crash cut off: nobody has mounted the root of a halted zone.
+    if subject.state == State::Installed {
+        switch::complete(&subject.zonepath)?;
+    }
+    Ok(Admitted::Go(subject, dataset, marks))
+}
+
+fn open(zonepath: &std::path::Path) -> Result<Dataset, Error> {
+    if !driver_at(zonepath)?.has_layers() {
+        return Err(Error::Refused(
+            "boot environments are made of layers, and its root has none.".to_owned(),
+        ));
+    }
+    Ok(Dataset::open(zonepath)?)
+}
+
+fn find(dataset: &Dataset, name: &Name) -> Result<(), Error> {
+    match dataset.snapshots()?.iter().any(|one| one.name == *name) {
+        true => Ok(()),
+        false => Err(Error::Refused(format!("has no boot environment {name}."))),
+    }
+}
+
+fn refuse_mounted(marks: &Marks, name: &Name) -> Result<(), Error> {
+    match marks.mounted(name)? {
+        None => Ok(()),
+        Some(at) => Err(Error::Refused(format!(
+            "boot environment {name} is mounted on {}; unmount it first.",
+            at.path.display()
+        ))),
+    }
+}

@@ -1,0 +1,145 @@
+//! `beadm mount` and `unmount`: a boot environment on the host, to be looked at and
+//! written into while the zone runs.
+//!
+//! It is shown as the root of a dataset of its own that stands on the snapshot, beside
+//! the zonepath; when it is unmounted the snapshot becomes what that dataset holds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::ZoneName;
+use storage::{Dataset, Name};
+
+use super::marks::{Marks, Mounted};
+use super::{Admitted, admit, find};
+use crate::apply::Outcome;
+use crate::{Error, Host};
+
+/// Shows a boot environment at `at`, or in the zonepath; tells where.
+///
+/// # Errors
+/// When there is none, or it is shown already, or is the active one.
+pub fn mount(
+    host: &Host,
+    zone: &ZoneName,
+    name: &Name,
+    at: Option<&Path>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let (subject, dataset, marks) = match admit(host, zone)? {
+        Admitted::Go(subject, dataset, marks) => (subject, dataset, marks),
+        Admitted::Over(outcome) => return Ok(outcome),
+    };
+    if *name == marks.active()?.name {
+        return Err(Error::Refused(format!(
+            "boot environment {name} is the active one; zoneadm mount shows the root of a halted zone."
+        )));
+    }
+    find(&dataset, name)?;
+    let place = place(&subject.zonepath, name);
+    if let Some(known) = marks.mounted(name)? {
+        if crate::subject::is_mount(&known.path) {
+            return Err(Error::Refused(format!(
+                "boot environment {name} is mounted on {} already.",
+                known.path.display()
+            )));
+        }
+        // The host was booted since; what was written is there.
+        put_back(&dataset, &marks, name, &place)?;
+    }
+    marks.make()?;
+    let path = match at {
+        Some(at) => at.to_owned(),
+        None => marks.place(name),
+    };
+    let mounted = Mounted {
+        made: !path.exists(),
+        path,
+    };
+    // What an earlier mount left that was cut off before it was marked.
+    Dataset::destroy(&place)?;
+    marks.set_mounted(name, Some(&mounted))?;
+    let shown = dataset
+        .clone_snapshot_to(name, &place)
+        .map_err(Error::from)
+        .and_then(|_| crate::mount::show(&place, &mounted.path));
+    if let Err(error) = shown {
+        let _ = throw_away(&place);
+        let _ = marks.set_mounted(name, None);
+        return Err(error);
+    }
+    progress(&mounted.shown());
+    Ok(Outcome::Done)
+}
+
+/// Takes that view away, and keeps what was written.
+///
+/// # Errors
+/// While something uses it; when it is not shown.
+pub fn unmount(host: &Host, zone: &ZoneName, name: &Name) -> Result<Outcome, Error> {
+    let (subject, dataset, marks) = match admit(host, zone)? {
+        Admitted::Go(subject, dataset, marks) => (subject, dataset, marks),
+        Admitted::Over(outcome) => return Ok(outcome),
+    };
+    let Some(mounted) = marks.mounted(name)? else {
+        return Err(Error::Refused(format!(
+            "boot environment {name} is not mounted."
+        )));
+    };
+    crate::mount::uncover(&mounted.path)?;
+    put_back(&dataset, &marks, name, &place(&subject.zonepath, name))?;
+    if mounted.made {
+        let _ = fs::remove_dir(&mounted.path);
+    }
+    Ok(Outcome::Done)
+}
+
+/// Lets the snapshot be what was written at `place`.
+fn put_back(dataset: &Dataset, marks: &Marks, name: &Name, place: &Path) -> Result<(), Error> {
+    if place.join(storage::ROOT).exists() {
+        let copy = Dataset::open(place)?;
+        copy.sync()?;
+        dataset.take_as_snapshot(name, &copy)?;
+    }
+    throw_away(place)?;
+    marks.set_mounted(name, None)
+}
+
+fn throw_away(place: &Path) -> Result<(), Error> {
+    Dataset::destroy(place)?;
+    // Nothing else was in it.
+    let _ = fs::remove_dir(place);
+    Ok(())
+}
+
+/// Where the dataset is that a shown boot environment is written into: on the file
+/// system of the zonepath, and beside it like those of zones.
+fn place(zonepath: &Path, name: &Name) -> PathBuf {
+    let zone = zonepath.file_name().unwrap_or_default().to_string_lossy();
+    zonepath.with_file_name(format!(".{zone}.be.{name}"))
+}
+
+/// Removes all that is kept of boot environments besides snapshots, before the zone's
+/// dataset goes.
+///
+/// # Errors
+/// While one is mounted.
+pub(crate) fn forget(zonepath: &Path) -> Result<(), Error> {
+    let marks = Marks::at(zonepath);
+    for name in marks.all_mounted()? {
+        if let Some(mounted) = marks.mounted(&name)? {
+            if crate::subject::is_mount(&mounted.path) {
+                return Err(Error::Refused(format!(
+                    "boot environment {name} is mounted on {}: unmount it first",
+                    mounted.path.display()
+                )));
+            }
+            if mounted.made {
+                let _ = fs::remove_dir(&mounted.path);
+            }
+        }
+        throw_away(&place(zonepath, &name))?;
+        marks.set_mounted(&name, None)?;
+    }
+    marks.remove_all()
+}

@@ -1,0 +1,270 @@
+//! `zoneadm export`: a zone as one file.
+//!
+//! A tar archive, compressed with zstd: first the manifest that detach leaves in a
+//! zonepath, then the root as the zone sees it, without what it inherits. Any tar can
+//! read it. On request it is encrypted by age or GnuPG, for a recipient of theirs.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use brand::{Content, Pack, Packed};
+use model::{State, Verb, ZoneName};
+use storage::{Dataset, Name, Stack, driver_at};
+use store::xml::manifest::{DETACHED, Manifest};
+
+use crate::apply::{Outcome, new_uuid};
+use crate::subject::{self, Start, Subject};
+use crate::{Error, Host, inventory, mount, snapshot};
+
+/// Folders in which tar's and cipher's programs are looked for.
+const PROGRAMS: &[&str] = &["/usr/bin", "/bin", "/usr/local/bin"];
+
+/// Who can read an archive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Cipher {
+    /// Whoever has the file.
+    #[default]
+    None,
+    /// The owner of an age key: `age1...`, or the public key of ssh.
+    Age(String),
+    /// The owner of a GnuPG key, which is in the keyring of root.
+    Gpg(String),
+}
+
+/// Writes a zone into a file, or onto standard output, which `-` names. Of a running zone
+/// a snapshot is exported.
+///
+/// # Errors
+/// When something cannot be read or written; there is then no such file.
+pub fn export(
+    host: &Host,
+    zone: &ZoneName,
+    to: &Path,
+    cipher: &Cipher,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let subject = match Subject::admit(host, zone, Verb::Export)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+    };
+    crate::machine::refuse(host, &subject, Verb::Export)?;
+    let config = subject.config(host)?;
+    let path = subject.zonepath.clone();
+    if dry_run {
+        let text = format!(
+            "export zone {zone}:\n  write its configuration, packages and root to {}\n",
+            to.display()
+        );
+        return Ok(Outcome::Planned(text));
+    }
+    let system = inventory::of_zone(host, &path, &config)?;
+    let manifest = inventory::manifest(&config, subject.entry.uuid, system);
+    let packed = if subject.state == State::Installed {
+        subject::settle(host, zone)?;
+        let stack = driver_at(&path)?.stack(&path)?;
+        write(host, &stack, &manifest, to, cipher)?
+    } else {
+        drop(subject);
+        of_running(host, zone, &path, progress, |stack| {
+            write(host, stack, &manifest, to, cipher)
+        })?
+    };
+    if to != Path::new("-") {
+        progress(&format!(
+            "Exported {} files, folders and links with {} bytes.",
+            packed.members, packed.bytes
+        ));
+    }
+    Ok(Outcome::Done)
+}
+
+/// Calls `with` with a snapshot of a running zone, which is gone afterwards.
+fn of_running(
+    host: &Host,
+    zone: &ZoneName,
+    path: &Path,
+    progress: &mut dyn FnMut(&str),
+    with: impl FnOnce(&Stack) -> Result<Packed, Error>,
+) -> Result<Packed, Error> {
+    if !driver_at(path)?.has_layers() {
+        return Err(Error::Refused(
+            "runs, and its root has no layers: halt it first.".to_owned(),
+        ));
+    }
+    let name: Name = format!("export-{}", new_uuid()?.simple())
+        .parse()
+        .map_err(|error: storage::BadName| Error::Refused(error.to_string()))?;
+    snapshot::snapshot(host, zone, &name, false, progress)?;
+    let done = Dataset::open(path)?
+        .snapshot_stack(&name)
+        .map_err(Error::from)
+        .and_then(|stack| with(&stack));
+    let removed = snapshot::destroy(host, zone, &name, false);
+    let done = done?;
+    removed?;
+    Ok(done)
+}
+
+fn write(
+    host: &Host,
+    stack: &Stack,
+    manifest: &Manifest,
+    to: &Path,
+    cipher: &Cipher,
+) -> Result<Packed, Error> {
+    if to == Path::new("-") {
+        let out = rustix::io::dup(rustix::stdio::stdout())
+            .map_err(|errno| Error::Io("write to standard output".to_owned(), errno.into()))?;
+        return write_to(host, stack, manifest, File::from(out), cipher);
+    }
+    let aside = part(to);
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&aside)
+        .map_err(Error::io(format!("write {}", aside.display())))?;
+    let kept = file
+        .try_clone()
+        .map_err(Error::io(format!("write {}", aside.display())))?;
+    let written = write_to(host, stack, manifest, file, cipher).and_then(|packed| {
+        kept.sync_all()
+            .and_then(|()| fs::rename(&aside, to))
+            .map_err(Error::io(format!("write {}", to.display())))?;
+        Ok(packed)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&aside);
+    }
+    written
+}
+
+/// Where a file is written until it is whole.
+fn part(to: &Path) -> PathBuf {
+    let mut name = to.as_os_str().to_owned();
+    name.push(".part");
+    name.into()
+}
+
+fn write_to(
+    host: &Host,
+    stack: &Stack,
+    manifest: &Manifest,
+    out: File,
+    cipher: &Cipher,
+) -> Result<Packed, Error> {
+    let mut line = Line::start(out, cipher)?;
+    let scratch = inventory::scratch(host)?;
+    let packed = match line.input.take() {
+        None => Err(Error::Refused("no pipe to zstd".to_owned())),
+        Some(input) => mount::with_view(stack, &[], &scratch, move |root| {
+            let mut pack = Pack::new(BufWriter::with_capacity(256 << 10, input), Content::Root);
+            let failed = |error| Error::Io("write the archive".to_owned(), error);
+            pack.file(DETACHED, manifest.text().as_bytes())
+                .map_err(failed)?;
+            let path = PathBuf::from(format!("/proc/thread-self/fd/{}", root.as_raw_fd()));
+            pack.tree(&path, &mut |name, _| name != Path::new(DETACHED))?;
+            let (out, packed) = pack.finish().map_err(failed)?;
+            drop(out);
+            Ok(packed)
+        }),
+    };
+    match (packed, line.finish()) {
+        (Ok(packed), Ok(())) => Ok(packed),
+        // What a program of the line says is why the writing failed.
+        (_, Err(error)) | (Err(error), Ok(())) => Err(error),
+    }
+}
+
+/// Programs through which an archive goes into a file.
+struct Line {
+    input: Option<Box<dyn Write + Send>>,
+    programs: Vec<(&'static str, Child)>,
+}
+
+impl Line {
+    fn start(out: File, cipher: &Cipher) -> Result<Self, Error> {
+        let (last, words) = match cipher {
+            Cipher::None => (None, Vec::new()),
+            Cipher::Age(to) => (Some("age"), vec!["-r", to]),
+            Cipher::Gpg(to) => (
+                Some("gpg"),
+                vec![
+                    "--batch",
+                    "--quiet",
+                    "--trust-model",
+                    "always",
+                    "--encrypt",
+                    "--recipient",
+                    to,
+                ],
+            ),
+        };
+        let Some(last) = last else {
+            let mut zstd = start("zstd", &["-q", "-3", "-T0"], Stdio::piped(), out.into())?;
+            let input = zstd.stdin.take();
+            return Ok(Self {
+                input: input.map(|input| Box::new(input) as Box<dyn Write + Send>),
+                programs: vec![("zstd", zstd)],
+            });
+        };
+        let mut zstd = start("zstd", &["-q", "-3", "-T0"], Stdio::piped(), Stdio::piped())?;
+        let between = zstd.stdout.take().map_or_else(Stdio::null, Stdio::from);
+        let cipher = start(last, &words, between, out.into())?;
+        let input = zstd.stdin.take();
+        Ok(Self {
+            input: input.map(|input| Box::new(input) as Box<dyn Write + Send>),
+            programs: vec![("zstd", zstd), (last, cipher)],
+        })
+    }
+
+    fn finish(mut self) -> Result<(), Error> {
+        drop(self.input.take());
+        let mut failed = None;
+        for (name, mut child) in self.programs {
+            let status = child
+                .wait()
+                .map_err(Error::io(format!("wait for {name}")))?;
+            if !status.success() {
+                // The last one is why those before it could not write.
+                failed = Some(format!("{name}: {status}"));
+            }
+        }
+        failed.map_or(Ok(()), |text| Err(Error::Refused(text)))
+    }
+}
+
+/// Starts one of the programs.
+///
+/// # Errors
+/// When it is not installed.
+pub(crate) fn start(
+    name: &str,
+    words: &[&str],
+    input: Stdio,
+    output: Stdio,
+) -> Result<Child, Error> {
+    let found = PROGRAMS
+        .iter()
+        .map(|folder| Path::new(folder).join(name))
+        .find(|path| path.is_file());
+    let program = found.ok_or_else(|| {
+        Error::Refused(format!(
+            "{name} is not installed (looked in {})",
+            PROGRAMS.join(", ")
+        ))
+    })?;
+    let mut command = Command::new(program);
+    command
+        .args(words)
+        .current_dir("/")
+        .stdin(input)
+        .stdout(output);
+    command.spawn().map_err(Error::io(format!("start {name}")))
+}

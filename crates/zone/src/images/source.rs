@@ -1,0 +1,148 @@
+//! Where an image comes from, as it is written on a command line.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use oci::Reference;
+
+/// A place with an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// An archive or a folder of files.
+    Files(PathBuf),
+    /// Container images, in a folder or an archive, and which of them.
+    Images {
+        /// Where they are.
+        path: PathBuf,
+        /// What the wanted one is called there; needed where there are several.
+        name: Option<String>,
+    },
+    /// An image in a registry.
+    Registry(Reference),
+}
+
+/// How a path with container images may begin.
+const PREFIXES: [&str; 3] = ["oci:", "oci-archive:", "docker-archive:"];
+
+impl Source {
+    /// True for text that names a container image by its form.
+    #[must_use]
+    pub fn is_image(text: &str) -> bool {
+        text.starts_with(oci_scheme()) || PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+    }
+
+    /// Looks at what lies at a path: container images are taken for what they are.
+    #[must_use]
+    pub fn look(path: &Path) -> Self {
+        let is_image = match path.is_dir() {
+            true => oci::Layout::is_at(path),
+            false => brand::container::is_container(path),
+        };
+        match is_image {
+            true => Self::Images {
+                path: path.to_owned(),
+                name: None,
+            },
+            false => Self::Files(path.to_owned()),
+        }
+    }
+
+    /// What people shall call it.
+    #[must_use]
+    pub fn called(&self) -> String {
+        let text = match self {
+            Self::Registry(reference) => reference.to_string().replacen(oci_scheme(), "", 1),
+            Self::Images { path, name } => match name {
+                Some(name) => name.clone(),
+                None => super::called(path),
+            },
+            Self::Files(path) => super::called(path),
+        };
+        // A digest is no name.
+        let text = text.split('@').next().unwrap_or_default();
+        text.chars()
+            .filter(|char| !char.is_control())
+            .take(64)
+            .collect()
+    }
+}
+
+const fn oci_scheme() -> &'static str {
+    "docker://"
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Files(path) => write!(f, "{}", path.display()),
+            Self::Images { path, name: None } => write!(f, "oci:{}", path.display()),
+            Self::Images {
+                path,
+                name: Some(name),
+            } => write!(f, "oci:{}:{}", path.display(), oci::shown(name)),
+            Self::Registry(reference) => reference.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    /// Reads what names an image by its form; any other text is an absolute path.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with(oci_scheme()) {
+            let reference: Reference = text.parse().map_err(|error| format!("{error}"))?;
+            return Ok(Self::Registry(reference));
+        }
+        let absolute = |path: &str| match Path::new(path).is_absolute() {
+            true => Ok(PathBuf::from(path)),
+            false => Err(format!("{text}: not an absolute path")),
+        };
+        let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) else {
+            return Ok(Self::look(&absolute(text)?));
+        };
+        // A path may have colons, a file that is there is meant as it is.
+        let (path, name) = match rest.split_once(':') {
+            Some((path, name)) if !Path::new(rest).exists() => (path, Some(name.to_owned())),
+            _ => (rest, None),
+        };
+        Ok(Self::Images {
+            path: absolute(path)?,
+            name: name.filter(|name| !name.is_empty()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_read_by_their_form() {
+        let read = |text: &str| text.parse::<Source>();
+        let images = |path: &str, name: Option<&str>| Source::Images {
+            path: path.into(),
+            name: name.map(str::to_owned),
+        };
+        assert_eq!(read("oci:/no/where"), Ok(images("/no/where", None)));
+        assert_eq!(
+            read("oci:/no/where:1.2"),
+            Ok(images("/no/where", Some("1.2")))
+        );
+        assert_eq!(
+            read("docker-archive:/x.tar:a/b:latest"),
+            Ok(images("/x.tar", Some("a/b:latest")))
+        );
+        assert_eq!(
+            read("/no/where.tar"),
+            Ok(Source::Files("/no/where.tar".into()))
+        );
+        assert!(read("oci:where").is_err() && read("x.tar").is_err());
+        assert!(read("docker://A/B").is_err());
+        let registry = read("docker://quay.io/a/b:1").unwrap();
+        assert_eq!(registry.called(), "quay.io/a/b:1");
+        assert_eq!(registry.to_string(), "docker://quay.io/a/b:1");
+        assert!(Source::is_image("docker://x") && !Source::is_image("/x"));
+    }
+}

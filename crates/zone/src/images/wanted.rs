@@ -1,0 +1,166 @@
+//! What the command line of install says of an image.
+
+use std::path::{Path, PathBuf};
+
+use super::{Request, Source};
+use crate::Error;
+
+/// What the command line says of an image.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub image: Option<Named>,
+    /// Whether the zone runs what the image runs.
+    pub init: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Named {
+    /// One that was imported, by name or digest.
+    Here(String),
+    /// One that is to be imported.
+    There(Request),
+}
+
+impl Wanted {
+    /// Reads the options when they name an image; else they are the brand's.
+    pub fn read(options: &[String]) -> Result<Self, Error> {
+        let usage = |text: String| Err(Error::Usage(text));
+        let mut wanted = Self::default();
+        let (mut architecture, mut credentials) = (None, None);
+        // What goes with no image.
+        let mut others = false;
+        let mut words = options.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let (flag, attached) = match word.split_at_checked(2) {
+                Some((flag, rest)) if flag.starts_with('-') && !rest.is_empty() => {
+                    (flag, Some(rest))
+                }
+                _ => (word, None),
+            };
+            match flag {
+                "-i" | "-a" | "-d" => {
+                    let Some(value) = attached.or_else(|| words.next()) else {
+                        return usage(match flag {
+                            "-i" => "-i takes the name or digest of an image".to_owned(),
+                            _ => format!("option requires an argument: {flag}"),
+                        });
+                    };
+                    let named = match flag {
+                        "-i" => Some(Named::Here(value.to_owned())),
+                        _ => there(value)?.map(|source| Named::There(Request::of(source))),
+                    };
+                    if others && named.is_some() || wanted.image.is_some() {
+                        return usage(ONE.to_owned());
+                    }
+                    others |= named.is_none();
+                    wanted.image = named;
+                }
+                "-x" => match attached.or_else(|| words.next()).unwrap_or_default() {
+                    "image-init" => wanted.init = true,
+                    pair => match pair.split_once('=') {
+                        Some(("arch", name)) => architecture = Some(name.to_owned()),
+                        Some(("credentials", path)) => {
+                            if !Path::new(path).is_absolute() {
+                                return usage(format!("{path}: not an absolute path"));
+                            }
+                            credentials = Some(PathBuf::from(path));
+                        }
+                        _ => others = true,
+                    },
+                },
+                // Taken for the sake of Solaris' scripts, as without an image.
+                "-u" | "-s" | "-v" => {}
+                _ => others = true,
+            }
+        }
+        let own = wanted.init || architecture.is_some() || credentials.is_some();
+        match &mut wanted.image {
+            Some(_) if others => return usage(ONE.to_owned()),
+            Some(Named::There(request)) => {
+                request.architecture = architecture;
+                request.credentials = credentials;
+            }
+            Some(Named::Here(_)) if architecture.is_some() || credentials.is_some() => {
+                return usage(
+                    "-x arch and -x credentials are for images that are fetched".to_owned(),
+                );
+            }
+            None if own => {
+                return usage(
+                    "-x image-init, arch and credentials are for container images".to_owned(),
+                );
+            }
+            _ => {}
+        }
+        Ok(wanted)
+    }
+}
+
+const ONE: &str = "-i takes the name or digest of an image, and one source is enough";
+
+/// The container image that is meant, unless it is a plain archive or directory.
+fn there(value: &str) -> Result<Option<Source>, Error> {
+    if !Source::is_image(value) && !Path::new(value).is_absolute() {
+        return Ok(None);
+    }
+    match value.parse::<Source>() {
+        Ok(Source::Files(_)) => Ok(None),
+        Ok(source) => Ok(Some(source)),
+        Err(text) => Err(Error::Usage(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Wanted, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        Wanted::read(&words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_name_an_image_or_are_the_brands() {
+        for line in [
+            "",
+            "-u",
+            "-a /no/where.tar -u",
+            "-d /usr",
+            "-p -a /x",
+            "-q",
+            "-a",
+            "-x other",
+        ] {
+            let read = read(line);
+            assert!(
+                read.map_or(line == "-a", |wanted| wanted.image.is_none()),
+                "{line}"
+            );
+        }
+        for line in ["-i deb", "-ideb", "-i deb -x image-init -u"] {
+            assert!(matches!(read(line).unwrap().image, Some(Named::Here(name)) if name == "deb"));
+        }
+        let wanted = read("-x image-init -x arch=arm64 -a docker://a/b -x credentials=/c").unwrap();
+        let Some(Named::There(request)) = wanted.image else {
+            panic!("no image")
+        };
+        assert!(wanted.init);
+        assert_eq!(request.architecture.as_deref(), Some("arm64"));
+        assert_eq!(request.credentials.as_deref(), Some(Path::new("/c")));
+        for line in [
+            "-i",
+            "-i a -i b",
+            "-i a -d /",
+            "-d / -i a",
+            "-i a -p",
+            "-a docker://A",
+            "-a oci:x",
+            "-x image-init -d /",
+            "-x arch=arm64",
+            "-i a -x arch=arm64",
+            "-a docker://a -x credentials=c",
+        ] {
+            assert!(read(line).is_err(), "{line}");
+        }
+    }
+}

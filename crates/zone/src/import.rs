@@ -1,0 +1,254 @@
+//! `zoneadm import`: a zone from a file that export wrote, on any host.
+//!
+//! The file may be anybody's. Its root is unpacked as any archive is, see
+//! [`crate::attach`]; a configuration from it that would reach into this host is only
+//! taken when that is asked for.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use model::{Config, ZoneName};
+use rustix::fs::{Mode, OFlags};
+use store::index::{self, Entry, Index};
+use store::xml::{self, manifest::Manifest};
+
+use crate::apply::{self, Outcome};
+use crate::attach::{self, Update};
+use crate::export::start;
+use crate::{Error, Host};
+
+/// How a zone is imported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The archive.
+    pub path: PathBuf,
+    /// The file of an age key that opens it.
+    pub identity: Option<PathBuf>,
+    /// Take a configuration from it that reaches into this host.
+    pub trust: bool,
+    /// As for attach.
+    pub force: bool,
+    /// As for attach.
+    pub update: Update,
+}
+
+/// What the files of the ciphers begin with, and the programs that open them.
+const CIPHERS: &[(&[u8], &str)] = &[
+    (b"age-encryption.org/", "age"),
+    (b"-----BEGIN AGE", "age"),
+    // A packet of GnuPG with a session key for somebody, old and new form.
+    (b"\x84", "gpg"),
+    (b"\x85", "gpg"),
+    (b"\xc1", "gpg"),
+    (b"-----BEGIN PGP", "gpg"),
+];
+
+/// Imports a zone, which need not be configured.
+///
+/// # Errors
+/// As for attach. A configuration that came with the zone is then gone again.
+pub fn import(
+    host: &Host,
+    zone: &ZoneName,
+    options: &Options,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let (_opened, path) = open(host, options)?;
+    let manifest = brand::first_member(&path, xml::manifest::DETACHED, xml::MAX_SIZE)?;
+    let manifest = match manifest {
+        Some(text) => Manifest::from_stream(text.as_slice(), &options.path)?,
+        None => {
+            return Err(Error::Refused(format!(
+                "{}: not a zone that zoneadm export wrote; attach -a takes other archives.",
+                options.path.display()
+            )));
+        }
+    };
+    let known = Index::load(&host.root)?.find(zone).is_some();
+    let config = match known {
+        true => xml::load(&host.root, zone)?,
+        false => configuration(&manifest, zone)?,
+    };
+    let reaches = reaches(&config);
+    if !known && !options.trust && !reaches.is_empty() {
+        return Err(Error::Refused(format!(
+            "the configuration in the archive reaches into this host: {}; configure the zone first, or use import -t.",
+            reaches.join(", ")
+        )));
+    }
+    if dry_run {
+        let text = format!(
+            "import zone {zone}:\n  {}unpack {} into {}/root\n  attach it\n",
+            if known { "" } else { "configure it\n  " },
+            options.path.display(),
+            config.zonepath().display()
+        );
+        return Ok(Outcome::Planned(text));
+    }
+    if !known {
+        xml::save_before_index(&host.root, &config)?;
+        let entry = Entry::configured(zone.clone(), config.zonepath());
+        apply::record_now(host, entry)?;
+    }
+    let attaching = attach::Options {
+        force: options.force,
+        update: options.update,
+        source: Some(["-a".to_owned(), path.to_string_lossy().into_owned()]),
+    };
+    let attached = attach::attach(host, zone, &attaching, progress);
+    if attached.is_err() && !known {
+        // The error that counts is the first one.
+        let _ = forget(host, zone);
+    }
+    attached
+}
+
+fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
+    index::update(&host.root, |index| {
+        index.remove(zone);
+        Ok::<_, store::Error>(())
+    })?;
+    xml::remove(&host.root, zone)
+}
+
+/// The configuration of an archive as that of `zone`.
+pub(crate) fn configuration(manifest: &Manifest, zone: &ZoneName) -> Result<Config, Error> {
+    let mut config = manifest.config.clone();
+    let former = config.zonepath();
+    let was = config.name().clone();
+    if was == *zone {
+        return Ok(config);
+    }
+    config.rename(zone.clone());
+    if config.zonepath() == former {
+        if former.file_name() != Some(was.as_str().as_ref()) {
+            return Err(Error::Refused(format!(
+                "the zonepath in the archive, {}, does not end with the name {was}: configure the zone first.",
+                former.display()
+            )));
+        }
+        let path = former.with_file_name(zone.as_str());
+        config
+            .set_zonepath(&path.to_string_lossy())
+            .map_err(|error| Error::Refused(error.to_string()))?;
+    }
+    Ok(config)
+}
+
+/// What a configuration would give a zone of the host, or let it do there.
+pub(crate) fn reaches(config: &Config) -> Vec<String> {
+    let mut found = Vec::new();
+    let system = [
+        "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/libo32", "/opt",
+    ];
+    for dir in config.inherited_dirs() {
+        if !system.iter().any(|known| dir == Path::new(known)) {
+            found.push(format!("inherit-pkg-dir {}", dir.display()));
+        }
+    }
+    for fs in config.filesystems() {
+        if fs.fstype != "tmpfs" {
+            found.push(format!("fs {} of {}", fs.dir.display(), fs.special));
+        }
+    }
+    found.extend(config.device_patterns().map(|one| format!("device {one}")));
+    found.extend(config.datasets().map(|one| format!("dataset {one}")));
+    found.extend(config.admins().map(|one| format!("admin {}", one.user)));
+    if !matches!(config.limitpriv(), "" | "default") {
+        found.push(format!("limitpriv {}", config.limitpriv()));
+    }
+    for kind in ["net", "anet"] {
+        for net in config.resources_of(kind) {
+            let on = ["physical", "lower-link"]
+                .iter()
+                .map(|property| net.get(property))
+                .find(|value| !matches!(*value, "" | "auto"));
+            if let Some(on) = on {
+                found.push(format!("{kind} on {on}"));
+            }
+        }
+    }
+    found
+}
+
+/// The archive as a plain one: decrypted into a file that has no name, where it has to be.
+fn open(host: &Host, options: &Options) -> Result<(Option<File>, PathBuf), Error> {
+    let path = &options.path;
+    let shown = path.display();
+    let file = File::open(path).map_err(Error::io(format!("open {shown}")))?;
+    let mut begin = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(&file, 64), &mut begin)
+        .map_err(Error::io(format!("read {shown}")))?;
+    let cipher = CIPHERS.iter().find(|(magic, _)| begin.starts_with(magic));
+    let Some((_, program)) = cipher else {
+        return Ok((None, path.clone()));
+    };
+    let folder = host.root.lib();
+    std::fs::create_dir_all(&folder).map_err(Error::io(format!("make {}", folder.display())))?;
+    let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let plain = rustix::fs::open(&folder, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(|errno| Error::Io(format!("write in {}", folder.display()), errno.into()))?;
+    let plain = File::from(plain);
+    let out = plain
+        .try_clone()
+        .map_err(Error::io("write a file".to_owned()))?;
+    let identity = options.identity.as_ref().map(|one| one.to_string_lossy());
+    let shown_path = path.to_string_lossy();
+    let words: Vec<&str> = match (*program, &identity) {
+        ("age", Some(identity)) => vec!["-d", "-i", identity, &shown_path],
+        ("age", None) => {
+            return Err(Error::Usage(
+                "the archive is encrypted with age: -i names the file of the key".to_owned(),
+            ));
+        }
+        _ => vec!["--batch", "--quiet", "--decrypt", &shown_path],
+    };
+    let mut child = start(program, &words, Stdio::null(), out.into())?;
+    let status = child
+        .wait()
+        .map_err(Error::io(format!("wait for {program}")))?;
+    if !status.success() {
+        return Err(Error::Refused(format!(
+            "{shown}: {program}: {status}: it cannot be decrypted"
+        )));
+    }
+    let path = PathBuf::from(format!("/proc/self/fd/{}", plain.as_raw_fd()));
+    Ok((Some(plain), path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(text: &str) -> Manifest {
+        let text = format!("<zone name='web' zonepath='/zones/web'>{text}</zone>");
+        Manifest::parse(&text, Path::new("m")).unwrap()
+    }
+
+    #[test]
+    fn what_reaches_into_the_host_is_named() {
+        let plain = manifest("<inherited-pkg-dir directory='/usr'/>");
+        assert!(reaches(&plain.config).is_empty());
+        let reaching = manifest(
+            "<inherited-pkg-dir directory='/home'/>\
+             <filesystem special='/' directory='/host' type='lofs'/>\
+             <device match='/dev/sda'/>",
+        );
+        let found = reaches(&reaching.config).join(", ");
+        assert_eq!(
+            found,
+            "inherit-pkg-dir /home, fs /host of /, device /dev/sda"
+        );
+    }
+
+    #[test]
+    fn a_zone_may_get_another_name() {
+        let found = configuration(&manifest(""), &"web2".parse().unwrap()).unwrap();
+        assert_eq!(found.zonepath(), Path::new("/zones/web2"));
+        let same = configuration(&manifest(""), &"web".parse().unwrap()).unwrap();
+        assert_eq!(same.zonepath(), Path::new("/zones/web"));
+    }
+}

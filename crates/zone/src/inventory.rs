@@ -1,0 +1,181 @@
+//! What is installed in a zone, and on the host.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use model::Config;
+use packages::Inventory;
+use packages::inventory::Key;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use storage::{Stack, driver_at};
+use store::xml::manifest::{Manifest, Package};
+
+use crate::{Error, Host, mount};
+
+/// Where the name of a system stands.
+const OS_RELEASE: [&str; 2] = ["etc/os-release", "usr/lib/os-release"];
+
+/// More of it is no such file.
+const MAX_OS_RELEASE: u64 = 64 << 10;
+
+/// A system: its package inventory, and what it calls itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct System {
+    pub(crate) inventory: Inventory,
+    /// `debian 12`; empty when it does not say.
+    pub(crate) name: String,
+}
+
+/// The host's own.
+pub(crate) fn of_host(root: &Path) -> Result<System, Error> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let fd = openat(CWD, root, flags, Mode::empty())
+        .map_err(|errno| Error::Io(format!("open {}", root.display()), errno.into()))?;
+    of_root(&fd)
+}
+
+/// That of a zone, which may be running.
+pub(crate) fn of_zone(host: &Host, zonepath: &Path, config: &Config) -> Result<System, Error> {
+    let stack = driver_at(zonepath)?.stack(zonepath)?;
+    let mut system = with_root(host, &stack, |root| of_root(&root))?;
+    if brand::sparse::is_sparse(config) && system.name.is_empty() {
+        system.name = of_host(Path::new("/"))?.name;
+    }
+    Ok(system)
+}
+
+/// Looks at the root of a zone without what it inherits.
+fn with_root<T: Send>(
+    host: &Host,
+    stack: &Stack,
+    look: impl FnOnce(OwnedFd) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    mount::with_view(stack, &[], &scratch(host)?, look)
+}
+
+/// A folder to mount something on, in a namespace of one's own.
+pub(crate) fn scratch(host: &Host) -> Result<PathBuf, Error> {
+    let scratch = host.root.run().join("mnt");
+    fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
+    Ok(scratch)
+}
+
+/// That of the system below an open root.
+fn of_root(root: &OwnedFd) -> Result<System, Error> {
+    // By descriptor: the mount has no name outside this thread.
+    let path = PathBuf::from(format!("/proc/thread-self/fd/{}", root.as_raw_fd()));
+    let inventory = match packages::open(&path).map_err(brand::Error::from)? {
+        Some(database) => Inventory::of(database.as_ref()),
+        None => Inventory::default(),
+    };
+    Ok(System {
+        inventory,
+        name: system_name(root),
+    })
+}
+
+fn system_name(root: impl AsFd) -> String {
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let text = OS_RELEASE.iter().find_map(|name| {
+        let file = openat2(&root, *name, flags, Mode::empty(), resolve).ok()?;
+        let file = File::from(file);
+        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
+            return None;
+        }
+        let mut text = String::new();
+        file.take(MAX_OS_RELEASE).read_to_string(&mut text).ok()?;
+        Some(text)
+    });
+    name_in(&text.unwrap_or_default())
+}
+
+/// `ID VERSION_ID` of os-release(5), as far as they are plain words.
+fn name_in(text: &str) -> String {
+    let value = |key: &str| {
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        let value = value.unwrap_or_default().trim().trim_matches(['"', '\'']);
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        let legal = value.len() <= 64 && value.chars().all(plain);
+        if legal { value } else { "" }
+    };
+    match (value("ID"), value("VERSION_ID")) {
+        ("", _) => String::new(),
+        (id, "") => id.to_owned(),
+        (id, version) => format!("{id} {version}"),
+    }
+}
+
+/// The manifest of a zone.
+pub(crate) fn manifest(config: &Config, uuid: Option<model::Uuid>, system: System) -> Manifest {
+    let packages = system.inventory.packages.into_iter();
+    Manifest {
+        config: config.clone(),
+        uuid,
+        system: system.name,
+        manager: system.inventory.manager,
+        packages: packages
+            .map(|(key, version)| Package {
+                name: key.name,
+                architecture: key.architecture,
+                version,
+            })
+            .collect(),
+    }
+}
+
+/// The system that a manifest tells of.
+pub(crate) fn of_manifest(manifest: &Manifest) -> System {
+    let packages = manifest.packages.iter().map(|package| {
+        let key = Key {
+            name: package.name.clone(),
+            architecture: package.architecture.clone(),
+        };
+        (key, package.version.clone())
+    });
+    System {
+        inventory: Inventory {
+            manager: manifest.manager.clone(),
+            packages: packages.collect(),
+            broken: Vec::new(),
+        },
+        name: manifest.system.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_is_called_by_id_and_version() {
+        for (text, name) in [
+            (
+                "NAME=\"Debian\"\nID=debian\nVERSION_ID=\"12\"\n",
+                "debian 12",
+            ),
+            ("ID=arch\n", "arch"),
+            ("VERSION_ID=1\n", ""),
+            ("ID=\"a\u{1b}b\"\nVERSION_ID=1\n", ""),
+            ("", ""),
+        ] {
+            assert_eq!(name_in(text), name, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_host_has_a_name() {
+        let system = of_host(Path::new("/")).unwrap();
+        if Path::new("/etc/os-release").exists() {
+            assert_ne!(system.name, "");
+        }
+        let mut config = Config::new("web".parse().unwrap());
+        config.set_zonepath("/zones/web").unwrap();
+        let manifest = manifest(&config, None, system.clone());
+        let read = of_manifest(&manifest);
+        assert_eq!(read.inventory.packages, system.inventory.packages);
+    }
+}

@@ -1,0 +1,202 @@
+//! Programs that work on a copy of a zone's root, in the surroundings that the zone has
+//! when it runs: its ids, its privileges, its resource controls, its inherited folders
+//! and its network. Beside a zone that runs a job has a control group of its own, with
+//! the same limits, and no network.
+//!
+//! A zoneadmd of its own makes them and ends with the command that asked for the job, and
+//! with it all of the job's processes: whatever kills that command, nobody goes on
+//! writing into the copy.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+use limits::{Base, ZoneCgroups};
+use model::plan::{BootPlan, PlatformStep};
+use model::{Config, State, Verb, ZoneName};
+use storage::Stack;
+use store::runtime;
+
+use crate::boot::{self, BootOptions, Linked};
+use crate::network::Records;
+use crate::subject::{self, Subject};
+use crate::{Error, Host, devices, mount, spawn};
+
+/// What begins the name of the control group of a zone's job. No zone has such a name.
+const GROUP: &str = ".job-";
+
+/// Longest report, in bytes.
+const MAX_REPORT: u64 = 64 << 10;
+
+/// A program and what it works on.
+#[derive(Debug)]
+pub struct Job<'a> {
+    /// The copy. When it is volatile nothing of it is on disk afterwards for certain.
+    pub stack: Stack,
+    /// What the zone's /bin/sh does; at most some 10,000 characters.
+    pub script: &'a str,
+    /// Words for the script, `$1` and so on.
+    pub words: &'a [String],
+    /// A folder of the host, shown read-only at a place in the zone.
+    pub shown: Option<(PathBuf, PathBuf)>,
+    /// Takes what it prints.
+    pub log: &'a File,
+}
+
+/// Runs a job for a zone whose lock is held, and returns the script's exit status. A
+/// zone that is up keeps its links to itself.
+///
+/// # Errors
+/// [`Error::Daemon`] when it could not be run at all.
+pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> {
+    let zone = &subject.entry.name;
+    let plan = plan(host, subject, job)?;
+    let (mut report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map(|(ours, theirs)| (File::from(ours), theirs))
+        .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
+    let plan = boot::as_file(&plan).map_err(Error::io("hand the plan to zoneadmd"))?;
+    let pass = [
+        plan.as_fd(),
+        theirs.as_fd(),
+        subject.lock().as_fd(),
+        job.log.as_fd(),
+    ];
+    let child = spawn::zoneadmd(host, zone, &["--job"], &pass)?;
+    drop(theirs);
+    let mut text = String::new();
+    let read = Read::by_ref(&mut report)
+        .take(MAX_REPORT)
+        .read_to_string(&mut text);
+    // Ended or about to: it has closed the pipe.
+    crate::undo::reap(&child, crate::platform::PATIENCE);
+    read.map_err(Error::io("read what zoneadmd reports"))?;
+    match text.strip_prefix("ok ").map(str::parse) {
+        Some(Ok(status)) => Ok(status),
+        _ if text.is_empty() => Err(Error::Daemon("zoneadmd went away".to_owned())),
+        _ => Err(Error::Daemon(text)),
+    }
+}
+
+fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error> {
+    let halted = subject.state == State::Installed;
+    let config = subject.config(host)?;
+    let options = BootOptions {
+        discard: false,
+        init: Some("/bin/sh".to_owned()),
+        arguments: ["-c", job.script, "sh"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(job.words.iter().cloned())
+            .collect(),
+        environment: None,
+        given: true,
+    };
+    let devices = devices::find(config.device_patterns());
+    let linked = if halted { Linked::Yes } else { Linked::No };
+    let mut plan = boot::plan_on(
+        host,
+        subject,
+        &config,
+        &job.stack,
+        &devices.nodes,
+        None,
+        Verb::Boot,
+        &options,
+        linked,
+    )?;
+    plan.init.bound = true;
+    plan.id = runtime::next_id(&host.root)?;
+    let mut steps = Vec::with_capacity(plan.platform.len() + 1);
+    for mut step in plan.platform {
+        let mut after = None;
+        match &mut step {
+            // Those of the zone itself are in use.
+            PlatformStep::Cgroups { paths, .. } if !halted => paths.iter_mut().for_each(|path| {
+                let name = format!("{GROUP}{}", subject.entry.name);
+                path.set_file_name(name);
+            }),
+            // Those CPUs are taken, by the zone itself.
+            PlatformStep::Controls { controls } if !halted => {
+                controls.dedicated_cpu = None;
+                controls.pool = None;
+            }
+            PlatformStep::Root { .. } => {
+                after = job
+                    .shown
+                    .as_ref()
+                    .map(|(source, target)| PlatformStep::Bind {
+                        source: source.clone(),
+                        target: target.clone(),
+                        read_only: true,
+                        set_id: false,
+                        held: None,
+                    });
+            }
+            _ => {}
+        }
+        steps.push(step);
+        steps.extend(after);
+    }
+    plan.platform = steps;
+    Ok(plan)
+}
+
+/// Clears away what is left of a job that was killed. The zone's lock is held.
+///
+/// # Errors
+/// When something cannot be removed.
+pub fn clear(host: &Host, zone: &ZoneName, state: State) -> Result<(), Error> {
+    let own = ZoneCgroups::of(&Base::find(&host.cgroup)?, zone);
+    let mut paths = own.paths();
+    for path in &mut paths {
+        path.set_file_name(format!("{GROUP}{zone}"));
+    }
+    if let Some(groups) = ZoneCgroups::from_paths(&paths) {
+        subject::clear(&groups)?;
+    }
+    if state.is_active() {
+        return Ok(());
+    }
+    subject::clear(&own)?;
+    Records::of(&host.root).release(zone).map_err(Error::Daemon)
+}
+
+/// Waits until nothing of a halted zone is left that could still write into its root.
+///
+/// # Errors
+/// See [`subject::settle`].
+pub fn settle(host: &Host, subject: &Subject) -> Result<(), Error> {
+    subject::settle(host, &subject.entry.name)
+}
+
+/// Calls `look` with a path under which the whole of a root is seen, read-only and as the
+/// zone sees it, while it is called; by no other thread.
+///
+/// # Errors
+/// When the root cannot be assembled, and what `look` returns.
+pub fn look<T: Send>(
+    host: &Host,
+    config: &Config,
+    stack: &Stack,
+    look: impl FnOnce(&Path) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let layout = brand::sparse::of(config, Path::new("/"))
+        .map_err(Error::io("look at the host's directories"))?;
+    let inherited = layout.map(|layout| layout.dirs).unwrap_or_default();
+    let scratch = host.root.run().join("mnt");
+    std::fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
+    mount::with_view(stack, &inherited, &scratch, |root| {
+        look(Path::new(&format!("/proc/self/fd/{}", root.as_raw_fd())))
+    })
+}
+
+/// Whether folders of the host are part of a zone's root.
+///
+/// # Errors
+/// When the host's folders cannot be looked at.
+pub fn is_sparse(config: &Config) -> Result<bool, Error> {
+    let layout = brand::sparse::of(config, Path::new("/"))
+        .map_err(Error::io("look at the host's directories"))?;
+    Ok(layout.is_some_and(|layout| !layout.dirs.is_empty()))
+}

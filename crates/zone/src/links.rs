@@ -1,0 +1,120 @@
+//! `zoneadm links`: the network links of a zone.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use model::ZoneName;
+use net::Netlink;
+use net::host::HostLink;
+use serde::Serialize;
+use store::index::Index;
+
+use crate::network::{self, Records};
+use crate::{Error, Host, subject};
+
+/// A line of `zoneadm links`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The zone.
+    pub zone: String,
+    /// The link's name in the zone.
+    pub link: String,
+    /// What it is made on.
+    pub over: String,
+    /// Whether it is up; none of a zone that is not.
+    pub up: Option<bool>,
+    /// The host's end.
+    pub host: Option<String>,
+    /// Its Ethernet address.
+    pub mac: Option<String>,
+    /// Longest packet in bytes.
+    pub mtu: Option<u32>,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+    /// Bytes that the zone received.
+    pub received: Option<u64>,
+    /// Bytes that the zone sent.
+    pub sent: Option<u64>,
+    /// Packets of the zone's that were dropped because they pretended to be others', by
+    /// what they pretended.
+    pub dropped: BTreeMap<&'static str, u64>,
+}
+
+/// Finds the links of a zone: those that it has, or would have.
+///
+/// # Errors
+/// When the zone or its configuration cannot be read, or the kernel does not tell.
+pub fn of(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
+    let index = Index::load(&host.root)?;
+    let entry = index.get(zone)?;
+    let (state, runtime) = subject::state(host, entry)?;
+    match runtime.filter(|_| state.is_active()) {
+        Some(known) => present(host, zone, known.init.pid),
+        None => {
+            // A link that moved into a zone that died is to be where it is looked for.
+            if subject::has_remains(host, zone) && rustix::process::geteuid().is_root() {
+                subject::tidy(host, zone)?;
+            }
+            planned(host, zone, entry)
+        }
+    }
+}
+
+fn planned(host: &Host, zone: &ZoneName, entry: &store::index::Entry) -> Result<Vec<Row>, Error> {
+    let config = store::xml::load(&host.root, zone)?;
+    let links = network::links(&config, entry)?.into_iter();
+    let row = |link: model::plan::network::Link| Row {
+        zone: zone.to_string(),
+        over: link.over.to_string(),
+        mac: link.mac.map(|mac| mac.to_string()),
+        mtu: link.mtu,
+        addresses: link.addresses.iter().map(ToString::to_string).collect(),
+        link: link.name,
+        ..Row::default()
+    };
+    Ok(links.map(row).collect())
+}
+
+fn present(host: &Host, zone: &ZoneName, init: i32) -> Result<Vec<Row>, Error> {
+    let look = || Error::io("look at the links of the zone");
+    let record = Records::of(&host.root).load(zone).map_err(Error::Daemon)?;
+    let held = record.map(|record| record.links).unwrap_or_default();
+    let namespace = net::ends::namespace(Path::new(&format!("/proc/{init}/ns/net")));
+    let namespace = namespace.map_err(look())?;
+    let kernel = net::ends::within(namespace.as_fd(), Netlink::open);
+    let kernel = kernel.and_then(|opened| opened).map_err(look())?;
+    let addresses = kernel.all_addresses().map_err(look())?;
+    let links = kernel.links().map_err(look())?;
+    let row = |link: HostLink| {
+        let ours = held.iter().find(|held| held.name == link.name);
+        let mut own: Vec<String> = addresses
+            .iter()
+            .filter(|(index, _)| *index == link.index)
+            .map(|(_, address)| address.to_string())
+            .collect();
+        own.sort();
+        let counters = ours.and_then(|held| held.counters);
+        let dropped = counters.and_then(|map| net::guard::counts(map).ok());
+        Row {
+            zone: zone.to_string(),
+            // What is not ours the zone has made itself.
+            over: ours.map_or_else(|| "made by the zone".to_owned(), |held| held.over.clone()),
+            up: Some(link.up),
+            host: ours.and_then(|held| held.host.clone()),
+            mac: link.mac.map(|mac| mac.to_string()),
+            mtu: Some(link.mtu),
+            addresses: own,
+            received: link.received,
+            sent: link.sent,
+            dropped: dropped
+                .unwrap_or_default()
+                .into_iter()
+                .map(|(reason, count)| (reason.name(), count))
+                .collect(),
+            link: link.name,
+        }
+    };
+    let links = links.into_iter().filter(|link| link.name != "lo");
+    Ok(links.map(row).collect())
+}

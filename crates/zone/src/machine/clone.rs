@@ -1,0 +1,244 @@
+//! The disks of a clone, in no time whatever the origin holds.
+//!
+//! Where the file system can share blocks (btrfs, xfs) each file is such a copy. Else
+//! the file that the origin writes to becomes one that never changes again: both zones
+//! have a name for it, a hard link, and each a new, empty overlay on it. The origin's
+//! record changes in one piece; until then nothing of it has changed.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use model::Config;
+use vm::Format;
+
+use super::disks::{self, Place, is_own};
+use super::install::{BASE, TOP, copy_or_share, write_new};
+use super::record::{Base, Disk, Record};
+use crate::{Error, Host, apply};
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Most files that a disk stands on: each costs time at every first read.
+const DEEPEST: usize = 24;
+
+/// Makes the machine of the zone at `to` as a copy of that at `from`, which is halted.
+pub(crate) fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), AnyError> {
+    let mut origin = Record::load(from)?;
+    let places = disks::places(host, config);
+    let mut ours = Vec::new();
+    for at in 0..origin.disks.len() {
+        let disk = &origin.disks[at];
+        let place = places.iter().find(|place| place.id == disk.id);
+        let Some(place) = place.filter(|place| is_own(place, to)) else {
+            return Err(format!(
+                "disk {} of the origin has no place in the zonepath of the clone: give it a device with this id whose storage is a file there",
+                disk.id
+            )
+            .into());
+        };
+        ours.push(match share(disk, from, place, to)? {
+            Some(made) => made,
+            None => stand_on(&mut origin, at, from, place, to)?,
+        });
+    }
+    let record = Record {
+        model: origin.model,
+        start: origin.start,
+        disks: ours,
+    };
+    Ok(record.save(to)?)
+}
+
+/// The file that a disk of the origin is written to.
+fn top_of(disk: &Disk) -> Result<String, AnyError> {
+    Ok(disk
+        .file
+        .clone()
+        .ok_or_else(|| format!("disk {} of the origin is not in its zonepath", disk.id))?)
+}
+
+/// A copy that shares blocks; `None` where the file system cannot.
+fn share(disk: &Disk, from: &Path, place: &Place, to: &Path) -> Result<Option<Disk>, AnyError> {
+    let source = File::open(from.join(top_of(disk)?))?;
+    let target = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&place.path)
+        .map_err(|error| format!("{}: {error}", place.path.display()))?;
+    if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
+        fs::remove_file(&place.path)?;
+        return Ok(None);
+    }
+    closed(&target)?;
+    Ok(Some(Disk {
+        file: disks::own_name(place, to),
+        bases: link_bases(disk, from, to)?,
+        ..disk.clone()
+    }))
+}
+
+fn closed(file: &File) -> Result<(), AnyError> {
+    use std::os::unix::fs::PermissionsExt;
+    Ok(file.set_permissions(fs::Permissions::from_mode(0o600))?)
+}
+
+/// Gives the clone a name for everything that the origin's disk stands on.
+fn link_bases(disk: &Disk, from: &Path, to: &Path) -> Result<Vec<Base>, AnyError> {
+    let mut bases = Vec::new();
+    for base in &disk.bases {
+        bases.push(Base {
+            name: link(&from.join(&base.name), to)?,
+            format: base.format,
+        });
+    }
+    Ok(bases)
+}
+
+/// A further name for a file that never changes; a copy on another file system.
+fn link(file: &Path, to: &Path) -> Result<String, AnyError> {
+    let name = format!("{BASE}{}", apply::new_uuid()?);
+    let path = to.join(&name);
+    match fs::hard_link(file, &path) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => {
+            let copy = fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&path)?;
+            closed(&copy)?;
+            copy_or_share(&File::open(file)?, &copy)?;
+        }
+        Err(error) => return Err(format!("{}: {error}", path.display()).into()),
+    }
+    Ok(name)
+}
+
+/// Makes the origin's disk one that both zones stand on.
+fn stand_on(
+    origin: &mut Record,
+    at: usize,
+    from: &Path,
+    place: &Place,
+    to: &Path,
+) -> Result<Disk, AnyError> {
+    let empty = vm::overlay::empty(origin.disks[at].size)?;
+    let disk = &origin.disks[at];
+    let top = top_of(disk)?;
+    // An overlay that nothing was written to adds nothing.
+    let untouched = disk.format == Format::Qcow2
+        && !disk.bases.is_empty()
+        && fs::metadata(from.join(&top))?.len() == empty.len() as u64;
+    if !untouched {
+        if disk.bases.len() >= DEEPEST {
+            return Err(Error::Refused(format!(
+                "disk {} of the origin stands on {DEEPEST} files already; install a new origin from its image (qemu-img convert)",
+                disk.id
+            ))
+            .into());
+        }
+        let new = format!("{TOP}{}", apply::new_uuid()?);
+        write_new(&from.join(&new), &empty)?;
+        let mut bases = vec![Base {
+            name: top,
+            format: disk.format,
+        }];
+        bases.extend(disk.bases.clone());
+        let sealed = Disk {
+            file: Some(new.clone()),
+            format: Format::Qcow2,
+            bases,
+            ..disk.clone()
+        };
+        let before = std::mem::replace(&mut origin.disks[at], sealed);
+        if let Err(error) = origin.save(from) {
+            origin.disks[at] = before;
+            let _ = fs::remove_file(from.join(&new));
+            return Err(error.into());
+        }
+    }
+    write_new(&place.path, &empty)?;
+    let disk = &origin.disks[at];
+    Ok(Disk {
+        file: disks::own_name(place, to),
+        bases: link_bases(disk, from, to)?,
+        ..disk.clone()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use vm::Model;
+
+    use super::*;
+    use crate::machine::record::Start;
+
+    fn record() -> Record {
+        Record {
+            model: Model {
+                qemu: "7.2.22".to_owned(),
+                machine: "pc-q35-7.2".to_owned(),
+                cpu: "max".to_owned(),
+            },
+            start: Start::Firmware,
+            disks: vec![Disk {
+                id: 0,
+                size: 1 << 20,
+                file: Some("disk0".to_owned()),
+                format: Format::Raw,
+                bases: Vec::new(),
+            }],
+        }
+    }
+
+    fn place(dir: &Path) -> Place {
+        Place {
+            id: 0,
+            boot: None,
+            path: dir.join("disk0"),
+        }
+    }
+
+    #[test]
+    fn both_stand_on_what_the_origin_was() {
+        let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let [a, b, c] = dirs.each_ref().map(tempfile::TempDir::path);
+        fs::write(a.join("disk0"), vec![7; 1 << 20]).unwrap();
+        let mut origin = record();
+        let first = stand_on(&mut origin, 0, a, &place(b), b).unwrap();
+        let disk = origin.disks[0].clone();
+        assert_eq!(Record::load(a).unwrap(), origin);
+        assert_eq!(disk.bases[0].name, "disk0");
+        assert_eq!((disk.format, first.format), (Format::Qcow2, Format::Qcow2));
+        let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+        assert_eq!(
+            inode(&a.join("disk0")),
+            inode(&b.join(&first.bases[0].name))
+        );
+        // A second clone of an origin that has not run adds no layer.
+        let second = stand_on(&mut origin, 0, a, &place(c), c).unwrap();
+        assert_eq!(origin.disks[0], disk);
+        assert_eq!(second.bases.len(), 1);
+        // The origin goes; what the clones stand on stays.
+        fs::remove_file(a.join("disk0")).unwrap();
+        assert_eq!(fs::read(c.join(&second.bases[0].name)).unwrap()[0], 7);
+    }
+
+    #[test]
+    fn an_origin_that_has_run_adds_a_layer() {
+        let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+        let [a, b, c] = dirs.each_ref().map(tempfile::TempDir::path);
+        fs::write(a.join("disk0"), vec![7; 1 << 20]).unwrap();
+        let mut origin = record();
+        stand_on(&mut origin, 0, a, &place(b), b).unwrap();
+        let top = a.join(origin.disks[0].file.clone().unwrap());
+        let mut content = fs::read(&top).unwrap();
+        content.resize(content.len() + 65536, 1);
+        fs::write(&top, content).unwrap();
+        let second = stand_on(&mut origin, 0, a, &place(c), c).unwrap();
+        assert_eq!(second.bases.len(), 2);
+        assert_eq!(second.bases[0].format, Format::Qcow2);
+        assert_eq!(second.bases[1].format, Format::Raw);
+    }
+}

@@ -1,0 +1,136 @@
+//! The files of a machine's disks.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use model::Config;
+use model::config::machine::storage_path;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use vm::Format;
+use vm::machine::{Disk, Part};
+
+use super::record::Record;
+use crate::{Error, Host};
+
+/// A disk of the configuration on this host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its number.
+    pub id: u32,
+    /// Its place in the boot order.
+    pub boot: Option<u32>,
+    /// The file or device that is written to.
+    pub path: PathBuf,
+}
+
+/// Where the disks of a configuration are. What lies in the zonepath lies in the
+/// alternate root as that does; devices and other places are the host's.
+pub(crate) fn places(host: &Host, config: &Config) -> Vec<Place> {
+    let zonepath = config.zonepath();
+    let disks = config.machine_disks().into_iter();
+    disks
+        .filter_map(|disk| {
+            let path = storage_path(&disk.storage)?;
+            Some(Place {
+                id: disk.id,
+                boot: disk.boot,
+                path: match path.starts_with(&zonepath) {
+                    true => host.root.path(&path),
+                    false => path,
+                },
+            })
+        })
+        .collect()
+}
+
+/// Whether a place is in the zonepath: such disks are made and removed with the zone.
+pub(crate) fn is_own(place: &Place, zonepath: &Path) -> bool {
+    place.path.parent() == Some(zonepath)
+}
+
+/// The name in the zonepath of a disk that lies there.
+pub(crate) fn own_name(place: &Place, zonepath: &Path) -> Option<String> {
+    is_own(place, zonepath).then(|| {
+        let name = place.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    })
+}
+
+/// A disk with its files.
+#[derive(Clone, Debug)]
+pub(crate) struct Files {
+    /// The disk, as the machine has it.
+    pub disk: Disk,
+    /// The file of each of its parts.
+    pub paths: Vec<PathBuf>,
+}
+
+/// What the machine gets of each disk.
+///
+/// # Errors
+/// [`Error::Verify`] with the disks that are not there.
+pub(crate) fn files(
+    places: &[Place],
+    record: &Record,
+    zonepath: &Path,
+) -> Result<Vec<Files>, Error> {
+    let mut problems = Vec::new();
+    let mut found = Vec::new();
+    for place in places {
+        // One that was configured elsewhere since then is not the one that is known.
+        let known = record.disk(place.id);
+        let known = known.filter(|disk| disk.file.is_some() == is_own(place, zonepath));
+        let bases = known.map_or(&[][..], |disk| &disk.bases);
+        let file = known.and_then(|disk| disk.file.as_ref());
+        let top = file.map_or_else(|| place.path.clone(), |name| zonepath.join(name));
+        let mut paths = vec![top];
+        paths.extend(bases.iter().map(|base| zonepath.join(&base.name)));
+        let mut formats = vec![known.map_or(Format::Raw, |disk| disk.format)];
+        formats.extend(bases.iter().map(|base| base.format));
+        let mut parts = Vec::new();
+        for (path, format) in paths.iter().zip(formats) {
+            match part(path, format) {
+                Ok(part) => parts.push(part),
+                Err(error) => problems.push(format!(
+                    "could not verify device id={}: {}: {error}",
+                    place.id,
+                    path.display()
+                )),
+            }
+        }
+        found.push(Files {
+            disk: Disk {
+                id: place.id,
+                boot: place.boot,
+                read_only: false,
+                parts,
+            },
+            paths,
+        });
+    }
+    match problems.is_empty() {
+        true => Ok(found),
+        false => Err(Error::Verify(problems)),
+    }
+}
+
+fn part(path: &Path, format: Format) -> std::io::Result<Part> {
+    let kind = fs::symlink_metadata(path)?.file_type();
+    // A link below /dev is what names of disks are there.
+    let kind = match kind.is_symlink() && path.starts_with("/dev") {
+        true => fs::metadata(path)?.file_type(),
+        false => kind,
+    };
+    let block_device = kind.is_block_device();
+    if !block_device && !kind.is_file() {
+        return Err(std::io::Error::other("neither a file nor a block device"));
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECT;
+    Ok(Part {
+        format,
+        block_device,
+        // Where it cannot be (tmpfs), the host's page cache does the work.
+        direct: openat(CWD, path, flags, Mode::empty()).is_ok(),
+    })
+}

@@ -1,0 +1,117 @@
+//! What the boot of a machine has to know of this host.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use model::plan::DeviceNode;
+use model::{Config, ZoneName};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::time::Timespec;
+use vm::Accelerator;
+use vm::program::Qemu;
+
+use super::disks::{self, Files};
+use super::record::Record;
+use crate::subject::Subject;
+use crate::{Error, Host, devices, spawn};
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub record: Record,
+    pub qemu: Qemu,
+    /// What QEMU sees of the host beside its program.
+    pub qemu_files: Vec<PathBuf>,
+    pub accelerator: Accelerator,
+    /// Why it is not the processor itself, if it is not.
+    pub slow: Option<String>,
+    pub disks: Vec<Files>,
+    /// The device of the accelerator.
+    pub nodes: Vec<DeviceNode>,
+    /// Where the sockets are: monitor, console, agent.
+    pub sockets: [PathBuf; 3],
+}
+
+/// Looks.
+///
+/// # Errors
+/// [`Error::Verify`] and [`Error::Refused`] with what keeps the machine from starting.
+pub(crate) fn find(host: &Host, subject: &Subject, config: &Config) -> Result<Facts, Error> {
+    let record = Record::load(&subject.zonepath)?;
+    let mut qemu = vm::program::find().map_err(|error| refused(&error))?;
+    // Its file is shown to itself under this name: no link may lead there.
+    qemu.path = fs::canonicalize(&qemu.path).map_err(Error::io("find QEMU"))?;
+    if let Some(why) = record.model.why_not(&qemu.version) {
+        return Err(Error::Refused(format!("{why}.")));
+    }
+    let (accelerator, slow) = accelerator(host);
+    let kvm = matches!(accelerator, Accelerator::Kvm).then(|| "/dev/kvm".to_owned());
+    let places = disks::places(host, config);
+    Ok(Facts {
+        disks: disks::files(&places, &record, &subject.zonepath)?,
+        record,
+        qemu_files: vm::program::files(Path::new("/"))
+            .iter()
+            .filter_map(|path| fs::canonicalize(path).ok())
+            .collect(),
+        qemu,
+        accelerator,
+        slow,
+        nodes: devices::nodes(kvm.into_iter()),
+        sockets: sockets(host, &subject.entry.name),
+    })
+}
+
+/// Where the sockets of a machine are: monitor, console, agent.
+pub(crate) fn sockets(host: &Host, zone: &ZoneName) -> [PathBuf; 3] {
+    ["monitor", "console", "agent"].map(|what| host.root.machine(zone, what))
+}
+
+fn refused(error: &vm::Error) -> Error {
+    Error::Refused(format!("{}.", crate::flatten(error)))
+}
+
+/// How long the processor may take to run the tiny guest: it takes a thousandth of this.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What runs the machine here, and why it is not the processor if it is not.
+pub(crate) fn accelerator(host: &Host) -> (Accelerator, Option<String>) {
+    match try_kvm(host) {
+        Ok(()) => (Accelerator::Kvm, None),
+        Err(why) => (
+            Accelerator::Tcg,
+            Some(format!(
+                "the processor of this host cannot run kernel zones ({why}): they run in emulation, many times slower"
+            )),
+        ),
+    }
+}
+
+/// Has a child try: it may hang, or be slow beyond use.
+fn try_kvm(host: &Host) -> Result<(), String> {
+    if !Path::new("/dev/kvm").exists() {
+        return Err("there is no /dev/kvm".to_owned());
+    }
+    let child = spawn::kvm_probe(host).map_err(|error| crate::flatten(&error))?;
+    let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
+    let patience = Timespec::try_from(PATIENCE).ok();
+    let ended = matches!(poll(&mut watched, patience.as_ref()), Ok(1));
+    if !ended {
+        let _ = pidfd_send_signal(&child.pidfd, Signal::KILL);
+    }
+    use std::os::fd::AsFd;
+    let status = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
+    if !ended {
+        return Err("its KVM interprets instructions one by one".to_owned());
+    }
+    match status
+        .ok()
+        .flatten()
+        .and_then(|status| status.exit_status())
+    {
+        Some(0) => Ok(()),
+        _ => Err("its KVM does not run the kernel of a guest".to_owned()),
+    }
+}

@@ -1,0 +1,210 @@
+//! The image of a suspended machine: where it is, its key, and what must hold when it is
+//! used.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use model::Config;
+use serde_json::{Map, Value, json};
+use suspend::{Image, Key};
+
+use crate::{Error, Host, flatten};
+
+/// Name of the key's file in the zonepath, which only root can enter.
+const KEY: &str = "suspend.key";
+
+/// Names of the streams in an image.
+pub(crate) const MEMORY: &str = "memory";
+/// See [`MEMORY`].
+pub(crate) const DEVICES: &str = "devices";
+
+/// How the image is thrown away.
+pub(crate) const DISCARD: &str = "boot -- --discard-suspend throws the image away and boots cold";
+
+/// Where the image of a zone is; none for a zone that cannot be suspended.
+pub(crate) fn path(host: &Host, config: &Config) -> Option<PathBuf> {
+    let path = config.suspend_path()?;
+    Some(match path.starts_with(config.zonepath()) {
+        true => host.root.path(&path),
+        false => path,
+    })
+}
+
+/// Whether there is one.
+pub(crate) fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// Where the key of a zone is.
+pub(crate) fn key_path(zonepath: &Path) -> PathBuf {
+    zonepath.join(KEY)
+}
+
+/// Makes the key of a zone that has none yet.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn make_key(path: &Path) -> Result<(), Error> {
+    let failed = || format!("make the key {}", path.display());
+    let mut options = fs::OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(path);
+    let mut file = match opened {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        other => other.map_err(Error::io(failed()))?,
+    };
+    let key = Key::random().map_err(|error| Error::Refused(flatten(&error)))?;
+    let written = file.write_all(key.bytes()).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // Half a key opens nothing and must not be taken for one.
+        let _ = fs::remove_file(path);
+        Error::Io(failed(), error)
+    })
+}
+
+/// Longer than any form of a key.
+const LONGEST_KEY: u64 = 128;
+
+/// Reads a key.
+pub(crate) fn read_key(path: &Path) -> Result<Key, String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(LONGEST_KEY).read_to_end(&mut bytes))
+        .map_err(|error| format!("cannot read the key {}: {error}", path.display()))?;
+    let key = Key::parse(&bytes);
+    bytes.fill(0);
+    key.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Opens an image and compares what it was made with to what is there now.
+///
+/// # Errors
+/// Why it cannot be used; it stays as it is.
+pub(crate) fn open(image: &Path, key: &Path, now: &Value) -> Result<Image, String> {
+    let image = Image::open(image, &read_key(key)?).map_err(|error| flatten(&error))?;
+    image.check_identity(now).map_err(|error| flatten(&error))?;
+    Ok(image)
+}
+
+/// What must be the same when a machine goes on: the QEMU, all that it was told, and
+/// disks that nobody has written to meanwhile. `words` are QEMU's own arguments.
+///
+/// # Errors
+/// When a disk cannot be looked at.
+pub(crate) fn identity<'a>(
+    qemu: &str,
+    words: impl IntoIterator<Item = &'a str>,
+    disks: &[PathBuf],
+) -> Result<Value, String> {
+    let disks: Result<Vec<Value>, String> = disks.iter().map(|path| disk(path)).collect();
+    Ok(json!({ "qemu": qemu, "machine": options(words), "disks": disks? }))
+}
+
+/// Options of QEMU by their names, so that what differs can be named.
+fn options<'a>(words: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
+    let mut found = Map::new();
+    let mut words = words.into_iter().skip(1).peekable();
+    while let Some(name) = words.next() {
+        let value = words.next_if(|next| !next.starts_with('-'));
+        // How it is started does not count, and a kernel reads its command line once.
+        if matches!(name, "-incoming" | "-append") {
+            continue;
+        }
+        let name = name.trim_start_matches('-');
+        let mut key = name.to_owned();
+        let mut number = 1;
+        while found.contains_key(&key) {
+            number += 1;
+            key = format!("{name} {number}");
+        }
+        found.insert(key, json!(value));
+    }
+    found
+}
+
+fn disk(path: &Path) -> Result<Value, String> {
+    let meta = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(match meta.file_type().is_block_device() {
+        // When a device was written to nobody knows.
+        true => json!({ "path": path }),
+        false => json!({
+            "path": path,
+            "size": meta.len(),
+            "written": meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()),
+        }),
+    })
+}
+
+/// Removes an image, and what is left of one that was being written.
+///
+/// # Errors
+/// When it is there and cannot be removed.
+pub(crate) fn remove(path: &Path) -> Result<(), String> {
+    suspend::remove_remains(path).map_err(|error| flatten(&error))?;
+    let folder = match fs::remove_file(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(format!("cannot remove {}: {error}", path.display())),
+        Ok(()) => path.parent().unwrap_or(Path::new("/")),
+    };
+    // A guest that has run since must not find it again after a power cut.
+    fs::File::open(folder)
+        .and_then(|folder| folder.sync_all())
+        .map_err(|error| format!("cannot write {}: {error}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_differs_is_named() {
+        let line = "qemu -nodefaults -smp 2 -device a,b -device c -append root=/dev/vda x";
+        let words = |line: &'static str| line.split(' ');
+        let then = identity("7.2.22", words(line), &[]).unwrap();
+        let same = "qemu -nodefaults -smp 2 -device a,b -device c -append other -incoming defer";
+        assert_eq!(
+            identity("7.2.22", words(same), &[]).unwrap()["machine"]["smp"],
+            "2"
+        );
+        let now = identity("7.2.23", words("qemu -nodefaults -smp 4 -device a,b"), &[]).unwrap();
+        let found = suspend::differences(&then, &now);
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "machine.device 2 was \"c\" and is null",
+                "machine.smp was \"2\" and is \"4\"",
+                "qemu was \"7.2.22\" and is \"7.2.23\"",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_disk_that_was_written_to_is_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk0");
+        fs::write(&path, "one").unwrap();
+        let disks = [path.clone()];
+        let of = || identity("7.2.22", ["qemu"], &disks).unwrap();
+        let then = of();
+        assert_eq!(of(), then);
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        assert_ne!(of(), then);
+        fs::remove_file(&path).unwrap();
+        assert!(identity("7.2.22", ["qemu"], &disks).is_err());
+    }
+
+    #[test]
+    fn keys_are_made_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = key_path(dir.path());
+        assert!(read_key(&path).is_err());
+        make_key(&path).unwrap();
+        let first = *read_key(&path).unwrap().bytes();
+        make_key(&path).unwrap();
+        assert_eq!(*read_key(&path).unwrap().bytes(), first);
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+}

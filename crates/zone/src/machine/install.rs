@@ -1,0 +1,578 @@
+//! Making the machine of a new zone, and removing it.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use brand::kz::{Options, Source};
+use model::Config;
+use rustix::fs::OFlags;
+use vm::{Format, Model};
+
+use super::disks::{self, Place, is_own};
+use super::image;
+use super::record::{Disk, FILE, Record, Start};
+use crate::Host;
+use crate::undo::UndoStack;
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Size of a disk for which none is given, in bytes.
+const SIZE: u64 = 16 << 30;
+
+/// Folder in the zonepath in which a root is put together.
+const WORK: &str = ".machine-work";
+
+/// Makes the disks of a machine.
+pub(crate) fn make(
+    host: &Host,
+    config: &Config,
+    zonepath: &Path,
+    options: &[String],
+    progress: &mut dyn FnMut(&str),
+) -> Result<Record, AnyError> {
+    let options = Options::parse(options)?;
+    let qemu = vm::program::find()?;
+    let model = Model::of_version(&qemu.version);
+    let places = disks::places(host, config);
+    let first = places
+        .iter()
+        .min_by_key(|place| (place.boot.unwrap_or(u32::MAX), place.id));
+    let first = first.ok_or("the zone has no disk")?;
+    progress(&format!("Machine: {}, QEMU {}.", model.machine, model.qemu));
+    let mut made = Vec::new();
+    let mut start = Start::Firmware;
+    for place in &places {
+        let disk = if place == first {
+            let job = Job {
+                zonepath,
+                place,
+                size: options.size,
+                number: places.iter().position(|one| one == place).unwrap_or(0),
+            };
+            let (disk, with) = job.carry_out(options.source.as_ref(), progress)?;
+            start = with;
+            disk
+        } else {
+            further(place, zonepath)?
+        };
+        made.push(disk);
+    }
+    Ok(Record {
+        model,
+        start,
+        disks: made,
+    })
+}
+
+/// A disk that nothing is installed on: made empty, or there already.
+fn further(place: &Place, zonepath: &Path) -> Result<Disk, AnyError> {
+    let size = if is_own(place, zonepath) {
+        create(&place.path)?.set_len(SIZE)?;
+        SIZE
+    } else {
+        length(&place.path)?
+    };
+    Ok(disk(place, zonepath, size, Format::Raw))
+}
+
+fn disk(place: &Place, zonepath: &Path, size: u64, format: Format) -> Disk {
+    Disk {
+        id: place.id,
+        size,
+        file: disks::own_name(place, zonepath),
+        format,
+        bases: Vec::new(),
+    }
+}
+
+/// Installing on the first disk.
+struct Job<'a> {
+    zonepath: &'a Path,
+    place: &'a Place,
+    size: Option<u64>,
+    /// Which of the disks it is.
+    number: usize,
+}
+
+impl Job<'_> {
+    fn carry_out(
+        &self,
+        source: Option<&Source>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(Disk, Start), AnyError> {
+        match source {
+            Some(Source::Directory(root)) => self.install_root(root, progress),
+            Some(Source::File(path)) => {
+                let mut file = open_source(path)?;
+                match is_archive(&mut file).map_err(|error| named(path, &error))? {
+                    true => self.in_work(progress, |root, progress| {
+                        let source = brand::ImageSource::Archive(path.clone());
+                        brand::unpack_image(root, &source, progress)?;
+                        Ok(())
+                    }),
+                    false => self.install_image(&file, path, progress),
+                }
+            }
+            None => self.in_work(progress, bootstrap),
+        }
+    }
+
+    /// Puts a root together by `fill`, and installs that.
+    fn in_work(
+        &self,
+        progress: &mut dyn FnMut(&str),
+        fill: impl FnOnce(&Path, &mut dyn FnMut(&str)) -> Result<(), AnyError>,
+    ) -> Result<(Disk, Start), AnyError> {
+        let work = self.zonepath.join(WORK);
+        remove_work(&work)?;
+        fs::create_dir(&work)?;
+        fs::set_permissions(&work, fs::Permissions::from_mode(0o755))?;
+        let done = fill(&work, progress).and_then(|()| self.install_root(&work, progress));
+        let cleared = remove_work(&work);
+        let done = done?;
+        cleared?;
+        Ok(done)
+    }
+
+    fn install_root(
+        &self,
+        root: &Path,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(Disk, Start), AnyError> {
+        let found = brand::kz::find_kernel(root)?;
+        progress(&format!("Kernel: {}.", found.name));
+        let boot = self.zonepath.join(storage::ROOT);
+        copy_kernel(found.kernel, &boot, brand::kz::KERNEL)?;
+        let initrd = found.initrd.is_some();
+        if let Some(file) = found.initrd {
+            copy_kernel(file, &boot, brand::kz::INITRD)?;
+        }
+        let path = &self.place.path;
+        let size = self.size.unwrap_or(SIZE);
+        if !is_own(self.place, self.zonepath) {
+            return Err(format!(
+                "{} is not in the zonepath: install on it from the image of a disk (-a)",
+                path.display()
+            )
+            .into());
+        }
+        progress(&format!(
+            "Disk: {} of {}.",
+            path.display(),
+            model::table::short_size(size)
+        ));
+        brand::kz::make_disk(root, path, size)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+        Ok((
+            disk(self.place, self.zonepath, size, Format::Raw),
+            Start::Kernel {
+                initrd,
+                command_line: format!("root=/dev/{} rw console=ttyS0", device(self.number)),
+            },
+        ))
+    }
+
+    fn install_image(
+        &self,
+        file: &File,
+        path: &Path,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(Disk, Start), AnyError> {
+        let image = vm::image::inspect(file, &path.display().to_string())?;
+        if image.format == Format::Raw && !is_bootable(file)? {
+            return Err(format!(
+                "{}: neither the archive of a root nor a disk that can be started from",
+                path.display()
+            )
+            .into());
+        }
+        let target = &self.place.path;
+        let mut size = image.size;
+        if is_own(self.place, self.zonepath) {
+            progress(&format!(
+                "Disk: {} from {} ({}).",
+                target.display(),
+                path.display(),
+                image.format.as_str()
+            ));
+            let made = create(target)?;
+            copy_or_share(file, &made)?;
+            if let Some(wanted) = self.size {
+                size = wanted;
+                grow(&made, image, wanted)?;
+            }
+        } else {
+            let there = length(target)?;
+            if image.format != Format::Raw || there < image.size {
+                return Err(format!(
+                    "{}: takes a raw image of at most {there} bytes",
+                    target.display()
+                )
+                .into());
+            }
+            size = there;
+            progress(&format!(
+                "Writing {} to {}.",
+                path.display(),
+                target.display()
+            ));
+            let device = fs::OpenOptions::new()
+                .write(true)
+                .custom_flags(nofollow(target))
+                .open(target)?;
+            copy_all(file, &device)?;
+            device.sync_all()?;
+        }
+        let disk = disk(self.place, self.zonepath, size, image.format);
+        Ok((disk, Start::Firmware))
+    }
+}
+
+/// The name that Linux gives to a virtio disk.
+fn device(number: usize) -> String {
+    let letters = b"abcdefghijklmnopqrstuvwxyz";
+    let letter = letters.get(number).copied().unwrap_or(b'a');
+    format!("vd{}", char::from(letter))
+}
+
+/// A flag as open(2) takes it.
+fn flag(flag: OFlags) -> i32 {
+    i32::try_from(flag.bits()).unwrap_or(0)
+}
+
+/// Names below /dev are links.
+fn nofollow(path: &Path) -> i32 {
+    match path.starts_with("/dev") {
+        true => 0,
+        false => flag(OFlags::NOFOLLOW),
+    }
+}
+
+fn named(path: &Path, error: &io::Error) -> AnyError {
+    format!("{}: {error}", path.display()).into()
+}
+
+fn open_source(path: &Path) -> Result<File, AnyError> {
+    let file = fs::OpenOptions::new()
+        .read(true)
+        // A pipe would be waited for.
+        .custom_flags(flag(OFlags::NONBLOCK))
+        .open(path)
+        .map_err(|error| named(path, &error))?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(format!("{}: not a file", path.display()).into()),
+    }
+}
+
+/// Whether a file is the archive of a root: a tar, plain or compressed.
+fn is_archive(file: &mut File) -> io::Result<bool> {
+    let mut head = [0; 512];
+    let mut read = 0;
+    while let length @ 1.. = file.read(&mut head[read..])? {
+        read += length;
+    }
+    file.seek(SeekFrom::Start(0))?;
+    let packed: [&[u8]; 4] = [b"\x1f\x8b", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"BZh"];
+    Ok(&head[257..262] == b"ustar" || packed.iter().any(|magic| head.starts_with(magic)))
+}
+
+/// Whether a firmware finds something on a raw disk: a partition table, a boot sector.
+fn is_bootable(file: &File) -> io::Result<bool> {
+    let mut head = [0; 520];
+    match file.read_exact_at(&mut head, 0) {
+        Ok(()) => Ok(head[510..512] == [0x55, 0xaa] || &head[512..520] == b"EFI PART"),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn create(path: &Path) -> Result<File, AnyError> {
+    fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(|error| named(path, &error))
+}
+
+fn length(path: &Path) -> Result<u64, AnyError> {
+    let mut file = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(nofollow(path))
+        .open(path)
+        .map_err(|error| named(path, &error))?;
+    // The end of a device, too.
+    Ok(file.seek(SeekFrom::End(0))?)
+}
+
+fn grow(file: &File, image: vm::image::Image, wanted: u64) -> Result<(), AnyError> {
+    if image.format != Format::Raw {
+        return Err(
+            "-x install-size goes with raw images; use qemu-img resize on the qcow2".into(),
+        );
+    }
+    if wanted < image.size {
+        return Err(format!(
+            "-x install-size: the image has {} bytes, which is more",
+            image.size
+        )
+        .into());
+    }
+    Ok(file.set_len(wanted)?)
+}
+
+fn copy_kernel(from: File, root: &Path, name: &str) -> Result<(), AnyError> {
+    let path = root.join(name.trim_start_matches('/'));
+    let mut to = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(&path)
+        .map_err(|error| named(&path, &error))?;
+    io::copy(&mut from.take(brand::kz::LARGEST_KERNEL), &mut to)?;
+    Ok(to.set_permissions(fs::Permissions::from_mode(0o644))?)
+}
+
+/// Makes `to` a file of the same content: sharing its blocks where the file system can.
+pub(crate) fn copy_or_share(from: &File, to: &File) -> Result<(), AnyError> {
+    match rustix::fs::ioctl_ficlone(to, from) {
+        Ok(()) => Ok(()),
+        Err(_) => {
+            copy_all(from, to)?;
+            Ok(to.set_len(from.metadata()?.len())?)
+        }
+    }
+}
+
+/// What is copied at once.
+const PIECE: usize = 1 << 20;
+
+/// Copies everything but zeros, which a new file has anyway, as holes.
+fn copy_all(from: &File, to: &File) -> Result<(), AnyError> {
+    let length = from.metadata()?.len();
+    let fresh = to.metadata()?.is_file();
+    let mut piece = vec![0; PIECE];
+    let mut at = 0;
+    while at < length {
+        if fresh {
+            match rustix::fs::seek(from, rustix::fs::SeekFrom::Data(at)) {
+                Ok(data) => at = data,
+                // A hole up to the end.
+                Err(rustix::io::Errno::NXIO) => break,
+                Err(_) => {}
+            }
+        }
+        let wanted = usize::try_from(length - at).map_or(PIECE, |left| left.min(PIECE));
+        let read = from.read_at(&mut piece[..wanted], at)?;
+        if read == 0 {
+            break;
+        }
+        if !fresh || piece[..read].iter().any(|&byte| byte != 0) {
+            to.write_all_at(&piece[..read], at)?;
+        }
+        at += read as u64;
+    }
+    Ok(())
+}
+
+/// Packages of a guest that the host's own distribution makes.
+const PACKAGES: &str = "linux-image-cloud-amd64,systemd-sysv,udev,dbus,kmod,iproute2,ifupdown,isc-dhcp-client,qemu-guest-agent";
+
+/// Has mmdebstrap or debootstrap make a root.
+fn bootstrap(root: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), AnyError> {
+    let release = release().ok_or(
+        "this host is no Debian: give the root of a system (-d), its archive, or the image of a disk (-a)",
+    )?;
+    let include = format!("--include={PACKAGES}");
+    let root = root.display().to_string();
+    let calls: [(&str, Vec<&str>); 2] = [
+        (
+            "/usr/bin/mmdebstrap",
+            vec!["--variant=minbase", &include, &release, &root],
+        ),
+        (
+            "/usr/sbin/debootstrap",
+            vec!["--variant=minbase", &include, &release, &root],
+        ),
+    ];
+    let call = calls.iter().find(|(tool, _)| Path::new(tool).exists());
+    let (tool, words) = call.ok_or(
+        "neither mmdebstrap nor debootstrap is installed: install one, or give the root of a system (-d), its archive, or the image of a disk (-a)",
+    )?;
+    progress(&format!("Installing Debian {release} with {tool}."));
+    let output = std::process::Command::new(tool)
+        .args(words)
+        .env("DEBIAN_FRONTEND", "noninteractive")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .map_err(|error| named(Path::new(tool), &error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let last = text.lines().rev().find(|line| !line.trim().is_empty());
+    Err(format!("{tool} failed: {}", last.unwrap_or("without a word")).into())
+}
+
+/// The code name of the host's Debian.
+fn release() -> Option<String> {
+    let text = fs::read_to_string("/etc/os-release").ok()?;
+    let value = |name: &str| {
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name))?;
+        Some(value.trim_matches('"').to_owned())
+    };
+    (value("ID=")? == "debian").then(|| value("VERSION_CODENAME="))?
+}
+
+/// Removes the folder in which a root was put together. Nothing may be mounted in it:
+/// tools that make roots mount /proc there and may die.
+fn remove_work(work: &Path) -> Result<(), AnyError> {
+    let real = match fs::canonicalize(work) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let below = |line: &&str| {
+        let place = line.split(' ').nth(4).unwrap_or_default();
+        Path::new(place).starts_with(&real)
+    };
+    if let Some(line) = mounts.lines().find(below) {
+        let place = line.split(' ').nth(4).unwrap_or_default();
+        return Err(format!("{place} is mounted: unmount it and uninstall the zone").into());
+    }
+    Ok(fs::remove_dir_all(work)?)
+}
+
+/// What is there already is not ours, and must not be undone.
+pub(crate) fn refuse_there(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
+    let own = disks::places(host, config).into_iter();
+    let there = own
+        .filter(|place| is_own(place, zonepath))
+        .map(|place| place.path)
+        .find(|path| path.symlink_metadata().is_ok());
+    match there {
+        None => Ok(()),
+        Some(path) => Err(format!(
+            "{} is there already: move it away, or give it to install (-a)",
+            path.display()
+        )
+        .into()),
+    }
+}
+
+/// Takes everything back that [`make`], or a clone, has made.
+pub(crate) fn undo(host: &Host, config: &Config, zonepath: &Path, undo: &mut UndoStack) {
+    let (host, config, path) = (host.clone(), config.clone(), zonepath.to_owned());
+    undo.push("make the machine", move || {
+        remove(&host, &config, &path).map_err(|error| error.to_string())
+    });
+}
+
+/// Removes what belongs to a machine in the zonepath; what is not there is no error.
+pub(crate) fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
+    remove_work(&zonepath.join(WORK))?;
+    let mut paths: Vec<PathBuf> = disks::places(host, config)
+        .into_iter()
+        .filter(|place| is_own(place, zonepath))
+        .map(|place| place.path)
+        .collect();
+    // Those of disks that are not configured any more, and what a clone left that died.
+    for entry in fs::read_dir(zonepath).into_iter().flatten() {
+        let name = entry?.file_name();
+        if name.to_str().is_some_and(is_ours) {
+            paths.push(zonepath.join(name));
+        }
+    }
+    if let Ok(record) = Record::load(zonepath) {
+        let names = record.disks.into_iter();
+        let names = names.flat_map(|disk| disk.bases.into_iter().map(|base| base.name));
+        paths.extend(names.map(|name| zonepath.join(name)));
+    }
+    // An image that lies elsewhere stays, and nobody can open it without the key.
+    if let Some(image) = image::path(host, config).filter(|path| path.starts_with(zonepath)) {
+        image::remove(&image)?;
+    }
+    paths.push(image::key_path(zonepath));
+    // The record last: it says what there is.
+    paths.push(zonepath.join(FILE));
+    for path in paths {
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(named(&path, &error)),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Begin of the names of files that a disk stands on, and of those that are written to
+/// once there are such.
+pub(crate) const BASE: &str = "base-";
+pub(crate) const TOP: &str = "top-";
+
+fn is_ours(name: &str) -> bool {
+    let id = name.strip_prefix(BASE).or_else(|| name.strip_prefix(TOP));
+    id.is_some_and(|id| id.parse::<model::Uuid>().is_ok())
+}
+
+/// Writes a whole new file, on disk when this returns.
+pub(crate) fn write_new(path: &Path, content: &[u8]) -> Result<(), AnyError> {
+    let mut file = create(path)?;
+    file.write_all(content)?;
+    Ok(file.sync_all()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn archives_are_told_from_disks() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut tar = [0; 1024];
+        tar[257..262].copy_from_slice(b"ustar");
+        let mut disk = [0; 1024];
+        disk[510..512].copy_from_slice(&[0x55, 0xaa]);
+        for (name, content, archive, bootable) in [
+            ("tar", &tar[..], true, false),
+            ("gz", b"\x1f\x8b", true, false),
+            ("disk", &disk, false, true),
+            ("zeros", &[0; 1024], false, false),
+            ("empty", b"", false, false),
+        ] {
+            let path = dir.path().join(name);
+            fs::write(&path, content).unwrap();
+            let mut file = File::open(&path).unwrap();
+            assert_eq!(is_archive(&mut file).unwrap(), archive, "{name}");
+            assert_eq!(is_bootable(&file).unwrap(), bootable, "{name}");
+        }
+    }
+
+    #[test]
+    fn copies_keep_holes_and_content() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        let source = create(&from).unwrap();
+        source.set_len(64 << 20).unwrap();
+        source.write_all_at(b"begin", 0).unwrap();
+        source.write_all_at(b"middle", 33 << 20).unwrap();
+        let target = create(&to).unwrap();
+        copy_all(&source, &target).unwrap();
+        target.set_len(64 << 20).unwrap();
+        assert_eq!(fs::read(&from).unwrap(), fs::read(&to).unwrap());
+        assert!(target.metadata().unwrap().blocks() * 512 < 8 << 20);
+    }
+
+    #[test]
+    fn only_our_names_are_removed() {
+        assert!(is_ours("base-5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d10"));
+        assert!(is_ours("top-5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d10"));
+        assert!(!is_ours("base-of-mine") && !is_ours("root") && !is_ours("top-"));
+    }
+}

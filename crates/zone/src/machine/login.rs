@@ -1,0 +1,86 @@
+//! Commands in the guest of a running kernel zone, through the agent there.
+
+use std::time::{Duration, Instant};
+
+use model::{State, ZoneName};
+use vm::agent::{Agent, Ended};
+
+use super::sockets;
+use crate::{Error, Host, flatten};
+
+/// How long the agent may take to answer: a guest in emulation on a busy host is slow.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it is asked whether the command has ended: the pause grows to this.
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Runs a command in the guest by its shell and waits for its end. The agent gives what
+/// it has printed at the end, and of more than some MiB only the begin.
+///
+/// # Errors
+/// [`Error::Daemon`] when no agent answers, or it cannot start the shell.
+pub fn run(
+    host: &Host,
+    zone: &ZoneName,
+    shell: &[&str],
+    input: Option<&[u8]>,
+) -> Result<Ended, Error> {
+    let (program, words) = shell
+        .split_first()
+        .ok_or_else(|| Error::Usage("no command".to_owned()))?;
+    let number = with(host, zone, |agent| {
+        agent.start(program, words, input, PATIENCE)
+    })?;
+    let mut pause = Duration::from_millis(2);
+    loop {
+        // A conversation for each question: others may log in meanwhile.
+        if let Some(ended) = with(host, zone, |agent| agent.ended(number, PATIENCE))? {
+            return Ok(ended);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Whether the agent answers.
+#[must_use]
+pub fn answers(host: &Host, zone: &ZoneName, limit: Duration) -> bool {
+    let end = Instant::now() + limit;
+    let Ok(socket) = sockets::connect_to(&host.root.machine(zone, "agent")) else {
+        return false;
+    };
+    Agent::begin(socket, end.saturating_duration_since(Instant::now())).is_ok()
+}
+
+fn with<T>(
+    host: &Host,
+    zone: &ZoneName,
+    ask: impl FnOnce(&mut Agent) -> Result<T, vm::Error>,
+) -> Result<T, Error> {
+    let fail = |why: String| {
+        Error::Daemon(format!(
+            "{why}; the zone needs qemu-guest-agent for commands: use zlogin -C {zone}, its console"
+        ))
+    };
+    let socket = sockets::connect_to(&host.root.machine(zone, "agent"))
+        .map_err(|error| fail(format!("could not reach the zone's agent: {error}")))?;
+    let mut agent = Agent::begin(socket, PATIENCE).map_err(|error| fail(flatten(&error)))?;
+    ask(&mut agent).map_err(|error| Error::Daemon(flatten(&error)))
+}
+
+/// Whether a zone is a running kernel zone; its state, if it is none that runs.
+///
+/// # Errors
+/// When its configuration cannot be read.
+pub fn is_running_machine(host: &Host, zone: &ZoneName) -> Result<Option<bool>, Error> {
+    let index = store::index::Index::load(&host.root)?;
+    let Some(entry) = index.find(zone) else {
+        return Ok(None);
+    };
+    let config = store::xml::load(&host.root, zone)?;
+    if !super::is_machine(&config) {
+        return Ok(None);
+    }
+    let (state, _) = crate::subject::state(host, entry)?;
+    Ok(Some(state == State::Running))
+}

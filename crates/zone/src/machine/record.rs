@@ -1,0 +1,169 @@
+//! What is kept of a machine from its install on: `machine.json` in the zonepath.
+//!
+//! A guest must find the same machine at each boot, and what its disks stand on is
+//! written nowhere else.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use store::atomic;
+use vm::{Format, Model};
+
+use crate::Error;
+
+/// Name of the file.
+pub const FILE: &str = "machine.json";
+
+/// Largest record that is read, in bytes.
+const LARGEST: u64 = 1 << 20;
+
+/// What is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The machine's type, the processor it shows, and the QEMU that it was made with.
+    pub model: Model,
+    /// What it starts with.
+    pub start: Start,
+    /// Its disks, as far as we made them.
+    pub disks: Vec<Disk>,
+}
+
+/// What a machine starts with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// The loader on its disk.
+    Firmware,
+    /// The kernel in the zone's root.
+    Kernel {
+        /// Whether there is an initial file system beside it.
+        initrd: bool,
+        /// What is on the kernel's command line before the boot arguments.
+        command_line: String,
+    },
+}
+
+/// A disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Its number in the configuration.
+    pub id: u32,
+    /// Bytes that the guest sees.
+    pub size: u64,
+    /// The file that is written to, by its name in the zonepath; none for a disk that
+    /// lies elsewhere. That of the configuration is the first; a clone makes it one that
+    /// others stand on, and gives the zone another.
+    pub file: Option<String>,
+    /// How the file that is written to is read.
+    pub format: Format,
+    /// What it stands on: files in the zonepath that never change, the nearest first.
+    /// Zones that share one have a hard link each, so that the last one that goes takes
+    /// it along.
+    pub bases: Vec<Base>,
+}
+
+/// A file that a disk stands on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// Its name in the zonepath.
+    pub name: String,
+    /// How it is read.
+    pub format: Format,
+}
+
+impl Record {
+    /// Reads the record of the zone at `zonepath`.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when there is none, or it makes no sense.
+    pub fn load(zonepath: &Path) -> Result<Self, Error> {
+        let path = zonepath.join(FILE);
+        let fail = |why: String| {
+            Error::Refused(format!(
+                "{}: {why}; uninstall the zone and install it again.",
+                path.display()
+            ))
+        };
+        let mut text = Vec::new();
+        File::open(&path)
+            .and_then(|file| file.take(LARGEST).read_to_end(&mut text))
+            .map_err(|error| fail(error.to_string()))?;
+        let record: Self =
+            serde_json::from_slice(&text).map_err(|error| fail(error.to_string()))?;
+        for disk in &record.disks {
+            let names = disk.bases.iter().map(|base| &base.name).chain(&disk.file);
+            for name in names {
+                if name.contains('/') || name.starts_with('.') || name.is_empty() {
+                    return Err(fail(format!("{name} is no file of the zone")));
+                }
+            }
+        }
+        Ok(record)
+    }
+
+    /// Stores it.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub fn save(&self, zonepath: &Path) -> Result<(), Error> {
+        let text =
+            serde_json::to_vec_pretty(self).map_err(|error| Error::Refused(error.to_string()))?;
+        Ok(atomic::write(&zonepath.join(FILE), &text, 0o600)?)
+    }
+
+    /// What is kept of a disk.
+    #[must_use]
+    pub fn disk(&self, id: u32) -> Option<&Disk> {
+        self.disks.iter().find(|disk| disk.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(base: &str) -> Record {
+        Record {
+            model: Model {
+                qemu: "7.2.22".to_owned(),
+                machine: "pc-q35-7.2".to_owned(),
+                cpu: "max".to_owned(),
+            },
+            start: Start::Kernel {
+                initrd: true,
+                command_line: "root=/dev/vda".to_owned(),
+            },
+            disks: vec![Disk {
+                id: 0,
+                size: 1 << 30,
+                file: None,
+                format: Format::Qcow2,
+                bases: vec![Base {
+                    name: base.to_owned(),
+                    format: Format::Raw,
+                }],
+            }],
+        }
+    }
+
+    #[test]
+    fn there_and_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let record = record("disk0.base-1");
+        record.save(dir.path()).unwrap();
+        assert_eq!(Record::load(dir.path()).unwrap(), record);
+    }
+
+    #[test]
+    fn a_record_that_leads_elsewhere_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["../x", "/etc/shadow", "", ".."] {
+            record(name).save(dir.path()).unwrap();
+            assert!(Record::load(dir.path()).is_err(), "{name}");
+        }
+        std::fs::write(dir.path().join(FILE), "{").unwrap();
+        assert!(Record::load(dir.path()).is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! `zoneadm merge`: fewer layers below the root of a zone.
+//!
+//! A running zone goes on reading the layers that its root was mounted from: they stay
+//! until it is halted, and its next boot takes the merged ones.
+
+use model::plan::{Step, ZonePlan};
+use model::{State, Verb, ZoneName};
+use storage::{DEEP, Dataset, SHORT, driver_at};
+
+use crate::apply::{self, Outcome, Work};
+use crate::subject::{self, Start, Subject};
+use crate::{Error, Host};
+
+/// Merges layers until [`SHORT`] are left.
+///
+/// # Errors
+/// [`Error::Step`]; the zone then stands on what it stood on.
+pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
+    let subject = match Subject::admit(host, zone, Verb::Merge)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+    };
+    let path = subject.zonepath.clone();
+    if !driver_at(&path)?.has_layers() {
+        return Ok(Outcome::Already("zone has no layers to merge"));
+    }
+    if Dataset::open(&path)?.depth()? <= SHORT {
+        return Ok(Outcome::Already("zone has few layers already"));
+    }
+    let running = subject.state != State::Installed;
+    let step = match running {
+        true => Step::MergeBeside { path, most: SHORT },
+        false => Step::MergeLayers { path, most: SHORT },
+    };
+    let plan = ZonePlan {
+        zone: zone.clone(),
+        verb: Verb::Merge,
+        steps: vec![step],
+    };
+    if dry_run {
+        return Ok(Outcome::Planned(plan.to_string()));
+    }
+    if !running {
+        // What was mounted on the old layers must be closed first.
+        subject::settle(host, zone)?;
+    }
+    let config = subject.config(host)?;
+    let mut work = Work {
+        host,
+        config: &config,
+        entry: subject.entry.clone(),
+        record: &mut |entry| apply::record_now(host, entry),
+        progress: &mut |_| {},
+        import: None,
+        image: None,
+    };
+    apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    Ok(Outcome::Done)
+}
+
+/// What keeps the chain of a running zone short when a snapshot puts one more on it.
+///
+/// # Errors
+/// When its layers cannot be read.
+pub(crate) fn before_snapshot(subject: &Subject) -> Result<Option<Step>, Error> {
+    let path = subject.zonepath.clone();
+    let deep = Dataset::open(&path)?.depth()? + 1 >= DEEP;
+    Ok(deep.then_some(Step::MergeBeside { path, most: SHORT }))
+}

@@ -1,0 +1,418 @@
+//! The side of a migration that the zone comes to: `zoneadm receive`, which `migrate`
+//! starts over ssh. Whoever can start it is root here.
+//!
+//! Until it is told that the zone is its own, what it has is thrown away when the
+//! connection ends. What a cut left that killed it is thrown away by the next one.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use brand::Content;
+use model::{Config, State, Uuid, Verb, ZoneName};
+use storage::{Dataset, Digest, driver_at};
+use store::index::{self, Entry, Index};
+use store::lock::Wait;
+use store::xml::{self, manifest::Manifest};
+
+use super::wire::{Commit, Fate, Hello, VERSION, Welcome, Wire, digest};
+use super::{keeps, wire};
+use crate::apply::{self, new_uuid};
+use crate::attach::{self, update};
+use crate::boot::{BootOptions, start_locked};
+use crate::subject::{self, Subject};
+use crate::{Error, Host, flatten, images, import, verify};
+
+/// Stands in a zonepath that is being received into; its text names the migration.
+pub(crate) const INCOMING: &str = ".incoming";
+
+/// Stands in the zonepath of a zone that came by a migration; as above.
+pub(crate) const ARRIVED: &str = ".arrived";
+
+/// Receives a zone: speaks with the source over `from` and `to`.
+///
+/// # Errors
+/// What went wrong; the source was told. Nothing of the zone is then here.
+pub fn receive(host: &Host, zone: &ZoneName, from: impl Read, to: impl Write) -> Result<(), Error> {
+    let mut wire = Wire::new(from, to);
+    let done = converse(host, zone, &mut wire);
+    if let Err(error) = &done {
+        // Perhaps nobody listens any more.
+        let _ = wire.say(b'x', flatten(error).as_bytes());
+    }
+    done
+}
+
+/// Tells what became of a migration, as JSON, when nobody works on the zone any more.
+///
+/// # Errors
+/// When the state of the zone cannot be read.
+pub fn status(host: &Host, zone: &ZoneName, id: &str) -> Result<String, Error> {
+    let known = Index::load(&host.root)?.find(zone).is_some();
+    let fate = match known {
+        false => Fate::Unknown,
+        true => {
+            // Whoever receives it holds the lock until all is decided.
+            let (_lock, entry, _) = subject::lock_known(host, zone, Wait::Yes)?;
+            let path = host.root.path(&entry.zonepath).join(ARRIVED);
+            let here = fs::read_to_string(path).is_ok_and(|text| text.trim() == id);
+            match here && entry.state == State::Installed {
+                true => Fate::Arrived,
+                false => Fate::Unknown,
+            }
+        }
+    };
+    serde_json::to_string(&fate).map_err(|error| Error::Refused(error.to_string()))
+}
+
+fn lost(error: std::io::Error) -> Error {
+    Error::Io("hear from the source".to_owned(), error)
+}
+
+fn converse<R: Read, W: Write>(
+    host: &Host,
+    zone: &ZoneName,
+    wire: &mut Wire<R, W>,
+) -> Result<(), Error> {
+    let hello: Hello = serde_json::from_slice(&wire.expect(b'h').map_err(lost)?)
+        .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
+    if hello.version != VERSION {
+        return Err(Error::Refused(format!(
+            "speaks version {VERSION} of migrations, not {}.",
+            hello.version
+        )));
+    }
+    let manifest = Manifest::parse(&hello.manifest, Path::new("the manifest"))?;
+    let layers: Vec<Digest> = hello
+        .layers
+        .iter()
+        .map(|text| digest(text))
+        .collect::<Result<_, _>>()
+        .map_err(lost)?;
+    if layers.len() > storage::MAX_LAYERS {
+        return Err(Error::Refused("has too many layers.".to_owned()));
+    }
+    if hello.dry_run {
+        let have = look(host, zone, &manifest, &hello, &layers)?;
+        return wire.say_json(b'w', &Welcome { have }).map_err(lost);
+    }
+    let mut guest = Guest::admit(host, zone, &manifest, &hello)?;
+    let have = guest.stand(&hello, &layers)?;
+    wire.say_json(b'w', &Welcome { have }).map_err(lost)?;
+    for n in have..layers.len() {
+        wire.expect(b'l').map_err(lost)?;
+        guest.layer(wire, &layers[..=n])?;
+        wire.say(b'k', b"").map_err(lost)?;
+    }
+    let mut compared = false;
+    loop {
+        let Some((kind, body)) = wire.hear().map_err(lost)? else {
+            return Err(Error::Refused(
+                "the connection ended before the zone was whole.".to_owned(),
+            ));
+        };
+        match kind {
+            b't' => guest.top(wire)?,
+            b'r' => guest.remove(&body)?,
+            b'v' => {
+                guest.compare(&String::from_utf8_lossy(&body))?;
+                compared = true;
+            }
+            b'c' if compared => {
+                let commit: Commit = serde_json::from_slice(&body)
+                    .map_err(|error| Error::Refused(error.to_string()))?;
+                guest.keep(commit.boot)?;
+                // The zone is here, whoever hears of it.
+                let _ = wire.say(b'k', b"");
+                return Ok(());
+            }
+            _ => return Err(Error::Refused("was told something odd.".to_owned())),
+        }
+        wire.say(b'k', b"").map_err(lost)?;
+    }
+}
+
+/// How many layers would be here; nothing is changed.
+fn look(
+    host: &Host,
+    zone: &ZoneName,
+    manifest: &Manifest,
+    hello: &Hello,
+    layers: &[Digest],
+) -> Result<usize, Error> {
+    let config = configuration(host, zone, manifest)?.0;
+    refuse_root(host, zone, &config)?;
+    check(manifest, hello)?;
+    let zonepath = host.root.path(&config.zonepath());
+    let found = (1..=layers.len())
+        .rev()
+        .find(|n| {
+            let chain = Digest::of_chain(&layers[..*n]);
+            Dataset::has_chain(&chain, &zonepath).unwrap_or(false)
+        })
+        .unwrap_or(0);
+    Ok(found.max(usize::from(image(host, hello)?.is_some())))
+}
+
+fn image(host: &Host, hello: &Hello) -> Result<Option<Digest>, Error> {
+    let Some(text) = &hello.image else {
+        return Ok(None);
+    };
+    let wanted = digest(text).map_err(lost)?;
+    let all = images::open(host)?.list()?;
+    let found = all.iter().any(|image| image.digest == wanted);
+    Ok(found.then_some(wanted))
+}
+
+/// The configuration that the zone has here, and whether it came along.
+fn configuration(
+    host: &Host,
+    zone: &ZoneName,
+    manifest: &Manifest,
+) -> Result<(Config, bool), Error> {
+    match Index::load(&host.root)?.find(zone) {
+        Some(_) => Ok((xml::load(&host.root, zone)?, false)),
+        None => Ok((import::configuration(manifest, zone)?, true)),
+    }
+}
+
+/// Packages must match, or can be made to.
+fn check(manifest: &Manifest, hello: &Hello) -> Result<(), Error> {
+    match attach::check(manifest) {
+        Err(Error::Mismatch(_)) if hello.update => attach::check_update(manifest),
+        other => other,
+    }
+}
+
+fn refuse_root(host: &Host, zone: &ZoneName, config: &Config) -> Result<(), Error> {
+    let zonepath = host.root.path(&config.zonepath());
+    let half = zonepath.join(INCOMING).exists();
+    let installed = Index::load(&host.root)?
+        .find(zone)
+        .is_some_and(|entry| entry.state != State::Configured);
+    if installed || (zonepath.join(storage::ROOT).exists() && !half) {
+        return Err(Error::Refused(format!(
+            "zone {zone} is there already, at {}.",
+            config.zonepath().display()
+        )));
+    }
+    Ok(())
+}
+
+/// A zone that is being received. Dropped, nothing of it stays.
+struct Guest<'a> {
+    host: &'a Host,
+    subject: Subject,
+    config: Config,
+    path: PathBuf,
+    uuid: Uuid,
+    /// The configuration came with it.
+    new: bool,
+    update: bool,
+    id: String,
+    kept: bool,
+}
+
+impl<'a> Guest<'a> {
+    fn admit(
+        host: &'a Host,
+        zone: &ZoneName,
+        manifest: &Manifest,
+        hello: &Hello,
+    ) -> Result<Self, Error> {
+        check(manifest, hello)?;
+        let (config, new) = configuration(host, zone, manifest)?;
+        if new {
+            xml::save_before_index(&host.root, &config)?;
+            let entry = Entry::configured(zone.clone(), config.zonepath());
+            apply::record_now(host, entry)?;
+        }
+        let begin = || -> Result<(Subject, PathBuf), Error> {
+            refuse_root(host, zone, &config)?;
+            let subject = Subject::admit_incoming(host, zone, INCOMING)?;
+            let path = subject.zonepath.clone();
+            verify::before(host, &subject, &config, Verb::Attach)?;
+            let parent = path.parent().unwrap_or(Path::new("/"));
+            fs::create_dir_all(parent).map_err(Error::io(format!("make {}", parent.display())))?;
+            // What an earlier one left that was killed.
+            if path.join(INCOMING).exists() {
+                driver_at(&path)?.destroy(&path)?;
+            }
+            Ok((subject, path))
+        };
+        let (subject, path) = begin().inspect_err(|_| {
+            if new {
+                let _ = forget(host, zone);
+            }
+        })?;
+        let taken = |uuid: Uuid| {
+            let holder = subject.index.by_uuid(uuid);
+            holder.is_some_and(|entry| entry.name != *zone)
+        };
+        let uuid = match manifest.uuid.filter(|uuid| !taken(*uuid)) {
+            Some(uuid) => uuid,
+            None => new_uuid()?,
+        };
+        let guest = Self {
+            host,
+            subject,
+            config,
+            path,
+            uuid,
+            new,
+            update: hello.update,
+            id: hello.id.chars().take(64).collect(),
+            kept: false,
+        };
+        use std::os::unix::fs::DirBuilderExt;
+        match fs::DirBuilder::new().mode(0o700).create(&guest.path) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                return Err(Error::Io(format!("make {}", guest.path.display()), error));
+            }
+            _ => {}
+        }
+        let mark = guest.path.join(INCOMING);
+        fs::write(&mark, &guest.id).map_err(Error::io(format!("write {}", mark.display())))?;
+        if !driver_at(&guest.path)?.has_layers() {
+            return Err(Error::Refused(
+                "keeps zones on ZFS, which takes no layers: use export and import.".to_owned(),
+            ));
+        }
+        Ok(guest)
+    }
+
+    /// Makes the dataset on as many of the layers as are here.
+    fn stand(&self, hello: &Hello, layers: &[Digest]) -> Result<usize, Error> {
+        for n in (1..=layers.len()).rev() {
+            let chain = Digest::of_chain(&layers[..n]);
+            if Dataset::stand_on_chain(&chain, &self.path)?.is_some() {
+                return Ok(n);
+            }
+        }
+        if let Some(image) = image(self.host, hello)? {
+            images::open(self.host)?.install(&image, &self.path)?;
+            return Ok(1);
+        }
+        Dataset::create(&self.path)?;
+        Ok(0)
+    }
+
+    fn dataset(&self) -> Result<Dataset, Error> {
+        Ok(Dataset::open(&self.path)?)
+    }
+
+    /// Takes a layer: it becomes the top, and that is sealed.
+    fn layer<R: Read, W: Write>(
+        &self,
+        wire: &mut Wire<R, W>,
+        layers: &[Digest],
+    ) -> Result<(), Error> {
+        self.top(wire)?;
+        let Some(wanted) = layers.last() else {
+            return Ok(());
+        };
+        self.compare(&wanted.to_string())?;
+        self.dataset()?
+            .seal_known(*wanted, Digest::of_chain(layers))?;
+        Ok(())
+    }
+
+    /// Puts a stream into the top.
+    fn top<R: Read, W: Write>(&self, wire: &mut Wire<R, W>) -> Result<(), Error> {
+        let top = self.dataset()?.stack()?.top;
+        let mut incoming = wire.incoming();
+        brand::unpack_stream(&top, &mut incoming, Content::Layer, Path::new("the zone"))?;
+        incoming.finish().map_err(lost)
+    }
+
+    fn remove(&self, names: &[u8]) -> Result<(), Error> {
+        let top = self.dataset()?.stack()?.top;
+        let names = names.split(|&byte| byte == 0).filter(|one| !one.is_empty());
+        let names = names.map(|one| PathBuf::from(std::ffi::OsStr::from_bytes(one)));
+        Ok(brand::remove_from(&top, names, Path::new("the zone"))?)
+    }
+
+    fn compare(&self, wanted: &str) -> Result<(), Error> {
+        let top = self.dataset()?.stack()?.top;
+        let found = Digest::of_layer(&top, &keeps)?;
+        match wanted.parse() == Ok(found) {
+            true => Ok(()),
+            false => Err(Error::Refused(format!(
+                "what came is not what was sent: {found}, not {}.",
+                wire::plain(wanted.as_bytes())
+            ))),
+        }
+    }
+
+    /// The zone is this host's from here on, or not at all.
+    fn keep(&mut self, boot: bool) -> Result<(), Error> {
+        let differs = attach::differs(self.host, &self.path, &self.config)?;
+        if self.update && differs {
+            update::follow(self.host, &self.path, &self.config, &mut |_| {})?;
+        }
+        self.dataset()?.sync()?;
+        let (from, to) = (self.path.join(INCOMING), self.path.join(ARRIVED));
+        fs::rename(&from, &to).map_err(Error::io(format!("write {}", to.display())))?;
+        let entry = Entry {
+            state: State::Installed,
+            uuid: Some(self.uuid),
+            ..self.subject.entry.clone()
+        };
+        apply::record_now(self.host, entry.clone())?;
+        if boot {
+            self.subject.entry = Index::load(&self.host.root)?.get(&entry.name)?.clone();
+            self.subject.state = State::Installed;
+            let booted = start_locked(
+                self.host,
+                &self.subject,
+                Verb::Boot,
+                &BootOptions::default(),
+                false,
+            );
+            if let Err(error) = booted {
+                // It stays the source's.
+                apply::record_now(
+                    self.host,
+                    Entry {
+                        state: State::Configured,
+                        uuid: None,
+                        slot: None,
+                        ..entry
+                    },
+                )?;
+                return Err(error);
+            }
+        }
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        // What cannot be removed now the next one removes, or uninstall.
+        let cleared = driver_at(&self.path).and_then(|driver| driver.destroy(&self.path));
+        if cleared.is_err() {
+            return;
+        }
+        for mark in [INCOMING, ARRIVED] {
+            let _ = fs::remove_file(self.path.join(mark));
+        }
+        let _ = fs::remove_dir(&self.path);
+        if self.new {
+            let _ = forget(self.host, &self.subject.entry.name);
+        }
+    }
+}
+
+fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
+    index::update(&host.root, |index| {
+        index.remove(zone);
+        Ok::<_, store::Error>(())
+    })?;
+    xml::remove(&host.root, zone)
+}

@@ -1,0 +1,279 @@
+//! What the two sides of a migration say to each other, over a pipe.
+//!
+//! A frame is a letter, the length of what follows in four bytes, the highest first, and
+//! that. Streams come in frames of `d` and end with `e`.
+//!
+//! | from | frame | says |
+//! |---|---|---|
+//! | source | `h` | [`Hello`]: the zone, its layers, its manifest |
+//! | target | `w` | [`Welcome`]: how many of the layers it has |
+//! | source | `l` | a layer follows, as a stream |
+//! | source | `t` | the top follows, or what has changed in it since |
+//! | source | `r` | names that are gone from the top, a zero byte behind each |
+//! | source | `v` | the digest of the top |
+//! | source | `c` | [`Commit`]: the zone is the target's now |
+//! | target | `k` | done, up to here |
+//! | target | `x` | an error, and the end |
+
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use storage::Digest;
+
+/// Longest frame that is no stream's.
+const MAX_FRAME: usize = 16 << 20;
+
+/// Longest frame of a stream.
+const MAX_PIECE: usize = 1 << 20;
+
+/// What both sides must agree on.
+pub(super) const VERSION: u32 = 1;
+
+/// The begin.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Hello {
+    pub(super) version: u32,
+    /// Names this migration.
+    pub(super) id: String,
+    /// The manifest, as detach writes it.
+    pub(super) manifest: String,
+    /// The image that the lowest layer is.
+    pub(super) image: Option<String>,
+    /// The digests of the layers, the lowest first.
+    pub(super) layers: Vec<String>,
+    /// Only ask.
+    pub(super) dry_run: bool,
+    /// Let a zone that shares the host's programs follow the host.
+    pub(super) update: bool,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Welcome {
+    /// How many of the layers are there, from the lowest.
+    pub(super) have: usize,
+}
+
+/// The end.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Commit {
+    /// Boot the zone.
+    pub(super) boot: bool,
+}
+
+/// What became of a migration, as the target sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Fate {
+    /// The zone is there.
+    Arrived,
+    /// Nothing of it counts.
+    Unknown,
+}
+
+/// One end of the conversation.
+pub(super) struct Wire<R, W> {
+    from: R,
+    to: W,
+}
+
+impl<R: Read, W: Write> Wire<R, W> {
+    pub(super) const fn new(from: R, to: W) -> Self {
+        Self { from, to }
+    }
+
+    pub(super) fn say(&mut self, kind: u8, body: &[u8]) -> io::Result<()> {
+        send(&mut self.to, kind, body)?;
+        self.to.flush()
+    }
+
+    pub(super) fn say_json(&mut self, kind: u8, body: &impl Serialize) -> io::Result<()> {
+        let text = serde_json::to_vec(body)?;
+        self.say(kind, &text)
+    }
+
+    /// The next frame; nothing at the end.
+    pub(super) fn hear(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
+        receive(&mut self.from, MAX_FRAME)
+    }
+
+    /// Waits for an answer of one kind.
+    ///
+    /// # Errors
+    /// What the other side has to say instead.
+    pub(super) fn expect(&mut self, kind: u8) -> io::Result<Vec<u8>> {
+        match self.hear()? {
+            Some((found, body)) if found == kind => Ok(body),
+            Some((b'x', text)) => Err(io::Error::other(plain(&text))),
+            Some(_) => Err(io::Error::other("an answer that was not asked for")),
+            None => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the connection ended",
+            )),
+        }
+    }
+
+    /// A stream to the other side; [`Stream::end`] ends it.
+    pub(super) fn stream(&mut self) -> Stream<'_, W> {
+        Stream(&mut self.to)
+    }
+
+    /// The stream that comes now.
+    pub(super) fn incoming(&mut self) -> Incoming<'_, R> {
+        Incoming {
+            from: &mut self.from,
+            piece: Vec::new(),
+            at: 0,
+            ended: false,
+        }
+    }
+}
+
+/// Text from elsewhere for a terminal: no more than some lines, nothing that it obeys.
+pub(super) fn plain(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&text[..text.len().min(16 << 10)]);
+    let plain = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+    text.chars().filter(plain).collect()
+}
+
+fn send(to: &mut impl Write, kind: u8, body: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(body.len()).map_err(io::Error::other)?;
+    let mut head = [kind, 0, 0, 0, 0];
+    head[1..].copy_from_slice(&length.to_be_bytes());
+    to.write_all(&head)?;
+    to.write_all(body)
+}
+
+fn receive(from: &mut impl Read, most: usize) -> io::Result<Option<(u8, Vec<u8>)>> {
+    let mut head = [0; 5];
+    let mut have = 0;
+    while have < head.len() {
+        match from.read(&mut head[have..]) {
+            Ok(0) if have == 0 => return Ok(None),
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => have += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let [kind, a, b, c, d] = head;
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
+    if length > most {
+        return Err(io::Error::other("a frame that is too long"));
+    }
+    let mut body = Vec::new();
+    let read = from.take(length as u64).read_to_end(&mut body)?;
+    match read == length {
+        true => Ok(Some((kind, body))),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// What is written becomes frames.
+pub(super) struct Stream<'a, W: Write>(&'a mut W);
+
+impl<W: Write> Stream<'_, W> {
+    pub(super) fn end(self) -> io::Result<()> {
+        send(self.0, b'e', b"")?;
+        self.0.flush()
+    }
+}
+
+impl<W: Write> Write for Stream<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = &bytes[..bytes.len().min(MAX_PIECE)];
+        if !piece.is_empty() {
+            send(self.0, b'd', piece)?;
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Frames become what was written.
+pub(super) struct Incoming<'a, R: Read> {
+    from: &'a mut R,
+    piece: Vec<u8>,
+    at: usize,
+    ended: bool,
+}
+
+impl<R: Read> Incoming<'_, R> {
+    /// Reads what is left, up to the end of the stream.
+    pub(super) fn finish(mut self) -> io::Result<()> {
+        io::copy(&mut self, &mut io::sink()).map(|_| ())
+    }
+}
+
+impl<R: Read> Read for Incoming<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.piece.len() {
+            if self.ended {
+                return Ok(0);
+            }
+            match receive(self.from, MAX_PIECE)? {
+                Some((b'd', piece)) => (self.piece, self.at) = (piece, 0),
+                Some((b'e', _)) => self.ended = true,
+                Some(_) => return Err(io::Error::other("something else within a stream")),
+                None => return Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+        let rest = &self.piece[self.at..];
+        let length = rest.len().min(buffer.len());
+        buffer[..length].copy_from_slice(&rest[..length]);
+        self.at += length;
+        Ok(length)
+    }
+}
+
+/// A digest that came from elsewhere.
+pub(super) fn digest(text: &str) -> io::Result<Digest> {
+    text.parse().map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_and_frames_come_as_they_were_sent() {
+        let mut sent = Vec::new();
+        let mut out = Wire::new(io::empty(), &mut sent);
+        out.say(b't', b"").unwrap();
+        let text = vec![7; 3 << 20];
+        let mut stream = out.stream();
+        stream.write_all(&text).unwrap();
+        stream.end().unwrap();
+        out.say(b'k', b"more").unwrap();
+        let mut wire = Wire::new(sent.as_slice(), io::sink());
+        assert_eq!(wire.hear().unwrap(), Some((b't', Vec::new())));
+        let mut incoming = wire.incoming();
+        let mut read = Vec::new();
+        incoming.read_to_end(&mut read).unwrap();
+        incoming.finish().unwrap();
+        assert!(read == text);
+        assert_eq!(wire.expect(b'k').unwrap(), b"more");
+        assert_eq!(wire.hear().unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_cut_off_or_odd_is_an_error() {
+        for bytes in [
+            &b"k\0\0"[..],
+            b"k\0\0\0\x05abc",
+            b"k\xff\xff\xff\xff",
+            b"x\0\0\0\x03a\x1bb",
+            b"w\0\0\0\0",
+            b"",
+        ] {
+            assert!(Wire::new(bytes, io::sink()).expect(b'k').is_err());
+        }
+        let error = Wire::new(&b"x\0\0\0\x03a\x1bb"[..], io::sink()).expect(b'k');
+        assert_eq!(error.unwrap_err().to_string(), "ab");
+        let mut wire = Wire::new(&b"d\0\0\0\x01xk\0\0\0\0"[..], io::sink());
+        assert!(wire.incoming().finish().is_err());
+    }
+}

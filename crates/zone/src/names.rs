@@ -1,0 +1,220 @@
+//! How names are found in a zone: `/etc/resolv.conf` and `/etc/hosts`.
+//!
+//! A zone that is given addresses asks the name servers that the host asks, unless it has
+//! an `/etc/resolv.conf` of its own. Its name leads to its addresses, and with the attribute
+//! `hosts=zones` so do the names of the other zones; they stand between two marks in
+//! `/etc/hosts`, what else is in it stays.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
+use std::path::Path;
+
+use model::Config;
+use model::plan::InsideStep;
+use model::plan::network::Link;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use store::index::{Entry, Index};
+
+use crate::{Error, Host, network};
+
+/// First line of an `/etc/resolv.conf` of ours.
+const COPIED: &str = "# Copied from the host at each boot. Without this line it is yours.\n";
+
+/// Around what is ours in `/etc/hosts`.
+const BEGIN: &str = "# Zones: written at each boot.\n";
+const END: &str = "# Zones: end.\n";
+
+/// Largest file that is carried over, in bytes.
+const MAX_SIZE: u64 = 1 << 20;
+
+/// What to tell a zone of names; `None` where it is given no addresses.
+///
+/// # Errors
+/// When the configurations of other zones are wanted and cannot be read.
+pub(crate) fn plan(
+    host: &Host,
+    config: &Config,
+    links: &[Link],
+    index: &Index,
+) -> Result<Option<InsideStep>, Error> {
+    if links.iter().all(|link| link.addresses.is_empty()) {
+        return Ok(None);
+    }
+    let mut hosts = String::new();
+    let mut add = |ip: IpAddr, name: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(hosts, "{ip}\t{name}");
+    };
+    for link in links {
+        for address in &link.addresses {
+            add(address.ip, config.name().as_str());
+        }
+    }
+    if config.attr("hosts") == Some("zones") {
+        for other in index
+            .entries()
+            .iter()
+            .filter(|other| other.name != *config.name())
+        {
+            for ip in of_zone(host, other)? {
+                add(ip, other.name.as_str());
+            }
+        }
+    }
+    Ok(Some(InsideStep::Names {
+        resolver: resolver(),
+        hosts,
+    }))
+}
+
+/// The addresses that are known of a zone that may not be up.
+fn of_zone(host: &Host, entry: &Entry) -> Result<Vec<IpAddr>, Error> {
+    let config = store::xml::load(&host.root, &entry.name)?;
+    let mut list = network::addresses(&config);
+    let anets = config.resources_of("anet");
+    let automatic = anets.filter(|anet| anet.get("lower-link") == "auto");
+    for (number, _) in (0..).zip(automatic) {
+        let of_pool = entry.slot.and_then(|slot| net::pool::of_link(slot, number));
+        list.extend(of_pool.into_iter().flatten().map(|one| one.ip));
+    }
+    Ok(list)
+}
+
+/// The name servers of the host that a zone can ask too.
+fn resolver() -> Option<String> {
+    let files = ["/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"];
+    files
+        .iter()
+        .find_map(|file| reachable(&fs::read_to_string(file).ok()?))
+}
+
+/// What of a resolv.conf(5) holds outside of the host; nothing without a name server.
+fn reachable(text: &str) -> Option<String> {
+    let mut kept = COPIED.to_owned();
+    let mut servers = false;
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("nameserver"), Some(server)) => {
+                let plain = server.split('%').next().unwrap_or(server);
+                if plain.parse::<IpAddr>().map_or(true, |ip| ip.is_loopback()) {
+                    continue;
+                }
+                servers = true;
+            }
+            (Some("search" | "domain" | "options" | "sortlist"), Some(_)) => {}
+            _ => continue,
+        }
+        kept.push_str(line);
+        kept.push('\n');
+    }
+    servers.then_some(kept)
+}
+
+/// Writes the files, in the zone. What cannot be written is not worth a zone that does
+/// not boot: its root may be read-only, or full.
+pub(crate) fn write(resolver: Option<&str>, hosts: &str) {
+    if let Some(resolver) = resolver {
+        let path = Path::new("/etc/resolv.conf");
+        let own =
+            read(path).is_ok_and(|text| !text.is_empty() && !text.starts_with(COPIED.as_bytes()));
+        if !own {
+            let _ = replace(path, resolver.as_bytes());
+        }
+    }
+    let path = Path::new("/etc/hosts");
+    match read(path) {
+        Ok(before) => {
+            let after = with_block(&before, hosts);
+            if after != before {
+                let _ = replace(path, &after);
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let _ = replace(path, &with_block(b"127.0.0.1\tlocalhost\n", hosts));
+        }
+        // Something else than a file, or a large one: the zone's own business.
+        Err(_) => {}
+    }
+}
+
+/// A file of the zone's, not by a link, and not waiting for what pretends to be one.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(openat(CWD, path, flags, Mode::empty())?);
+    let meta = file.metadata()?;
+    if !meta.is_file() || meta.len() > MAX_SIZE {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut text = Vec::new();
+    file.take(MAX_SIZE).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    let aside = path.with_extension("zones-new");
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(CWD, &aside, flags, Mode::from_raw_mode(0o644))?;
+    let mut file = fs::File::from(file);
+    file.write_all(text)?;
+    // A link of the zone's own stays.
+    if fs::symlink_metadata(path).is_ok_and(|meta| !meta.is_file()) {
+        return fs::remove_file(&aside);
+    }
+    fs::rename(&aside, path)
+}
+
+fn with_block(before: &[u8], hosts: &str) -> Vec<u8> {
+    let text = String::from_utf8_lossy(before);
+    let (head, tail) = match (text.find(BEGIN), text.find(END)) {
+        (Some(begin), Some(end)) if begin < end => (&text[..begin], &text[end + END.len()..]),
+        _ => (&*text, ""),
+    };
+    let mut after = head.to_owned();
+    if !after.is_empty() && !after.ends_with('\n') {
+        after.push('\n');
+    }
+    if !hosts.is_empty() {
+        after.push_str(BEGIN);
+        after.push_str(hosts);
+        after.push_str(END);
+    }
+    after.push_str(tail);
+    after.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_is_replaced_and_the_rest_stays() {
+        let first = with_block(b"127.0.0.1 localhost", "10.0.0.2\tweb\n");
+        let expected = format!("127.0.0.1 localhost\n{BEGIN}10.0.0.2\tweb\n{END}");
+        assert_eq!(String::from_utf8(first.clone()).unwrap(), expected);
+        let mut edited = first;
+        edited.extend(b"10.9.9.9 own\n");
+        let again = String::from_utf8(with_block(&edited, "10.0.0.3\tweb\n")).unwrap();
+        assert_eq!(
+            again,
+            format!("127.0.0.1 localhost\n{BEGIN}10.0.0.3\tweb\n{END}10.9.9.9 own\n")
+        );
+        // A mark that somebody took away must not take the rest with it.
+        let torn = with_block(format!("{END}x\n{BEGIN}").as_bytes(), "");
+        assert_eq!(String::from_utf8(torn).unwrap(), format!("{END}x\n{BEGIN}"));
+    }
+
+    #[test]
+    fn name_servers_on_the_hosts_loopback_are_not_copied() {
+        let text =
+            "# x\nnameserver 127.0.0.53\nnameserver 10.0.0.1\noptions edns0\nsearch a.example\n";
+        assert_eq!(
+            reachable(text).unwrap(),
+            format!("{COPIED}nameserver 10.0.0.1\noptions edns0\nsearch a.example\n")
+        );
+        assert_eq!(reachable("nameserver ::1\nnameserver 127.0.0.1\n"), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! The plan of a machine: from a configuration and facts of the host to QEMU's
+//! command line and the descriptors that it gets.
+
+use std::path::PathBuf;
+
+use model::config::machine::MEMORY_UNIT;
+use model::plan::network::Link;
+use model::plan::{Init, MachineFile, MachineParts, PlatformStep};
+use model::{Config, Uuid};
+use vm::{Accelerator, Boot, Machine, Nic};
+
+use crate::machine::USER;
+use crate::machine::facts::Facts;
+use crate::machine::record::Start;
+
+/// What QEMU is told of its surroundings.
+const ENVIRONMENT: &[&str] = &["PATH=/usr/bin", "HOME=/", "LC_ALL=C"];
+
+/// The machine.
+pub(crate) fn machine(
+    config: &Config,
+    uuid: Option<Uuid>,
+    facts: &Facts,
+    links: &[Link],
+    words: &[String],
+) -> Machine {
+    Machine {
+        name: config.name().to_string(),
+        uuid: uuid.map(|uuid| uuid.to_string()),
+        accelerator: facts.accelerator,
+        model: facts.record.model.clone(),
+        cpus: config.machine_cpus(),
+        memory: config.machine_memory() / MEMORY_UNIT * MEMORY_UNIT,
+        boot: boot(facts, words),
+        disks: facts.disks.iter().map(|files| files.disk.clone()).collect(),
+        nics: links
+            .iter()
+            .filter_map(|link| {
+                Some(Nic {
+                    mac: link.mac?.to_string(),
+                })
+            })
+            .collect(),
+        incoming: false,
+    }
+}
+
+fn boot(facts: &Facts, words: &[String]) -> Boot {
+    match &facts.record.start {
+        Start::Firmware => Boot::Firmware,
+        Start::Kernel {
+            initrd,
+            command_line,
+        } => {
+            let mut line = command_line.clone();
+            // Measuring one clock by another goes wrong where both are emulated and the
+            // host is busy; this one says itself how fast it is.
+            if facts.accelerator == Accelerator::Tcg {
+                line.push_str(" clocksource=hpet no_timer_check");
+            }
+            for word in words {
+                line.push(' ');
+                line.push_str(match word.as_str() {
+                    // Every Linux init knows it by this name.
+                    "-s" => "single",
+                    other => other,
+                });
+            }
+            Boot::Kernel {
+                kernel: brand::kz::KERNEL.to_owned(),
+                initrd: initrd.then(|| brand::kz::INITRD.to_owned()),
+                command_line: line,
+            }
+        }
+    }
+}
+
+/// QEMU as the zone's only process.
+pub(crate) fn init(machine: &Machine, facts: &Facts) -> Init {
+    let path = facts.qemu.path.clone();
+    let mut arguments = vec![path.display().to_string()];
+    arguments.extend(machine.command_line());
+    Init {
+        bound: false,
+        path: Some(path),
+        arguments,
+        environment: ENVIRONMENT.iter().map(|&one| one.to_owned()).collect(),
+        user: USER,
+    }
+}
+
+/// What is opened for it. The order is that of [`vm::Descriptors`].
+pub(crate) fn step(
+    config: &Config,
+    machine: &Machine,
+    facts: &Facts,
+    links: &[Link],
+) -> PlatformStep {
+    let [monitor, console, agent] = facts.sockets.clone();
+    let files = facts.disks.iter().flat_map(|files| {
+        let parts = files.disk.parts.iter().zip(&files.paths).enumerate();
+        parts.map(|(place, (part, path))| MachineFile {
+            path: path.clone(),
+            read_only: files.disk.read_only || place > 0,
+            direct: part.direct,
+        })
+    });
+    PlatformStep::Machine(Box::new(MachineParts {
+        memory: machine.memory,
+        large_pages: config.machine_large_pages(),
+        monitor,
+        console,
+        agent,
+        files: files.collect(),
+        cards: links
+            .iter()
+            .filter(|link| link.mac.is_some())
+            .map(|link| link.name.clone())
+            .collect(),
+        user: USER,
+    }))
+}
+
+/// What QEMU sees of the host, in the order in which it is held.
+pub(crate) fn shown(facts: &Facts) -> Vec<PathBuf> {
+    let mut paths = facts.qemu_files.clone();
+    // A folder that is shown shows what is in it.
+    if !paths.iter().any(|dir| facts.qemu.path.starts_with(dir)) {
+        paths.push(facts.qemu.path.clone());
+    }
+    paths.sort();
+    paths.dedup();
+    let all = paths.clone();
+    paths.retain(|path| !all.iter().any(|dir| dir != path && path.starts_with(dir)));
+    paths
+}

@@ -1,0 +1,93 @@
+//! The files in which a zone reads what kernel it runs on.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use model::plan::Kernel;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use sys::mount::{Attr, Extent};
+
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Longest of these files that is read.
+const LONGEST: usize = 4096;
+
+/// Covers the files that tell about the kernel with those that tell what is shown.
+/// Called in the zone's root, with its own /proc and /dev in place.
+pub(super) fn show(kernel: &Kernel) -> Result<(), AnyError> {
+    let line = |word: &String| format!("{word}\n");
+    let version = fs::read_to_string("/proc/version")?;
+    cover("/proc/version", &reworded(&version, kernel))?;
+    for (path, word) in [
+        ("/proc/sys/kernel/ostype", &kernel.name),
+        ("/proc/sys/kernel/osrelease", &kernel.release),
+        ("/proc/sys/kernel/arch", &kernel.machine),
+    ] {
+        if let Some(word) = word {
+            cover(path, &line(word))?;
+        }
+    }
+    Ok(())
+}
+
+/// "Linux version 6.1.0 (...)": the first and the third word.
+fn reworded(version: &str, kernel: &Kernel) -> String {
+    let mut words: Vec<&str> = version.trim_end().split(' ').collect();
+    for (at, word) in [(0, &kernel.name), (2, &kernel.release)] {
+        if let (Some(place), Some(word)) = (words.get_mut(at), word) {
+            *place = word;
+        }
+    }
+    let mut text = words.join(" ");
+    text.truncate(LONGEST);
+    text.push('\n');
+    text
+}
+
+/// Mounts a file of the zone's /dev over another, which nobody can write then.
+fn cover(path: &str, text: &str) -> Result<(), AnyError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let place = match openat(CWD, path, flags, Mode::empty()) {
+        // This kernel does not have it.
+        Err(Errno::NOENT) => return Ok(()),
+        other => other?,
+    };
+    // A name that no device has, and only until it is mounted.
+    let name = Path::new("/dev/.kernel");
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = openat(CWD, name, flags, Mode::from_raw_mode(0o444))?;
+    let covered = || -> Result<(), AnyError> {
+        io::Write::write_all(&mut fs::File::from(file), text.as_bytes())?;
+        let mount = sys::mount::open_tree(CWD, name, Extent::One)?;
+        let attr = Attr {
+            set: MountAttrFlags::MOUNT_ATTR_RDONLY,
+            ..Attr::default()
+        };
+        sys::mount::set_attr(&mount, &attr, Extent::One, name)?;
+        Ok(sys::mount::attach(&mount, &place, Path::new(""))?)
+    };
+    let covered = covered();
+    rustix::fs::unlinkat(CWD, name, AtFlags::empty())?;
+    covered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_name_and_release_change() {
+        let kernel = Kernel {
+            release: Some("2.6.18".to_owned()),
+            ..Kernel::default()
+        };
+        assert_eq!(
+            reworded("Linux version 6.1.0-44 (a@b) (gcc 12) #1 SMP\n", &kernel),
+            "Linux version 2.6.18 (a@b) (gcc 12) #1 SMP\n"
+        );
+        assert_eq!(reworded("odd", &kernel), "odd\n");
+    }
+}

@@ -1,0 +1,182 @@
+//! `/etc/zones/pools`: sets of CPUs with names, which zones share by the property `pool`.
+//!
+//! ```text
+//! # pool   CPUs                  who comes first when they are short
+//! batch    cpus=2-3,6
+//! web      ncpus=1-4             importance=10
+//! numa1    sockets=1
+//! ```
+//!
+//! A line for each pool: its name, which CPUs (`cpus`, `cores` or `sockets` by number,
+//! or `ncpus` for any so many), and `importance`, 1 if not given. A pool has its CPUs as
+//! long as a zone of it is up.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use model::controls::{Controls, Dedicated, Pool};
+use model::table;
+
+use crate::{Error, Host};
+
+/// Largest file that is read, in bytes.
+const MAX_SIZE: u64 = 1 << 20;
+
+/// Fills in which CPUs the pool of these controls has. A pool that the host does not
+/// know stays without: the zone then shares the CPUs that nobody has for himself.
+///
+/// # Errors
+/// [`Error::Refused`] names the line that cannot be understood.
+pub fn resolve(host: &Host, controls: &mut Controls) -> Result<(), Error> {
+    // By its name on Solaris: what zones without a pool have.
+    controls.pool.take_if(|pool| pool.name == "pool_default");
+    let Some(wanted) = &mut controls.pool else {
+        return Ok(());
+    };
+    let path = host.root.etc().join("pools");
+    if let Some(pool) = load(&path)?
+        .into_iter()
+        .find(|pool| pool.name == wanted.name)
+    {
+        *wanted = pool;
+    }
+    Ok(())
+}
+
+fn load(path: &Path) -> Result<Vec<Pool>, Error> {
+    let text = fs::metadata(path).and_then(|meta| match meta.len() > MAX_SIZE {
+        true => Err(std::io::Error::other("too large for a list of pools")),
+        false => fs::read_to_string(path),
+    });
+    match text {
+        Ok(text) => {
+            parse(&text).map_err(|why| Error::Refused(format!("{}: {why}", path.display())))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::Io(format!("read {}", path.display()), error)),
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<Pool>, String> {
+    let mut pools: Vec<Pool> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        let Some(name) = words.next() else { continue };
+        let fail = |why: &str| format!("line {number}: {why}");
+        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if name.starts_with("SUNW") || !name.chars().all(plain) {
+            return Err(fail(&format!("{name} is no name for a pool")));
+        }
+        if pools.iter().any(|pool| pool.name == name) {
+            return Err(fail(&format!("pool {name} is there already")));
+        }
+        let mut pool = Pool {
+            name: name.to_owned(),
+            ..Pool::default()
+        };
+        for word in words {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            let set = match key {
+                "importance" => {
+                    let importance = value.parse();
+                    pool.importance = Some(importance.map_err(|_| fail("importance is a number"))?);
+                    continue;
+                }
+                "ncpus" => {
+                    table::cpu_range(value).map(|(least, most)| Dedicated::Count(least, most))
+                }
+                "cpus" => list(value).map(Dedicated::Cpus),
+                "cores" => list(value).map(Dedicated::Cores),
+                "sockets" => list(value).map(Dedicated::Sockets),
+                _ => None,
+            };
+            let set = set.ok_or_else(|| {
+                fail(&format!("{word}: expected ncpus=N or N-M, cpus=, cores= or sockets= with a list as in 0-2,5, or importance=N"))
+            })?;
+            if pool.wanted.replace(set).is_some() {
+                return Err(fail("a pool has its CPUs in one way"));
+            }
+        }
+        if pool.wanted.is_none() {
+            return Err(fail(&format!("which CPUs pool {name} has is missing")));
+        }
+        pools.push(pool);
+    }
+    Ok(pools)
+}
+
+/// A list of numbers and ranges, if it is one.
+fn list(text: &str) -> Option<String> {
+    let is_part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let ends = first.parse::<u32>().ok().zip(last.parse::<u32>().ok());
+        ends.is_some_and(|(first, last)| first <= last)
+    };
+    text.split(',').all(is_part).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_pool() {
+        let text = "# pools of this host\n\n\
+            batch cpus=2-3,6\n\
+            web  ncpus=1-4 importance=10 # the shop\n\
+            one\tncpus=1\n\
+            numa sockets=1\n";
+        let pools = parse(text).unwrap();
+        let shown: Vec<String> = pools
+            .iter()
+            .map(|pool| {
+                format!(
+                    "{} {} {:?}",
+                    pool.name,
+                    pool.wanted.as_ref().unwrap(),
+                    pool.importance
+                )
+            })
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "batch cpus[2-3,6] None",
+                "web 1-4 Some(10)",
+                "one 1 None",
+                "numa sockets[1] None"
+            ]
+        );
+    }
+
+    #[test]
+    fn other_lines_are_named() {
+        for (text, why) in [
+            ("a cpus=1\na cpus=2", "line 2: pool a is there already"),
+            ("SUNWx cpus=1", "line 1: SUNWx is no name for a pool"),
+            ("a/b cpus=1", "line 1: a/b is no name for a pool"),
+            ("\na", "line 2: which CPUs pool a has is missing"),
+            ("a cpus=1 ncpus=2", "line 1: a pool has its CPUs in one way"),
+            ("a importance=x cpus=1", "line 1: importance is a number"),
+        ] {
+            assert_eq!(parse(text).unwrap_err(), why);
+        }
+        for set in [
+            "cpus=",
+            "cpus=3-1",
+            "cpus=x",
+            "ncpus=0",
+            "ncpus=3-2",
+            "ncpus",
+            "size=1",
+        ] {
+            let why = parse(&format!("a {set}")).unwrap_err();
+            assert!(
+                why.starts_with(&format!("line 1: {set}: expected ")),
+                "{why}"
+            );
+        }
+    }
+}

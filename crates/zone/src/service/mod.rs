@@ -1,0 +1,135 @@
+//! The zones service: what happens to all zones when the host boots and shuts down.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `plan` | pure: from what is known of the zones to jobs |
+//! | `start` | zones that boot with the host, and what a crash left |
+//! | `stop` | all zones, in bounded time |
+
+pub mod plan;
+mod start;
+mod stop;
+
+use std::time::{Duration, Instant};
+
+use model::brands::Family;
+use model::{Config, ZoneName};
+use store::index::{Entry, Index};
+use store::{runtime, xml};
+
+pub use plan::{Deed, Job, Known, Patience};
+pub use start::{start, tidy};
+pub use stop::{still_up, stop};
+
+use crate::network::Records;
+use crate::{Error, Host, subject, suspend};
+
+/// All zones, and those of which nothing can be told.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// What counts of each zone.
+    pub zones: Vec<Known>,
+    /// Zones whose files are damaged, and how.
+    pub damaged: Vec<(ZoneName, Error)>,
+}
+
+/// How a job ended.
+#[derive(Debug)]
+pub enum End {
+    /// What was to be done was done, and this is to be told about it.
+    Well(Vec<String>),
+    /// It was so already, or had become so meanwhile.
+    Already,
+    /// The zone is down, but not in the way that was asked for, and why.
+    Forced(String),
+    /// It was not done.
+    Failed(Error),
+}
+
+impl End {
+    /// True where what was to be reached was not.
+    #[must_use]
+    pub const fn is_failure(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+}
+
+/// A job that is over.
+#[derive(Debug)]
+pub struct Done {
+    /// What was to be done.
+    pub job: Job,
+    /// What became of it.
+    pub end: End,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// What happens while the service works.
+#[derive(Debug)]
+pub enum Event {
+    /// A job was begun.
+    Begun(ZoneName),
+    /// A job is over.
+    Done(Done),
+}
+
+/// Hears of what happens, from any thread.
+pub type Tell<'a> = &'a (dyn Fn(Event) + Sync);
+
+/// Looks at every zone of the index.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn survey(host: &Host) -> Result<Survey, Error> {
+    let mut survey = Survey::default();
+    for entry in Index::load(&host.root)?.entries() {
+        match known(host, entry) {
+            Ok(known) => survey.zones.extend(known),
+            Err(error) => survey.damaged.push((entry.name.clone(), error)),
+        }
+    }
+    Ok(survey)
+}
+
+/// What counts of a zone; `None` for one that has just gone.
+fn known(host: &Host, entry: &Entry) -> Result<Option<Known>, Error> {
+    let zone = &entry.name;
+    let (state, runtime) = subject::state(host, entry)?;
+    let config = match xml::load(&host.root, zone) {
+        Ok(config) => config,
+        Err(store::Error::NoSuchZone(_)) => return Ok(None),
+        // Whatever is damaged, it runs and must end with the host.
+        Err(_) if state.is_active() => Config::new(zone.clone()),
+        Err(error) => return Err(error.into()),
+    };
+    let remains = match state.is_active() {
+        true => false,
+        false => {
+            runtime::load_any(&host.root, zone)?.is_some() || Records::of(&host.root).has(zone)
+        }
+    };
+    Ok(Some(Known {
+        zone: zone.clone(),
+        state,
+        family: config.family(),
+        autoboot: config.autoboot(),
+        priority: config.boot_priority(),
+        autoshutdown: config.autoshutdown(),
+        suspended: config.family() == Family::Kz && suspend::is_suspended(host, entry, &config),
+        orphaned: runtime.is_some_and(|runtime| !runtime.daemon.is_alive()),
+        remains,
+    }))
+}
+
+/// Does a job and tells of it.
+fn told(job: &Job, tell: Tell<'_>, act: impl FnOnce() -> End) {
+    tell(Event::Begun(job.zone.clone()));
+    let began = Instant::now();
+    let end = act();
+    tell(Event::Done(Done {
+        job: job.clone(),
+        end,
+        took: began.elapsed(),
+    }));
+}

@@ -1,0 +1,98 @@
+//! What happens to zones when the host boots.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use model::config::BootPriority;
+use model::{State, ZoneName};
+use store::index::Index;
+use store::lock::Wait;
+use store::runtime;
+
+use super::plan::{Deed, Job};
+use super::{End, Tell, told};
+use crate::apply::Outcome;
+use crate::boot::{BootOptions, boot};
+use crate::daemon::client;
+use crate::{Error, Host, controls, flatten, parallel, subject};
+
+/// Does these jobs, several at a time. Those of a lower priority wait until the ones of
+/// a higher are over, well or not.
+pub fn start(host: &Host, jobs: &[Job], tell: Tell<'_>) {
+    for priority in BootPriority::ALL {
+        let wave: Vec<&Job> = jobs.iter().filter(|job| job.wave == priority).collect();
+        parallel::for_each(&wave, |job| told(job, tell, || one(host, job)));
+    }
+}
+
+fn one(host: &Host, job: &Job) -> End {
+    let zone = &job.zone;
+    let result = match job.deed {
+        Deed::Boot | Deed::Resume => boot(host, zone, &BootOptions::default(), false),
+        Deed::Adopt => client::adopt(host, zone).map(|()| Outcome::Done),
+        Deed::Clear => clear(host, zone).map(|()| Outcome::Done),
+        Deed::Complain => Err(Error::Refused(
+            "zone is incomplete; uninstall required.".to_owned(),
+        )),
+        // Nothing that a start is planned with.
+        Deed::Shutdown | Deed::Suspend | Deed::Halt => Ok(Outcome::Done),
+    };
+    match result {
+        Ok(Outcome::Done | Outcome::Planned(_)) => End::Well(Vec::new()),
+        Ok(Outcome::Remarks(remarks)) => End::Well(remarks),
+        Ok(Outcome::Already(_)) => End::Already,
+        Err(error) => End::Failed(error),
+    }
+}
+
+/// Clears away what a zone left that died with its zoneadmd: control groups, what the
+/// host holds for its network, records.
+fn clear(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    let (_lock, _, _) = subject::lock_known(host, zone, Wait::No)?;
+    // Somebody may have booted it since: what lives is not to be cleared away.
+    if runtime::load(&host.root, zone)?.is_some() {
+        return Ok(());
+    }
+    subject::settle(host, zone)
+}
+
+/// What is not of one zone: takes back what installs, clones and uninstalls left that
+/// were cut off, and gives the global zone its shares. Returns what is to be told.
+#[must_use]
+pub fn tidy(host: &Host) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Err(error) = controls::balance(host) {
+        remarks.push(format!(
+            "the shares of the global zone: {}",
+            flatten(&error)
+        ));
+    }
+    for layers in layers(host) {
+        match storage::collect(&layers, storage::Lost::Keep) {
+            Ok(collected) if collected.removed > 0 => remarks.push(format!(
+                "removed {} trees that nobody needs from {}",
+                collected.removed,
+                host.root.shown(&layers).display()
+            )),
+            Ok(_) => {}
+            Err(error) => remarks.push(format!(
+                "could not tidy {}: {}",
+                host.root.shown(&layers).display(),
+                flatten(&error)
+            )),
+        }
+    }
+    remarks
+}
+
+/// The folders in which zones have layers.
+fn layers(host: &Host) -> BTreeSet<PathBuf> {
+    let Ok(index) = Index::load(&host.root) else {
+        // Whoever could not be booted for it has been told.
+        return BTreeSet::new();
+    };
+    let entries = index.entries().iter();
+    let stored = entries.filter(|entry| entry.state != State::Configured);
+    let folders = stored.map(|entry| host.root.path(&entry.zonepath).with_file_name(".layers"));
+    folders.filter(|folder| folder.is_dir()).collect()
+}

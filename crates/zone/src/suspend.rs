@@ -1,0 +1,187 @@
+//! `zoneadm suspend`: keeps a zone's memory and ends it; the next boot goes on there.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::brands::Family;
+use model::plan::{BootPlan, PlatformStep, Resume};
+use model::{Config, Verb, ZoneName};
+use store::index::Entry;
+
+use crate::apply::Outcome;
+use crate::daemon::client;
+use crate::daemon::protocol::{Request, Suspend};
+use crate::machine::disks;
+use crate::machine::facts::Facts;
+use crate::machine::image;
+use crate::machine::record::Record;
+use crate::subject::{Start, Subject};
+use crate::{Error, Host};
+
+/// How long a zone may take that nobody waits for in particular: as long as an hour, for
+/// one of very much memory on a slow disk.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Suspends a zone.
+///
+/// # Errors
+/// [`Error::Refused`] for a zone whose memory cannot be kept, with what can be done
+/// instead; [`Error::Daemon`] when it could not be kept: the zone then runs on.
+pub fn suspend(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
+    act(host, zone, PATIENCE, dry_run)
+}
+
+/// [`suspend`], in no more than this time. After that the zone runs on.
+///
+/// # Errors
+/// See [`suspend`].
+pub(crate) fn suspend_within(
+    host: &Host,
+    zone: &ZoneName,
+    patience: Duration,
+) -> Result<Outcome, Error> {
+    act(host, zone, patience, false)
+}
+
+fn act(host: &Host, zone: &ZoneName, patience: Duration, dry_run: bool) -> Result<Outcome, Error> {
+    let subject = match Subject::admit(host, zone, Verb::Suspend)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+    };
+    let config = subject.config(host)?;
+    may_suspend(&config)?;
+    // What counts is what it runs with: there it will be looked for.
+    let running = store::xml::load_running(&host.root, zone)?;
+    let (Some(path), Some(next)) = (image::path(host, &running), image::path(host, &config)) else {
+        return Err(Error::Refused(
+            "it has no place for an image: add the resource suspend, with zonecfg, and boot it again."
+                .to_owned(),
+        ));
+    };
+    if path != next {
+        return Err(Error::Refused(format!(
+            "it would be suspended to {} and looked for at {}: boot it again first.",
+            path.display(),
+            next.display()
+        )));
+    }
+    if dry_run {
+        return Ok(Outcome::Planned(format!(
+            "suspend zone {zone}:\n  stop its machine\n  save its memory and devices to {}\n  halt it\n",
+            path.display()
+        )));
+    }
+    let key = image::key_path(&subject.zonepath);
+    image::make_key(&key)?;
+    let record = Record::load(&subject.zonepath)?;
+    let places = disks::places(host, &running);
+    let order = Suspend {
+        image: path,
+        key,
+        disks: written(disks::files(&places, &record, &subject.zonepath)?),
+        seconds: patience.as_secs().max(1),
+    };
+    let socket = client::connect_or_adopt(host, zone)?;
+    // It keeps the time itself, and has a little more to bring the zone back.
+    let patience = patience.saturating_add(Duration::from_secs(20));
+    client::ask_within(&socket, &Request::Suspend(Box::new(order)), patience)?
+        .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
+    Ok(Outcome::Done)
+}
+
+/// The file of each disk that is written to.
+fn written(disks: Vec<disks::Files>) -> Vec<PathBuf> {
+    disks
+        .into_iter()
+        .filter_map(|files| files.paths.into_iter().next())
+        .collect()
+}
+
+/// Whether a zone that is not active has an image of its memory.
+pub(crate) fn is_suspended(host: &Host, entry: &Entry, config: &Config) -> bool {
+    entry.state == model::State::Installed
+        && config.family() == Family::Kz
+        && image::path(host, config).is_some_and(|path| image::exists(&path))
+}
+
+fn may_suspend(config: &Config) -> Result<(), Error> {
+    if config.family() == Family::Kz {
+        return Ok(());
+    }
+    // Processes of the host's own kernel cannot be written down whole: what they hold
+    // of it (connections, locks, files that have no name) stays behind.
+    Err(Error::Refused(format!(
+        "zones of brand {} cannot be suspended: their processes are the host's. Use shutdown \
+         to stop it in order, snapshot to keep its files, or a zone of brand kz, which has a \
+         kernel of its own.",
+        config.brand()
+    )))
+}
+
+/// Makes the boot of a zone that is suspended go on from its image, or throws that away.
+/// What is to be told is returned.
+///
+/// # Errors
+/// [`Error::Refused`] with what keeps the image from being used; it stays.
+pub(crate) fn prepare(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    facts: &Facts,
+    plan: &mut BootPlan,
+    discard: bool,
+    dry_run: bool,
+) -> Result<Vec<String>, Error> {
+    let Some(path) = image::path(host, config).filter(|path| image::exists(path)) else {
+        return Ok(Vec::new());
+    };
+    if plan.ready_only {
+        return Err(Error::Refused(format!(
+            "zone is suspended: boot goes on from {}; {}.",
+            path.display(),
+            image::DISCARD
+        )));
+    }
+    if discard {
+        if !dry_run {
+            image::remove(&path).map_err(Error::Refused)?;
+        }
+        return Ok(vec![format!(
+            "the image {} was thrown away",
+            path.display()
+        )]);
+    }
+    let key = image::key_path(&subject.zonepath);
+    let disks: Vec<PathBuf> = plan
+        .platform
+        .iter()
+        .filter_map(writable)
+        .flatten()
+        .collect();
+    let words = plan.init.arguments.iter().map(String::as_str);
+    let now = image::identity(&facts.qemu.version.to_string(), words, &disks);
+    let fits = now.and_then(|now| image::open(&path, &key, &now));
+    if let Err(why) = fits {
+        return Err(Error::Refused(format!(
+            "cannot go on from where it was suspended: {why}; {}.",
+            image::DISCARD
+        )));
+    }
+    let wait = ["-incoming", "defer"].map(str::to_owned);
+    plan.init.arguments.extend(wait);
+    plan.resume = Some(Resume {
+        image: path,
+        key,
+        disks,
+    });
+    Ok(Vec::new())
+}
+
+/// The files of disks that a step opens to be written to.
+fn writable(step: &PlatformStep) -> Option<Vec<PathBuf>> {
+    let PlatformStep::Machine(parts) = step else {
+        return None;
+    };
+    let files = parts.files.iter().filter(|file| !file.read_only);
+    Some(files.map(|file| file.path.clone()).collect())
+}
