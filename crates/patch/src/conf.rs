@@ -1,0 +1,113 @@
+//! `/etc/patch/pdo.conf`: `num_proc=N`, as on Solaris 10, and how many patches can be
+//! taken back.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use store::Root;
+
+/// How many patches of a zone can be taken back when the file does not say.
+const KEEP: usize = 3;
+
+/// Largest file that is read, in bytes.
+const MAX: u64 = 64 << 10;
+
+/// What the file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conf {
+    /// Zones at a time.
+    pub num_proc: Option<usize>,
+    /// Snapshots of former patches that a zone keeps.
+    pub keep: usize,
+}
+
+impl Default for Conf {
+    fn default() -> Self {
+        Self {
+            num_proc: None,
+            keep: KEEP,
+        }
+    }
+}
+
+/// Where the file is.
+#[must_use]
+pub fn path(root: &Root) -> PathBuf {
+    root.dir().join("etc/patch/pdo.conf")
+}
+
+/// Reads the file; none is fine.
+///
+/// # Errors
+/// A text that names the line that cannot be understood.
+pub fn load(root: &Root) -> Result<Conf, String> {
+    let path = path(root);
+    let fail = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
+    match fs::metadata(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Conf::default()),
+        Err(error) => return Err(fail(error)),
+        Ok(meta) if meta.len() > MAX => return Err(format!("{}: too large", path.display())),
+        Ok(_) => {}
+    }
+    let text = fs::read_to_string(&path).map_err(fail)?;
+    parse(&text).map_err(|(line, why)| format!("{}:{line}: {why}", path.display()))
+}
+
+fn parse(text: &str) -> Result<Conf, (usize, &'static str)> {
+    let mut conf = Conf::default();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let (name, value) = line
+            .split_once('=')
+            .ok_or((number, "expected NAME=VALUE"))?;
+        let value = value
+            .trim()
+            .parse::<usize>()
+            .map_err(|_| (number, "expected a number"))?;
+        match name.trim() {
+            "num_proc" if value == 0 => return Err((number, "num_proc must be at least 1")),
+            "num_proc" => conf.num_proc = Some(value),
+            "keep" => conf.keep = value,
+            // Files of Solaris hosts may say more.
+            _ => {}
+        }
+    }
+    Ok(conf)
+}
+
+/// How many zones are patched at a time: what was asked for, by default as many as there
+/// are CPUs, and at most one and a half times as many and the number of zones.
+#[must_use]
+pub fn effective(asked: Option<usize>, cpus: usize, zones: usize) -> usize {
+    let cpus = cpus.max(1);
+    asked.unwrap_or(cpus).min(cpus + cpus / 2).min(zones).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_solaris_is_understood() {
+        let conf = parse("# parallel patching\n\nnum_proc = 4 # zones\nkeep=1\nother=2\n");
+        assert_eq!(conf.unwrap().num_proc, Some(4));
+        assert_eq!(parse("").unwrap(), Conf::default());
+        assert_eq!(parse("a=1\nnum_proc"), Err((2, "expected NAME=VALUE")));
+        assert_eq!(parse("num_proc=x"), Err((1, "expected a number")));
+        assert_eq!(parse("num_proc=0"), Err((1, "num_proc must be at least 1")));
+    }
+
+    #[test]
+    fn no_more_than_the_machine_can_do() {
+        assert_eq!(effective(None, 4, 16), 4);
+        assert_eq!(effective(Some(100), 4, 16), 6);
+        assert_eq!(effective(Some(100), 4, 5), 5);
+        assert_eq!(effective(Some(1), 4, 16), 1);
+        assert_eq!(effective(None, 1, 0), 1);
+        assert_eq!(effective(Some(9), 3, 16), 4);
+    }
+}

@@ -1,0 +1,33 @@
+//! Patching zones: all of them in one go, each as a transaction of its own.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`conf`] | `/etc/patch/pdo.conf`: how many zones at a time |
+//! | [`order`] | what is to be done: an upgrade, some packages, files |
+//! | [`manager`] | how a package manager is told, behind one trait |
+//! | [`inventory`] | what is installed in a root, and whether it is as packaged |
+//! | [`record`] | the journal of a transaction, and a zone's history |
+//! | [`transaction`] | one zone: snapshot, work in a copy, verify, switch |
+//! | [`share`] | the result of two zones for all that are like them |
+//! | [`run`] | many zones at a time |
+//! | [`recover`] | what a crash left |
+//! | [`rollback`], [`status`] | the way back, and where zones stand |
+//!
+//! A zone is the old one or the new one at every moment: what is patched is a clone of
+//! a snapshot of it, which the zone takes over by the rename that a rollback ends with.
+
+pub mod conf;
+pub mod inventory;
+pub mod manager;
+pub mod order;
+pub mod record;
+pub mod recover;
+pub mod rollback;
+pub mod run;
+pub mod share;
+pub mod status;
+pub mod transaction;
+
+pub use order::Order;
+pub use record::{Change, Entry};
+pub use run::{Options, Outcome, Report};

@@ -1,0 +1,210 @@
+//! Package managers: which one a root has, and what it is told.
+
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use crate::order::Order;
+
+/// Where package files of the host are shown in a zone.
+pub const SHOWN: &str = "/mnt";
+
+/// What begins a line by which a script tells something.
+pub const TOLD: &str = "zonepatch: ";
+
+/// The script's exit status when the result is not as it must be.
+pub const NOT_SOUND: i32 = 64;
+
+/// A script for the zone's /bin/sh and its words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The script.
+    pub script: &'static str,
+    /// `$1` and so on.
+    pub words: Vec<String>,
+}
+
+/// Whether the work is only tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    /// It is done.
+    Do,
+    /// It is shown: lines `Inst` and `Remv` as apt-get prints them.
+    Try,
+}
+
+/// A package manager.
+pub trait Manager: std::fmt::Debug + Send + Sync {
+    /// Its name.
+    fn name(&self) -> &'static str;
+
+    /// What does it.
+    ///
+    /// # Errors
+    /// A text for what it cannot do.
+    fn work(&self, order: &Order, mood: Mood) -> Result<Work, String>;
+}
+
+/// apt-get on dpkg.
+#[derive(Debug)]
+struct Apt;
+
+/// One that is known by name only.
+#[derive(Debug)]
+struct Unsupported(&'static str);
+
+/// The package managers, by a file that only they have.
+const KNOWN: [(&str, &dyn Manager); 6] = [
+    ("var/lib/dpkg/status", &Apt),
+    ("usr/bin/dnf", &Unsupported("dnf")),
+    ("usr/bin/microdnf", &Unsupported("dnf")),
+    ("usr/bin/zypper", &Unsupported("zypper")),
+    ("lib/apk/db/installed", &Unsupported("apk")),
+    ("var/lib/pacman/local", &Unsupported("pacman")),
+];
+
+/// The package manager of the system at `root`.
+#[must_use]
+pub fn of(root: &Path) -> Option<&'static dyn Manager> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
+    let is_there = |path: &str| {
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(&folder, path, flags, Mode::empty(), resolve).is_ok()
+    };
+    KNOWN
+        .iter()
+        .find(|(path, _)| is_there(path))
+        .map(|(_, manager)| *manager)
+}
+
+impl Manager for Unsupported {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+
+    fn work(&self, _: &Order, _: Mood) -> Result<Work, String> {
+        Err(format!(
+            "its packages are managed by {}, which zonepatch cannot drive yet; boot the zone and update it inside",
+            self.0
+        ))
+    }
+}
+
+impl Manager for Apt {
+    fn name(&self) -> &'static str {
+        "apt"
+    }
+
+    fn work(&self, order: &Order, mood: Mood) -> Result<Work, String> {
+        let (what, more): (&str, Vec<String>) = match order {
+            Order::Upgrade => ("upgrade", Vec::new()),
+            Order::DistUpgrade => ("dist-upgrade", Vec::new()),
+            Order::Security => ("security", Vec::new()),
+            Order::Packages(names) => ("packages", names.clone()),
+            Order::Files(files) => {
+                let shown = |path: &std::path::PathBuf| {
+                    let name = path.file_name()?.to_str()?;
+                    Some(format!("{SHOWN}/{name}"))
+                };
+                let files: Option<Vec<String>> = files.iter().map(shown).collect();
+                ("files", files.ok_or("a package file has an odd name")?)
+            }
+            Order::Back { packages, .. } => ("back", packages.clone()),
+        };
+        let mood = match mood {
+            Mood::Do => "do",
+            Mood::Try => "try",
+        };
+        let words = [what.to_owned(), mood.to_owned()];
+        Ok(Work {
+            script: APT,
+            words: words.into_iter().chain(more).collect(),
+        })
+    }
+}
+
+/// Nothing is asked, changed configuration files stay as they are (the new ones come
+/// beside them), no service is started, nothing is written to disk in time.
+const APT: &str = r#"
+export DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical APT_LISTCHANGES_FRONTEND=none
+export NEEDRESTART_SUSPEND=1 UCF_FORCE_CONFFOLD=1 LC_ALL=C.UTF-8 HOME=/root
+what=$1 mood=$2
+shift 2
+apt() {
+    apt-get -q -y -o Dpkg::Use-Pty=0 -o APT::Color=0 -o APT::Update::Error-Mode=any \
+        -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confdef \
+        -o Dpkg::Options::=--force-confold "$@"
+}
+identity() {
+    for file in /etc/hostname /etc/hosts /etc/hostid /etc/machine-id /etc/resolv.conf; do
+        [ -f $file ] && cksum $file
+    done
+}
+services=/usr/sbin/policy-rc.d made=
+if [ ! -e $services ] && [ ! -L $services ] && { : >$services; } 2>/dev/null; then
+    printf '#!/bin/sh\n[ "$1" = --quiet ] && shift\necho "zonepatch: service $1 $2" >&2\nexit 101\n' >$services
+    chmod 755 $services
+    made=1
+fi
+end() {
+    [ -z "$made" ] || rm -f $services
+    exit "$1"
+}
+who=$(identity)
+# What was left half done counts as a reason to stop if it cannot be finished.
+[ "$mood" = try ] || dpkg --force-confdef --force-confold --force-unsafe-io --configure -a || end 10
+[ "$what" = files ] || apt update || end 11
+go() {
+    if [ "$mood" = try ]; then apt -s "$@"; else apt "$@"; fi
+}
+case $what in
+upgrade) go --with-new-pkgs upgrade ;;
+dist-upgrade) go dist-upgrade ;;
+security)
+    list=$(apt -s dist-upgrade | sed -n 's/^Inst \([^ ]*\) \[.*[Ss]ecurity.*/\1/p')
+    # shellcheck disable=SC2086
+    [ -z "$list" ] || go --only-upgrade install $list
+    ;;
+packages) go --only-upgrade install "$@" ;;
+files) go install "$@" ;;
+back) go --allow-downgrades install "$@" ;;
+esac || end 12
+[ "$mood" = do ] || end 0
+apt check || end 64
+# Packages without checksums are complained of, and no fault of the patch.
+bad=$(dpkg --audit | grep '^The following' | grep -v 'control file')
+if [ -n "$bad" ]; then
+    dpkg --audit
+    end 64
+fi
+apt clean
+[ "$who" = "$(identity)" ] || echo "zonepatch: identity changed"
+end 0
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn others_are_refused_by_name() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(of(root.path()).is_none());
+        std::fs::create_dir_all(root.path().join("lib/apk/db")).unwrap();
+        std::fs::write(root.path().join("lib/apk/db/installed"), "").unwrap();
+        let apk = of(root.path()).unwrap();
+        assert_eq!(apk.name(), "apk");
+        let text = apk.work(&Order::Upgrade, Mood::Do).unwrap_err();
+        assert!(text.contains("managed by apk"), "{text}");
+    }
+
+    #[test]
+    fn files_are_named_by_where_the_zone_sees_them() {
+        let order = Order::Files(vec!["/some/where/a_1_all.deb".into()]);
+        let work = Apt.work(&order, Mood::Do).unwrap();
+        assert_eq!(work.words, ["files", "do", "/mnt/a_1_all.deb"]);
+        // With room for the words: the channel to the first process has a limit.
+        assert!(APT.len() < 4096, "{}", APT.len());
+    }
+}

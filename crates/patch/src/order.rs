@@ -1,0 +1,88 @@
+//! What is to be done to the packages of a zone.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// An order for a package manager.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Everything that has a newer version; nothing is removed.
+    Upgrade,
+    /// Everything, with packages installed and removed as the newer ones need it.
+    DistUpgrade,
+    /// What has a newer version in a security archive.
+    Security,
+    /// These packages: names, or `NAME=VERSION`.
+    Packages(Vec<String>),
+    /// These package files of the host.
+    Files(Vec<PathBuf>),
+    /// Takes packages back to former versions: `NAME=VERSION`, or `NAME-` to remove one.
+    Back {
+        /// The patch that is taken back.
+        patch: String,
+        /// What for the package manager.
+        packages: Vec<String>,
+    },
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Upgrade => f.write_str("upgrade"),
+            Self::DistUpgrade => f.write_str("dist-upgrade"),
+            Self::Security => f.write_str("security"),
+            Self::Packages(names) => write!(f, "packages {}", names.join(" ")),
+            Self::Files(files) => {
+                f.write_str("files")?;
+                files
+                    .iter()
+                    .filter_map(|file| file.file_name())
+                    .try_for_each(|name| write!(f, " {}", name.to_string_lossy()))
+            }
+            Self::Back { patch, .. } => write!(f, "take back {patch}"),
+        }
+    }
+}
+
+/// Whether a word can stand for a package: `NAME`, `NAME:ARCH`, either with `=VERSION`.
+#[must_use]
+pub fn is_package(word: &str) -> bool {
+    let (name, version) = match word.split_once('=') {
+        Some((name, version)) => (name, Some(version)),
+        None => (word, None),
+    };
+    let begins = |text: &str| {
+        text.bytes()
+            .next()
+            .is_some_and(|byte| byte.is_ascii_alphanumeric())
+    };
+    let all = |text: &str, more: &[u8]| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || more.contains(&byte))
+    };
+    // A minus or plus at the end would remove or install.
+    begins(name)
+        && all(name, b"+-.:")
+        && !name.ends_with('-')
+        && version.is_none_or(|version| begins(version) && all(version, b"+-.:~"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_packages_reach_the_package_manager() {
+        for good in ["apt", "libc6:amd64", "g++", "a=1:2.3-4+deb12u1~x"] {
+            assert!(is_package(good), "{good}");
+        }
+        for bad in [
+            "", "-o", "apt-", "a b", "a;b", "=1", "a=", "a=-1", "./x.deb",
+        ] {
+            assert!(!is_package(bad), "{bad}");
+        }
+    }
+}

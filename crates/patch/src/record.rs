@@ -1,0 +1,273 @@
+//! The journal of a transaction and the history of a zone: files below
+//! `/var/lib/zones/patch`, by the zone's uuid, which a rename of the zone does not change.
+
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use store::index::Entry as Zone;
+use store::{Root, atomic};
+use zone::Error;
+
+use crate::order::Order;
+
+/// Largest file that is read, in bytes.
+const MAX: u64 = 16 << 20;
+
+/// Entries that a history keeps.
+const MOST: usize = 200;
+
+/// A package that changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Its name.
+    pub package: String,
+    /// Its architecture.
+    pub architecture: String,
+    /// The version before; none for a new one.
+    pub from: Option<String>,
+    /// The version since; none for one that was removed.
+    pub to: Option<String>,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) => write!(f, "{} {from} -> {to}", self.package),
+            (Some(from), None) => write!(f, "{} {from} removed", self.package),
+            (None, Some(to)) => write!(f, "{} {to} new", self.package),
+            (None, None) => f.write_str(&self.package),
+        }
+    }
+}
+
+/// How a zone came to its patch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// Its own package manager did it.
+    Real,
+    /// It stands on what two others like it came to.
+    Shared,
+    /// Its own package manager did it while it ran.
+    Live,
+}
+
+impl How {
+    /// The word for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Real => "real",
+            Self::Shared => "shared",
+            Self::Live => "live",
+        }
+    }
+}
+
+/// Whether a zone is as a patch left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It is, but for what came after.
+    Applied,
+    /// The zone was rolled back behind it.
+    RolledBack,
+    /// Its packages were taken back.
+    TakenBack,
+}
+
+impl Standing {
+    /// The word for people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::RolledBack => "rolled back",
+            Self::TakenBack => "taken back",
+        }
+    }
+}
+
+/// A patch of a zone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its name, the same for all zones of one command.
+    pub patch: String,
+    /// When, in seconds since 1970.
+    pub at: u64,
+    /// What was asked for.
+    pub order: Order,
+    /// How it was done.
+    pub how: How,
+    /// Where it stands.
+    pub standing: Standing,
+    /// The snapshot of the zone before it; none when that is gone.
+    pub snapshot: Option<String>,
+    /// What changed.
+    pub packages: Vec<Change>,
+    /// Services that the packages wanted to be restarted, `NAME ACTION`.
+    pub services: Vec<String>,
+    /// What the package manager said.
+    pub log: PathBuf,
+}
+
+/// What a zone's patches were, the oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct History {
+    /// The patches.
+    pub entries: Vec<Entry>,
+}
+
+/// How far a transaction is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// The copy is worked on: the zone is the old one.
+    Working,
+    /// The zone takes over what stands on the layer with this tree: it is the new one as
+    /// soon as it does.
+    Switching {
+        /// The tree.
+        tree: PathBuf,
+        /// What then goes into the history.
+        entry: Box<Entry>,
+    },
+    /// The zone runs and is written to; when it fails, it goes back to the snapshot.
+    Live,
+}
+
+/// A transaction that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Journal {
+    /// The patch.
+    pub patch: String,
+    /// The zone; none for a layer that zones are to share.
+    pub zone: Option<String>,
+    /// The zone's snapshot.
+    pub snapshot: String,
+    /// Where the copy is, a zonepath of its own.
+    pub copy: PathBuf,
+    /// How far it is.
+    pub phase: Phase,
+}
+
+/// The folder of all of this.
+#[must_use]
+pub fn folder(root: &Root) -> PathBuf {
+    root.lib().join("patch")
+}
+
+/// What the files of a zone begin with.
+fn stem(zone: &Zone) -> String {
+    match &zone.uuid {
+        Some(uuid) => uuid.to_string(),
+        None => format!("zone-{}", zone.name),
+    }
+}
+
+/// The history of a zone.
+#[must_use]
+pub fn history_of(root: &Root, zone: &Zone) -> PathBuf {
+    folder(root).join(format!("{}.history", stem(zone)))
+}
+
+/// The journal of a zone.
+#[must_use]
+pub fn journal_of(root: &Root, zone: &Zone) -> PathBuf {
+    folder(root).join(format!("{}.journal", stem(zone)))
+}
+
+/// Reads a file of ours; none when it is not there.
+///
+/// # Errors
+/// When it cannot be read, or is not ours.
+pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    let fail = || format!("read {}", path.display());
+    match fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::io(fail())(error)),
+        Ok(meta) if meta.len() > MAX => {
+            return Err(Error::Refused(format!("{}: too large", path.display())));
+        }
+        Ok(_) => {}
+    }
+    let text = fs::read(path).map_err(Error::io(fail()))?;
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|error| Error::Refused(format!("{}: damaged: {error}", path.display())))
+}
+
+/// Writes a file of ours, durably.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn save<T: Serialize>(path: &Path, what: &T) -> Result<(), Error> {
+    let text = serde_json::to_vec_pretty(what)
+        .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
+    Ok(atomic::write(path, &text, 0o600)?)
+}
+
+/// Adds a patch to the history of a zone, unless it is there.
+///
+/// # Errors
+/// When the history cannot be read or written.
+pub fn add(root: &Root, zone: &Zone, entry: Entry) -> Result<(), Error> {
+    let path = history_of(root, zone);
+    let mut history: History = load(&path)?.unwrap_or_default();
+    if history.entries.iter().any(|one| one.patch == entry.patch) {
+        return Ok(());
+    }
+    history.entries.push(entry);
+    let superfluous = history.entries.len().saturating_sub(MOST);
+    history.entries.drain(..superfluous);
+    save(&path, &history)
+}
+
+/// Changes the history of a zone.
+///
+/// # Errors
+/// When it cannot be read or written.
+pub fn change(root: &Root, zone: &Zone, act: impl FnOnce(&mut History)) -> Result<(), Error> {
+    let path = history_of(root, zone);
+    let mut history: History = load(&path)?.unwrap_or_default();
+    act(&mut history);
+    save(&path, &history)
+}
+
+/// The time, in seconds since 1970.
+#[must_use]
+pub fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO)
+        .as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_saved_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("more/a.journal");
+        assert_eq!(load::<Journal>(&path).unwrap(), None);
+        let journal = Journal {
+            patch: "p".into(),
+            zone: Some("web".into()),
+            snapshot: "patch-p".into(),
+            copy: "/zones/.patch-web".into(),
+            phase: Phase::Working,
+        };
+        save(&path, &journal).unwrap();
+        assert_eq!(load::<Journal>(&path).unwrap(), Some(journal));
+        fs::write(&path, "{").unwrap();
+        let error = load::<Journal>(&path).unwrap_err().to_string();
+        assert!(error.contains("damaged"), "{error}");
+    }
+}

@@ -1,0 +1,298 @@
+//! Patch once, share the result.
+//!
+//! Zones whose packages are the same, on a layer that they have in common, come to the
+//! same result. Two of them are really patched; when they agree in every path that
+//! changed, what one of them came to becomes a layer below what each of the others has of
+//! its own. What a zone has of its own must not touch any of those paths, or it is
+//! patched for real.
+
+use std::path::{Path, PathBuf};
+
+use model::ZoneName;
+use storage::{Dataset, differences, misfit};
+use zone::job;
+use zone::{Error, Host};
+
+use crate::inventory;
+use crate::record::{self, Change, How, Journal, Phase};
+use crate::recover;
+use crate::transaction::{self, Done, Patch, Ready, Witness};
+
+/// What is of one zone or of one moment, and no part of a patch: files and links that are
+/// neither compared nor shared. A `/` at the end stands for all below.
+const NOISE: &[&str] = &[
+    "etc/hostid",
+    "etc/hostname",
+    "etc/hosts",
+    "etc/machine-id",
+    "etc/resolv.conf",
+    "run/",
+    "tmp/",
+    "var/cache/apt/",
+    "var/cache/debconf/config.dat-old",
+    "var/cache/debconf/passwords.dat-old",
+    "var/cache/debconf/templates.dat-old",
+    "var/cache/ldconfig/aux-cache",
+    "var/lib/apt/lists/",
+    "var/lib/apt/periodic/",
+    "var/lib/dpkg/available-old",
+    "var/lib/dpkg/diversions-old",
+    "var/lib/dpkg/lock",
+    "var/lib/dpkg/lock-frontend",
+    "var/lib/dpkg/statoverride-old",
+    "var/lib/dpkg/status-old",
+    "var/lib/dpkg/triggers/Lock",
+    "var/lib/systemd/random-seed",
+    "var/log/",
+    "var/tmp/",
+];
+
+/// Whether a path is no part of a patch.
+#[must_use]
+pub fn is_noise(path: &Path) -> bool {
+    NOISE.iter().any(|name| match name.strip_suffix('/') {
+        Some(folder) => path.starts_with(folder),
+        None => path == Path::new(name),
+    })
+}
+
+/// A layer that zones are to stand on.
+#[derive(Debug)]
+pub struct Shared {
+    /// A dataset that holds it.
+    place: PathBuf,
+    /// The tree of the layer below it.
+    base: PathBuf,
+    /// Its own tree.
+    tree: PathBuf,
+    /// What the fingerprint of a zone is before and then.
+    before: String,
+    after: String,
+    /// What it changes.
+    packages: Vec<Change>,
+    services: Vec<String>,
+    journal: PathBuf,
+}
+
+/// A zone that was patched for others, too.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The zone.
+    pub zone: ZoneName,
+    /// What it came to.
+    pub witness: Witness,
+    /// What changed.
+    pub packages: Vec<Change>,
+    /// Services that want to be restarted.
+    pub services: Vec<String>,
+}
+
+/// Why a zone is no witness, if it is none.
+///
+/// # Errors
+/// When its layers cannot be read.
+pub fn unfit(seen: &Seen) -> Result<Option<String>, Error> {
+    if let Some(why) = &seen.witness.unfit {
+        return Ok(Some(why.clone()));
+    }
+    let misfit = misfit(&seen.witness.tree, &seen.witness.above)?;
+    Ok(misfit.map(|misfit| misfit.to_string()))
+}
+
+/// Makes a layer of what two zones came to.
+///
+/// # Errors
+/// A text that says in what they differ.
+pub fn judge(
+    patch: &Patch<'_>,
+    base: &Path,
+    before: &str,
+    number: usize,
+    [one, other]: [&Seen; 2],
+) -> Result<Shared, String> {
+    let fail = |error: &dyn std::error::Error| zone::flatten(error);
+    let (a, b) = (&one.witness, &other.witness);
+    let names = format!("zones {} and {}", one.zone, other.zone);
+    if a.fingerprint != b.fingerprint {
+        return Err(format!("{names} came to different packages"));
+    }
+    let paths = differences(&a.tree, &b.tree, &is_noise, 3).map_err(|e| fail(&e))?;
+    if !paths.is_empty() {
+        let paths: Vec<String> = paths
+            .iter()
+            .map(|path| format!("/{}", path.display()))
+            .collect();
+        return Err(format!("{names} came to differ in {}", paths.join(", ")));
+    }
+    // So that nobody changes the layers of the zone meanwhile.
+    let subject = transaction::admit(patch.host, &one.zone).map_err(|e| fail(&e))?;
+    let name = format!(".patch-{}-{number}", patch.name);
+    let place = transaction::place_beside(&subject.zonepath, &name).map_err(|e| fail(&e))?;
+    let journal = record::folder(&patch.host.root).join(format!("{name}.journal"));
+    let begun = Journal {
+        patch: patch.name.clone(),
+        zone: None,
+        snapshot: String::new(),
+        copy: place.clone(),
+        phase: Phase::Working,
+    };
+    record::save(&journal, &begun).map_err(|e| fail(&e))?;
+    let made = Dataset::open(&subject.zonepath).and_then(|dataset| {
+        if dataset.stack()?.lowers.first() != Some(&a.tree) {
+            return Err(storage::Error::NotBelow {
+                zonepath: subject.zonepath.clone(),
+                tree: a.tree.clone(),
+            });
+        }
+        let shared = dataset.extract(base, &place, &is_noise)?;
+        shared.sync()?;
+        shared.stack()
+    });
+    let shared = made.and_then(|stack| {
+        let tree = stack.lowers.first().filter(|tree| *tree != base);
+        tree.cloned()
+            .ok_or(storage::Error::NoDataset(place.clone()))
+    });
+    match shared {
+        Ok(tree) => Ok(Shared {
+            place,
+            base: base.to_owned(),
+            tree,
+            before: before.to_owned(),
+            after: a.fingerprint.clone(),
+            packages: one.packages.clone(),
+            services: one.services.clone(),
+            journal,
+        }),
+        Err(error) => {
+            let _ = Dataset::destroy(&place);
+            let _ = std::fs::remove_dir(&place);
+            let _ = store::atomic::remove(&journal);
+            Err(fail(&error))
+        }
+    }
+}
+
+/// How a zone fared with a shared layer.
+#[derive(Debug)]
+pub enum Fared {
+    /// It stands on it.
+    Patched(Box<Done>),
+    /// It cannot, for this reason, and is as it was.
+    Unlike(String),
+}
+
+impl Shared {
+    /// Lets a halted zone stand on the layer.
+    ///
+    /// # Errors
+    /// When it could not be done; the zone is then as it was.
+    pub fn give(&self, patch: &Patch<'_>, ready: &Ready) -> Result<Fared, Error> {
+        let (subject, dataset) = (&ready.subject, &ready.dataset);
+        if ready.before.fingerprint != self.before {
+            return Ok(Fared::Unlike("its packages changed meanwhile".to_owned()));
+        }
+        let stack = dataset.stack()?;
+        let Some(at) = stack.lowers.iter().position(|tree| *tree == self.base) else {
+            return Ok(Fared::Unlike("its layers were merged".to_owned()));
+        };
+        let own: Vec<PathBuf> = [stack.top.clone()]
+            .into_iter()
+            .chain(stack.lowers[..at].iter().cloned())
+            .collect();
+        if let Some(misfit) = misfit(&self.tree, &own)? {
+            return Ok(Fared::Unlike(misfit.to_string()));
+        }
+        let zone = &subject.entry.name;
+        let name = patch.snapshot()?;
+        let mut entry = patch.entry(
+            zone,
+            How::Shared,
+            self.packages.clone(),
+            self.services.clone(),
+        );
+        entry.log = PathBuf::new();
+        let journal = Journal {
+            patch: patch.name.clone(),
+            zone: Some(zone.to_string()),
+            snapshot: name.to_string(),
+            copy: transaction::place_beside(&subject.zonepath, &format!(".patch-{zone}"))?,
+            phase: Phase::Switching {
+                tree: self.tree.clone(),
+                entry: Box::new(entry.clone()),
+            },
+        };
+        let path = record::journal_of(&patch.host.root, &subject.entry);
+        record::save(&path, &journal)?;
+        match self.switch(patch.host, ready, &name) {
+            Ok(None) => {}
+            Ok(Some(why)) => {
+                recover::zone(patch.host, subject)?;
+                return Ok(Fared::Unlike(why));
+            }
+            Err(error) => {
+                recover::zone(patch.host, subject)?;
+                return Err(error);
+            }
+        }
+        dataset.settle(&patch.host.root.index())?;
+        record::add(&patch.host.root, &subject.entry, entry.clone())?;
+        store::atomic::remove(&path)?;
+        patch.thin_out(dataset, ready)?;
+        let witness = Box::new(Witness::default());
+        Ok(Fared::Patched(Box::new(Done::Patched(
+            Box::new(entry),
+            witness,
+        ))))
+    }
+
+    /// Switches; a reason when the zone is not as it should be then, and went back.
+    fn switch(
+        &self,
+        host: &Host,
+        ready: &Ready,
+        name: &storage::Name,
+    ) -> Result<Option<String>, Error> {
+        let dataset = &ready.dataset;
+        dataset.snapshot(name)?;
+        if !dataset.stack()?.lowers.contains(&self.base) {
+            return Ok(Some("its layers were merged".to_owned()));
+        }
+        dataset.put_below(&Dataset::open(&self.place)?, &self.base)?;
+        let after = job::look(host, &ready.config, &dataset.stack()?, inventory::read)?;
+        if after.fingerprint == self.after && after.broken.is_empty() {
+            return Ok(None);
+        }
+        dataset.rollback(name)?;
+        Ok(Some("it did not come to the same packages".to_owned()))
+    }
+
+    /// Lets go of the layer: the zones on it keep it.
+    ///
+    /// # Errors
+    /// When something cannot be removed; the next call tries again.
+    pub fn let_go(&self) -> Result<(), Error> {
+        Dataset::destroy(&self.place)?;
+        let _ = std::fs::remove_dir(&self.place);
+        Ok(store::atomic::remove(&self.journal)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_of_one_zone_is_not_shared() {
+        for (path, noise) in [
+            ("etc/hostname", true),
+            ("etc/hostname.d", false),
+            ("var/log/apt/term.log", true),
+            ("var/lib/dpkg/status", false),
+            ("var/lib/apt/extended_states", false),
+            ("var/lib/apt/lists/x", true),
+        ] {
+            assert_eq!(is_noise(Path::new(path)), noise, "{path}");
+        }
+    }
+}

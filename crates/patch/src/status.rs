@@ -1,0 +1,105 @@
+//! Where zones stand.
+
+use model::{State, ZoneName};
+use serde::Serialize;
+use storage::driver_at;
+use store::index::Index;
+use zone::{Error, Host, flatten, job, subject};
+
+use crate::inventory;
+use crate::record::{self, Entry, History, Standing};
+
+/// A line of `zonepatch status`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// The zone.
+    pub zone: String,
+    /// Its state.
+    pub state: String,
+    /// Packages in place.
+    pub packages: usize,
+    /// The last patch that counts.
+    pub patch: Option<String>,
+    /// When it was applied, in seconds since 1970.
+    pub at: Option<u64>,
+    /// How.
+    pub how: Option<String>,
+    /// Packages that keep their version.
+    pub held: Vec<String>,
+    /// What is wrong.
+    pub problems: Vec<String>,
+    /// Zones with the same beginning have the same packages.
+    pub fingerprint: Option<String>,
+}
+
+/// A line of `zonepatch history`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Past {
+    /// The zone.
+    pub zone: String,
+    /// The patch.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// Looks where a zone stands.
+///
+/// # Errors
+/// When there is no such zone.
+pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
+    let index = Index::load(&host.root)?;
+    let entry = index.get(zone)?;
+    let (state, _) = subject::state(host, entry)?;
+    let history: History =
+        record::load(&record::history_of(&host.root, entry))?.unwrap_or_default();
+    let mut entries = history.entries.iter().rev();
+    let last = entries.find(|one| one.standing == Standing::Applied);
+    let mut row = Row {
+        zone: zone.to_string(),
+        state: state.to_string(),
+        packages: 0,
+        patch: last.map(|one| one.patch.clone()),
+        at: last.map(|one| one.at),
+        how: last.map(|one| one.how.as_str().to_owned()),
+        held: Vec::new(),
+        problems: Vec::new(),
+        fingerprint: None,
+    };
+    if record::journal_of(&host.root, entry).exists() {
+        row.problems.push("a patch was cut off".to_owned());
+    }
+    if state < State::Installed || state == State::Incomplete {
+        return Ok(row);
+    }
+    let zonepath = host.root.path(&entry.zonepath);
+    let config = store::xml::load(&host.root, zone)?;
+    let found = driver_at(&zonepath)?
+        .stack(&zonepath)
+        .map_err(Error::from)
+        .and_then(|stack| job::look(host, &config, &stack, inventory::read));
+    match found {
+        Ok(found) => {
+            row.packages = found.packages.len();
+            row.held = found.held;
+            row.problems.extend(found.broken);
+            row.fingerprint = Some(found.fingerprint);
+        }
+        Err(error) => row.problems.push(flatten(&error)),
+    }
+    Ok(row)
+}
+
+/// The patches of a zone, the oldest first.
+///
+/// # Errors
+/// When there is no such zone, or its history is damaged.
+pub fn history(host: &Host, zone: &ZoneName) -> Result<Vec<Past>, Error> {
+    let index = Index::load(&host.root)?;
+    let path = record::history_of(&host.root, index.get(zone)?);
+    let history: History = record::load(&path)?.unwrap_or_default();
+    let past = |entry| Past {
+        zone: zone.to_string(),
+        entry,
+    };
+    Ok(history.entries.into_iter().map(past).collect())
+}

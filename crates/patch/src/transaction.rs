@@ -1,0 +1,553 @@
+//! One zone: snapshot, work in a copy, verify, switch.
+//!
+//! | step | a crash after it leaves |
+//! |---|---|
+//! | journal: working | nothing of the zone has changed |
+//! | snapshot, and a clone of that beside the zone | the old zone; the clone and the snapshot go |
+//! | the package manager works in the clone, nothing synced | the same |
+//! | verify; one sync; the clone's top is sealed | the same |
+//! | journal: switching, with the sealed layer | the same |
+//! | **the zone takes over the clone's layers** | the new zone |
+//! | history; the clone goes; the journal goes | the same |
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use model::{Config, State, Verb, ZoneName};
+use storage::{Dataset, Name, driver_at};
+use zone::job::{self, Job};
+use zone::subject::{Start, Subject};
+use zone::{Error, Host, flatten};
+
+use crate::inventory::{self, Inventory};
+use crate::manager::{self, Mood, NOT_SOUND, SHOWN, TOLD, Work};
+use crate::order::Order;
+use crate::record::{self, Change, Entry, How, Journal, Phase, Standing};
+use crate::recover;
+
+/// Longest log that is looked through for a reason, in bytes.
+const MAX_LOG: u64 = 4 << 20;
+
+/// What all zones of one command have in common.
+#[derive(Debug)]
+pub struct Patch<'a> {
+    /// The host.
+    pub host: &'a Host,
+    /// The name of the patch, unique on this host.
+    pub name: String,
+    /// What is to be done.
+    pub order: Order,
+    /// A folder with the package files of the order.
+    pub files: Option<PathBuf>,
+    /// Snapshots of former patches that a zone keeps.
+    pub keep: usize,
+}
+
+/// What became of a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// It is patched.
+    Patched(Box<Entry>, Box<Witness>),
+    /// There was nothing to do.
+    Unchanged,
+}
+
+/// What others may take over from a zone that was patched.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Witness {
+    /// The tree of the layer with the changes.
+    pub tree: PathBuf,
+    /// Trees that lie between the base of its group and that, topmost first.
+    pub above: Vec<PathBuf>,
+    /// What its fingerprint is now.
+    pub fingerprint: String,
+    /// Why nobody can.
+    pub unfit: Option<String>,
+}
+
+/// Takes the zone's lock.
+///
+/// # Errors
+/// When its state forbids it.
+pub fn admit(host: &Host, zone: &ZoneName) -> Result<Box<Subject>, Error> {
+    match Subject::admit(host, zone, Verb::Snapshot) {
+        Ok(Start::Go(subject)) => Ok(subject),
+        Ok(Start::Already(notice)) => Err(Error::Refused(notice.to_owned())),
+        Err(Error::Refused(text)) => Err(Error::Refused(text.replace("snapshot", "patch"))),
+        Err(error) => Err(error),
+    }
+}
+
+/// Where the copy of a zone is: beside it, or in it where it is a file system of its own,
+/// as layers cannot leave one.
+///
+/// # Errors
+/// When the zonepath cannot be looked at.
+pub fn place_beside(zonepath: &Path, name: &str) -> Result<PathBuf, Error> {
+    use std::os::unix::fs::MetadataExt;
+    let device = |path: &Path| {
+        fs::metadata(path)
+            .map(|meta| meta.dev())
+            .map_err(Error::io(format!("look at {}", path.display())))
+    };
+    let parent = zonepath.parent().unwrap_or(zonepath);
+    Ok(match device(parent)? == device(zonepath)? {
+        true => parent.join(name),
+        false => zonepath.join(name),
+    })
+}
+
+/// A zone whose lock is held, and what is found there.
+#[derive(Debug)]
+pub struct Ready {
+    /// The zone.
+    pub subject: Box<Subject>,
+    /// Its configuration.
+    pub config: Config,
+    /// Its data.
+    pub dataset: Dataset,
+    /// What is installed.
+    pub before: Inventory,
+    /// Which package manager it has.
+    pub manager: &'static dyn manager::Manager,
+}
+
+/// Locks a zone and looks into it.
+///
+/// # Errors
+/// When it cannot be patched, and why.
+pub fn prepare(host: &Host, zone: &ZoneName) -> Result<Ready, Error> {
+    let subject = admit(host, zone)?;
+    recover::zone(host, &subject)?;
+    if subject.state == State::Installed {
+        job::settle(host, &subject)?;
+    }
+    let config = subject.config(host)?;
+    if !driver_at(&subject.zonepath)?.has_layers() {
+        return Err(Error::Refused(
+            "is stored on ZFS, where zonepatch does not work yet; make a snapshot and update it inside."
+                .to_owned(),
+        ));
+    }
+    let dataset = Dataset::open(&subject.zonepath)?;
+    let (before, manager) = job::look(host, &config, &dataset.stack()?, |root| {
+        let manager = manager::of(root)
+            .ok_or_else(|| Error::Refused("has no package manager that is known.".to_owned()))?;
+        // Says so by name when it cannot be driven.
+        manager
+            .work(&Order::Upgrade, Mood::Try)
+            .map_err(Error::Refused)?;
+        Ok((inventory::read(root)?, manager))
+    })?;
+    Ok(Ready {
+        subject,
+        config,
+        dataset,
+        before,
+        manager,
+    })
+}
+
+impl Patch<'_> {
+    /// The name of the snapshot before this patch.
+    ///
+    /// # Errors
+    /// Never; the name of a patch is made for it.
+    pub fn snapshot(&self) -> Result<Name, Error> {
+        format!("patch-{}", self.name)
+            .parse()
+            .map_err(|error: storage::BadName| Error::Refused(error.to_string()))
+    }
+
+    /// Patches a halted zone. `base` is the tree of the layer that it has in common with
+    /// its group.
+    ///
+    /// # Errors
+    /// Why it could not be patched; it is then as it was.
+    pub fn zone(&self, ready: &Ready, base: Option<&Path>) -> Result<Done, Error> {
+        let Ready {
+            subject, dataset, ..
+        } = ready;
+        if subject.state != State::Installed {
+            return Err(Error::Refused(format!(
+                "is {}; halt it first.",
+                subject.state
+            )));
+        }
+        if ready.is_sparse()? {
+            return Err(Error::Refused(
+                "is sparse: its /usr is that of the host, whose package manager updates it."
+                    .to_owned(),
+            ));
+        }
+        let work = ready
+            .manager
+            .work(&self.order, Mood::Do)
+            .map_err(Error::Refused)?;
+        let zone = &subject.entry.name;
+        let copy = place_beside(&subject.zonepath, &format!(".patch-{zone}"))?;
+        let journal = Journal {
+            patch: self.name.clone(),
+            zone: Some(zone.to_string()),
+            snapshot: self.snapshot()?.to_string(),
+            copy,
+            phase: Phase::Working,
+        };
+        let path = record::journal_of(&self.host.root, &subject.entry);
+        record::save(&path, &journal)?;
+        let done = self.work(ready, &journal, &work, base);
+        if done.is_err() {
+            // Takes back what was begun; what fails here is tried again by the next call.
+            let recovered = recover::zone(self.host, subject);
+            if let (Err(error), Err(also)) = (&done, &recovered) {
+                return Err(Error::Refused(format!(
+                    "{}; and could not clear up: {}",
+                    flatten(error),
+                    flatten(also)
+                )));
+            }
+        } else {
+            Dataset::destroy(&journal.copy)?;
+            let _ = fs::remove_dir(&journal.copy);
+            store::atomic::remove(&path)?;
+            self.thin_out(dataset, ready)?;
+        }
+        done
+    }
+
+    fn work(
+        &self,
+        ready: &Ready,
+        journal: &Journal,
+        work: &Work,
+        base: Option<&Path>,
+    ) -> Result<Done, Error> {
+        let (subject, dataset) = (&ready.subject, &ready.dataset);
+        let (name, host) = (self.snapshot()?, self.host);
+        dataset.snapshot(&name)?;
+        let above = above(&dataset.stack()?.lowers, base);
+        let copy = dataset.clone_snapshot_to(&name, &journal.copy)?;
+        let said = self.run(ready, &copy, work)?;
+        let (after, changes) = job::look(host, &ready.config, &copy.stack()?, |root| {
+            let after = inventory::read(root)?;
+            let changes = inventory::changes(&ready.before, &after);
+            inventory::verify(root, &changes)?;
+            Ok((after, changes))
+        })?;
+        if !after.broken.is_empty() {
+            return Err(Error::Refused(after.broken.join(", ")));
+        }
+        if changes.is_empty() && after.fingerprint == ready.before.fingerprint {
+            dataset.destroy_snapshot(&name)?;
+            return Ok(Done::Unchanged);
+        }
+        // Nothing of the copy was written to disk in time: all of it is now, at once.
+        copy.sync()?;
+        let tree = copy.seal_tree()?;
+        let entry = self.entry(&subject.entry.name, How::Real, changes, said.services);
+        let path = record::journal_of(&host.root, &subject.entry);
+        let switching = Journal {
+            phase: Phase::Switching {
+                tree: tree.clone(),
+                entry: Box::new(entry.clone()),
+            },
+            ..journal.clone()
+        };
+        record::save(&path, &switching)?;
+        dataset.take_over(&copy)?;
+        dataset.settle(&host.root.index())?;
+        record::add(&host.root, &subject.entry, entry.clone())?;
+        let witness = Witness {
+            tree,
+            above: above.clone().unwrap_or_default(),
+            fingerprint: after.fingerprint,
+            unfit: match (&above, said.identity_changed) {
+                (None, _) => Some("its layers were merged".to_owned()),
+                (_, true) => Some("the patch changes what makes a zone itself".to_owned()),
+                _ => None,
+            },
+        };
+        Ok(Done::Patched(Box::new(entry), Box::new(witness)))
+    }
+
+    /// An entry of the history.
+    #[must_use]
+    pub fn entry(
+        &self,
+        zone: &ZoneName,
+        how: How,
+        packages: Vec<Change>,
+        services: Vec<String>,
+    ) -> Entry {
+        Entry {
+            patch: self.name.clone(),
+            at: record::now(),
+            order: self.order.clone(),
+            how,
+            standing: Standing::Applied,
+            snapshot: Some(format!("patch-{}", self.name)),
+            packages,
+            services,
+            log: self.host.root.shown(&self.log(zone)),
+        }
+    }
+
+    /// Where is written what the package manager of a zone says.
+    #[must_use]
+    pub fn log(&self, zone: &ZoneName) -> PathBuf {
+        let name = format!("zonepatch.{}.{zone}", self.name);
+        self.host.root.log().join(name)
+    }
+
+    /// Runs the work in a copy.
+    fn run(&self, ready: &Ready, copy: &Dataset, work: &Work) -> Result<Said, Error> {
+        let path = self.log(&ready.subject.entry.name);
+        let log = open_log(&path)?;
+        let mut stack = copy.stack()?;
+        stack.volatile = !stack.lowers.is_empty();
+        let shown = self.files.clone();
+        let ran = job::run(
+            self.host,
+            &ready.subject,
+            &Job {
+                stack,
+                script: work.script,
+                words: &work.words,
+                shown: shown.map(|folder| (folder, PathBuf::from(SHOWN))),
+                log: &log,
+            },
+        );
+        let said = Said::read(&path);
+        match ran? {
+            0 => Ok(said),
+            status => Err(Error::Refused(said.reason(status))),
+        }
+    }
+
+    /// What the work would do, as the package manager says.
+    ///
+    /// # Errors
+    /// Why it cannot be said.
+    pub fn try_out(&self, ready: &Ready) -> Result<Vec<Change>, Error> {
+        let subject = &ready.subject;
+        let work = ready
+            .manager
+            .work(&self.order, Mood::Try)
+            .map_err(Error::Refused)?;
+        let zone = &subject.entry.name;
+        let journal = Journal {
+            patch: self.name.clone(),
+            zone: Some(zone.to_string()),
+            snapshot: self.snapshot()?.to_string(),
+            copy: place_beside(&subject.zonepath, &format!(".patch-{zone}"))?,
+            phase: Phase::Working,
+        };
+        let path = record::journal_of(&self.host.root, &subject.entry);
+        record::save(&path, &journal)?;
+        let name = self.snapshot()?;
+        let tried = ready
+            .dataset
+            .snapshot(&name)
+            .and_then(|()| ready.dataset.clone_snapshot_to(&name, &journal.copy))
+            .map_err(Error::from)
+            .and_then(|copy| self.run(ready, &copy, &work));
+        let said = tried.map(|said| said.planned);
+        recover::zone(self.host, subject)?;
+        let _ = fs::remove_file(self.log(zone));
+        said
+    }
+
+    /// Removes snapshots of older patches than are kept.
+    pub(crate) fn thin_out(&self, dataset: &Dataset, ready: &Ready) -> Result<(), Error> {
+        let all = dataset.snapshots()?;
+        let old: Vec<&Name> = all
+            .iter()
+            .map(|one| &one.name)
+            .filter(|name| name.as_str().starts_with("patch-"))
+            .collect();
+        let superfluous = old.len().saturating_sub(self.keep.max(1));
+        for name in &old[..superfluous] {
+            dataset.destroy_snapshot(name)?;
+        }
+        if superfluous == 0 {
+            return Ok(());
+        }
+        let gone: Vec<&str> = old[..superfluous]
+            .iter()
+            .map(|name| name.as_str())
+            .collect();
+        record::change(&self.host.root, &ready.subject.entry, |history| {
+            for entry in &mut history.entries {
+                entry.snapshot.take_if(|name| gone.contains(&name.as_str()));
+            }
+        })
+    }
+}
+
+impl Ready {
+    /// Whether folders of the host are part of the zone's root.
+    ///
+    /// # Errors
+    /// When the host's folders cannot be looked at.
+    pub fn is_sparse(&self) -> Result<bool, Error> {
+        job::is_sparse(&self.config)
+    }
+}
+
+/// The layers above `base`; none when it is not among them.
+fn above(lowers: &[PathBuf], base: Option<&Path>) -> Option<Vec<PathBuf>> {
+    let base = base?;
+    let at = lowers.iter().position(|tree| tree == base)?;
+    Some(lowers[..at].to_vec())
+}
+
+fn open_log(path: &Path) -> Result<File, Error> {
+    use std::os::unix::fs::OpenOptionsExt;
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
+    }
+    let mut options = File::options();
+    options.create(true).append(true).mode(0o600);
+    options
+        .open(path)
+        .map_err(Error::io(format!("write {}", path.display())))
+}
+
+/// What a package manager said. All of it comes from the zone.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) services: Vec<String>,
+    identity_changed: bool,
+    planned: Vec<Change>,
+    errors: Vec<String>,
+    last: String,
+}
+
+/// Most lines that are kept of a kind.
+const MOST: usize = 10_000;
+
+impl Said {
+    pub(crate) fn read(path: &Path) -> Self {
+        let mut bytes = Vec::new();
+        if let Ok(file) = File::open(path) {
+            let _ = file.take(MAX_LOG).read_to_end(&mut bytes);
+        }
+        Self::parse(&String::from_utf8_lossy(&bytes))
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut said = Self::default();
+        for line in text.lines() {
+            let line: String = line.chars().filter(|char| !char.is_control()).collect();
+            let line = line.trim();
+            if let Some(told) = line.strip_prefix(TOLD) {
+                if told == "identity changed" {
+                    said.identity_changed = true;
+                } else if let Some(service) = told.strip_prefix("service ") {
+                    let service = service.to_owned();
+                    if said.services.len() < MOST && !said.services.contains(&service) {
+                        said.services.push(service);
+                    }
+                }
+                continue;
+            }
+            if said.planned.len() < MOST {
+                said.planned.extend(planned(line));
+            }
+            let is_error = line.starts_with("E: ")
+                || line.starts_with("dpkg: error")
+                || line.contains("No space left on device");
+            if is_error && said.errors.len() < MOST {
+                said.errors.push(line.to_owned());
+            }
+            if !line.is_empty() {
+                line.clone_into(&mut said.last);
+            }
+        }
+        said
+    }
+
+    /// Why it failed, in one line.
+    pub(crate) fn reason(&self, status: i32) -> String {
+        let full = |line: &&String| line.contains("No space left on device");
+        let said = self.errors.iter().find(full).or(self.errors.first());
+        let said = said.unwrap_or(&self.last);
+        let said: String = said.chars().take(300).collect();
+        match status {
+            10 => format!("dpkg could not finish what was left half done: {said}"),
+            11 => format!("apt-get update failed: {said}"),
+            12 => format!("apt-get failed: {said}"),
+            NOT_SOUND => format!("the result is not sound: {said}"),
+            128.. => format!("was ended by signal {}: {said}", status - 128),
+            _ => format!("the package manager ended with status {status}: {said}"),
+        }
+    }
+}
+
+/// Reads `Inst NAME [OLD] (NEW ...)` and `Remv NAME [OLD]`.
+fn planned(line: &str) -> Option<Change> {
+    let mut words = line.split_whitespace();
+    let verb = words.next()?;
+    let package = words.next()?.to_owned();
+    let mut change = Change {
+        package,
+        architecture: String::new(),
+        from: None,
+        to: None,
+    };
+    for word in words {
+        if let Some(version) = word
+            .strip_prefix('[')
+            .and_then(|word| word.strip_suffix(']'))
+        {
+            if change.to.is_none() && change.from.is_none() {
+                change.from = Some(version.to_owned());
+            }
+        } else if let Some(version) = word.strip_prefix('(') {
+            change.to = Some(version.trim_end_matches(')').to_owned());
+        }
+    }
+    match verb {
+        "Inst" => Some(change),
+        "Remv" => Some(Change { to: None, ..change }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_apt_says_is_understood() {
+        let text = "Inst a [1.0] (2.0 Local:stable [all])\n\
+                    Inst b (1 Local [amd64])\nConf a (2.0)\nRemv c [3]\n\
+                    zonepatch: service apache2 restart\nzonepatch: service apache2 restart\n\
+                    zonepatch: identity changed\nE: Sub-process failed\n";
+        let said = Said::parse(text);
+        let planned: Vec<String> = said.planned.iter().map(ToString::to_string).collect();
+        assert_eq!(planned, ["a 1.0 -> 2.0", "b 1 new", "c 3 removed"]);
+        assert_eq!(said.services, ["apache2 restart"]);
+        assert!(said.identity_changed);
+        assert_eq!(said.reason(12), "apt-get failed: E: Sub-process failed");
+        assert_eq!(
+            Said::parse("tar: x: No space left on device\nE: y\n").reason(12),
+            "apt-get failed: tar: x: No space left on device"
+        );
+        assert_eq!(
+            Said::parse("odd\u{7}\n").reason(3),
+            "the package manager ended with status 3: odd"
+        );
+    }
+
+    #[test]
+    fn a_base_that_is_gone_has_nothing_above() {
+        let lowers: Vec<PathBuf> = ["c", "b", "a"].iter().map(PathBuf::from).collect();
+        let of = |base: &str| above(&lowers, Some(Path::new(base)));
+        assert_eq!(of("a").unwrap().len(), 2);
+        assert_eq!(of("c").unwrap().len(), 0);
+        assert_eq!(of("x"), None);
+        assert_eq!(above(&lowers, None), None);
+    }
+}
