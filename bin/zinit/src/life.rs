@@ -4,6 +4,7 @@ use core::ffi::CStr;
 
 use start::{Errno, Power, Reaped, Signal, SignalSet};
 
+use crate::command::{self, Command};
 use crate::console::{Digits, say};
 use crate::shutdown::shut_down;
 
@@ -51,8 +52,16 @@ pub(crate) fn run<'a>(name: &[u8], mut args: impl Iterator<Item = &'a [u8]>) -> 
 
     let single_user = args.any(|arg| arg == b"-s");
     let rc = if single_user { None } else { run_rc(c"start") };
-    let power = live(rc);
-    shut_down(power);
+    let program = if single_user {
+        Ok(None)
+    } else {
+        command::run()
+    };
+    let (power, program) = match program {
+        Ok(program) => live(rc, program),
+        Err(()) => (Power::Off, None),
+    };
+    shut_down(power, program);
     let errno = start::set_power(power);
     say(&[b"reboot: error ", Digits::of(low_byte(errno)).as_bytes()]);
     match power {
@@ -75,19 +84,28 @@ fn order(signal: Signal) -> u8 {
     }
 }
 
-/// Reaps until the order to end comes.
-fn live(rc: Option<i32>) -> Power {
+/// Reaps until the order to end comes, or the zone's program ends; gives the program if it
+/// runs then.
+fn live(rc: Option<i32>, program: Option<Command>) -> (Power, Option<Command>) {
     loop {
         match start::wait(AWAITED, None) {
-            Some(Signal::INT | REBOOT) => return Power::Restart,
+            Some(Signal::INT | REBOOT) => return (Power::Restart, program),
             Some(Signal::CHLD) => {
+                let mut over = false;
                 reap_all(|pid, status| {
                     if Some(pid) == rc {
                         report(b"start", status);
                     }
+                    if program.is_some_and(|program| program.pid == pid) {
+                        command::report(status);
+                        over = true;
+                    }
                 });
+                if over {
+                    return (Power::Off, None);
+                }
             }
-            Some(_) => return Power::Off,
+            Some(_) => return (Power::Off, program),
             // Cannot be, without a limit; and nothing would be lost by another wait.
             None => {}
         }

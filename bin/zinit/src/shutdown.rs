@@ -1,14 +1,17 @@
 //! The end of a zone, in order and in bounded time.
 //!
 //! 1. `/etc/rc.zone stop`, if executable: 10 s at most.
-//! 2. SIGTERM to everybody, SIGCONT so that stopped ones hear it: 5 s at most.
-//! 3. SIGKILL to whoever is left.
+//! 2. Its own signal to the zone's program, if it has one (see [`command`](crate::command)):
+//!    10 s at most.
+//! 3. SIGTERM to everybody, SIGCONT so that stopped ones hear it: 5 s at most.
+//! 4. SIGKILL to whoever is left.
 //!
 //! A further order to end while this is under way ends all waiting: who asks
 //! twice is in a hurry. What the first order said still stands.
 
 use start::{EVERYBODY, Power, Signal};
 
+use crate::command::{self, Command};
 use crate::console::say;
 use crate::life::{AWAITED, reap_all, report, run_rc};
 
@@ -20,7 +23,7 @@ const GRACE: u64 = 5_000;
 const LOOK: u64 = 20;
 
 /// Ends every process of the zone but this one.
-pub(crate) fn shut_down(power: Power) {
+pub(crate) fn shut_down(power: Power, program: Option<Command>) {
     say(&[match power {
         Power::Off => b"power off",
         Power::Restart => b"reboot",
@@ -46,6 +49,25 @@ pub(crate) fn shut_down(power: Power) {
             End::TooLong => say(&[b"/etc/rc.zone stop: takes too long, going on"]),
             End::Hurry => hurry = true,
         }
+    }
+
+    if let Some(program) = program.filter(|_| !hurry) {
+        let _ = start::send(program.pid, program.stop);
+        let mut running = true;
+        let end = wait_while(RC_LIMIT, || {
+            reap_all(|pid, status| {
+                if pid == program.pid {
+                    running = false;
+                    command::report(status);
+                }
+            });
+            if running {
+                Left::Children
+            } else {
+                Left::Nobody
+            }
+        });
+        hurry = matches!(end, End::Hurry);
     }
 
     // Failures mean that nobody is there.

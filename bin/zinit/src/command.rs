@@ -1,0 +1,108 @@
+//! What the zone is there for, if that is one program: /etc/zone.init.
+//!
+//! Install writes that file from what a container image says it runs (its format stands
+//! in `crates/brand/src/image/init.rs`). The program is started after rc.zone, and the
+//! zone ends with it.
+
+use core::ffi::CStr;
+
+use start::{Place, Signal, Strings};
+
+use crate::console::{Digits, say};
+
+/// The file.
+const FILE: &CStr = c"/etc/zone.init";
+
+/// How it begins.
+const MARK: &[u8] = b"zone-init 1";
+
+/// Its most bytes: more is not written.
+const LARGEST: usize = 64 << 10;
+
+/// Most further groups.
+const GROUPS: usize = 64;
+
+/// The program, running.
+#[derive(Clone, Copy)]
+pub(crate) struct Command {
+    pub(crate) pid: i32,
+    /// What ends it in order.
+    pub(crate) stop: Signal,
+}
+
+/// Starts what the file says; nothing when there is none, `Err` when it does not start.
+pub(crate) fn run() -> Result<Option<Command>, ()> {
+    if start::read_file(FILE, &mut []).is_err() {
+        return Ok(None);
+    }
+    let started = read_and_start();
+    if started.is_none() {
+        say(&[b"/etc/zone.init: cannot start what it says"]);
+    }
+    started.map(Some).ok_or(())
+}
+
+// Never inlined: a function touches all of its stack as it begins, and every zinit would
+// keep what these buffers take.
+#[inline(never)]
+fn read_and_start() -> Option<Command> {
+    let mut bytes = [0; LARGEST];
+    match start::read_file(FILE, &mut bytes) {
+        Ok(length) if length < LARGEST => parse_and_start(&bytes[..length]),
+        _ => None,
+    }
+}
+
+fn parse_and_start(bytes: &[u8]) -> Option<Command> {
+    let mut strings = Strings::new(bytes)?;
+    if strings.take()?.to_bytes() != MARK {
+        return None;
+    }
+    let uid = number(strings.take()?.to_bytes())?;
+    let gid = number(strings.take()?.to_bytes())?;
+    let mut groups = [0; GROUPS];
+    let mut count = 0;
+    for group in strings.take()?.to_bytes().split(|byte| *byte == b',') {
+        if !group.is_empty() {
+            *groups.get_mut(count)? = number(group)?;
+            count += 1;
+        }
+    }
+    let stop = u8::try_from(number(strings.take()?.to_bytes())?).ok()?;
+    let folder = strings.take()?;
+    let settings = number(strings.take()?.to_bytes())?;
+    let environment = strings.split(usize::try_from(settings).ok()?)?;
+    let place = Place {
+        uid,
+        gid,
+        groups: groups.get(..count)?,
+        folder,
+    };
+    let pid = start::spawn_as(place, strings, environment).ok()?;
+    Some(Command {
+        pid,
+        stop: Signal::numbered(stop)?,
+    })
+}
+
+/// Says how the program ended.
+pub(crate) fn report(status: i32) {
+    let [signal, exit, ..] = status.to_le_bytes();
+    let (what, number): (&[u8], u8) = match signal & 0x7f {
+        0 => (b"the zone's program ended: exit status ", exit),
+        signal => (b"the zone's program was killed by signal ", signal),
+    };
+    say(&[what, Digits::of(number).as_bytes()]);
+}
+
+fn number(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() {
+        return None;
+    }
+    let mut number = 0_u32;
+    for digit in digits {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number = number.checked_mul(10)?.checked_add(digit.into())?;
+    }
+    Some(number)
+}
