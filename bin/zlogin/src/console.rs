@@ -104,10 +104,11 @@ fn connect(host: &Host, zone: &ZoneName) -> Result<Option<OwnedFd>, String> {
 
 fn tell_size(socket: &OwnedFd) {
     if let Some(size) = terminal::size() {
-        let mut packet = vec![ConsolePacket::Size.tag()];
-        packet.extend(size.ws_row.to_le_bytes());
-        packet.extend(size.ws_col.to_le_bytes());
-        let _ = send(socket, &packet, SendFlags::NOSIGNAL);
+        let packet = ConsolePacket::Size {
+            rows: size.ws_row,
+            columns: size.ws_col,
+        };
+        let _ = send(socket, &packet.write(), SendFlags::NOSIGNAL);
     }
 }
 
@@ -124,7 +125,7 @@ fn pump(socket: &OwnedFd, user: &mut User) -> Result<End, String> {
         }
         let sent = user.keyboard.send(|bytes| {
             let piece = &bytes[..bytes.len().min(PIECE)];
-            let packet = [&[ConsolePacket::Input.tag()], piece].concat();
+            let packet = ConsolePacket::Input(piece).write();
             send(socket, &packet, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(|_| piece.len())
         });
         if user.keyboard.left() {

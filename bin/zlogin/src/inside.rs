@@ -2,7 +2,6 @@
 
 use std::ffi::CString;
 use std::io::IsTerminal;
-use std::os::fd::OwnedFd;
 
 use model::ZoneName;
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -12,7 +11,7 @@ use zone::enter::{EntryError, RunningZone};
 use zone::flatten;
 
 use crate::call::{self, Call};
-use crate::{plain, session};
+use crate::{machine, plain, session};
 
 /// Where programs are in a zone, for finding login, su and a shell.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
@@ -23,6 +22,9 @@ pub const NOT_RUN: u8 = 127;
 pub fn run(host: &Host, call: &Call) -> Result<u8, String> {
     let name: Result<ZoneName, _> = call.zone.parse();
     let zone = name.map_err(|_| format!("zone '{}' unknown", call.zone))?;
+    if let Some(status) = machine::run(host, &zone, call)? {
+        return Ok(status);
+    }
     let zone = RunningZone::open(host, &zone).map_err(|error| match error {
         EntryError::Other(error) => flatten(&error),
         other => other.to_string(),
@@ -83,15 +85,17 @@ fn attempts(call: &Call, command: Option<&str>) -> Vec<Vec<String>> {
     all
 }
 
-fn find(name: &str) -> Option<OwnedFd> {
+/// Where a program is. As a user of the zone would start it, so its own links count; and
+/// by its name, so that it may be a script, or for a processor that is emulated.
+fn find(name: &str) -> Option<String> {
     FOLDERS.iter().find_map(|folder| {
         let path = format!("{folder}/{name}");
-        // As a user of the zone would start it, so its own links count.
-        openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
+        let there = openat(CWD, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        there.is_ok().then_some(path)
     })
 }
 
-fn program(zone: &RunningZone, executable: OwnedFd, words: &[String]) -> Result<Program, String> {
+fn program(zone: &RunningZone, executable: String, words: &[String]) -> Result<Program, String> {
     let strings = |list: Vec<String>| -> Result<Vec<CString>, String> {
         list.into_iter()
             .map(|text| CString::new(text).map_err(|error| error.to_string()))
@@ -107,7 +111,7 @@ fn program(zone: &RunningZone, executable: OwnedFd, words: &[String]) -> Result<
     environment.push(format!("TERM={kind}"));
     environment.push("HOME=/root".to_owned());
     Ok(Program {
-        executable: Executable::Open(executable),
+        executable: Executable::Path(CString::new(executable).map_err(|error| error.to_string())?),
         arguments: strings(words.to_vec())?,
         environment: strings(environment)?,
     })

@@ -7,6 +7,7 @@ mod console;
 mod escape;
 mod inside;
 mod keyboard;
+mod machine;
 mod plain;
 mod session;
 mod sink;

@@ -1,0 +1,64 @@
+//! A command in a kernel zone: its agent runs it, and gives what it printed at the end.
+
+use std::io::{IsTerminal, Read, Write};
+
+use model::ZoneName;
+use zone::Host;
+use zone::flatten;
+use zone::machine::login;
+
+use crate::call::{Call, Mode};
+
+/// Most bytes of standard input that go along.
+const MOST_INPUT: u64 = 1 << 20;
+
+/// Runs the command if the zone is a kernel zone; `None` if it is another.
+pub fn run(host: &Host, zone: &ZoneName, call: &Call) -> Result<Option<u8>, String> {
+    let found = login::is_running_machine(host, zone).map_err(|error| flatten(&error))?;
+    let words = match (found, &call.mode) {
+        (None, _) => return Ok(None),
+        // Who opens the zone says which state it is in.
+        (Some(false), _) => return Ok(None),
+        (Some(true), Mode::Command { words, terminal }) if !terminal => words.join(" "),
+        (Some(true), _) => {
+            return Err(format!(
+                "a session in a kernel zone is on its console: zlogin -C {zone}. Commands without a terminal run by its agent: zlogin {zone} 'command'"
+            ));
+        }
+    };
+    let user = call.user.as_str();
+    let shell = match call.failsafe || user == "root" {
+        true => vec!["/bin/sh", "-c", words.as_str()],
+        false => vec!["/bin/su", "-", user, "-c", words.as_str()],
+    };
+    let input = input(call)?;
+    let ended =
+        login::run(host, zone, &shell, input.as_deref()).map_err(|error| flatten(&error))?;
+    let shown = std::io::stdout()
+        .write_all(&ended.output)
+        .and_then(|()| std::io::stdout().flush())
+        .and_then(|()| std::io::stderr().write_all(&ended.errors));
+    shown.map_err(|error| format!("could not write what the command printed: {error}"))?;
+    if ended.cut && !call.quiet {
+        eprintln!("zlogin: the agent of zone '{zone}' has cut off what the command printed");
+    }
+    Ok(Some(ended.status))
+}
+
+/// What the command reads: all that there is, as nothing can follow.
+fn input(call: &Call) -> Result<Option<Vec<u8>>, String> {
+    if call.no_input || std::io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin()
+        .take(MOST_INPUT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| format!("could not read standard input: {error}"))?;
+    if bytes.len() as u64 > MOST_INPUT {
+        return Err(format!(
+            "standard input is longer than {MOST_INPUT} bytes, the most that a kernel zone's agent takes"
+        ));
+    }
+    Ok((!bytes.is_empty()).then_some(bytes))
+}
