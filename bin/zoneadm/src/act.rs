@@ -1,5 +1,7 @@
 //! The subcommands that act on zones, on one or on many at once.
 
+use std::path::PathBuf;
+
 use lexopt::prelude::*;
 use model::verb::Admission;
 use model::{Verb, ZoneName};
@@ -11,7 +13,7 @@ use zone::snapshot::{BadName, Name};
 use zone::{Error, Host, flatten};
 
 use crate::call::Call;
-use crate::{apply, delegated, many, report, space, usage};
+use crate::{apply, attach, delegated, many, report, space, usage};
 
 /// What a subcommand was asked for.
 #[derive(Debug, Default)]
@@ -26,9 +28,14 @@ struct Options {
     operand: Option<String>,
     /// The snapshot of the source that is cloned.
     snapshot: Option<Name>,
+    /// A folder of files that a clone gets.
+    profile: Option<PathBuf>,
     /// The limit to set; none lifts it.
     quota: Option<u64>,
     boot: BootOptions,
+    attach: zone::attach::Options,
+    /// The manifest that is only looked at.
+    manifest: Option<PathBuf>,
     /// What the brand makes of the rest.
     brand: Vec<String>,
 }
@@ -43,19 +50,22 @@ impl Options {
 }
 
 enum Parsed {
-    Options(Options),
+    Options(Box<Options>),
     Help,
 }
 
 pub fn run(call: &Call) -> u8 {
     let verb = call.verb.as_str();
     let options = match parse(verb, &call.rest) {
-        Ok(Parsed::Options(options)) => options,
+        Ok(Parsed::Options(options)) => *options,
         Ok(Parsed::Help) => return usage::print(Some(verb)),
         Err(text) => return usage::complain(&text, Some(verb)),
     };
     if call.root.is_some() && !matches!(verb, "mark" | "mount" | "unmount") {
         return usage::complain(&format!("-R does not go with {verb}"), None);
+    }
+    if let Some(manifest) = &options.manifest {
+        return attach::check(call, manifest);
     }
     if call.zones.is_empty() && call.uuid.is_none() {
         return usage::complain(&format!("{verb} needs a zone: -z zonename"), Some(verb));
@@ -63,6 +73,9 @@ pub fn run(call: &Call) -> u8 {
     if let Some(zone) = cli::current_zone() {
         eprintln!("zoneadm: zone '{zone}': must be in the global zone to {verb} a zone.");
         return cli::status::ERROR;
+    }
+    if verb == "apply" && call.zones == [model::name::GLOBAL] && cli::is_root() {
+        return balance(call, options.dry_run);
     }
     if call.zones.iter().any(|zone| zone == model::name::GLOBAL) {
         eprintln!("zoneadm: zone 'global': {verb} operation is invalid for the global zone.");
@@ -80,6 +93,46 @@ pub fn run(call: &Call) -> u8 {
             cli::status::ERROR
         }
     }
+}
+
+/// Applies the configuration of the global zone: its shares of the CPUs.
+fn balance(call: &Call, dry_run: bool) -> u8 {
+    let done = cli::host(call.root.as_deref()).and_then(|host| match dry_run {
+        true => Ok(()),
+        false => zone::controls::balance(&host).map_err(|error| flatten(&error)),
+    });
+    match done {
+        Ok(()) => cli::status::OK,
+        Err(text) => {
+            eprintln!("zoneadm: zone 'global': {text}");
+            cli::status::ERROR
+        }
+    }
+}
+
+/// The host and the zones of a subcommand that is not delegated; the exit status where it
+/// must not go on.
+pub fn admitted(call: &Call) -> Result<(Host, Vec<ZoneName>), u8> {
+    let verb = call.verb.as_str();
+    if call.zones.is_empty() && call.uuid.is_none() {
+        let text = format!("{verb} needs a zone: -z zonename");
+        return Err(usage::complain(&text, Some(verb)));
+    }
+    if let Some(zone) = cli::current_zone() {
+        eprintln!("zoneadm: zone '{zone}': must be in the global zone to {verb} a zone.");
+        return Err(cli::status::ERROR);
+    }
+    if call.zones.iter().any(|zone| zone == model::name::GLOBAL) {
+        eprintln!("zoneadm: zone 'global': {verb} operation is invalid for the global zone.");
+        return Err(cli::status::ERROR);
+    }
+    if !cli::is_root() {
+        return Err(delegated::run(call, false));
+    }
+    prepare(call).map_err(|text| {
+        eprintln!("zoneadm: {text}");
+        cli::status::ERROR
+    })
 }
 
 /// The host, and the zones that are meant.
@@ -138,7 +191,17 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
                 other => options.brand.push(other.to_owned()),
             }
         }
-        return Ok(Parsed::Options(options));
+        return Ok(Parsed::Options(Box::new(options)));
+    }
+    if verb == "attach" {
+        return Ok(match attach::parse(words)? {
+            Some((attach, manifest)) => Parsed::Options(Box::new(Options {
+                attach,
+                manifest,
+                ..options
+            })),
+            None => Parsed::Help,
+        });
     }
     let (ours, theirs) = match words.iter().position(|word| word == "--") {
         Some(at) if matches!(verb, "boot" | "reboot" | "shutdown") => {
@@ -155,6 +218,10 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
             Short('s') if verb == "clone" => {
                 let value = parser.value().and_then(|value| value.string());
                 options.snapshot = Some(snapshot(&value.map_err(|error| error.to_string())?)?);
+            }
+            Short('c') if verb == "clone" => {
+                let value = parser.value().map_err(|error| error.to_string())?;
+                options.profile = Some(value.into());
             }
             Short('q') if verb == "apply" => options.quiet = true,
             Short('r') if verb == "shutdown" => options.again = true,
@@ -198,7 +265,7 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
         );
     }
     options.boot = boot;
-    Ok(Parsed::Options(options))
+    Ok(Parsed::Options(Box::new(options)))
 }
 
 fn takes_operand(verb: &str) -> bool {
@@ -219,9 +286,12 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
                 true => Unknown::Configure,
                 false => Unknown::Refuse,
             };
-            let source = options.operand.as_deref().unwrap_or_default();
-            let snapshot = options.snapshot.clone();
-            many::clone(host, zones, source, snapshot, unknown, options.dry_run)
+            let source = many::Source {
+                zone: options.operand.as_deref().unwrap_or_default(),
+                snapshot: options.snapshot.clone(),
+                profile: options.profile.clone(),
+            };
+            many::clone(host, zones, source, unknown, options.dry_run)
         }
         "apply" => apply::all(host, zones, options.dry_run, options.quiet),
         "uninstall" if !options.force && !options.dry_run => {
@@ -255,6 +325,8 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         }
         "install" => zone::install::install(host, zone, &options.brand, options.dry_run, progress),
         "uninstall" => zone::uninstall::uninstall(host, zone, options.dry_run, progress),
+        "detach" => zone::detach::detach(host, zone, options.dry_run, progress),
+        "attach" => zone::attach::attach(host, zone, &options.attach, progress),
         "ready" => zone::boot::ready(host, zone, options.dry_run),
         "boot" => zone::boot::boot(host, zone, &options.boot, options.dry_run),
         "reboot" => zone::reboot::reboot(host, zone, &options.boot, options.dry_run),
@@ -262,6 +334,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
             let again = options.again.then_some(&options.boot);
             zone::shutdown::shutdown(host, zone, again, options.dry_run)
         }
+        "suspend" => zone::suspend::suspend(host, zone, options.dry_run),
         "halt" => zone::halt::halt(host, zone, options.dry_run),
         "mount" => zone::mount::mount(host, zone, options.dry_run),
         "unmount" => zone::mount::unmount(host, zone, options.dry_run),
@@ -270,6 +343,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
             let name = options.named()?;
             zone::snapshot::snapshot(host, zone, &name, options.dry_run, progress)
         }
+        "merge" => zone::merge::merge(host, zone, options.dry_run),
         "destroy-snapshot" => {
             zone::snapshot::destroy(host, zone, &options.named()?, options.dry_run)
         }

@@ -9,7 +9,7 @@ use zone::flatten;
 use zone::list::{Listing, Row, Selection, list};
 
 use crate::call::Call;
-use crate::usage;
+use crate::{listing, usage};
 
 #[derive(Debug, Default)]
 struct Options {
@@ -70,6 +70,7 @@ fn inside(zone: cli::CurrentZone) -> Row {
         uuid: zone.uuid,
         brand: zone.brand,
         ip_type: zone.ip_type,
+        auxiliary: String::new(),
     }
 }
 
@@ -132,8 +133,7 @@ fn named(call: &Call, index: &Index) -> Result<(Selection, bool), String> {
 
 fn render(rows: &[Row], options: &Options) -> String {
     if options.json {
-        // A row is plain data: it always has a JSON form.
-        return serde_json::to_string_pretty(rows).unwrap_or_default() + "\n";
+        return listing::json(rows);
     }
     let mut text = String::new();
     if options.auxiliary {
@@ -149,7 +149,11 @@ fn render(rows: &[Row], options: &Options) -> String {
         let line = if options.parseable {
             parseable(row)
         } else if options.auxiliary {
-            format!("{:<16} {:<10} -", row.name, row.state)
+            let more = match row.auxiliary.as_str() {
+                "" => "-",
+                more => more,
+            };
+            format!("{:<16} {:<10} {more}", row.name, row.state)
         } else if options.verbose {
             format!(
                 "{:>4} {:<16} {:<10} {:<30} {:<8} {:<6}",
@@ -182,7 +186,7 @@ fn ip(row: &Row) -> &'static str {
 
 /// `zoneid:zonename:state:zonepath:uuid:brand:ip-type`, colons in the path escaped.
 fn parseable(row: &Row) -> String {
-    let path = row.zonepath.display().to_string().replace(':', "\\:");
+    let path = listing::field(&row.zonepath.display().to_string());
     let uuid = row.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
     format!(
         "{}:{}:{}:{path}:{uuid}:{}:{}",
@@ -252,6 +256,7 @@ mod tests {
             uuid: Some("0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff".parse().unwrap()),
             brand: "native".into(),
             ip_type: IpType::Exclusive,
+            auxiliary: String::new(),
         }
     }
 

@@ -2,14 +2,21 @@
 
 mod act;
 mod apply;
+mod attach;
 mod call;
 mod delegated;
+mod environments;
+mod links;
 mod list;
+mod listing;
 mod many;
+mod migrate;
+mod rctl;
 mod report;
 mod snapshots;
 mod space;
 mod subcommands;
+mod transfer;
 mod usage;
 
 use std::ffi::OsString;
@@ -37,6 +44,12 @@ fn run(call: &Call) -> u8 {
     match call.verb.as_str() {
         "help" => usage::print(call.rest.first().map(String::as_str)),
         "list" => list::run(call),
+        "beadm" => environments::run(call),
+        "export" | "import" => transfer::run(call),
+        "migrate" => migrate::run(call),
+        "receive" => migrate::receive(call),
+        "links" => links::run(call),
+        "rctl" => rctl::run(call),
         "snapshots" => snapshots::run(call),
         "storage" => space::run(call),
         verb if usage::find(verb).is_some() => act::run(call),

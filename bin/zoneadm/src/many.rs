@@ -1,9 +1,9 @@
 //! Many zones at once: in parallel, with few writes of the index, and with word of
 //! how far it is.
 
-use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use model::ZoneName;
@@ -11,7 +11,7 @@ use zone::apply::Outcome;
 use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
 use zone::snapshot::Name;
 use zone::uninstall::{self, Admitted};
-use zone::{Error, Host};
+use zone::{Error, Host, parallel};
 
 use crate::act::show;
 use crate::report;
@@ -72,7 +72,7 @@ pub fn for_each(
         AtomicU8::new(cli::status::OK),
         Progress::of(verb, zones.len()),
     );
-    in_parallel(zones, |zone| {
+    parallel::for_each(zones, |zone| {
         let result = act(zone, &mut |_| {});
         status.fetch_max(show(zone, &result), Ordering::Relaxed);
         progress.one_more();
@@ -80,22 +80,33 @@ pub fn for_each(
     status.into_inner()
 }
 
-/// Hands the items to as many threads as are worth while.
-fn in_parallel<T: Sync>(items: &[T], act: impl Fn(&T) + Sync) {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    // Half of a boot is waiting for the kernel and the disk.
-    let workers = (2 * cpus).min(items.len());
-    let queue = Mutex::new(items.iter().collect::<VecDeque<_>>());
-    let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front());
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(item) = next() {
-                    act(item);
-                }
-            });
+/// What `act` makes of each item, in their order.
+fn map_in_parallel<T: Sync, R: Send>(
+    items: &[T],
+    act: impl Fn(&T) -> Option<R> + Sync,
+) -> Vec<Option<R>> {
+    let slots: Vec<(&T, Mutex<Option<R>>)> =
+        items.iter().map(|item| (item, Mutex::new(None))).collect();
+    parallel::for_each(&slots, |(item, slot)| {
+        let made = act(item);
+        if let Ok(mut slot) = slot.lock() {
+            *slot = made;
         }
     });
+    slots
+        .into_iter()
+        .map(|(_, slot)| slot.into_inner().unwrap_or_default())
+        .collect()
+}
+
+/// What is cloned.
+pub struct Source<'a> {
+    /// The zone.
+    pub zone: &'a str,
+    /// Its snapshot; none for the zone as it is now.
+    pub snapshot: Option<Name>,
+    /// A folder of files that each clone gets.
+    pub profile: Option<PathBuf>,
 }
 
 /// Clones `source`, or a snapshot of it. Clones share one origin and one write of the
@@ -103,22 +114,23 @@ fn in_parallel<T: Sync>(items: &[T], act: impl Fn(&T) + Sync) {
 pub fn clone(
     host: &Host,
     zones: &[ZoneName],
-    source: &str,
-    snapshot: Option<Name>,
+    source: Source<'_>,
     unknown: Unknown,
     dry_run: bool,
 ) -> u8 {
-    let origin = match source.parse::<ZoneName>() {
-        Ok(name) => Origin::open(host, &name, snapshot),
-        Err(_) => {
-            eprintln!("zoneadm: {source}: No such zone configured");
-            return cli::status::ERROR;
-        }
+    let Ok(name) = source.zone.parse::<ZoneName>() else {
+        eprintln!("zoneadm: {}: No such zone configured", source.zone);
+        return cli::status::ERROR;
     };
+    let origin = Origin::open(host, &name, source.snapshot);
+    let origin = origin.and_then(|origin| match source.profile {
+        Some(profile) => origin.with_profile(profile),
+        None => Ok(origin),
+    });
     let origin = match origin {
         Ok(origin) => origin,
         Err(error) => {
-            let zone = zones.first().map_or(source, |zone| zone.as_str());
+            let zone = zones.first().map_or(source.zone, |zone| zone.as_str());
             return report::error(zone, &error);
         }
     };
@@ -126,31 +138,41 @@ pub fn clone(
     let progress = Progress::of("clone", zones.len());
     let mut tried = 0;
     for batch in zones.chunks(AT_ONCE) {
-        let (mut whole, mut full) = (Vec::new(), None);
-        for zone in batch {
+        let full = AtomicBool::new(false);
+        let prepared = map_in_parallel(batch, |zone| {
+            // Who finds the disk full is among the last that are tried.
+            if full.load(Ordering::Relaxed) {
+                return None;
+            }
             let say = &mut |line: &str| println!("{line}");
-            tried += 1;
-            match prepare(host, &origin, zone, unknown, dry_run, say) {
-                Ok(Prepared::Cloned(clone)) => whole.push(clone),
-                Ok(Prepared::Planned(plan)) => print!("{plan}"),
-                Ok(Prepared::Already(notice)) => {
-                    status = status.max(show(zone, &Ok(Outcome::Already(notice))));
-                }
-                Err(error) if error.is_full() => {
-                    full = Some((zone, error));
-                    break;
-                }
-                Err(error) => status = status.max(report::error(zone.as_str(), &error)),
+            let prepared = prepare(host, &origin, zone, unknown, dry_run, say);
+            if matches!(&prepared, Err(error) if error.is_full()) {
+                full.store(true, Ordering::Relaxed);
             }
             progress.one_more();
+            Some(prepared)
+        });
+        let (mut whole, mut no_space) = (Vec::new(), Vec::new());
+        for (zone, prepared) in batch.iter().zip(prepared) {
+            tried += usize::from(prepared.is_some());
+            match prepared {
+                Some(Ok(Prepared::Cloned(clone))) => whole.push(clone),
+                Some(Ok(Prepared::Planned(plan))) => print!("{plan}"),
+                Some(Ok(Prepared::Already(notice))) => {
+                    status = status.max(show(zone, &Ok(Outcome::Already(notice))));
+                }
+                Some(Err(error)) if error.is_full() => no_space.push((zone, error)),
+                Some(Err(error)) => status = status.max(report::error(zone.as_str(), &error)),
+                None => {}
+            }
         }
-        let mut ended = full.is_some();
+        let mut ended = full.into_inner();
         // The first that failed is named first: it may be one that could not be stored.
         if let Err(unstored) = store_all(host, whole) {
             status = status.max(report::error(unstored.zone.as_str(), &unstored.error));
             ended |= unstored.error.is_full();
         }
-        if let Some((zone, error)) = full {
+        for (zone, error) in no_space {
             status = status.max(report::error(zone.as_str(), &error));
         }
         if ended {
@@ -192,7 +214,7 @@ pub fn uninstall(host: &Host, zones: &[ZoneName]) -> u8 {
             continue;
         }
         let removed = Mutex::new(Vec::new());
-        in_parallel(&subjects, |subject| {
+        parallel::for_each(&subjects, |subject| {
             match uninstall::remove(host, subject, &mut |_| {}) {
                 Ok(entry) => {
                     if let Ok(mut removed) = removed.lock() {

@@ -3,73 +3,19 @@
 use std::fmt::Write as _;
 
 use cli::units;
-use lexopt::prelude::*;
-use store::index::Index;
-use zone::flatten;
 use zone::space::Row;
 
 use crate::call::Call;
-use crate::{act, report, usage};
-
-/// How `storage` prints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Form {
-    #[default]
-    Columns,
-    Parseable,
-    Json,
-}
+use crate::listing::{self, Form};
 
 pub fn run(call: &Call) -> u8 {
-    let form = match parse(&call.rest) {
-        Ok(Some(form)) => form,
-        Ok(None) => return usage::print(Some("storage")),
-        Err(text) => return usage::complain(&text, Some("storage")),
-    };
-    if call.zones.is_empty() && call.uuid.is_none() {
-        return usage::complain("storage needs a zone: -z zonename", Some("storage"));
-    }
-    match list(call, form) {
-        Ok(status) => status,
-        Err(text) => {
-            eprintln!("zoneadm: {text}");
-            cli::status::ERROR
-        }
-    }
-}
-
-fn list(call: &Call, form: Form) -> Result<u8, String> {
-    let host = cli::host(call.root.as_deref())?;
-    let index = Index::load(&host.root).map_err(|error| flatten(&error))?;
-    let (mut rows, mut status) = (Vec::new(), cli::status::OK);
-    for zone in &act::chosen(call, &index)? {
-        match zone::space::of(&host, zone) {
-            Ok(row) => rows.push(row),
-            Err(error) => status = status.max(report::error(zone.as_str(), &error)),
-        }
-    }
-    print!("{}", render(&rows, form));
-    Ok(status)
-}
-
-fn parse(words: &[String]) -> Result<Option<Form>, String> {
-    let mut form = Form::default();
-    let mut words = lexopt::Parser::from_args(words);
-    while let Some(word) = words.next().map_err(|error| error.to_string())? {
-        match word {
-            Short('p') => form = Form::Parseable,
-            Short('j') | Long("json") => form = Form::Json,
-            Short('?' | 'h') | Long("help") => return Ok(None),
-            other => return Err(other.unexpected().to_string()),
-        }
-    }
-    Ok(Some(form))
+    let rows = |host: &_, zone: &_| zone::space::of(host, zone).map(|row| vec![row]);
+    listing::run(call, rows, |rows, form, _| render(rows, form))
 }
 
 fn render(rows: &[Row], form: Form) -> String {
     if form == Form::Json {
-        // A row is plain data: it always has a JSON form.
-        return serde_json::to_string_pretty(rows).unwrap_or_default() + "\n";
+        return listing::json(rows);
     }
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -130,6 +76,7 @@ mod tests {
             driver: "btrfs".into(),
             fstype: "btrfs".into(),
             layers: 2,
+            mounted_layers: None,
             snapshots: 1,
             own_bytes: 4096,
             own_files: 1,

@@ -41,23 +41,33 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "install",
         form: "install [-n] [brand options]",
-        help: "Populates the root of a configured zone. Brand native takes no options.\n\
-               Brand lx, and native with a whole root: -a archive.tar[.gz|.xz|.zst|.bz2],\n\
+        help: "Populates the root of a configured zone. A sparse one takes no options; a whole\n\
+               root of brand native is made by the host's own installer (mmdebstrap, dnf, ...)\n\
+               and kept as an image for the next zone. -c or -p directory: files that are laid\n\
+               over the zone's own.\n\
+               Brand lx, and native with a whole root: -a archive (tar, cpio, squashfs),\n\
                -d directory, or -i image: its name or digest, see zoneimg. Zones on one\n\
-               image share its files until they write.",
+               image share its files until they write. -a oci:path[:name] is a container\n\
+               image in a directory or archive, -a docker://host/name[:tag][@digest] one\n\
+               in a registry. With images:\n\
+               \t-x image-init        the zone runs what the image runs, and ends with it\n\
+               \t-x arch=name         the image for this kind of machine\n\
+               \t-x credentials=file  users and passwords of registries",
         examples: &[
             "zoneadm -z master install",
             "zoneadm -z web1 install -i debian-12",
             "zoneadm -z alpine install -a /tmp/alpine.tar.gz",
+            "zoneadm -z db install -x image-init -a docker://postgres:17",
         ],
     },
     Subcommand {
         name: "clone",
-        form: "clone [-n] [--create] [-s snapshot] [-m copy] source",
+        form: "clone [-n] [--create] [-s snapshot] [-c profile] [-m copy] source",
         help: "Installs a configured zone as a copy of an installed, halted one. Nothing is\n\
                copied: both share the source's files until they write.\n\
                \t--create  configures zones that do not exist like the source\n\
-               \t-s name   clones a snapshot of the source, which may be running",
+               \t-s name   clones a snapshot of the source, which may be running\n\
+               \t-c dir    gives each clone the files in a directory of the host",
         examples: &[
             "zoneadm -z web1 clone master",
             "zoneadm -z web1 clone -s golden master",
@@ -71,6 +81,78 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm -z web1 uninstall -F"],
     },
     Subcommand {
+        name: "detach",
+        form: "detach [-n]",
+        help: "Makes a halted zone a configured one whose root stays in the zonepath, with a\n\
+               manifest: its configuration, and which packages it has.\n\
+               \t-n  prints the manifest and changes nothing",
+        examples: &[
+            "zoneadm -z web1 detach",
+            "zoneadm -z web1 detach -n | ssh other zoneadm attach -n -",
+        ],
+    },
+    Subcommand {
+        name: "attach",
+        form: "attach [-F | -u | -U] [-a archive | -d directory] | attach -n manifest",
+        help: "Makes a detached zone an installed one, if the packages here are those it\n\
+               needs: all of them for a zone that shares this host's programs, those that\n\
+               both have for a whole root of the same release. Says what does not match.\n\
+               \t-u       updates what must be; nothing goes back to an older version\n\
+               \t-U       updates all that can be\n\
+               \t-F       without a look at packages\n\
+               \t-a file  the root is in an archive, as zoneadm export makes it\n\
+               \t-d dir   the root is in a directory of this host\n\
+               \t-n file  only looks at a manifest; - is standard input. No zone is needed.",
+        examples: &[
+            "zonecfg -z web1 create -a /zones/web1",
+            "zoneadm -z web1 attach -u",
+            "zoneadm attach -n /mnt/web1/SUNWdetached.xml",
+        ],
+    },
+    Subcommand {
+        name: "export",
+        form: "export [-n] [--age recipient | --gpg recipient] file | -",
+        help: "Writes the zone into one file: a tar archive with zstd, its manifest first, then\n\
+               its root without what it inherits. Of a running zone a snapshot is exported.\n\
+               \t--age key  encrypts it with age, for this public key\n\
+               \t--gpg key  encrypts it with GnuPG, for a key in the keyring of root\n\
+               - is standard output.",
+        examples: &[
+            "zoneadm -z web1 export /srv/web1.tar.zst",
+            "zoneadm -z web1 export - | ssh other 'cat >web1.tar.zst'",
+        ],
+    },
+    Subcommand {
+        name: "import",
+        form: "import [-n] [-t] [-F | -u | -U] [-i identity] file",
+        help: "Makes a zone of a file that export wrote, and attaches it. The zone is configured\n\
+               as the file says, unless it is configured already.\n\
+               \t-t       also if that configuration reaches into this host: file systems and\n\
+               \t         devices of it, its links, more privileges\n\
+               \t-F       without a look at packages\n\
+               \t-u       updates what must be, see attach\n\
+               \t-U       updates all that can be\n\
+               \t-i file  the key of a file that is encrypted with age",
+        examples: &["zoneadm -z web1 import /srv/web1.tar.zst"],
+    },
+    Subcommand {
+        name: "migrate",
+        form: "migrate [-n] [-q] [-u] [-c cipher] [-o option] [user@]host",
+        help: "Takes the zone to another host, over ssh: the layers that host lacks, then the\n\
+               top while the zone runs, then what has changed since, with the zone halted.\n\
+               A zone that ran runs there afterwards. Cut off anywhere, it is whole on one\n\
+               side: give the same command again.\n\
+               \t-n         asks the other host, and changes nothing\n\
+               \t-q         tells errors only\n\
+               \t-u         lets a zone that shares its host's programs follow the other host\n\
+               \t-c cipher  ciphers for ssh\n\
+               \t-o option  an option for ssh, as behind its own -o",
+        examples: &[
+            "zoneadm -z web1 migrate -n root@two",
+            "zoneadm -z web1 migrate root@two",
+        ],
+    },
+    Subcommand {
         name: "ready",
         form: "ready [-n]",
         help: "Makes the zone's virtual platform and starts no process in it.",
@@ -82,7 +164,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         help: "Boots the zone. Boot options go to its init:\n\
                \t-i path  another init, a path in the zone\n\
                \t-s       single-user\n\
-               \t-m text  passed on to init",
+               \t-m text  passed on to init\n\
+               \t-Z be    this boot environment, once: see beadm",
         examples: &[
             "zoneadm -z web1 boot",
             "zoneadm -z 'web*' boot",
@@ -101,6 +184,14 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         help: "Lets the zone's init stop everything in order, and waits for it.\n\
                \t-r  boots the zone again",
         examples: &["zoneadm -z web1 shutdown", "zoneadm -z web1 shutdown -r"],
+    },
+    Subcommand {
+        name: "suspend",
+        form: "suspend [-n]",
+        help: "Keeps the memory of a zone with a kernel of its own (brand kz) and ends it; the\n\
+               next boot goes on from there. Zones of other brands are refused: stop them with\n\
+               shutdown, keep their files with snapshot.",
+        examples: &["zoneadm -z vm1 suspend"],
     },
     Subcommand {
         name: "halt",
@@ -158,6 +249,26 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm -z web1 destroy-snapshot before-upgrade"],
     },
     Subcommand {
+        name: "beadm",
+        form: "beadm list [-H | -j] [be] | create [-a] [-e be] [-n] be | activate [--now] [-n] be | mount be [directory] | unmount be | rename [-n] be be | destroy [-F] [-n] be",
+        help: "Sees to the boot environments of the zone: its snapshots, and the root that it\n\
+               has now. The list has the flags N, active now, and R, active on reboot.\n\
+               create makes one of the root as it is now, also of a running zone; activate has\n\
+               the next boot take one; mount shows one on the host, to be written into while\n\
+               the zone runs. boot -- -Z be boots one once.\n\
+               \t-H     for programs: be;;flags;mountpoint;bytes;policy;seconds since 1970\n\
+               \t-j     as JSON\n\
+               \t-a     activates the new one\n\
+               \t-e be  makes it of another one\n\
+               \t--now  reboots a running zone into it\n\
+               \t-F     does not ask",
+        examples: &[
+            "zoneadm -z web1 beadm create before-upgrade",
+            "zoneadm -z web1 beadm activate --now before-upgrade",
+            "zoneadm -z web1 beadm list",
+        ],
+    },
+    Subcommand {
         name: "storage",
         form: "storage [-p | -j]",
         help: "Says how the zone's root is stored: driver and file system, how many layers and\n\
@@ -165,6 +276,34 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
                \t-p  for programs: zonename:driver:fs:layers:snapshots:bytes:bytes:quota\n\
                \t-j  as JSON",
         examples: &["zoneadm -z 'web*' storage"],
+    },
+    Subcommand {
+        name: "merge",
+        form: "merge [-n]",
+        help: "Merges the layers below the zone's root until four are left. Files get one more\n\
+               name, nothing in them is copied or changed. A running zone goes on with the\n\
+               former layers: its next boot takes the merged ones. This needs no thought:\n\
+               what adds a layer merges before there are more than eight.",
+        examples: &["zoneadm -z web1 merge"],
+    },
+    Subcommand {
+        name: "links",
+        form: "links [-p | -j]",
+        help: "Lists the zone's network links: what each is made on, its addresses, what went\n\
+               over it, and how many packets were dropped because they pretended to be others'.\n\
+               Of a zone that is not up: the links that it would have.\n\
+               \t-p  for programs: zonename:link:over:state:host:mac:mtu:received:sent:dropped:addresses\n\
+               \t-j  as JSON, with what was dropped by reason",
+        examples: &["zoneadm -z web1 links", "zoneadm -z 'web*' links -j"],
+    },
+    Subcommand {
+        name: "rctl",
+        form: "rctl [-p | -j]",
+        help: "Lists the zone's resource controls: what is configured, what the kernel says that\n\
+               holds, what is used, and how often the zone ran into a limit since it booted.\n\
+               \t-p  for programs: zonename:control:privilege:limit:action:effective:used:hits\n\
+               \t-j  as JSON",
+        examples: &["zoneadm -z web1 rctl", "zoneadm -z 'web*' rctl -j"],
     },
     Subcommand {
         name: "quota",

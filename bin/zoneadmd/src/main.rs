@@ -11,23 +11,36 @@ use model::ZoneName;
 use zone::daemon;
 
 const USAGE: &str = "\
-usage: zoneadmd [-R root] -z zonename [--adopt]
+usage: zoneadmd [-R root] -z zonename [--adopt | --job]
+       zoneadmd --probe-kvm
 
 Serves one active zone. zoneadm starts it, with the boot plan on descriptor 3
 and a pipe for its report on descriptor 4; it is not meant to be run by hand.
-  --adopt   take over a running zone whose zoneadmd died
+  --adopt      take over a running zone whose zoneadmd died
+  --job        run a program on a copy of the zone's root, with its output on
+               descriptor 6, and end with it
+  --probe-kvm  try whether the processor runs the kernel of a guest; may hang
 ";
+
+enum What {
+    Serve(Call),
+    /// Try whether the processor runs the kernel of a guest.
+    ProbeKvm,
+    Help,
+}
 
 struct Call {
     root: Option<PathBuf>,
     zone: ZoneName,
     adopt: bool,
+    job: bool,
 }
 
 fn main() -> ExitCode {
     match parse() {
-        Ok(Some(call)) => run(&call),
-        Ok(None) => {
+        Ok(What::Serve(call)) => run(&call),
+        Ok(What::ProbeKvm) => probe_kvm(),
+        Ok(What::Help) => {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
@@ -39,20 +52,43 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse() -> Result<Option<Call>, lexopt::Error> {
-    let (mut root, mut zone, mut adopt) = (None, None, false);
+#[cfg(target_arch = "x86_64")]
+fn probe_kvm() -> ExitCode {
+    match sys::kvm::runs_guests() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("zoneadmd: /dev/kvm: {error}");
+            ExitCode::from(cli::status::ERROR)
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn probe_kvm() -> ExitCode {
+    ExitCode::from(cli::status::ERROR)
+}
+
+fn parse() -> Result<What, lexopt::Error> {
+    let (mut root, mut zone, mut adopt, mut job) = (None, None, false, false);
     let mut arguments = lexopt::Parser::from_env();
     while let Some(argument) = arguments.next()? {
         match argument {
             Short('R') => root = Some(PathBuf::from(arguments.value()?)),
             Short('z') => zone = Some(arguments.value()?.parse()?),
             Long("adopt") => adopt = true,
-            Short('?') | Long("help") => return Ok(None),
+            Long("job") => job = true,
+            Long("probe-kvm") => return Ok(What::ProbeKvm),
+            Short('?') | Long("help") => return Ok(What::Help),
             other => return Err(other.unexpected()),
         }
     }
     let zone = zone.ok_or("no zone is named")?;
-    Ok(Some(Call { root, zone, adopt }))
+    Ok(What::Serve(Call {
+        root,
+        zone,
+        adopt,
+        job,
+    }))
 }
 
 fn run(call: &Call) -> ExitCode {
@@ -66,8 +102,12 @@ fn run(call: &Call) -> ExitCode {
             report: take(daemon::REPORT_FD)?,
             lock: take(daemon::LOCK_FD)?,
         };
+        let log = call.job.then(|| take(daemon::LOG_FD)).transpose()?;
         let _ = rustix::process::chdir("/");
         surroundings::make_ordinary();
+        if let Some(log) = log {
+            return daemon::job(&host, &call.zone, passed, log);
+        }
         if call.adopt {
             daemon::adopt(&host, &call.zone, passed)
         } else {

@@ -1,0 +1,341 @@
+//! `zoneadm beadm`: the boot environments of zones.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+use zone::Error;
+use zone::environments::{self, Row, When};
+use zone::snapshot::{BadName, Name};
+
+use crate::call::Call;
+use crate::listing::{self, Form};
+use crate::{act, many, report, usage};
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Task {
+    List(Form, Option<Name>),
+    Create {
+        name: Name,
+        from: Option<Name>,
+        activate: bool,
+    },
+    Activate(Name, When),
+    Destroy {
+        name: Name,
+        force: bool,
+    },
+    Rename(Name, Name),
+    Mount(Name, Option<PathBuf>),
+    Unmount(Name),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Options {
+    task: Task,
+    dry_run: bool,
+}
+
+pub fn run(call: &Call) -> u8 {
+    let verb = call.verb.as_str();
+    let options = match parse(&call.rest) {
+        Ok(Some(options)) => options,
+        Ok(None) => return usage::print(Some(verb)),
+        Err(text) => return usage::complain(&text, Some(verb)),
+    };
+    let (host, zones) = match act::admitted(call) {
+        Ok(admitted) => admitted,
+        Err(status) => return status,
+    };
+    if let Task::List(form, only) = &options.task {
+        let (mut rows, mut status) = (Vec::new(), cli::status::OK);
+        for zone in &zones {
+            match environments::list(&host, zone).and_then(|rows| chosen(rows, only.as_ref())) {
+                Ok(more) => rows.extend(more),
+                Err(error) => status = status.max(report::error(zone.as_str(), &error)),
+            }
+        }
+        if !rows.is_empty() || *form == Form::Json {
+            print!("{}", render(&rows, *form, zones.len() > 1));
+        }
+        return status;
+    }
+    if let Task::Destroy { name, force: false } = &options.task {
+        if !options.dry_run {
+            if !cli::prompt::can_ask() {
+                eprintln!(
+                    "zoneadm: Input not from terminal and -F not specified: destroy not done."
+                );
+                return cli::status::ERROR;
+            }
+            let question =
+                format!("Are you sure you want to destroy {name}? This action cannot be undone");
+            if !cli::prompt::confirm(&question) {
+                return cli::status::OK;
+            }
+        }
+    }
+    let dry_run = options.dry_run;
+    many::for_each(verb, &zones, |zone, progress| match &options.task {
+        Task::List(..) => Ok(zone::apply::Outcome::Done),
+        Task::Create {
+            name,
+            from,
+            activate,
+        } => {
+            let made = environments::create(&host, zone, name, from.as_ref(), dry_run, progress)?;
+            match *activate && !dry_run {
+                true => environments::activate(&host, zone, name, When::NextBoot, false),
+                false => Ok(made),
+            }
+        }
+        Task::Activate(name, when) => environments::activate(&host, zone, name, *when, dry_run),
+        Task::Destroy { name, .. } => environments::destroy(&host, zone, name, dry_run),
+        Task::Rename(from, to) => environments::rename(&host, zone, from, to, dry_run),
+        Task::Mount(name, at) => environments::mount(&host, zone, name, at.as_deref(), progress),
+        Task::Unmount(name) => environments::unmount(&host, zone, name),
+    })
+}
+
+/// The rows that are asked for.
+fn chosen(mut rows: Vec<Row>, only: Option<&Name>) -> Result<Vec<Row>, Error> {
+    if let Some(name) = only {
+        rows.retain(|row| row.name == name.as_str());
+        if rows.is_empty() {
+            return Err(Error::Refused(format!("has no boot environment {name}.")));
+        }
+    }
+    Ok(rows)
+}
+
+fn parse(words: &[String]) -> Result<Option<Options>, String> {
+    let Some((verb, words)) = words.split_first() else {
+        return Err("beadm needs a subcommand".to_owned());
+    };
+    let (mut form, mut dry_run, mut force) = (Form::Columns, false, false);
+    let (mut from, mut activate, mut now) = (None, false, false);
+    let mut operands = Vec::new();
+    let mut rest = lexopt::Parser::from_args(words);
+    let verb = verb.as_str();
+    while let Some(word) = rest.next().map_err(|error| error.to_string())? {
+        match word {
+            Short('?' | 'h') | Long("help") => return Ok(None),
+            Short('H') if verb == "list" => form = Form::Parseable,
+            Short('j') | Long("json") if verb == "list" => form = Form::Json,
+            Short('n') | Long("dry-run")
+                if !matches!(verb, "list" | "mount" | "unmount" | "umount") =>
+            {
+                dry_run = true;
+            }
+            Short('a') if verb == "create" => activate = true,
+            Short('e') if verb == "create" => {
+                let value = rest.value().and_then(|value| value.string());
+                from = Some(name(&value.map_err(|error| error.to_string())?)?);
+            }
+            Long("now") if verb == "activate" => now = true,
+            Short('F') if verb == "destroy" => force = true,
+            Value(value) => operands.push(value.string().map_err(|error| error.to_string())?),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    let mut operands = operands.into_iter();
+    let mut next = || operands.next();
+    let mut needed = |what: &str| next().ok_or_else(|| format!("beadm {verb} needs {what}"));
+    const NAME: &str = "the name of a boot environment";
+    let task = match verb {
+        "list" => Task::List(form, next().map(|word| name(&word)).transpose()?),
+        "create" => Task::Create {
+            name: name(&needed(NAME)?)?,
+            from,
+            activate,
+        },
+        "activate" => {
+            let when = if now { When::Now } else { When::NextBoot };
+            Task::Activate(name(&needed(NAME)?)?, when)
+        }
+        "destroy" => Task::Destroy {
+            name: name(&needed(NAME)?)?,
+            force,
+        },
+        "rename" => Task::Rename(name(&needed(NAME)?)?, name(&needed("a new name")?)?),
+        "mount" => {
+            let name = name(&needed(NAME)?)?;
+            let at = next().map(PathBuf::from);
+            if at.as_ref().is_some_and(|at| !at.is_absolute()) {
+                return Err("the mountpoint must be an absolute path".to_owned());
+            }
+            Task::Mount(name, at)
+        }
+        "unmount" | "umount" => Task::Unmount(name(&needed(NAME)?)?),
+        "-?" | "-h" | "--help" | "help" => return Ok(None),
+        other => return Err(format!("beadm {other}: unknown subcommand")),
+    };
+    match operands.next() {
+        Some(more) => Err(format!("unexpected argument: {more}")),
+        None => Ok(Some(Options { task, dry_run })),
+    }
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    text.parse().map_err(|error: BadName| error.to_string())
+}
+
+fn flags(row: &Row) -> &'static str {
+    match (row.active_now, row.active_on_reboot) {
+        (true, true) => "NR",
+        (true, false) => "N",
+        (false, true) => "R",
+        (false, false) => "-",
+    }
+}
+
+/// The list of Solaris' beadm; with several zones the zone is in front.
+fn render(rows: &[Row], form: Form, many: bool) -> String {
+    if form == Form::Json {
+        return listing::json(rows);
+    }
+    let mut text = String::new();
+    let mountpoint = |row: &Row| row.mountpoint.clone().unwrap_or_else(|| "-".to_owned());
+    // Writing to a string cannot fail.
+    if form == Form::Parseable {
+        for row in rows {
+            let flags = flags(row).trim_matches('-');
+            let mountpoint = row.mountpoint.clone().unwrap_or_default();
+            if many {
+                let _ = write!(text, "{};", row.zone);
+            }
+            let _ = writeln!(
+                text,
+                "{};;{flags};{mountpoint};{};{};{}",
+                row.name, row.space_bytes, row.policy, row.created
+            );
+        }
+        return text;
+    }
+    let wide = |cells: Vec<usize>, least: usize| cells.into_iter().max().unwrap_or(0).max(least);
+    let names = wide(rows.iter().map(|row| row.name.len()).collect(), 2);
+    let places = wide(rows.iter().map(|row| mountpoint(row).len()).collect(), 10);
+    let mut line = |zone: &str, cells: [&str; 6]| {
+        if many {
+            let _ = write!(text, "{zone:<16} ");
+        }
+        let [name, flags, place, space, policy, created] = cells;
+        let _ = writeln!(
+            text,
+            "{name:<names$} {flags:<5} {place:<places$} {space:<6} {policy:<6} {created}"
+        );
+    };
+    line(
+        "ZONE",
+        ["BE", "Flags", "Mountpoint", "Space", "Policy", "Created"],
+    );
+    line(
+        "----",
+        ["--", "-----", "----------", "-----", "------", "-------"],
+    );
+    for row in rows {
+        let created = cli::units::utc(row.created);
+        // As there: to the minute.
+        let created = created.replace('T', " ");
+        let created = created.get(..16).unwrap_or(&created);
+        let space = cli::units::bytes(row.space_bytes);
+        line(
+            &row.zone,
+            [
+                &row.name,
+                flags(row),
+                &mountpoint(row),
+                &space,
+                row.policy,
+                created,
+            ],
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(line: &str) -> Result<Option<Options>, String> {
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+        parse(&words)
+    }
+
+    fn task(line: &str) -> Task {
+        read(line).unwrap().unwrap().task
+    }
+
+    #[test]
+    fn lines_are_read_as_they_are_described() {
+        let be = |text: &str| -> Name { text.parse().unwrap() };
+        assert_eq!(task("list"), Task::List(Form::Columns, None));
+        assert_eq!(
+            task("list -H a"),
+            Task::List(Form::Parseable, Some(be("a")))
+        );
+        assert_eq!(
+            task("create -a -e a b"),
+            Task::Create {
+                name: be("b"),
+                from: Some(be("a")),
+                activate: true
+            }
+        );
+        assert_eq!(task("activate --now a"), Task::Activate(be("a"), When::Now));
+        assert_eq!(task("umount a"), Task::Unmount(be("a")));
+        assert_eq!(
+            task("mount a /mnt"),
+            Task::Mount(be("a"), Some("/mnt".into()))
+        );
+        assert!(read("destroy -n a").unwrap().unwrap().dry_run);
+        assert_eq!(read("list --help"), Ok(None));
+        assert_eq!(read("help"), Ok(None));
+        for wrong in [
+            "",
+            "lost",
+            "list a b",
+            "list -n",
+            "create",
+            "create ../x",
+            "rename a",
+            "mount a relative",
+            "activate -F a",
+            "destroy -H a",
+            "create -e",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn columns_and_fields_are_those_of_solaris() {
+        let row = |name: &str, active_now, active_on_reboot| Row {
+            zone: "web".into(),
+            name: name.into(),
+            active_now,
+            active_on_reboot,
+            mountpoint: active_now.then(|| "/".to_owned()),
+            space_bytes: 13_000_000,
+            policy: "static",
+            created: 1_763_674_377,
+        };
+        let rows = [row("initial", true, false), row("patched-1", false, true)];
+        assert_eq!(
+            render(&rows, Form::Columns, false),
+            "BE        Flags Mountpoint Space  Policy Created\n\
+             --        ----- ---------- -----  ------ -------\n\
+             initial   N     /          12.3M  static 2025-11-20 21:32\n\
+             patched-1 R     -          12.3M  static 2025-11-20 21:32\n"
+        );
+        assert_eq!(
+            render(&rows, Form::Parseable, false),
+            "initial;;N;/;13000000;static;1763674377\n\
+             patched-1;;R;;13000000;static;1763674377\n"
+        );
+        assert!(render(&rows, Form::Columns, true).starts_with("ZONE             BE"));
+        assert!(render(&rows, Form::Json, false).contains("\"active_on_reboot\": true"));
+    }
+}

@@ -1,0 +1,111 @@
+//! What the subcommands that list something have in common.
+
+use lexopt::prelude::*;
+use model::ZoneName;
+use serde::Serialize;
+use store::index::Index;
+use zone::{Error, Host, flatten};
+
+use crate::call::Call;
+use crate::{act, report, usage};
+
+/// How a list is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// For people.
+    #[default]
+    Columns,
+    /// Fields with colons between them.
+    Parseable,
+    /// A JSON array.
+    Json,
+}
+
+/// Lists what `rows` finds of each of the zones of a call. `render` also gets to know how
+/// many zones there are.
+pub fn run<R>(
+    call: &Call,
+    rows: impl Fn(&Host, &ZoneName) -> Result<Vec<R>, Error>,
+    render: impl FnOnce(&[R], Form, usize) -> String,
+) -> u8 {
+    let verb = call.verb.as_str();
+    let form = match parse(&call.rest) {
+        Ok(Some(form)) => form,
+        Ok(None) => return usage::print(Some(verb)),
+        Err(text) => return usage::complain(&text, Some(verb)),
+    };
+    if call.zones.is_empty() && call.uuid.is_none() {
+        let text = format!("{verb} needs a zone: -z zonename");
+        return usage::complain(&text, Some(verb));
+    }
+    match list(call, form, rows, render) {
+        Ok(status) => status,
+        Err(text) => {
+            eprintln!("zoneadm: {text}");
+            cli::status::ERROR
+        }
+    }
+}
+
+fn list<R>(
+    call: &Call,
+    form: Form,
+    find: impl Fn(&Host, &ZoneName) -> Result<Vec<R>, Error>,
+    render: impl FnOnce(&[R], Form, usize) -> String,
+) -> Result<u8, String> {
+    let host = cli::host(call.root.as_deref())?;
+    let index = Index::load(&host.root).map_err(|error| flatten(&error))?;
+    let zones = act::chosen(call, &index)?;
+    let (mut rows, mut status) = (Vec::new(), cli::status::OK);
+    for zone in &zones {
+        match find(&host, zone) {
+            Ok(more) => rows.extend(more),
+            Err(error) => status = status.max(report::error(zone.as_str(), &error)),
+        }
+    }
+    print!("{}", render(&rows, form, zones.len()));
+    Ok(status)
+}
+
+fn parse(words: &[String]) -> Result<Option<Form>, String> {
+    let mut form = Form::default();
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next().map_err(|error| error.to_string())? {
+        match word {
+            Short('p') => form = Form::Parseable,
+            Short('j') | Long("json") => form = Form::Json,
+            Short('?' | 'h') | Long("help") => return Ok(None),
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    Ok(Some(form))
+}
+
+/// Rows as JSON. They are plain data: they always have such a form.
+pub fn json<R: Serialize>(rows: &[R]) -> String {
+    serde_json::to_string_pretty(rows).unwrap_or_default() + "\n"
+}
+
+/// A field of a parseable list: its own colons are no separators.
+pub fn field(text: &str) -> String {
+    text.replace(':', "\\:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_chosen_by_options() {
+        let words = |text: &str| {
+            text.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(parse(&[]), Ok(Some(Form::Columns)));
+        assert_eq!(parse(&words("-p")), Ok(Some(Form::Parseable)));
+        assert_eq!(parse(&words("--json")), Ok(Some(Form::Json)));
+        assert_eq!(parse(&words("--help")), Ok(None));
+        assert!(parse(&words("-x")).is_err());
+    }
+}
