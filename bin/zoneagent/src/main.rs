@@ -1,0 +1,166 @@
+//! zoneagent: what runs commands for zlogin in the guest of a kernel zone.
+//!
+//! A guest with QEMU's own guest agent needs no other. This one is static, small, and
+//! speaks as much of the same protocol as zlogin and zoneadm use. It does what root of
+//! the host asks for, who is the master of the guest anyway.
+
+mod job;
+mod port;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use job::Jobs;
+use port::Port;
+
+const USAGE: &str = "\
+usage: zoneagent [DEVICE]
+
+Runs in the guest of a kernel zone, as root, and answers on DEVICE, the virtual
+serial port org.qemu.guest_agent.0 if none is named.
+";
+
+/// Longest request: a command and 1 MiB for it to read, in base64.
+const LONGEST: usize = 4 << 20;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let device = match (words.next(), words.next()) {
+        (None, _) => None,
+        (Some(word), None) if word.starts_with('/') => Some(word),
+        (Some(word), None) if word == "--help" || word == "-?" => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    let mut port = match Port::open(device) {
+        Ok(port) => port,
+        Err(error) => {
+            eprintln!("zoneagent: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let mut jobs = Jobs::default();
+    loop {
+        let line = match port.line(LONGEST) {
+            Ok(line) => line,
+            Err(error) => {
+                eprintln!("zoneagent: {error}");
+                return ExitCode::FAILURE;
+            }
+        };
+        let Some(answer) = answer(&line, &mut jobs) else {
+            continue;
+        };
+        // Whoever asked may be gone.
+        let _ = port.write_all(format!("{answer}\n").as_bytes());
+    }
+}
+
+fn answer(line: &[u8], jobs: &mut Jobs) -> Option<Value> {
+    let call: Value = match serde_json::from_slice(line) {
+        Ok(call) => call,
+        Err(error) => return Some(refusal(&format!("not a request: {error}"))),
+    };
+    let arguments = &call["arguments"];
+    let done = match call["execute"].as_str() {
+        Some("guest-sync" | "guest-sync-delimited") => Ok(arguments["id"].clone()),
+        Some("guest-ping") => Ok(json!({})),
+        Some("guest-info") => Ok(json!({ "version": env!("CARGO_PKG_VERSION") })),
+        Some("guest-exec") => jobs.start(arguments),
+        Some("guest-exec-status") => jobs.status(arguments),
+        Some("guest-shutdown") => match shut_down(arguments) {
+            Ok(()) => return None,
+            Err(error) => Err(error),
+        },
+        Some(other) => Err(format!("the command {other} is not known")),
+        None => Err("no command".to_owned()),
+    };
+    Some(match done {
+        Ok(value) => json!({ "return": value }),
+        Err(why) => refusal(&why),
+    })
+}
+
+fn refusal(why: &str) -> Value {
+    json!({ "error": { "class": "GenericError", "desc": why } })
+}
+
+/// Has the guest's own command end it.
+fn shut_down(arguments: &Value) -> Result<(), String> {
+    let command = match arguments["mode"].as_str() {
+        None | Some("powerdown") => "poweroff",
+        Some("reboot") => "reboot",
+        Some("halt") => "halt",
+        Some(other) => return Err(format!("the mode {other} is not known")),
+    };
+    std::process::Command::new(command)
+        .spawn()
+        .map(drop)
+        .map_err(|error| format!("{command}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(jobs: &mut Jobs, call: &Value) -> Value {
+        answer(call.to_string().as_bytes(), jobs).unwrap()
+    }
+
+    #[test]
+    fn a_command_runs_and_its_output_is_kept() {
+        let mut jobs = Jobs::default();
+        let started = ask(
+            &mut jobs,
+            &json!({ "execute": "guest-exec", "arguments": {
+                "path": "/bin/sh", "arg": ["-c", "cat; echo no >&2; exit 3"],
+                "input-data": "aGk=", "capture-output": true } }),
+        );
+        let pid = started["return"]["pid"].as_u64().unwrap();
+        let status = json!({ "execute": "guest-exec-status", "arguments": { "pid": pid } });
+        let ended = loop {
+            let said = ask(&mut jobs, &status);
+            if said["return"]["exited"] == true {
+                break said["return"].clone();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        };
+        assert_eq!(ended["exitcode"], 3);
+        assert_eq!(ended["out-data"], "aGk=");
+        assert_eq!(ended["err-data"], "bm8K");
+        // It is told once.
+        assert!(ask(&mut jobs, &status)["error"].is_object());
+    }
+
+    #[test]
+    fn what_is_not_known_is_refused() {
+        let mut jobs = Jobs::default();
+        for call in [
+            json!({ "execute": "guest-what" }),
+            json!({}),
+            json!([1]),
+            json!({ "execute": "guest-exec", "arguments": {} }),
+            json!({ "execute": "guest-exec", "arguments": { "path": "/no/such" } }),
+            json!({ "execute": "guest-exec", "arguments": { "path": "/bin/sh", "input-data": "?" } }),
+            json!({ "execute": "guest-exec-status", "arguments": { "pid": 1 } }),
+            json!({ "execute": "guest-shutdown", "arguments": { "mode": "?" } }),
+        ] {
+            assert!(ask(&mut jobs, &call)["error"].is_object(), "{call}");
+        }
+        assert!(answer(b"{", &mut jobs).unwrap()["error"].is_object());
+        assert_eq!(
+            ask(
+                &mut jobs,
+                &json!({ "execute": "guest-sync", "arguments": { "id": 7 } })
+            ),
+            json!({ "return": 7 })
+        );
+    }
+}
