@@ -1,0 +1,312 @@
+//! Requests to a registry: where they may go, and who asks.
+//!
+//! Plain HTTP is spoken to this machine itself and to nobody else, whatever a registry
+//! answers; a redirection or a place to get tokens that says otherwise is refused. The
+//! password goes to the registry and to where it says tokens are given out; a token goes
+//! to the registry alone.
+
+use std::cell::RefCell;
+use std::io::Read;
+use std::time::Duration;
+
+use oci::auth::{Challenge, Credentials};
+use oci::{Reference, shown};
+use serde::Deserialize;
+use ureq::http::{Response, Uri};
+use ureq::{Agent, Body};
+
+use crate::trust;
+
+/// Redirections that are followed.
+const REDIRECTIONS: usize = 5;
+
+/// Silence after which a server is given up.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// The largest answer with a token.
+const MAX_TOKEN: u64 = 64 << 10;
+
+/// A registry, as far as one image is concerned.
+pub struct Client {
+    pub reference: Reference,
+    credentials: Option<Credentials>,
+    agent: Agent,
+    /// What is sent as authorization since the registry asked for it.
+    authorization: RefCell<Option<String>>,
+}
+
+#[derive(Deserialize)]
+struct Token {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    access_token: String,
+}
+
+impl Client {
+    pub fn new(reference: Reference, credentials: Option<Credentials>) -> Result<Self, String> {
+        let mut config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .timeout_connect(Some(SILENCE))
+            .timeout_per_read(Some(SILENCE))
+            .user_agent(concat!("zonefetch/", env!("CARGO_PKG_VERSION")));
+        if reference.is_loopback() {
+            // No proxy stands between this machine and itself.
+            config = config.proxy(None);
+        } else {
+            config = config.https_only(true).tls_config(trust::config()?);
+        }
+        Ok(Self {
+            reference,
+            credentials,
+            agent: config.build().new_agent(),
+            authorization: RefCell::new(None),
+        })
+    }
+
+    /// Asks for `path` of the image's repository. Gives the answer if it is one.
+    pub fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, String> {
+        let scheme = if self.reference.is_loopback() {
+            "http"
+        } else {
+            "https"
+        };
+        let (host, name) = (self.reference.endpoint(), &self.reference.repository);
+        let begin = format!("{scheme}://{host}/v2/{name}/{path}");
+        let mut asked = false;
+        let mut url = self.allow(&begin)?;
+        let home = url.authority().map(ToString::to_string);
+        let mut redirections = 0;
+        loop {
+            let mut request = self.agent.get(&url).header("Accept", accept);
+            let at_home = url.authority().map(ToString::to_string) == home;
+            if let (true, Some(authorization)) = (at_home, &*self.authorization.borrow()) {
+                request = request.header("Authorization", authorization);
+            }
+            let answer = request.call().map_err(|error| self.fail(&url, &error))?;
+            let header = |name: &str| {
+                let value = answer.headers().get(name)?;
+                value.to_str().ok().map(str::to_owned)
+            };
+            match answer.status().as_u16() {
+                200 => return Ok(answer),
+                401 if at_home && !asked => {
+                    asked = true;
+                    let all = answer.headers().get_all("WWW-Authenticate").iter();
+                    let challenge = all
+                        .filter_map(|value| value.to_str().ok())
+                        .find_map(Challenge::read);
+                    self.authenticate(challenge)?;
+                }
+                401 | 403 => return Err(self.denied()),
+                404 => {
+                    return Err(format!(
+                        "{}: the registry has no such image, or shows it to others only",
+                        self.reference
+                    ));
+                }
+                301 | 302 | 303 | 307 | 308 => {
+                    redirections += 1;
+                    let to = header("Location").unwrap_or_default();
+                    if redirections > REDIRECTIONS || to.is_empty() {
+                        return Err(format!(
+                            "{}: the registry sends from place to place",
+                            self.reference
+                        ));
+                    }
+                    let whole = match to.starts_with('/') && !to.starts_with("//") {
+                        true => format!(
+                            "{}://{}{to}",
+                            url.scheme_str().unwrap_or("https"),
+                            url.authority().map(ToString::to_string).unwrap_or_default()
+                        ),
+                        false => to,
+                    };
+                    url = self.allow(&whole)?;
+                }
+                429 => {
+                    return Err(format!(
+                        "{}: the registry has had enough requests from here; try again later",
+                        self.reference
+                    ));
+                }
+                status => return Err(format!("{}: the registry answers {status}", self.reference)),
+            }
+        }
+    }
+
+    /// Reads an address and refuses one that must not be asked.
+    fn allow(&self, text: &str) -> Result<Uri, String> {
+        let bad = |problem: &str| Err(format!("{}: {}: {problem}", self.reference, shown(text)));
+        let Ok(url) = text.parse::<Uri>() else {
+            return bad("not an address");
+        };
+        let Some(authority) = url.authority() else {
+            return bad("not a whole address");
+        };
+        if authority.as_str().contains('@') {
+            return bad("an address with a password");
+        }
+        let local = self.reference.is_loopback() && oci::is_loopback(authority.as_str());
+        match url.scheme_str() {
+            Some("https") if !self.reference.is_loopback() => Ok(url),
+            Some("http") if local => Ok(url),
+            Some("http") => bad("plain HTTP, which is spoken to this machine only"),
+            _ => bad("neither HTTP nor HTTPS from a registry that speaks the same"),
+        }
+    }
+
+    fn denied(&self) -> String {
+        let name = &self.reference;
+        match &self.credentials {
+            Some(pair) => format!(
+                "{name}: the registry does not show it to {}",
+                shown(&pair.user)
+            ),
+            None => format!(
+                "{name}: the registry wants a user and a password (or has no such image); see /etc/zones/registries.json"
+            ),
+        }
+    }
+
+    /// Gets what the registry wants to see.
+    fn authenticate(&self, challenge: Option<Challenge>) -> Result<(), String> {
+        let authorization = match (challenge, &self.credentials) {
+            (Some(Challenge::Basic), Some(pair)) => pair.basic(),
+            (Some(Challenge::Basic), None) => return Err(self.denied()),
+            (
+                Some(Challenge::Bearer {
+                    realm,
+                    service,
+                    scope,
+                }),
+                _,
+            ) => {
+                format!("Bearer {}", self.token(&realm, service, scope)?)
+            }
+            (None, _) => {
+                let name = &self.reference;
+                return Err(format!(
+                    "{name}: the registry wants proof of a kind that is not known"
+                ));
+            }
+        };
+        *self.authorization.borrow_mut() = Some(authorization);
+        Ok(())
+    }
+
+    fn token(
+        &self,
+        realm: &str,
+        service: Option<String>,
+        scope: Option<String>,
+    ) -> Result<String, String> {
+        let own = format!("repository:{}:pull", self.reference.repository);
+        let mut url = realm.to_owned();
+        for (name, value) in [("service", service), ("scope", Some(scope.unwrap_or(own)))] {
+            let Some(value) = value else { continue };
+            url.push(if url.contains('?') { '&' } else { '?' });
+            url.push_str(&format!("{name}={}", escaped(&value)));
+        }
+        let url = self.allow(&url)?;
+        let mut request = self.agent.get(&url);
+        if let Some(pair) = &self.credentials {
+            request = request.header("Authorization", pair.basic());
+        }
+        let mut answer = request.call().map_err(|error| self.fail(&url, &error))?;
+        match answer.status().as_u16() {
+            200 => {}
+            400 | 401 | 403 => return Err(self.denied()),
+            status => return Err(format!("{}: no token: {status}", self.reference)),
+        }
+        let text = read_all(&mut answer, MAX_TOKEN)
+            .map_err(|error| format!("{}: no token: {error}", self.reference))?;
+        let token: Token = serde_json::from_slice(&text)
+            .map_err(|_| format!("{}: the answer has no token in it", self.reference))?;
+        let token = if token.token.is_empty() {
+            token.access_token
+        } else {
+            token.token
+        };
+        match token.is_empty() || token.bytes().any(|b| !b.is_ascii_graphic()) {
+            true => Err(format!("{}: the answer has no token in it", self.reference)),
+            false => Ok(token),
+        }
+    }
+
+    fn fail(&self, url: &Uri, error: &ureq::Error) -> String {
+        let host = url.authority().map(ToString::to_string).unwrap_or_default();
+        format!("{}: {}: {error}", self.reference, shown(&host))
+    }
+}
+
+/// Reads a short answer.
+pub fn read_all(answer: &mut Response<Body>, most: u64) -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    let reader = answer.body_mut().with_config().limit(u64::MAX).reader();
+    let read = reader.take(most + 1).read_to_end(&mut text);
+    read.map_err(|error| error.to_string())?;
+    match text.len() as u64 > most {
+        true => Err(format!("more than {most} bytes")),
+        false => Ok(text),
+    }
+}
+
+/// As a value in an address.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_is_spoken_to_this_machine_only() {
+        let local = Client::new("docker://localhost:5000/a".parse().unwrap(), None).unwrap();
+        for (url, allowed) in [
+            ("http://localhost:5000/v2/", true),
+            ("http://127.0.0.1:80/x", true),
+            ("http://[::1]/x", true),
+            ("http://example.org/x", false),
+            ("http://127.0.0.1.example.org/x", false),
+            ("http://user:pw@127.0.0.1/x", false),
+            ("file:///etc/passwd", false),
+            ("//127.0.0.1/x", false),
+            ("", false),
+        ] {
+            assert_eq!(local.allow(url).is_ok(), allowed, "{url}");
+        }
+        let Ok(remote) = Client::new("docker://example.org/a".parse().unwrap(), None) else {
+            eprintln!("skipped: this host trusts nobody");
+            return;
+        };
+        for (url, allowed) in [
+            ("https://example.org/x", true),
+            ("https://cdn.example.net/x?y=z", true),
+            ("http://example.org/x", false),
+            ("http://localhost:5000/v2/", false),
+            ("https://user:pw@example.org/x", false),
+        ] {
+            assert_eq!(remote.allow(url).is_ok(), allowed, "{url}");
+        }
+    }
+
+    #[test]
+    fn values_are_escaped() {
+        assert_eq!(
+            escaped("repository:a/b:pull &x=1"),
+            "repository%3Aa%2Fb%3Apull%20%26x%3D1"
+        );
+    }
+}

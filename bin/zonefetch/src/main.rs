@@ -1,0 +1,130 @@
+//! zonefetch: fetches container images from registries into a folder, for zoneadm and
+//! zoneimg.
+//!
+//! It is the one program that speaks HTTP and TLS, and it writes nothing but blobs whose
+//! digests it has checked, into the folder it was given. Who calls it reads that folder
+//! as an OCI layout and checks everything again.
+//!
+//! ```text
+//! zonefetch documents --platform linux/amd64 --into DIR [--credentials FILE] REFERENCE
+//! zonefetch layers --into DIR [--credentials FILE] REFERENCE   (digests on standard input)
+//! ```
+//!
+//! Standard output tells how far it is, a line at a time.
+
+mod client;
+mod pull;
+mod trust;
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use client::Client;
+use lexopt::prelude::*;
+use oci::{Platform, Reference, auth};
+use pull::Pull;
+
+const USAGE: &str = "\
+usage:	zonefetch documents --platform linux/ARCH --into DIR [--credentials FILE] REFERENCE
+	zonefetch layers --into DIR [--credentials FILE] REFERENCE
+
+Fetches a container image for zoneadm and zoneimg, which call this program.
+REFERENCE is docker://host[:port]/name[:tag][@sha256:digest].
+";
+
+/// What the command line asks for.
+struct Call {
+    verb: String,
+    reference: Reference,
+    into: PathBuf,
+    platform: Option<String>,
+    credentials: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let call = match parse() {
+        Ok(Some(call)) => call,
+        Ok(None) => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(text) => {
+            eprintln!("zonefetch: {text}");
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match run(&call) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("zonefetch: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse() -> Result<Option<Call>, String> {
+    let mut words = lexopt::Parser::from_env();
+    let (mut verb, mut reference, mut into) = (None, None, None);
+    let (mut platform, mut credentials) = (None, None);
+    while let Some(word) = words.next().map_err(|error| error.to_string())? {
+        match word {
+            Short('h' | '?') | Long("help") => return Ok(None),
+            Long("into") => into = Some(PathBuf::from(value(&mut words)?)),
+            Long("credentials") => credentials = Some(PathBuf::from(value(&mut words)?)),
+            Long("platform") => platform = Some(value(&mut words)?.to_string_lossy().into_owned()),
+            Value(word) if verb.is_none() => verb = Some(word.to_string_lossy().into_owned()),
+            Value(word) if reference.is_none() => {
+                let text = word.to_string_lossy().into_owned();
+                reference = Some(
+                    text.parse::<Reference>()
+                        .map_err(|error| error.to_string())?,
+                );
+            }
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    match (verb, reference, into) {
+        (Some(verb), Some(reference), Some(into)) if verb == "documents" || verb == "layers" => {
+            Ok(Some(Call {
+                verb,
+                reference,
+                into,
+                platform,
+                credentials,
+            }))
+        }
+        _ => Err("documents or layers, --into and a reference are needed".to_owned()),
+    }
+}
+
+fn value(words: &mut lexopt::Parser) -> Result<std::ffi::OsString, String> {
+    words.value().map_err(|error| error.to_string())
+}
+
+fn run(call: &Call) -> Result<(), String> {
+    let mut credentials = None;
+    if let Some(path) = &call.credentials {
+        let what = path.display().to_string();
+        let fail = |error: std::io::Error| format!("cannot read {what}: {error}");
+        let file = std::fs::File::open(path).map_err(fail)?;
+        let mut text = Vec::new();
+        file.take(auth::MAX_FILE)
+            .read_to_end(&mut text)
+            .map_err(fail)?;
+        credentials =
+            auth::find(&what, &text, &call.reference).map_err(|error| error.to_string())?;
+    }
+    let client = Client::new(call.reference.clone(), credentials)?;
+    let pull = Pull::new(client, call.into.clone());
+    if call.verb == "documents" {
+        let name = call.platform.as_deref().unwrap_or_default();
+        let name = name.strip_prefix("linux/").unwrap_or(name);
+        return pull.documents(&Platform::linux(name));
+    }
+    let mut list = String::new();
+    let read = std::io::stdin().take(1 << 20).read_to_string(&mut list);
+    read.map_err(|error| format!("cannot read the list of layers: {error}"))?;
+    pull.layers(&list)
+}

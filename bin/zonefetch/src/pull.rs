@@ -1,0 +1,178 @@
+//! What is asked for, and written into the folder.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use oci::layout::{BLOBS, INDEX, MARK, blob_name};
+use oci::manifest::{MEDIA_TYPES, choose};
+use oci::{Digest, Document, Hasher, MAX_LAYER, MAX_MANIFEST, Platform};
+
+use crate::client::{Client, read_all};
+
+/// Indexes in indexes that are followed.
+const DEPTH: usize = 3;
+
+/// How often those who wait are told how far it is.
+const TICK: Duration = Duration::from_secs(2);
+
+/// Tries for each layer: connections break.
+const TRIES: u64 = 3;
+
+pub struct Pull {
+    client: Client,
+    into: PathBuf,
+}
+
+impl Pull {
+    pub fn new(client: Client, into: PathBuf) -> Self {
+        Self { client, into }
+    }
+
+    /// Fetches index, manifest and configuration, and writes them as a layout.
+    pub fn documents(&self, platform: &Platform) -> Result<(), String> {
+        let accept = MEDIA_TYPES.join(", ");
+        let mut wanted = self.client.reference.digest;
+        let mut target = self.client.reference.target();
+        for _ in 0..DEPTH {
+            let mut answer = self.client.get(&format!("manifests/{target}"), &accept)?;
+            let text = read_all(&mut answer, MAX_MANIFEST).map_err(|error| self.what(&error))?;
+            let digest = Digest::of(&text);
+            if let Some(wanted) = wanted.filter(|wanted| *wanted != digest) {
+                return Err(self.what(&format!("expected {wanted}, the registry sent {digest}")));
+            }
+            let name = digest.to_string();
+            match Document::read(&name, &text).map_err(|error| self.what(&error.to_string()))? {
+                Document::Index(entries) => {
+                    let entry = choose(&name, &entries, platform);
+                    let entry = entry.map_err(|error| self.what(&error.to_string()))?;
+                    wanted = Some(entry.descriptor.digest);
+                    target = entry.descriptor.digest.to_string();
+                }
+                Document::Manifest(manifest) => {
+                    let fail = |error: io::Error| self.what(&format!("cannot write: {error}"));
+                    fs::create_dir_all(self.into.join(BLOBS)).map_err(fail)?;
+                    fs::write(self.into.join(blob_name(&digest)), &text).map_err(fail)?;
+                    self.blob(
+                        &manifest.config.digest,
+                        manifest.config.size,
+                        "configuration",
+                    )?;
+                    let index = format!(
+                        r#"{{"schemaVersion":2,"manifests":[{{"mediaType":"{}","digest":"{digest}","size":{}}}]}}"#,
+                        MEDIA_TYPES[2],
+                        text.len()
+                    );
+                    fs::write(self.into.join(INDEX), index).map_err(fail)?;
+                    let mark = r#"{"imageLayoutVersion":"1.0.0"}"#;
+                    return fs::write(self.into.join(MARK), mark).map_err(fail);
+                }
+            }
+        }
+        Err(self.what("more indexes in one another than are followed"))
+    }
+
+    /// Fetches layers: a line each, with digest and size.
+    pub fn layers(&self, list: &str) -> Result<(), String> {
+        let mut all = Vec::new();
+        for line in list.lines() {
+            let pair = line.split_once(' ');
+            let pair =
+                pair.and_then(|(digest, size)| Some((digest.parse().ok()?, size.parse().ok()?)));
+            let (digest, size): (Digest, u64) =
+                pair.ok_or_else(|| format!("{line}: not a digest and a size"))?;
+            if size > MAX_LAYER {
+                return Err(self.what(&format!("a layer of {size} bytes")));
+            }
+            all.push((digest, size));
+        }
+        let count = all.len();
+        for (n, (digest, size)) in all.iter().enumerate() {
+            self.blob(digest, *size, &format!("layer {} of {count}", n + 1))?;
+        }
+        Ok(())
+    }
+
+    fn blob(&self, digest: &Digest, size: u64, called: &str) -> Result<(), String> {
+        let place = self.into.join(blob_name(digest));
+        if place.exists() {
+            return Ok(());
+        }
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            match self.try_blob(digest, size, called) {
+                Ok(()) => return Ok(()),
+                Err(Failed::Broken(text)) if tried < TRIES => {
+                    say(&format!("  {called}: {text}; once more"));
+                    std::thread::sleep(Duration::from_secs(tried));
+                }
+                Err(Failed::Broken(text) | Failed::Final(text)) => return Err(text),
+            }
+        }
+    }
+
+    fn try_blob(&self, digest: &Digest, size: u64, called: &str) -> Result<(), Failed> {
+        let path = format!("blobs/{digest}");
+        let mut answer = self.client.get(&path, "*/*").map_err(Failed::Final)?;
+        let part = self.into.join(format!("{}.part", digest.hex()));
+        let fail = |error: io::Error| Failed::Final(self.what(&format!("cannot write: {error}")));
+        let mut file = File::create(&part).map_err(fail)?;
+        let body = answer.body_mut().with_config().limit(u64::MAX).reader();
+        // One more than it may have: what is longer shows.
+        let mut body = body.take(size + 1);
+        let mut hasher = Hasher::default();
+        let mut buffer = vec![0; 128 << 10];
+        let (mut have, mut ticked) = (0_u64, Instant::now());
+        loop {
+            let read = match body.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Failed::Broken(self.what(&format!("{called}: {error}")))),
+            };
+            hasher.update(&buffer[..read]);
+            file.write_all(&buffer[..read]).map_err(fail)?;
+            have += read as u64;
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                say(&format!("  {called}: {} of {} MiB", have >> 20, size >> 20));
+            }
+        }
+        if have < size {
+            return Err(Failed::Broken(
+                self.what(&format!("{called}: ended after {have} of {size} bytes")),
+            ));
+        }
+        if have > size {
+            return Err(Failed::Final(self.what(&format!(
+                "{called}: longer than the {size} bytes it should have"
+            ))));
+        }
+        let found = hasher.finish();
+        if found != *digest {
+            return Err(Failed::Final(self.what(&format!(
+                "{called}: expected {digest}, the registry sent {found}"
+            ))));
+        }
+        fs::rename(&part, self.into.join(blob_name(digest))).map_err(fail)
+    }
+
+    fn what(&self, problem: &str) -> String {
+        format!("{}: {problem}", self.client.reference)
+    }
+}
+
+/// Why a layer did not come.
+enum Failed {
+    /// It may come at another time.
+    Broken(String),
+    /// It will not.
+    Final(String),
+}
+
+/// Tells who waits; nobody may be there any more.
+fn say(line: &str) {
+    let _ = writeln!(io::stdout(), "{line}");
+}
