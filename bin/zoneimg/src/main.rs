@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use lexopt::prelude::*;
 use storage::{Digest, Image, Images};
+use zone::images::{Request, Source};
 use zone::{Error, Host, flatten};
 
 /// What a subcommand was asked for.
@@ -19,6 +20,8 @@ struct Options {
     force: bool,
     name: Option<String>,
     digest: Option<Digest>,
+    architecture: Option<String>,
+    credentials: Option<PathBuf>,
     operands: Vec<String>,
 }
 
@@ -112,6 +115,14 @@ fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options
                 let digest = value.parse();
                 options.digest = Some(digest.map_err(|error| here(format!("{value}: {error}")))?);
             }
+            Long("arch") if verb == Some("import") => {
+                let value = words.value().and_then(|value| value.string());
+                options.architecture = Some(value.map_err(|error| here(error.to_string()))?);
+            }
+            Long("credentials") if verb == Some("import") => {
+                let value = words.value().map_err(|error| here(error.to_string()))?;
+                options.credentials = Some(value.into());
+            }
             Value(word) => {
                 let word = word.string().map_err(|error| here(error.to_string()))?;
                 options.operands.push(word);
@@ -149,11 +160,21 @@ fn act(host: &Host, verb: &str, options: &Options) -> Result<u8, Error> {
             print!("{}", show::list(&rows, options.json, options.parseable));
         }
         "import" => {
-            let path = absolute(&options.operands[0])?;
-            let request = zone::images::Request {
-                path,
+            let operand = &options.operands[0];
+            let source = match Source::is_image(operand) {
+                true => operand.parse().map_err(Error::Usage)?,
+                false => Source::look(&absolute(operand)?),
+            };
+            let credentials = options.credentials.as_ref().map(std::path::absolute);
+            let credentials = credentials
+                .transpose()
+                .map_err(|error| Error::Io("look at the credentials".to_owned(), error))?;
+            let request = Request {
                 name: options.name.clone(),
                 digest: options.digest,
+                architecture: options.architecture.clone(),
+                credentials,
+                ..Request::of(source)
             };
             let image = zone::images::import(host, &request, &mut |line| eprintln!("{line}"))?;
             println!("{}", image.digest);

@@ -44,7 +44,7 @@ pub fn row(images: &Images, image: &Image) -> Result<Row, Error> {
         entries: image.about.entries,
         bytes: image.about.bytes,
         disk_bytes: images.usage(image)?,
-        layers: 1,
+        layers: image.trees.len(),
         users: image
             .users
             .iter()
@@ -117,7 +117,9 @@ pub fn one(row: &Row, image: &Image, json: bool) -> String {
     line("entries", &row.entries.to_string());
     line("size", &units::bytes(row.bytes));
     line("on disk", &units::bytes(row.disk_bytes));
-    line("files", &image.tree.display().to_string());
+    for tree in &image.trees {
+        line("files", &tree.display().to_string());
+    }
     for user in &row.users {
         line("used by", user);
     }

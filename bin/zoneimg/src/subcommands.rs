@@ -22,15 +22,27 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "import",
-        form: "import [-n name] [--digest digest] path",
-        help: "Makes an image of an archive (tar, plain or with gzip, xz, zstd or bzip2) or of\n\
-               a directory, and prints its digest. Device nodes and foreign attributes are\n\
-               left out. An image with the same files is not made twice and keeps its name.\n\
-               \t-n name          what it is called, by default like the path\n\
-               \t--digest digest  refuses anything else: SHA-256 of the archive, as its\n\
-               \t                 publisher gives it, or of the image, as list shows it",
+        form: "import [-n name] [--digest digest] [--arch name] [--credentials file] source",
+        help: "Makes an image and prints its digest. The source is one of\n\
+               \ta file              an archive: tar or cpio (newc), plain or with gzip, xz, zstd\n\
+               \t                    or bzip2; or squashfs\n\
+               \ta directory         a root file system\n\
+               \toci:path[:name]     container images in a directory or an archive (also what\n\
+               \t                    docker save writes); needed only where there are several\n\
+               \tdocker://host[:port]/name[:tag][@sha256:digest]\n\
+               \t                    a registry, over https; http to this machine itself\n\
+               Device nodes and foreign attributes are left out. An image with the same files\n\
+               is not made twice and keeps its name; layers of container images are kept once.\n\
+               \t-n name             what it is called, by default like its source\n\
+               \t--digest digest     refuses anything else: SHA-256 of the archive, as its\n\
+               \t                    publisher gives it, of the image, as list shows it, or of\n\
+               \t                    the manifest of a container image\n\
+               \t--arch name         the kind of machine (arm64), by default that of the host\n\
+               \t--credentials file  users and passwords of registries, as Docker and Podman\n\
+               \t                    write them; by default /etc/zones/registries.json",
         examples: &[
             "zoneimg import /tmp/debian-12.tar.xz",
+            "zoneimg import docker://debian:12",
             "zoneimg import -n alpine --digest 1c4b...e2 alpine-minirootfs.tar.gz",
         ],
     },

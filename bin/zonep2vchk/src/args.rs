@@ -9,6 +9,7 @@ use lexopt::prelude::*;
 pub const USAGE: &str = "\
 usage: zonep2vchk [-b] [-s path[,path]...] [-S file] [-T release] [-P | -j] [-R root]
        zonep2vchk -c [-T release] [-R root]
+       zonep2vchk -c -f file
        zonep2vchk -V
 ";
 
@@ -16,6 +17,7 @@ usage: zonep2vchk [-b] [-s path[,path]...] [-S file] [-T release] [-P | -j] [-R 
 pub const HELP: &str = "\
 usage: zonep2vchk [-b] [-s path[,path]...] [-S file] [-T release] [-P | -j] [-R root]
        zonep2vchk -c [-T release] [-R root]
+       zonep2vchk -c -f file
        zonep2vchk -V
 
 Reports what of this system will not work when the system runs as a zone, or prints
@@ -38,6 +40,9 @@ Output:
     -P          for programs: a line 'check:section:subject:advice' for each issue,
                 colons in them escaped
     -j, --json  as JSON
+    -f file     with -c: for a container of another tool, by its configuration: LXC's
+                config, a .nspawn file of systemd, or Incus' backup.yaml. What does not
+                map is named in comments
     -V          the version
     -R root     the system below this directory, a mounted disk for example
 
@@ -52,6 +57,7 @@ Examples:
     zonep2vchk -c > web.cfg             then, on the new host:
     zonecfg -z web -f web.cfg
     zonep2vchk -R /mnt/disk -c          of a system on a disk
+    zonep2vchk -c -f /var/lib/lxc/web/config
 ";
 
 /// What is asked for.
@@ -72,6 +78,8 @@ pub struct Args {
     pub root: PathBuf,
     /// `-c`.
     pub template: bool,
+    /// `-f`.
+    pub container: Option<PathBuf>,
     /// `-b`, or nothing else.
     pub basic: bool,
     /// `-s` and `-S`.
@@ -117,6 +125,7 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Input, String>
     let mut args = Args {
         root: "/".into(),
         template: false,
+        container: None,
         basic: false,
         paths: Vec::new(),
         target: Target::S11,
@@ -149,6 +158,10 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Input, String>
                     other => return Err(format!("'{other}' is no release: S10 or S11")),
                 }
             }
+            Short('f') => {
+                let path = words.value().map_err(|error| error.to_string())?;
+                args.container = Some(path.into());
+            }
             Short('R') => args.root = words.value().map_err(|error| error.to_string())?.into(),
             Short(letter @ ('r' | 'x' | 'e' | 'E')) => {
                 return Err(format!(
@@ -163,6 +176,9 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Input, String>
     }
     if args.template && (args.basic || !args.paths.is_empty() || args.form != Form::Text) {
         return Err("-c goes with -T and -R only".to_owned());
+    }
+    if args.container.is_some() && !args.template {
+        return Err("-f goes with -c".to_owned());
     }
     args.basic |= args.paths.is_empty();
     Ok(Input::Run(args))
@@ -204,6 +220,7 @@ mod tests {
             "-T S12",
             "-c -b",
             "-c -P",
+            "-f /x",
             "-r 1h",
             "-x",
             "-S /nowhere",

@@ -8,11 +8,13 @@
 //! | [`binaries`] | the checks of programs |
 //! | [`report`] | findings as text |
 //! | [`template`] | zonecfg commands for a zone like the system |
+//! | [`containers`] | the same for a container of another tool |
 //!
 //! It reads files and changes nothing.
 
 mod args;
 mod binaries;
+mod containers;
 mod kernel;
 mod network;
 mod report;
@@ -64,6 +66,10 @@ fn main() -> ExitCode {
 
 /// Prints what was asked for; how many issues there are.
 fn run(args: &Args) -> Result<usize, String> {
+    if let Some(path) = &args.container {
+        print!("{}", container(path)?);
+        return Ok(0);
+    }
     let system = System::open(&args.root)?;
     if args.template {
         print!("{}", template::commands(&system, args.target));
@@ -83,6 +89,19 @@ fn run(args: &Args) -> Result<usize, String> {
         Form::Json => println!("{}", report.json()?),
     }
     Ok(report.issues())
+}
+
+/// The zone like a container that this file describes.
+fn container(path: &std::path::Path) -> Result<String, String> {
+    use std::io::Read as _;
+    let fail = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
+    let file = std::fs::File::open(path).map_err(fail)?;
+    let mut text = Vec::new();
+    file.take(containers::MAX)
+        .read_to_end(&mut text)
+        .map_err(fail)?;
+    let text = String::from_utf8_lossy(&text);
+    containers::commands(&text).map_err(|why| format!("{}: {why}", path.display()))
 }
 
 /// Everything that files tell without a look at programs.

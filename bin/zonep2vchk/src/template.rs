@@ -59,7 +59,7 @@ impl Commands {
 }
 
 /// As zonecfg reads it back. There is no way to write a double quote.
-fn quoted(value: &str) -> String {
+pub fn quoted(value: &str) -> String {
     let value = harmless(value).replace('"', "'");
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:%{}".contains(c);
     if value.chars().all(is_plain) && !value.is_empty() {
