@@ -1,0 +1,220 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+use patch::Order;
+use patch::order::is_package;
+
+use crate::subcommands::{self, Subcommand};
+
+/// A call.
+#[derive(Debug)]
+pub struct Call {
+    pub root: Option<PathBuf>,
+    pub verb: &'static str,
+    /// Names, patterns and ranges; none for all zones.
+    pub zones: Vec<String>,
+    pub parallel: Option<usize>,
+    pub json: bool,
+    pub global: bool,
+    pub share: bool,
+    pub dry_run: bool,
+    pub order: Order,
+    /// The patch that is meant.
+    pub patch: Option<String>,
+}
+
+/// Why there is nothing to run.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Problem {
+    Help(Option<&'static str>),
+    Usage(String, Option<&'static str>),
+}
+
+pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
+    let mut call = Call {
+        root: None,
+        verb: "",
+        zones: Vec::new(),
+        parallel: None,
+        json: false,
+        global: false,
+        share: true,
+        dry_run: false,
+        order: Order::Upgrade,
+        patch: None,
+    };
+    let mut verb: Option<&'static Subcommand> = None;
+    let mut operands = Vec::new();
+    let mut words = lexopt::Parser::from_args(words);
+    loop {
+        let name = verb.map(|one| one.name);
+        let usage = |text: String| Problem::Usage(text, name);
+        let odd = |error: lexopt::Error| Problem::Usage(error.to_string(), name);
+        let Some(word) = words.next().map_err(odd)? else {
+            break;
+        };
+        match (word, verb) {
+            (Short('?' | 'h') | Long("help"), _) => return Err(Problem::Help(name)),
+            (Short('R'), None) => call.root = Some(PathBuf::from(words.value().map_err(odd)?)),
+            (Value(word), None) => {
+                let word = word.to_string_lossy().into_owned();
+                if word == "help" {
+                    let topic = words.next().ok().flatten();
+                    let topic = match topic {
+                        Some(Value(topic)) => subcommands::find(&topic.to_string_lossy()),
+                        _ => None,
+                    };
+                    return Err(Problem::Help(topic.map(|one| one.name)));
+                }
+                verb = Some(
+                    subcommands::find(&word)
+                        .ok_or_else(|| usage(format!("{word}: unknown subcommand")))?,
+                );
+            }
+            (Value(word), Some(_)) => {
+                let word = word
+                    .into_string()
+                    .map_err(|_| usage("an odd name".into()))?;
+                operands.push(word);
+            }
+            (Short('z'), Some(_)) => {
+                let zone = words
+                    .value()
+                    .and_then(|value| value.string())
+                    .map_err(odd)?;
+                call.zones.push(zone);
+            }
+            (Short('j') | Long("json"), Some(_)) => call.json = true,
+            (Short('P'), Some(one)) if one.has("-P") => {
+                let number: usize = words.value().and_then(|value| value.parse()).map_err(odd)?;
+                if number == 0 {
+                    return Err(usage("-P: at least one zone at a time".into()));
+                }
+                call.parallel = Some(number);
+            }
+            (Short('g'), Some(one)) if one.has("-g") => call.global = true,
+            (Short('n'), Some(one)) if one.has("-n") => call.dry_run = true,
+            (Short('t'), Some(one)) if one.has("-t") => {
+                let name = words
+                    .value()
+                    .and_then(|value| value.string())
+                    .map_err(odd)?;
+                call.patch = Some(name);
+            }
+            (Long("security"), Some(one)) if one.has("--security") => call.order = Order::Security,
+            (Long("dist-upgrade"), Some(one)) if one.has("--dist-upgrade") => {
+                call.order = Order::DistUpgrade;
+            }
+            (Long("no-share"), Some(one)) if one.has("--no-share") => call.share = false,
+            (other, _) => return Err(odd(other.unexpected())),
+        }
+    }
+    let Some(verb) = verb else {
+        return Err(Problem::Usage("no subcommand".into(), None));
+    };
+    call.verb = verb.name;
+    take(&mut call, operands).map_err(|text| Problem::Usage(text, Some(verb.name)))?;
+    Ok(call)
+}
+
+fn take(call: &mut Call, operands: Vec<String>) -> Result<(), String> {
+    match call.verb {
+        "plan" | "apply" if !operands.is_empty() => {
+            if call.order != Order::Upgrade {
+                return Err("packages go neither with --security nor with --dist-upgrade".into());
+            }
+            let is_file = |word: &String| word.contains('/') || word.ends_with(".deb");
+            if operands.iter().all(is_file) {
+                call.order = Order::Files(operands.into_iter().map(PathBuf::from).collect());
+            } else if let Some(bad) = operands.iter().find(|word| !is_package(word)) {
+                return Err(match is_file(bad) {
+                    true => "package names and files do not go together".into(),
+                    false => format!("{bad}: not a package"),
+                });
+            } else {
+                call.order = Order::Packages(operands);
+            }
+            Ok(())
+        }
+        "remove" => match <[String; 1]>::try_from(operands) {
+            Ok([patch]) => {
+                call.patch = Some(patch);
+                Ok(())
+            }
+            Err(_) => Err("remove needs the name of a patch, as history shows it".into()),
+        },
+        _ => match operands.first() {
+            None => Ok(()),
+            Some(word) => Err(format!("{word}: not expected")),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Call, Problem> {
+        parse(text.split_whitespace().map(OsString::from).collect())
+    }
+
+    fn complaint(text: &str) -> String {
+        match parsed(text) {
+            Err(Problem::Usage(text, _)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn orders_and_options() {
+        let call = parsed("-R /alt apply -z web* -P 4 -j --no-share apt libc6:amd64").unwrap();
+        assert_eq!(
+            (call.verb, call.parallel, call.json),
+            ("apply", Some(4), true)
+        );
+        assert_eq!(
+            call.order,
+            Order::Packages(vec!["apt".into(), "libc6:amd64".into()])
+        );
+        assert!(!call.share);
+        let call = parsed("apply ./a.deb b.deb").unwrap();
+        assert_eq!(
+            call.order,
+            Order::Files(vec!["./a.deb".into(), "b.deb".into()])
+        );
+        assert_eq!(parsed("plan --security").unwrap().order, Order::Security);
+        assert_eq!(
+            parsed("remove -z web p1").unwrap().patch.as_deref(),
+            Some("p1")
+        );
+        assert_eq!(
+            parsed("rollback -t p1").unwrap().patch.as_deref(),
+            Some("p1")
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        assert_eq!(
+            complaint("apply a ./b.deb"),
+            "package names and files do not go together"
+        );
+        assert_eq!(complaint("apply a b;c"), "b;c: not a package");
+        assert_eq!(complaint("patch"), "patch: unknown subcommand");
+        assert_eq!(
+            complaint("remove"),
+            "remove needs the name of a patch, as history shows it"
+        );
+        assert_eq!(complaint("status x"), "x: not expected");
+        assert!(complaint("status -P 2").contains("-P"));
+        assert!(complaint("apply -P 0").contains("at least one"));
+        assert_eq!(
+            parsed("help apply").unwrap_err(),
+            Problem::Help(Some("apply"))
+        );
+        assert_eq!(complaint(""), "no subcommand");
+    }
+}

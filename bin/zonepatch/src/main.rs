@@ -1,0 +1,304 @@
+//! zonepatch(8): updates the packages of zones.
+
+mod args;
+mod progress;
+mod render;
+mod subcommands;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use args::{Call, Problem};
+use model::ZoneName;
+use model::name::GLOBAL;
+use patch::run::Event;
+use patch::transaction::Patch;
+use patch::{Options, Order, Outcome, Report, conf, record, rollback, run, status};
+use progress::Progress;
+use store::index::Index;
+use zone::{Error, Host, flatten};
+
+fn main() -> ExitCode {
+    sys::process::restore_sigpipe();
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    ExitCode::from(match args::parse(words) {
+        Ok(call) => start(&call),
+        Err(Problem::Help(verb)) => {
+            print!("{}", subcommands::help(verb));
+            cli::status::OK
+        }
+        Err(Problem::Usage(text, verb)) => {
+            eprintln!("zonepatch: {text}");
+            eprint!("{}", subcommands::usage(verb));
+            cli::status::USAGE
+        }
+    })
+}
+
+fn start(call: &Call) -> u8 {
+    let verb = call.verb;
+    if let Some(zone) = cli::current_zone() {
+        eprintln!("zonepatch: zone '{zone}': must be in the global zone to {verb} patches.");
+        return cli::status::ERROR;
+    }
+    if !cli::is_root() {
+        eprintln!("zonepatch: only a privileged user may {verb} patches.");
+        return cli::status::ERROR;
+    }
+    let done = cli::host(call.root.as_deref())
+        .map_err(Error::Refused)
+        .and_then(|host| {
+            let zones = chosen(&host, call)?;
+            act(&host, call, &zones)
+        });
+    done.unwrap_or_else(|error| {
+        eprintln!("zonepatch: {}", flatten(&error));
+        if error.is_usage() {
+            cli::status::USAGE
+        } else {
+            cli::status::ERROR
+        }
+    })
+}
+
+/// The zones that are meant, by name; all but the global one when none is.
+fn chosen(host: &Host, call: &Call) -> Result<Vec<ZoneName>, Error> {
+    let index = Index::load(&host.root)?;
+    let entries = index.entries().iter().map(|entry| entry.name.clone());
+    let known: Vec<ZoneName> = entries.filter(|name| name.as_str() != GLOBAL).collect();
+    if call.zones.is_empty() {
+        return Ok(known);
+    }
+    let words = call.zones.iter().map(String::as_str);
+    let zones =
+        cli::select::resolve(words, &known).map_err(|error| Error::Refused(error.to_string()))?;
+    match zones.iter().find(|zone| zone.as_str() == GLOBAL) {
+        Some(_) => Err(Error::Usage(
+            "the global zone is patched with apply -g, before the others".to_owned(),
+        )),
+        None => Ok(zones),
+    }
+}
+
+fn act(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
+    match call.verb {
+        "status" => {
+            let row = |zone: &ZoneName| status::of(host, zone).map(|row| vec![row]);
+            list(zones, call, row, render::status)
+        }
+        "history" => {
+            let rows = |zone: &ZoneName| status::history(host, zone);
+            list(zones, call, rows, render::history)
+        }
+        "rollback" => roll_back(host, call, zones),
+        "recover" => run::begin(host).map(|_| cli::status::OK),
+        _ => change(host, call, zones),
+    }
+}
+
+/// Lists what is found of each zone.
+fn list<R: serde::Serialize>(
+    zones: &[ZoneName],
+    call: &Call,
+    find: impl Fn(&ZoneName) -> Result<Vec<R>, Error>,
+    render: impl FnOnce(&[R]) -> String,
+) -> Result<u8, Error> {
+    let (mut rows, mut status) = (Vec::new(), cli::status::OK);
+    for zone in zones {
+        match find(zone) {
+            Ok(found) => rows.extend(found),
+            Err(error) => {
+                eprintln!("zonepatch: zone '{zone}': {}", flatten(&error));
+                status = cli::status::ERROR;
+            }
+        }
+    }
+    match call.json {
+        true => print!("{}", render::json(&rows)),
+        false => print!("{}", render(&rows)),
+    }
+    Ok(status)
+}
+
+fn roll_back(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
+    let _held = run::begin(host)?;
+    let (mut rows, mut status) = (Vec::new(), cli::status::OK);
+    for zone in zones {
+        // Of all zones those are meant that have it.
+        if call.zones.is_empty() && !has_patch(host, zone, call.patch.as_deref()) {
+            continue;
+        }
+        match rollback::zone(host, zone, call.patch.as_deref()) {
+            Ok(patch) if call.json => rows.push((zone.to_string(), patch)),
+            Ok(patch) => println!("{zone}: as before patch {patch}"),
+            Err(error) => {
+                eprintln!("zonepatch: zone '{zone}': {}", flatten(&error));
+                status = cli::status::ERROR;
+            }
+        }
+    }
+    if call.json {
+        let rows: Vec<_> = rows
+            .into_iter()
+            .map(|(zone, patch)| serde_json::json!({"zone": zone, "patch": patch}))
+            .collect();
+        print!("{}", render::json(&rows));
+    }
+    Ok(status)
+}
+
+fn has_patch(host: &Host, zone: &ZoneName, patch: Option<&str>) -> bool {
+    status::history(host, zone).is_ok_and(|past| {
+        past.iter().any(|one| {
+            one.entry.standing == record::Standing::Applied
+                && patch.is_none_or(|name| one.entry.patch == name)
+        })
+    })
+}
+
+/// plan, apply, remove.
+fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
+    let conf = conf::load(&host.root).map_err(Error::Refused)?;
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let parallel = conf::effective(call.parallel.or(conf.num_proc), cpus, zones.len());
+    let _held = run::begin(host)?;
+    if call.global && !call.dry_run {
+        patch_global(host, &call.order)?;
+    }
+    let mut zones = zones.to_vec();
+    if call.verb == "remove" && call.zones.is_empty() {
+        zones.retain(|zone| has_patch(host, zone, call.patch.as_deref()));
+    }
+    let mut patch = Patch {
+        host,
+        name: name(),
+        order: call.order.clone(),
+        files: None,
+        keep: conf.keep,
+    };
+    let staged = stage(host, &mut patch)?;
+    let is_plan = call.verb == "plan" || call.dry_run;
+    let progress = Progress::new(&zones, is_plan, call.json);
+    let tell = |event: &Event<'_>| progress.tell(event);
+    let reports = match call.verb {
+        "remove" => {
+            let former = call.patch.as_deref().unwrap_or_default();
+            run::remove(&patch, former, &zones, parallel, &tell)
+        }
+        _ if is_plan => run::plan(&patch, &zones, parallel, &tell),
+        _ => {
+            let share = call.share;
+            run::apply(&patch, &zones, Options { parallel, share }, &tell)
+        }
+    };
+    if let Some(folder) = staged {
+        let _ = fs::remove_dir_all(folder);
+    }
+    if call.json {
+        print!(
+            "{}",
+            render::run(&patch.name, &call.order, parallel, &reports)
+        );
+    } else {
+        println!("{}", render::summary(&patch.name, &reports, is_plan));
+    }
+    let failed = reports
+        .iter()
+        .any(|one: &Report| one.outcome == Outcome::Failed);
+    Ok(if failed {
+        cli::status::ERROR
+    } else {
+        cli::status::OK
+    })
+}
+
+/// A name for a patch: the time, fine enough to be the only one.
+fn name() -> String {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let text = cli::units::utc(now.as_secs()).replace(['-', ':', 'Z'], "");
+    format!("{text}-{:03}", now.subsec_millis())
+}
+
+/// Puts package files where zones can be shown them, whatever folder they are in.
+fn stage(host: &Host, patch: &mut Patch<'_>) -> Result<Option<PathBuf>, Error> {
+    use std::os::unix::fs::PermissionsExt;
+    let Order::Files(files) = &mut patch.order else {
+        return Ok(None);
+    };
+    let folder = record::folder(&host.root).join(format!("files-{}", patch.name));
+    let fail = |path: &Path| Error::io(format!("copy {}", path.display()));
+    fs::create_dir_all(&folder).map_err(fail(&folder))?;
+    let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    open(&folder, 0o755).map_err(fail(&folder))?;
+    for file in files.iter_mut() {
+        let odd = || Error::Usage(format!("{}: not a package file", file.display()));
+        let name = file.file_name().and_then(|name| name.to_str());
+        let plain = |name: &&str| {
+            name.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"+-._~%:".contains(&byte))
+                && !name.starts_with('-')
+        };
+        let name = name.filter(plain).ok_or_else(odd)?;
+        let copy = folder.join(name);
+        if !file.is_file() || copy.exists() {
+            return Err(odd());
+        }
+        fs::copy(&*file, &copy)
+            .and_then(|_| open(&copy, 0o644))
+            .map_err(fail(file))?;
+        *file = copy;
+    }
+    patch.files = Some(folder.clone());
+    Ok(Some(folder))
+}
+
+/// Updates the host itself, by its own package manager.
+fn patch_global(host: &Host, order: &Order) -> Result<(), Error> {
+    if host.root.dir() != Path::new("/") {
+        return Err(Error::Usage(
+            "-g does not go with an alternate root".to_owned(),
+        ));
+    }
+    let upgrade: Vec<String> = match order {
+        Order::Upgrade => ["upgrade", "--with-new-pkgs"].map(str::to_owned).into(),
+        Order::DistUpgrade => vec!["dist-upgrade".to_owned()],
+        Order::Packages(names) => ["install", "--only-upgrade"]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(names.iter().cloned())
+            .collect(),
+        Order::Files(files) => {
+            let full = |file: &PathBuf| fs::canonicalize(file).unwrap_or_else(|_| file.clone());
+            let files = files.iter().map(|file| full(file).display().to_string());
+            std::iter::once("install".to_owned()).chain(files).collect()
+        }
+        Order::Security | Order::Back { .. } => {
+            return Err(Error::Usage(
+                "-g does not go with --security: name the packages".to_owned(),
+            ));
+        }
+    };
+    let run = |words: &[String]| {
+        let mut command = Command::new("apt-get");
+        command
+            .args(["-q", "-y"])
+            .args(words)
+            .env("DEBIAN_FRONTEND", "noninteractive");
+        match command.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(Error::Refused(format!(
+                "zone 'global': apt-get {} ended with {status}; no other zone was touched",
+                words.join(" ")
+            ))),
+            Err(error) => Err(Error::io("run apt-get")(error)),
+        }
+    };
+    if !matches!(order, Order::Files(_)) {
+        run(&["update".to_owned()])?;
+    }
+    run(&upgrade)
+}

@@ -1,0 +1,206 @@
+//! What is printed.
+
+use std::fmt::Write as _;
+
+use patch::record::How;
+use patch::status::{Past, Row};
+use patch::{Order, Outcome, Report};
+use serde::Serialize;
+
+/// Rows as JSON. They are plain data: they always have such a form.
+pub fn json<R: Serialize>(rows: &[R]) -> String {
+    serde_json::to_string_pretty(rows).unwrap_or_default() + "\n"
+}
+
+/// A whole run as JSON.
+pub fn run(name: &str, order: &Order, parallel: usize, reports: &[Report]) -> String {
+    let value = serde_json::json!({
+        "patch": name,
+        "order": order.to_string(),
+        "parallel": parallel,
+        "zones": reports,
+    });
+    serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"
+}
+
+fn packages(count: usize) -> String {
+    match count {
+        1 => "1 package".to_owned(),
+        _ => format!("{count} packages"),
+    }
+}
+
+/// What became of a zone, behind its name.
+pub fn ended(report: &Report) -> String {
+    let mut text = match report.outcome {
+        Outcome::Patched => {
+            let how = report.how.map_or("", How::as_str);
+            format!(
+                "{} {how}, {}, {:.1} s",
+                report.outcome.as_str(),
+                packages(report.packages.len()),
+                report.seconds
+            )
+        }
+        _ => report.outcome.as_str().to_owned(),
+    };
+    if let Some(why) = &report.reason {
+        let _ = write!(text, " ({why})");
+    }
+    text
+}
+
+/// What a zone would come to.
+pub fn planned(report: &Report) -> String {
+    let zone = &report.zone;
+    if report.outcome != Outcome::Patched {
+        return format!("{zone}: {}\n", ended(report));
+    }
+    let mut text = format!("{zone}: {}\n", packages(report.packages.len()));
+    for change in &report.packages {
+        let _ = writeln!(text, "\t{change}");
+    }
+    text
+}
+
+/// The last line.
+pub fn summary(name: &str, reports: &[Report], plan: bool) -> String {
+    let count = |outcome| reports.iter().filter(|one| one.outcome == outcome).count();
+    let shared = reports.iter().filter(|one| one.how == Some(How::Shared));
+    let mut text = match plan {
+        true => format!(
+            "{} of {} zones to patch",
+            count(Outcome::Patched),
+            reports.len()
+        ),
+        false => format!(
+            "patch {name}: {} of {} zones patched",
+            count(Outcome::Patched),
+            reports.len()
+        ),
+    };
+    match shared.count() {
+        0 => {}
+        shared => text.push_str(&format!(" ({shared} shared)")),
+    }
+    for outcome in [Outcome::Unchanged, Outcome::Skipped, Outcome::Failed] {
+        match count(outcome) {
+            0 => {}
+            some => text.push_str(&format!(", {some} {}", outcome.as_str())),
+        }
+    }
+    text
+}
+
+/// Where zones stand.
+pub fn status(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<16} {:<11} {:>8} {:<8} {:<20} {:<8} {}\n",
+        "ZONE", "STATE", "PACKAGES", "KIND", "PATCH", "HOW", "NOTES"
+    );
+    for row in rows {
+        let mut notes = row.problems.clone();
+        if !row.held.is_empty() {
+            notes.push(format!("held: {}", row.held.join(" ")));
+        }
+        let kind = row.fingerprint.as_deref().and_then(|text| text.get(..8));
+        let line = format!(
+            "{:<16} {:<11} {:>8} {:<8} {:<20} {:<8} {}",
+            row.zone,
+            row.state,
+            row.packages,
+            kind.unwrap_or("-"),
+            row.patch.as_deref().unwrap_or("-"),
+            row.how.as_deref().unwrap_or("-"),
+            notes.join("; ")
+        );
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    text
+}
+
+/// What was done to zones.
+pub fn history(rows: &[Past]) -> String {
+    let mut text = format!(
+        "{:<16} {:<20} {:<20} {:<7} {:<12} {:>8} {}\n",
+        "ZONE", "PATCH", "WHEN", "HOW", "STANDING", "PACKAGES", "ORDER"
+    );
+    for row in rows {
+        let entry = &row.entry;
+        let _ = writeln!(
+            text,
+            "{:<16} {:<20} {:<20} {:<7} {:<12} {:>8} {}",
+            row.zone,
+            entry.patch,
+            cli::units::utc(entry.at),
+            entry.how.as_str(),
+            entry.standing.as_str(),
+            entry.packages.len(),
+            entry.order
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use patch::Change;
+
+    fn report(outcome: Outcome, how: Option<How>, reason: Option<&str>) -> Report {
+        Report {
+            zone: "web".into(),
+            outcome,
+            how,
+            reason: reason.map(str::to_owned),
+            packages: vec![Change {
+                package: "a".into(),
+                architecture: "all".into(),
+                from: Some("1".into()),
+                to: Some("2".into()),
+            }],
+            services: Vec::new(),
+            seconds: 1.25,
+            snapshot: None,
+            log: None,
+        }
+    }
+
+    #[test]
+    fn lines_and_summary() {
+        let real = report(
+            Outcome::Patched,
+            Some(How::Real),
+            Some("/etc/x was changed in this zone"),
+        );
+        assert_eq!(
+            ended(&real),
+            "patched real, 1 package, 1.2 s (/etc/x was changed in this zone)"
+        );
+        assert_eq!(planned(&real), "web: 1 package\n\ta 1 -> 2\n");
+        let shared = report(Outcome::Patched, Some(How::Shared), None);
+        let failed = report(Outcome::Failed, None, Some("x"));
+        assert_eq!(
+            summary("p", &[real, shared, failed], false),
+            "patch p: 2 of 3 zones patched (1 shared), 1 failed"
+        );
+        assert_eq!(summary("p", &[], true), "0 of 0 zones to patch");
+    }
+
+    #[test]
+    fn a_run_is_one_object() {
+        let text = run(
+            "p",
+            &Order::Security,
+            2,
+            &[report(Outcome::Skipped, None, None)],
+        );
+        for part in [
+            "\"patch\": \"p\"",
+            "\"order\": \"security\"",
+            "\"outcome\": \"skipped\"",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

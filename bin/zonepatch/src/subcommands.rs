@@ -1,0 +1,173 @@
+//! The table of subcommands, and the help that is made from it.
+
+/// A subcommand as help shows it.
+#[derive(Debug)]
+pub struct Subcommand {
+    pub name: &'static str,
+    /// How it is called, behind `zonepatch`.
+    pub form: &'static str,
+    pub help: &'static str,
+    pub examples: &'static [&'static str],
+}
+
+/// Every subcommand, in the order of help.
+pub const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand {
+        name: "plan",
+        form: "plan [-j] [-z zone]... [-P n] [--security | --dist-upgrade] [package | file]...",
+        help: "Shows what apply would change in each zone. Nothing is changed.\n\
+               \t-P n  so many zones at a time\n\
+               \t-z zone  a zone, glob or range; without it all installed zones\n\
+               \t--security  only what a security archive has\n\
+               \t--dist-upgrade  with packages installed and removed\n\
+               \t-j  as JSON",
+        examples: &["zonepatch plan --security"],
+    },
+    Subcommand {
+        name: "apply",
+        form: "apply [-gjn] [-z zone]... [-P n] [--no-share] [--security | --dist-upgrade] [package | file]...",
+        help: "Updates the packages of halted zones, several at a time, each as one transaction:\n\
+               in a private copy that is verified and then taken over, or not at all. Zones\n\
+               that are alike share the result of two of them. What is updated is everything,\n\
+               or the named packages, or what local package files have.\n\
+               \t-P n  so many zones at a time, at most 1.5 times the CPUs; otherwise num_proc\n\
+               \t      of /etc/patch/pdo.conf, or the CPUs\n\
+               \t-g  the global zone first; if that fails no other is touched\n\
+               \t-n  shows what would be done, as plan does\n\
+               \t-z zone  a zone, glob or range; without it all installed zones\n\
+               \t--no-share  each zone by its own package manager\n\
+               \t--security  only what a security archive has\n\
+               \t--dist-upgrade  with packages installed and removed\n\
+               \t-j  as JSON",
+        examples: &[
+            "zonepatch apply",
+            "zonepatch apply -z 'web*' -P 4 --security",
+            "zonepatch apply -z web /tmp/fix_1.2_all.deb",
+        ],
+    },
+    Subcommand {
+        name: "remove",
+        form: "remove [-j] [-z zone]... [-P n] patch",
+        help: "Takes the packages of one patch back to their former versions, which must still\n\
+               be in an archive; what else was done to the zone since stays.\n\
+               \t-P n  so many zones at a time\n\
+               \t-z zone  a zone, glob or range; without it all that have the patch\n\
+               \t-j  as JSON",
+        examples: &["zonepatch remove -z web 20261120T213257-412"],
+    },
+    Subcommand {
+        name: "status",
+        form: "status [-j] [-z zone]...",
+        help: "Shows for each zone its packages, its last patch, and what is wrong. Zones with\n\
+               the same letters under KIND have the same packages.\n\
+               \t-z zone  a zone, glob or range; without it all zones\n\
+               \t-j  as JSON",
+        examples: &["zonepatch status"],
+    },
+    Subcommand {
+        name: "rollback",
+        form: "rollback [-j] [-z zone]... [-t patch]",
+        help: "Takes halted zones back to what they were before a patch, byte for byte. What\n\
+               was written since is lost.\n\
+               \t-t patch  behind this patch, as history shows it; otherwise the last one\n\
+               \t-z zone  a zone, glob or range; without it all that have the patch\n\
+               \t-j  as JSON",
+        examples: &["zonepatch rollback -z web"],
+    },
+    Subcommand {
+        name: "history",
+        form: "history [-j] [-z zone]...",
+        help: "Lists the patches of zones, the oldest first.\n\
+               \t-z zone  a zone, glob or range; without it all zones\n\
+               \t-j  as JSON, with the packages",
+        examples: &["zonepatch history -z web"],
+    },
+    Subcommand {
+        name: "recover",
+        form: "recover",
+        help: "Clears up after a command that was killed, as plan, apply, remove and rollback do\n\
+               before anything else. Every zone is the old one or the new one.",
+        examples: &["zonepatch recover"],
+    },
+];
+
+impl Subcommand {
+    /// Whether it has an option.
+    pub fn has(&self, option: &str) -> bool {
+        match option.strip_prefix('-') {
+            Some(letter) if letter.len() == 1 => self.form.split_whitespace().any(|word| {
+                let word = word.trim_matches(['[', ']', '.']);
+                !word.starts_with("--")
+                    && word
+                        .strip_prefix('-')
+                        .is_some_and(|letters| letters.contains(letter))
+            }),
+            _ => self.form.contains(option),
+        }
+    }
+}
+
+/// The subcommand of that name.
+pub fn find(name: &str) -> Option<&'static Subcommand> {
+    SUBCOMMANDS.iter().find(|one| one.name == name)
+}
+
+/// All forms, or that of one subcommand.
+pub fn usage(verb: Option<&str>) -> String {
+    let mut text = String::new();
+    let mut head = "usage:";
+    for one in SUBCOMMANDS {
+        if verb.is_none_or(|verb| verb == one.name) {
+            text.push_str(&format!("{head} zonepatch {}\n", one.form));
+            head = "      ";
+        }
+    }
+    text
+}
+
+/// Help on all, or on one subcommand.
+pub fn help(verb: Option<&str>) -> String {
+    let Some(one) = verb.and_then(find) else {
+        let mut text = usage(None);
+        text.push_str("\nUpdates the packages of zones, all of them in one go.\n\n");
+        text.push_str("zonepatch [-R root] ... works below an alternate root.\n");
+        text.push_str("zonepatch help SUBCOMMAND tells more; so does zonepatch(8).\n");
+        return text;
+    };
+    let mut text = format!("usage: zonepatch {}\n\n{}\n", one.form, one.help);
+    for (number, example) in one.examples.iter().enumerate() {
+        let head = if number == 0 {
+            "\nexample: "
+        } else {
+            "         "
+        };
+        text.push_str(&format!("{head}{example}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_those_of_the_form() {
+        let apply = find("apply").unwrap();
+        for option in ["-g", "-P", "-z", "-n", "--no-share", "--security"] {
+            assert!(apply.has(option), "{option}");
+        }
+        assert!(!find("status").unwrap().has("-P"));
+        assert!(!find("plan").unwrap().has("-g"));
+        assert!(!find("plan").unwrap().has("--no-share"));
+    }
+
+    #[test]
+    fn help_is_of_all_or_of_one() {
+        assert!(help(None).contains("zonepatch apply"));
+        assert!(help(Some("rollback")).contains("example: zonepatch rollback -z web"));
+        assert_eq!(
+            usage(Some("status")),
+            "usage: zonepatch status [-j] [-z zone]...\n"
+        );
+    }
+}
