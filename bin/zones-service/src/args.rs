@@ -1,0 +1,153 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::prelude::*;
+use zone::service::Patience;
+
+/// How zones-service is called.
+pub const USAGE: &str = "\
+usage: zones-service [-jn] [-R root] start
+       zones-service [-jn] [-R root] [-t seconds] stop
+
+Boots the zones that boot with the host, or ends all zones before the host goes down.
+  start               boots zones with autoboot=true, those with boot-priority=high first
+                      and those with low last; suspended ones resume. Mends first what a
+                      crash of the host left.
+  stop                ends each zone as its property autoshutdown says, all at the same
+                      time
+  -t, --timeout secs  so long stop may take, by default 100 s. After three quarters of
+                      it zones that are not down are halted.
+  -n, --dry-run       shows what would be done
+  -j, --json          as JSON
+  -R root             alternate root
+";
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The host boots.
+    Start,
+    /// The host shuts down.
+    Stop,
+}
+
+impl Action {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// How it was called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    pub action: Action,
+    pub root: Option<PathBuf>,
+    pub dry_run: bool,
+    pub json: bool,
+    pub patience: Patience,
+}
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Parsed {
+    Help,
+    Call(Call),
+}
+
+/// Longest time that makes sense, in seconds: a day.
+const LONGEST: u64 = 86_400;
+
+/// Reads the command line; `words` are those behind the program's name.
+pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Parsed, lexopt::Error> {
+    let (mut action, mut root, mut seconds) = (None, None, None);
+    let (mut dry_run, mut json) = (false, false);
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next()? {
+        match word {
+            Short('j') | Long("json") => json = true,
+            Short('n') | Long("dry-run") => dry_run = true,
+            Short('R') => root = Some(PathBuf::from(words.value()?)),
+            Short('t') | Long("timeout") => seconds = Some(timeout(&words.value()?)?),
+            Short('?' | 'h') | Long("help") => return Ok(Parsed::Help),
+            Value(word) if action.is_none() => {
+                action = Some(match word.to_str() {
+                    Some("start") => Action::Start,
+                    Some("stop") => Action::Stop,
+                    _ => {
+                        return Err(format!("{}: not start or stop", word.to_string_lossy()).into());
+                    }
+                });
+            }
+            other => return Err(other.unexpected()),
+        }
+    }
+    let action = action.ok_or("start or stop is missing")?;
+    if seconds.is_some() && action == Action::Start {
+        return Err("a timeout is for stop".into());
+    }
+    Ok(Parsed::Call(Call {
+        action,
+        root,
+        dry_run,
+        json,
+        patience: seconds.map_or_else(Patience::default, Patience::new),
+    }))
+}
+
+fn timeout(word: &std::ffi::OsStr) -> Result<Duration, lexopt::Error> {
+    let seconds = word.to_str().and_then(|text| text.parse().ok());
+    let seconds = seconds.filter(|seconds| (1..=LONGEST).contains(seconds));
+    seconds.map(Duration::from_secs).ok_or_else(|| {
+        format!(
+            "{}: expected 1 to {LONGEST} seconds",
+            word.to_string_lossy()
+        )
+        .into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Parsed, String> {
+        let words = line.split_whitespace().map(OsString::from);
+        parse(words.collect::<Vec<_>>().into_iter()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_stand_on_either_side() {
+        let Ok(Parsed::Call(call)) = parsed("-j stop --timeout 20 -n") else {
+            panic!("not understood");
+        };
+        assert!(call.json && call.dry_run);
+        assert_eq!(call.action, Action::Stop);
+        assert_eq!(call.patience.clean(), Duration::from_secs(15));
+        assert_eq!(parsed("start -?"), Ok(Parsed::Help));
+        let Ok(Parsed::Call(call)) = parsed("stop") else {
+            panic!("not understood");
+        };
+        assert_eq!(call.patience.all(), Duration::from_secs(100));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (line, said) in [
+            ("", "start or stop is missing"),
+            ("restart", "restart: not start or stop"),
+            ("start stop", "unexpected argument \"stop\""),
+            ("stop -t 0", "0: expected 1 to 86400 seconds"),
+            ("stop -t soon", "soon: expected 1 to 86400 seconds"),
+            ("start -t 5", "a timeout is for stop"),
+            ("-x", "invalid option '-x'"),
+        ] {
+            assert_eq!(parsed(line), Err(said.to_owned()), "{line}");
+        }
+    }
+}

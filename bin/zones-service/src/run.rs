@@ -1,0 +1,135 @@
+//! Carrying out what was asked for.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use zone::service::{self, Done, Event, Survey, Tell};
+use zone::{Host, flatten};
+
+use crate::args::{Action, Call};
+use crate::progress::{Line, complain, say};
+use crate::show::{self, Report};
+
+/// How often the line on a terminal is drawn when nothing happens.
+const TICK: Duration = Duration::from_secs(1);
+
+pub fn run(call: &Call) -> u8 {
+    let refusal = if let Some(zone) = cli::current_zone() {
+        Some(format!("zone {zone} has no zones of its own"))
+    } else if !cli::is_root() {
+        Some("only a privileged user may start and stop all zones.".to_owned())
+    } else {
+        None
+    };
+    if let Some(text) = refusal {
+        complain(&format!("zones-service: {text}"));
+        return cli::status::ERROR;
+    }
+    let host = cli::host(call.root.as_deref());
+    let done = host.and_then(|host| act(&host, call).map_err(|error| flatten(&error)));
+    done.unwrap_or_else(|text| {
+        complain(&format!("zones-service: {text}"));
+        cli::status::ERROR
+    })
+}
+
+fn act(host: &Host, call: &Call) -> Result<u8, zone::Error> {
+    let survey = service::survey(host)?;
+    let jobs = match call.action {
+        Action::Start => service::plan::start(&survey.zones),
+        Action::Stop => service::plan::stop(&survey.zones),
+    };
+    if call.dry_run {
+        say(show::plan(call, &jobs).trim_end());
+        return Ok(cli::status::OK);
+    }
+    let damaged = tell_damaged(&survey);
+    let done = match call.action {
+        Action::Start => watched(call, jobs.len(), |tell| service::start(host, &jobs, tell)),
+        Action::Stop => {
+            raise_limits();
+            watched(call, jobs.len(), |tell| {
+                service::stop(host, &jobs, call.patience, tell);
+            })
+        }
+    };
+    let (up, remarks) = match call.action {
+        Action::Start => (Vec::new(), service::tidy(host)),
+        Action::Stop => (service::still_up(host)?, Vec::new()),
+    };
+    for remark in &remarks {
+        complain(&format!("zones-service: WARNING: {remark}"));
+    }
+    for zone in &up {
+        complain(&format!("zones-service: zone '{zone}': is still up"));
+    }
+    let report = Report {
+        action: call.action,
+        done: &done,
+        up: &up,
+        damaged,
+    };
+    say(&match call.json {
+        true => report.json(),
+        false => report.summary(),
+    });
+    Ok(report.status())
+}
+
+/// Zones that nothing can be done for: their files are damaged. Returns how many.
+fn tell_damaged(survey: &Survey) -> usize {
+    for (zone, error) in &survey.damaged {
+        for line in cli::report::lines("zones-service", zone.as_str(), error) {
+            complain(&line);
+        }
+    }
+    survey.damaged.len()
+}
+
+/// Lets `work` go on in other threads and tells here what becomes of it.
+fn watched(call: &Call, jobs: usize, work: impl FnOnce(Tell<'_>) + Send) -> Vec<Done> {
+    let mut line = Line::new(call.action.as_str(), jobs, !call.json);
+    let mut all = Vec::new();
+    let (sender, events) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // Nobody is there any more only when this process ends.
+            work(&|event| drop(sender.send(event)));
+        });
+        loop {
+            match events.recv_timeout(TICK) {
+                Ok(Event::Begun(zone)) => line.begun(zone),
+                Ok(Event::Done(done)) => {
+                    line.done(&done.job.zone);
+                    line.clear();
+                    let (said, complaints) = show::done(&done);
+                    if !call.json {
+                        said.iter().for_each(|text| say(text));
+                    }
+                    complaints.iter().for_each(|text| complain(text));
+                    line.draw();
+                    all.push(done);
+                }
+                Err(RecvTimeoutError::Timeout) => line.draw(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+    });
+    line.clear();
+    all
+}
+
+/// As many open files as may be: each zone that is waited for takes a few.
+fn raise_limits() {
+    let limit = getrlimit(Resource::Nofile);
+    // Should it not be allowed, threads that find none left say so.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
+}
