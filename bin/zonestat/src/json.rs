@@ -1,0 +1,167 @@
+//! Intervals and reports as lines of JSON: everything that is known, under names with
+//! units. What this host does not tell is left out.
+
+use serde::Serialize;
+use stat::pset::Part;
+use stat::sample::{Hits, LinkTraffic, Pressure, Pset, Traffic};
+use stat::{Figures, Interval, Resource, Row};
+
+use crate::solaris::Heading;
+use crate::zones::Zones;
+
+#[derive(Serialize)]
+struct Line<'a> {
+    /// `interval`, or `report-total`, `report-average`, `report-high`.
+    report: String,
+    time: String,
+    interval: u64,
+    seconds: f64,
+    cpus: u64,
+    cpus_online: u64,
+    size: &'a Figures,
+    total: Used<'a>,
+    system: Used<'a>,
+    zones: Vec<Zone<'a>>,
+}
+
+#[derive(Serialize)]
+struct Used<'a> {
+    cpu_usec: u64,
+    #[serde(flatten)]
+    figures: &'a Figures,
+}
+
+#[derive(Serialize)]
+struct Zone<'a> {
+    name: &'a str,
+    id: u32,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    kernel_zone: bool,
+    ran_seconds: f64,
+    #[serde(flatten)]
+    used: Used<'a>,
+    caps: Figures,
+    pset: &'a str,
+    pset_type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_shares: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<Traffic>,
+    /// Of it, each link.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    links: &'a [LinkTraffic],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk: Option<Traffic>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pressure: Option<Pressure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limits_hit: Option<Hits>,
+}
+
+/// One line, with its end.
+///
+/// # Errors
+/// When it has no form in JSON, which plain data always has.
+pub fn line(heading: &Heading, interval: &Interval, zones: &Zones) -> Result<String, String> {
+    let psets = interval.psets();
+    let part = |row: &Row| -> Part {
+        let set = psets.iter().find(|set| *set.pset == row.setting.pset);
+        set.map(|set| set.part(row)).unwrap_or_default()
+    };
+    let zone = |row| zone(row, part(row));
+    let line = Line {
+        report: match heading.kind {
+            None => "interval".to_owned(),
+            Some(kind) => format!("report-{}", kind.as_str()),
+        },
+        time: cli::units::utc(heading.end),
+        interval: heading.count,
+        seconds: interval.elapsed.as_secs_f64(),
+        cpus: interval.cpus,
+        cpus_online: interval.online,
+        size: &interval.size,
+        total: Used {
+            cpu_usec: interval.total.cpu_usec,
+            figures: &interval.total.figures,
+        },
+        system: Used {
+            cpu_usec: interval.system.cpu_usec,
+            figures: &interval.system.figures,
+        },
+        zones: zones.choose(interval).into_iter().map(zone).collect(),
+    };
+    let text = serde_json::to_string(&line).map_err(|error| error.to_string())?;
+    Ok(text + "\n")
+}
+
+fn zone(row: &Row, part: Part) -> Zone<'_> {
+    let mut caps = Figures::default();
+    for resource in Resource::ALL {
+        caps[resource] = row.cap(resource);
+    }
+    let pset: &Pset = &row.setting.pset;
+    Zone {
+        name: &row.name,
+        id: row.id,
+        kernel_zone: row.setting.kernel,
+        ran_seconds: row.ran.as_secs_f64(),
+        used: Used {
+            cpu_usec: row.used.cpu_usec,
+            figures: &row.used.figures,
+        },
+        caps,
+        pset: pset.name(),
+        pset_type: pset.kind(),
+        cpu_shares: part.shares,
+        network: row.network,
+        links: &row.links,
+        disk: row.disk,
+        pressure: row.pressure,
+        limits_hit: row.hits,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+
+    #[test]
+    fn a_line_is_one_object_with_units() {
+        let heading = Heading {
+            kind: None,
+            count: 1,
+            seconds: 5,
+            start: 0,
+            end: 1_763_674_377,
+        };
+        let text = line(&heading, &example::interval(), &Zones::new(&[]).unwrap()).unwrap();
+        assert_eq!(text.matches('\n').count(), 1);
+        let line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(line["time"], "2025-11-20T21:32:57Z");
+        let zones = line["zones"].as_array().unwrap();
+        let sum: u64 = zones
+            .iter()
+            .map(|zone| zone["cpu_usec"].as_u64().unwrap())
+            .sum();
+        let system = line["system"]["cpu_usec"].as_u64().unwrap();
+        assert_eq!(line["total"]["cpu_usec"].as_u64(), Some(sum + system));
+        let web = zones.iter().find(|zone| zone["name"] == "web").unwrap();
+        assert_eq!(web["caps"]["cpu_millionths"], 250_000);
+        assert_eq!(web["cpu_millionths"], 200_000);
+        assert_eq!(web["cpu_shares"], 3);
+        let links = web["links"].as_array().unwrap();
+        let sum = |what: &str| -> u64 {
+            let figures = links.iter().map(|link| link[what].as_u64().unwrap());
+            figures.sum()
+        };
+        assert_eq!(links[0]["name"], "net0");
+        for what in ["bytes_in", "bytes_out"] {
+            assert_eq!(web["network"][what], sum(what));
+        }
+        assert_eq!(web["limits_hit"]["oom_kills"], 1);
+        let guest = zones.iter().find(|zone| zone["name"] == "guest").unwrap();
+        assert_eq!(guest["kernel_zone"], true);
+        assert_eq!(guest["id"], 2_147_483_647);
+    }
+}

@@ -1,0 +1,249 @@
+//! Taking samples at their times.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::time::Timespec;
+use stat::{Interval, Report, Sample, Sampler, Wants};
+use sys::signals::Taken;
+
+use crate::args::{Common, Dashboard, Form, Reports};
+use crate::metrics::{self, Format};
+use crate::solaris::{Heading, Printer};
+use crate::zones::Zones;
+use crate::{dashboard, json};
+
+/// Open files that are left for everything but samples.
+const OTHER_FILES: u64 = 64;
+
+/// Most files that samples keep open: enough for ten of each of 10,000 zones.
+const MOST_FILES: u64 = 100_000;
+
+/// Signals that end zonestat, after the reports that are due.
+pub const ENDS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
+
+/// A sampler of what the caller sees.
+///
+/// # Errors
+/// A root that cannot be one.
+pub fn sampler(common: &Common, wants: Wants) -> Result<Sampler, String> {
+    if let Some(zone) = cli::current_zone() {
+        return Sampler::inside(&zone.name, zone.id.unwrap_or_default(), wants)
+            .ok_or_else(|| "this zone does not see its control group".to_owned());
+    }
+    let root = cli::root(common.root.as_deref()).map_err(|error| error.to_string())?;
+    Ok(Sampler::new(root, wants, files()))
+}
+
+/// Raises the limit on open files as far as may be; how many of them are for samples.
+fn files() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES);
+    let raised = Rlimit {
+        current: Some(most.max(limit.current.unwrap_or(most))),
+        maximum: limit.maximum,
+    };
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => raised.current,
+        Err(_) => limit.current,
+    };
+    let files = current.unwrap_or(MOST_FILES).saturating_sub(OTHER_FILES);
+    usize::try_from(files.min(MOST_FILES)).unwrap_or_default()
+}
+
+/// Why a wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// It is time.
+    Time,
+    /// A signal wants the end.
+    End,
+}
+
+/// Waits until `until`, and meanwhile notes zones that come and go.
+pub fn wait(sampler: &mut Sampler, signals: &Taken, until: Instant) -> Woken {
+    loop {
+        if signals.next().is_some() {
+            return Woken::End;
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Woken::Time;
+        }
+        let patience = Timespec::try_from(left).ok();
+        let news = {
+            let mut watched = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
+            watched.extend(
+                sampler
+                    .descriptor()
+                    .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+            );
+            // An error is a signal that was not taken, or none: the time tells.
+            let _ = poll(&mut watched, patience.as_ref());
+            watched.get(1).is_some_and(|fd| !fd.revents().is_empty())
+        };
+        if news {
+            sampler.notice();
+        }
+    }
+}
+
+/// Takes the signals that end zonestat; there must be one thread yet.
+///
+/// # Errors
+/// What the kernel says.
+pub fn take_signals() -> Result<Taken, String> {
+    Taken::take(&ENDS.map(Signal::as_raw)).map_err(|error| format!("cannot take signals: {error}"))
+}
+
+fn unix() -> u64 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    now.unwrap_or_default().as_secs()
+}
+
+fn write(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|error| format!("cannot write: {error}"))
+}
+
+/// Reports of Solaris 11, and JSON.
+///
+/// # Errors
+/// What is wrong with the options, the root or the output.
+pub fn reports(options: &Reports) -> Result<(), String> {
+    let zones = Zones::new(&options.common.zones)?;
+    let printer = Printer {
+        reports: options,
+        zones: &zones,
+    };
+    let print = |heading: &Heading, interval: &Interval| match options.form {
+        Form::Json => json::line(heading, interval, &zones),
+        Form::Human | Form::Parseable => Ok(printer.print(heading, interval)),
+    };
+    let signals = take_signals()?;
+    let mut sampler = sampler(&options.common, options.wants())?;
+    let timing = options.timing;
+    let every = Duration::from_secs(timing.interval);
+    let mut last = sampler.sample();
+    let (start, first_start) = (Instant::now(), unix());
+    let mut report = Report::default();
+    let mut report_start = first_start;
+    let mut next_report = timing.report;
+    let mut count = 0;
+    let mut heading = Heading {
+        kind: None,
+        count,
+        seconds: 0,
+        start: first_start,
+        end: first_start,
+    };
+    let print_reports = |report: &Report, heading: Heading| -> Result<(), String> {
+        for kind in &options.kinds {
+            if let Some(interval) = report.compute(*kind) {
+                let heading = Heading {
+                    kind: Some(*kind),
+                    count: report.count(),
+                    ..heading
+                };
+                write(&print(&heading, &interval)?)?;
+            }
+        }
+        Ok(())
+    };
+    if options.form == Form::Human && !options.quiet {
+        write("Collecting data for first interval...\n")?;
+    }
+    loop {
+        count += 1;
+        // Those that are over already were not made in time.
+        while start.elapsed() >= multiple(every, count + 1) {
+            count += 1;
+        }
+        if wait(&mut sampler, &signals, start + multiple(every, count)) == Woken::End {
+            break;
+        }
+        let sample = sampler.sample();
+        let interval = Interval::between(&last, &sample);
+        last = sample;
+        heading = Heading {
+            kind: None,
+            count,
+            seconds: start.elapsed().as_secs(),
+            start: report_start,
+            end: unix(),
+        };
+        if !options.quiet {
+            write(&print(&heading, &interval)?)?;
+        }
+        if !options.kinds.is_empty() {
+            report.add(&interval);
+        }
+        if next_report.is_some_and(|at| heading.seconds >= at) {
+            print_reports(&report, heading)?;
+            report = Report::default();
+            report_start = heading.end;
+            while next_report.is_some_and(|at| heading.seconds >= at) {
+                next_report = next_report.zip(timing.report).map(|(at, more)| at + more);
+            }
+        }
+        if timing
+            .duration
+            .is_some_and(|duration| heading.seconds >= duration)
+        {
+            break;
+        }
+    }
+    print_reports(&report, heading)
+}
+
+fn multiple(every: Duration, count: u64) -> Duration {
+    every.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// The dashboard of 2009.
+///
+/// # Errors
+/// What is wrong with the options, the root or the output.
+pub fn dashboard(options: &Dashboard) -> Result<(), String> {
+    let zones = Zones::new(&options.common.zones)?;
+    let mut printer = dashboard::Printer::new(options, &zones);
+    let wants = Wants {
+        locked: true,
+        ipc: true,
+        ..Wants::default()
+    };
+    let signals = take_signals()?;
+    let mut sampler = sampler(&options.common, wants)?;
+    let mut last: Sample = sampler.sample();
+    let start = Instant::now();
+    // The first one comes after a second, and then one at each interval.
+    let mut due = Duration::from_secs(1);
+    let mut count = 0;
+    while options.count.is_none_or(|most| count < most) {
+        if wait(&mut sampler, &signals, start + due) == Woken::End {
+            break;
+        }
+        let sample = sampler.sample();
+        write(&printer.print(&Interval::between(&last, &sample)))?;
+        last = sample;
+        count += 1;
+        due += Duration::from_secs(options.interval);
+    }
+    Ok(())
+}
+
+/// What Prometheus reads, once.
+///
+/// # Errors
+/// What is wrong with the root or the output.
+pub fn openmetrics(common: &Common) -> Result<(), String> {
+    let zones = Zones::new(&common.zones)?;
+    let sample = sampler(common, Wants::ALL)?.sample();
+    let wanted = |zone: &stat::ZoneSample| zones.has(&zone.name);
+    write(&metrics::text(&sample, Format::Both, wanted))
+}

@@ -1,0 +1,306 @@
+//! The service: figures over HTTP, and a history that outlives it.
+//!
+//! `/metrics` is for Prometheus, `/history` is JSON. One thread takes samples; each
+//! client has a thread of its own for the few milliseconds, and a bound on its time.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use stat::history::History;
+use stat::report::Kind;
+use stat::{Interval, Report, Sample, Wants};
+
+use crate::args::{Common, DEFAULT_INTERVAL};
+use crate::metrics::{self, Format};
+use crate::run::{Woken, sampler, take_signals, wait};
+use crate::zones::Zones;
+
+/// Seconds that one point of the history is for.
+const POINT: u64 = 60;
+
+/// Points that are kept: four hours.
+const POINTS: usize = 240;
+
+/// The history is stored after so many points, and at the end.
+const STORED_EVERY: u64 = 10;
+
+/// Clients at a time; more are sent away.
+const MOST_CLIENTS: usize = 16;
+
+/// How long a client may take to ask, and to take its answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Longest request that is read, in bytes.
+const LONGEST: usize = 8192;
+
+/// Largest history that is read, in bytes.
+const MAX_HISTORY: u64 = 256 << 20;
+
+/// What clients are answered from.
+#[derive(Debug)]
+struct Shown {
+    sample: Sample,
+    history: History,
+    /// End of its last point, in seconds since 1970.
+    until: u64,
+}
+
+/// Serves until a signal.
+///
+/// # Errors
+/// An address that cannot be listened at, or what is wrong with the root.
+pub fn serve(common: &Common, address: &str) -> Result<(), String> {
+    let address: SocketAddr = address
+        .parse()
+        .map_err(|_| format!("no address and port: {address}"))?;
+    let zones = Zones::new(&common.zones)?;
+    let signals = take_signals()?;
+    let mut sampler = sampler(common, Wants::ALL)?;
+    let root = cli::root(common.root.as_deref()).map_err(|error| error.to_string())?;
+    let file = root.lib().join("zonestat.history");
+    let listener = TcpListener::bind(address)
+        .map_err(|error| format!("cannot listen at {address}: {error}"))?;
+    let address = listener.local_addr().unwrap_or(address);
+    eprintln!("zonestat: serving at {address}");
+    let mut last = sampler.sample();
+    let (history, until) = load(&file, last.unix);
+    let shown = Arc::new(Mutex::new(Shown {
+        sample: last.clone(),
+        history,
+        until,
+    }));
+    let clients = Arc::clone(&shown);
+    // It ends with the process: there is nothing of it to put away.
+    std::thread::spawn(move || accept(&listener, &clients, &zones));
+    let every = Duration::from_secs(DEFAULT_INTERVAL);
+    let mut next = Instant::now() + every;
+    let mut report = Report::default();
+    let mut points: u64 = 0;
+    loop {
+        let end = wait(&mut sampler, &signals, next) == Woken::End;
+        next = (next + every).max(Instant::now());
+        let sample = sampler.sample();
+        report.add(&Interval::between(&last, &sample));
+        last = sample.clone();
+        let mut shown = lock(&shown);
+        shown.sample = sample;
+        let minute = report.compute(Kind::Total);
+        let minute = minute.filter(|minute| minute.elapsed.as_secs() >= POINT);
+        if let Some(minute) = minute {
+            shown.history.add(&minute);
+            shown.until = minute.unix;
+            report = Report::default();
+            points += 1;
+        }
+        if end || (points > 0 && points % STORED_EVERY == 0) {
+            // Not again for the same point.
+            points = 0;
+            let text = history_text(&shown);
+            drop(shown);
+            store(&file, &text);
+        }
+        if end {
+            return Ok(());
+        }
+    }
+}
+
+fn lock(shown: &Mutex<Shown>) -> std::sync::MutexGuard<'_, Shown> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The history as it was stored, with nothing where nobody looked since.
+fn load(file: &PathBuf, now: u64) -> (History, u64) {
+    let read = || -> Option<(History, u64)> {
+        let file = std::fs::File::open(file).ok()?;
+        let mut text = String::new();
+        file.take(MAX_HISTORY).read_to_string(&mut text).ok()?;
+        let (until, rest) = text.split_once('\n')?;
+        let until: u64 = until.parse().ok()?;
+        let mut history = History::read(rest, POINTS)?;
+        let missed = now.saturating_sub(until) / POINT;
+        for _ in 0..missed.min(POINTS as u64) {
+            history.add(&Interval::default());
+        }
+        Some((history, until))
+    };
+    read().unwrap_or_else(|| (History::new(POINTS), now))
+}
+
+fn history_text(shown: &Shown) -> String {
+    format!("{}\n{}", shown.until, shown.history.write())
+}
+
+/// Stores the history. That it cannot be is said, and no reason to stop.
+fn store(file: &std::path::Path, text: &str) {
+    let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let stored = folder.map_err(|error| error.to_string()).and_then(|()| {
+        store::atomic::write(file, text.as_bytes(), 0o644).map_err(|e| e.to_string())
+    });
+    if let Err(error) = stored {
+        eprintln!("zonestat: the history is not stored: {error}");
+    }
+}
+
+fn accept(listener: &TcpListener, shown: &Arc<Mutex<Shown>>, zones: &Zones) {
+    static CLIENTS: AtomicUsize = AtomicUsize::new(0);
+    for client in listener.incoming() {
+        let Ok(client) = client else {
+            // Too many open files, say: not in a tight loop.
+            std::thread::sleep(Duration::from_millis(100));
+            continue;
+        };
+        if CLIENTS.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
+            CLIENTS.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        }
+        let (shown, zones) = (Arc::clone(shown), zones.clone());
+        std::thread::spawn(move || {
+            // A client that goes away or asks too slowly gets nothing.
+            let _ = answer(client, &shown, &zones);
+            CLIENTS.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+}
+
+fn answer(mut client: TcpStream, shown: &Mutex<Shown>, zones: &Zones) -> std::io::Result<()> {
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let deadline = Instant::now() + PATIENCE;
+    let mut request = Vec::new();
+    let mut piece = [0; 1024];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        let length = client.read(&mut piece)?;
+        request.extend_from_slice(&piece[..length]);
+        if length == 0 || request.len() > LONGEST || Instant::now() > deadline {
+            return Ok(());
+        }
+    }
+    let request = String::from_utf8_lossy(&request).into_owned();
+    let response = respond(&request, shown, zones);
+    client.write_all(response.as_bytes())
+}
+
+/// The whole answer to a request.
+fn respond(request: &str, shown: &Mutex<Shown>, zones: &Zones) -> String {
+    let mut words = request.split_ascii_whitespace();
+    let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+    let path = path.split('?').next().unwrap_or_default();
+    let plain = "text/plain; charset=utf-8";
+    let (status, content_type, body) = match (method, path) {
+        ("GET" | "HEAD", "/metrics") => {
+            let format = wanted_format(request);
+            let sample = lock(shown).sample.clone();
+            let body = metrics::text(&sample, format, |zone| zones.has(&zone.name));
+            ("200 OK", format.content_type(), body)
+        }
+        ("GET" | "HEAD", "/history") => {
+            let shown = lock(shown);
+            let body = format!(
+                "{{\"until\":{},\"seconds\":{POINT},\"zones\":{}}}\n",
+                shown.until,
+                shown.history.write()
+            );
+            ("200 OK", "application/json", body)
+        }
+        ("GET" | "HEAD", "/") => {
+            let body = "zonestat: /metrics for Prometheus, /history for the last four hours\n";
+            ("200 OK", plain, body.to_owned())
+        }
+        ("GET" | "HEAD", _) => ("404 Not Found", plain, "not found\n".to_owned()),
+        _ => ("405 Method Not Allowed", plain, "only GET\n".to_owned()),
+    };
+    let length = body.len();
+    let body = if method == "HEAD" {
+        String::new()
+    } else {
+        body
+    };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+}
+
+/// OpenMetrics for whoever says that he reads it.
+fn wanted_format(request: &str) -> Format {
+    let accepts = request.lines().any(|line| {
+        let line = line.to_ascii_lowercase();
+        line.starts_with("accept:") && line.contains("application/openmetrics-text")
+    });
+    if accepts {
+        Format::OpenMetrics
+    } else {
+        Format::Prometheus
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+
+    fn shown() -> Mutex<Shown> {
+        let mut history = History::new(POINTS);
+        history.add(&example::interval());
+        Mutex::new(Shown {
+            sample: example::now(),
+            history,
+            until: 7,
+        })
+    }
+
+    fn body(request: &str) -> (String, String) {
+        let zones = Zones::new(&[]).unwrap();
+        let response = respond(request, &shown(), &zones);
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    #[test]
+    fn metrics_in_the_format_that_is_wanted() {
+        let (head, text) = body("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("version=0.0.4"));
+        assert!(head.contains(&format!("Content-Length: {}\r\n", text.len())));
+        assert!(text.contains("# TYPE zone_cpu_seconds_total counter\n"));
+        let (head, text) = body(
+            "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n\r\n",
+        );
+        assert!(head.contains("openmetrics-text"));
+        assert!(text.contains("# TYPE zone_cpu_seconds counter\n"));
+    }
+
+    #[test]
+    fn history_and_what_is_not_there() {
+        let (_, text) = body("GET /history HTTP/1.1\r\n\r\n");
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["zones"]["zones"]["web"][0][0], 200_000);
+        for (request, status) in [
+            ("GET / HTTP/1.0\r\n\r\n", "200"),
+            ("GET /../etc/passwd HTTP/1.1\r\n\r\n", "404"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("\r\n\r\n", "405"),
+        ] {
+            let (head, _) = body(request);
+            assert_eq!(head.split(' ').nth(1), Some(status), "{request}");
+        }
+        assert_eq!(body("HEAD /metrics HTTP/1.1\r\n\r\n").1, "");
+    }
+
+    #[test]
+    fn a_history_comes_back_with_a_gap() {
+        let dir = std::env::temp_dir().join(format!("zonestat-{}", std::process::id()));
+        let file = dir.join("history");
+        store(&file, &history_text(&shown().into_inner().unwrap()));
+        let (history, until) = load(&file, 7 + 2 * POINT);
+        assert_eq!((until, history.len()), (7, 3));
+        let cpu: Vec<u64> = history.zone("web").map(|point| point.cpu).collect();
+        assert_eq!(cpu, [200_000, 0, 0]);
+        std::fs::write(&file, "nonsense").unwrap();
+        assert!(load(&file, 0).0.is_empty());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}

@@ -1,0 +1,84 @@
+//! Which zones are shown.
+
+use std::collections::HashSet;
+
+use model::ZoneName;
+use stat::{Interval, Row};
+
+/// A choice of zones. Zones come and go while zonestat runs, so names need not exist
+/// and patterns are matched anew in each interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Zones {
+    names: HashSet<String>,
+    globs: Vec<String>,
+    /// Nothing was said: all are chosen.
+    all: bool,
+}
+
+impl Zones {
+    /// Understands the words of -z.
+    ///
+    /// # Errors
+    /// What is neither a name nor a pattern.
+    pub fn new(words: &[String]) -> Result<Self, String> {
+        let mut zones = Self {
+            all: words.is_empty(),
+            ..Self::default()
+        };
+        for word in words {
+            if word == cli::GLOBAL {
+                zones.names.insert(word.clone());
+            } else if word.contains(['*', '?']) {
+                zones.globs.push(word.clone());
+            } else {
+                let names = cli::select::resolve([word.as_str()], &[]);
+                let names = names.map_err(|error| error.to_string())?;
+                zones.names.extend(names.iter().map(ToString::to_string));
+            }
+        }
+        Ok(zones)
+    }
+
+    /// Whether a zone of this name is chosen.
+    pub fn has(&self, name: &str) -> bool {
+        if self.all || self.names.contains(name) {
+            return true;
+        }
+        let Ok(known) = name.parse::<ZoneName>() else {
+            return false;
+        };
+        let known = [known];
+        self.globs
+            .iter()
+            .any(|glob| cli::select::resolve([glob.as_str()], &known).is_ok())
+    }
+
+    /// The chosen rows of an interval.
+    pub fn choose<'a>(&self, interval: &'a Interval) -> Vec<&'a Row> {
+        let rows = interval.rows.iter();
+        rows.filter(|row| self.has(&row.name)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+
+    fn chosen(words: &[&str]) -> Vec<String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let interval = example::interval();
+        let rows = Zones::new(&words).unwrap().choose(&interval);
+        rows.iter().map(|row| row.name.to_string()).collect()
+    }
+
+    #[test]
+    fn names_patterns_and_those_that_are_not_there() {
+        assert_eq!(chosen(&[]).len(), example::interval().rows.len());
+        assert_eq!(chosen(&["global", "db"]), ["global", "db"]);
+        assert_eq!(chosen(&["w*"]), ["web", "web-of-a-long-name"]);
+        assert_eq!(chosen(&["none", "no*", "web[1-3]"]), [""; 0]);
+        assert!(Zones::new(&["a/b".to_owned()]).is_err());
+        assert!(Zones::new(&["web[".to_owned()]).is_err());
+    }
+}
