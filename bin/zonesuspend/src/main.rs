@@ -1,0 +1,225 @@
+//! zonesuspend(8): looks at suspend images, and measures how fast they are made.
+
+mod bench;
+mod show;
+mod subcommands;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result, bail};
+use lexopt::prelude::*;
+use suspend::{Image, Key, Loading};
+
+/// What a subcommand was asked for.
+#[derive(Debug, Default)]
+struct Options {
+    json: bool,
+    key: Option<PathBuf>,
+    threads: Option<NonZero<usize>>,
+    mebibytes: Option<NonZero<usize>>,
+    rounds: Option<NonZero<usize>>,
+    folder: Option<PathBuf>,
+    operands: Vec<PathBuf>,
+}
+
+/// Why there is nothing to run.
+enum Problem {
+    Help(Option<&'static str>),
+    Usage(String, Option<&'static str>),
+}
+
+fn main() -> ExitCode {
+    // As everybody expects of a command in a pipe; Rust ignores the signal.
+    sys::process::restore_sigpipe();
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    ExitCode::from(match parse(words) {
+        Ok((verb, options)) => match act(verb, &options) {
+            Ok(()) => cli::status::OK,
+            Err(error) => {
+                eprintln!("zonesuspend: {error:#}");
+                cli::status::ERROR
+            }
+        },
+        Err(Problem::Help(verb)) => {
+            print!("{}", subcommands::help(verb));
+            cli::status::OK
+        }
+        Err(Problem::Usage(text, verb)) => {
+            eprintln!("zonesuspend: {text}");
+            eprint!("{}", subcommands::usage(verb));
+            cli::status::USAGE
+        }
+    })
+}
+
+fn parse(words: Vec<OsString>) -> Result<(&'static str, Options), Problem> {
+    let usage = |text: String| Problem::Usage(text, None);
+    let (mut verb, mut options) = (None, Options::default());
+    let mut words = lexopt::Parser::from_args(words);
+    while let Some(word) = words.next().map_err(|error| usage(error.to_string()))? {
+        let here = |text: String| Problem::Usage(text, verb);
+        let bad = |error: lexopt::Error| Problem::Usage(error.to_string(), verb);
+        let benching = verb == Some("bench");
+        match word {
+            Short('?' | 'h') | Long("help") => return Err(Problem::Help(verb)),
+            Value(word) if verb.is_none() => {
+                let word = word.to_string_lossy().into_owned();
+                if word == "help" {
+                    let topic = words.value().ok();
+                    let topic = topic.and_then(|word| subcommands::find(&word.to_string_lossy()));
+                    return Err(Problem::Help(topic.map(|one| one.name)));
+                }
+                let known = subcommands::find(&word);
+                let known = known.ok_or_else(|| usage(format!("{word}: unknown subcommand")))?;
+                verb = Some(known.name);
+            }
+            Short('j') | Long("json") if verb.is_some() => options.json = true,
+            Short('k') if matches!(verb, Some("inspect" | "verify")) => {
+                options.key = Some(words.value().map_err(bad)?.into());
+            }
+            Short('t') if matches!(verb, Some("bench" | "verify")) => {
+                options.threads = Some(count(&mut words).map_err(here)?);
+            }
+            Short('m') if benching => options.mebibytes = Some(count(&mut words).map_err(here)?),
+            Short('n') if benching => options.rounds = Some(count(&mut words).map_err(here)?),
+            Short('r') if benching => options.folder = Some(words.value().map_err(bad)?.into()),
+            Value(word) => options.operands.push(word.into()),
+            other => return Err(bad(other.unexpected())),
+        }
+    }
+    let verb = verb.ok_or_else(|| usage("no subcommand was given".to_owned()))?;
+    let problem = if options.operands.len() != 1 {
+        "wrong number of operands"
+    } else if verb == "verify" && options.key.is_none() {
+        "the key is missing"
+    } else {
+        return Ok((verb, options));
+    };
+    Err(Problem::Usage(problem.to_owned(), Some(verb)))
+}
+
+/// The number that follows an option.
+fn count(words: &mut lexopt::Parser) -> Result<NonZero<usize>, String> {
+    let value = words.value().map_err(|error| error.to_string())?;
+    let number = value.to_str().and_then(|text| text.parse().ok());
+    // More makes no sense anywhere, and is refused before it is multiplied.
+    let number = number.filter(|number: &NonZero<usize>| number.get() <= 1 << 24);
+    number.ok_or_else(|| format!("{}: not a number in range", value.to_string_lossy()))
+}
+
+fn act(verb: &str, options: &Options) -> Result<()> {
+    let path = &options.operands[0];
+    let threads = options.threads.unwrap_or_else(suspend::all_processors);
+    match verb {
+        "inspect" => match &options.key {
+            None => {
+                let (header, size) = Image::look(path)?;
+                print!("{}", show::outside(&header, size, options.json));
+            }
+            Some(key) => {
+                let image = Image::open(path, &read_key(key)?)?;
+                print!("{}", show::image(&image, options.json));
+            }
+        },
+        "verify" => {
+            let key = options.key.as_deref().context("the key is missing")?;
+            let image = Image::open(path, &read_key(key)?)?;
+            let loading = Loading {
+                threads,
+                ..Loading::default()
+            };
+            let verified = suspend::verify(&image, &loading)?;
+            print!("{}", show::verified(path, verified, options.json));
+        }
+        _ => {
+            let plan = bench::Plan {
+                file: path,
+                memory: options.mebibytes.map_or(1024, NonZero::get) << 20,
+                rounds: options.rounds.map_or(5, NonZero::get),
+                threads,
+                folder: options.folder.as_deref(),
+            };
+            let report = bench::run(&plan)?;
+            print!("{}", report.render(options.json));
+        }
+    }
+    Ok(())
+}
+
+/// Longer than any form of a key.
+const LONGEST_KEY: u64 = 128;
+
+fn read_key(path: &Path) -> Result<Key> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(LONGEST_KEY).read_to_end(&mut bytes))
+        .with_context(|| format!("cannot read the key {}", path.display()))?;
+    let key = Key::parse(&bytes);
+    bytes.fill(0);
+    match key {
+        Ok(key) => Ok(key),
+        Err(error) => bail!("{}: {error}", path.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(words: &[&str]) -> String {
+        match parse(words.iter().map(OsString::from).collect()) {
+            Ok((verb, options)) => format!("{verb} {options:?}"),
+            Err(Problem::Help(verb)) => subcommands::help(verb),
+            Err(Problem::Usage(text, _)) => text,
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (words, said) in [
+            (&[][..], "no subcommand was given"),
+            (&["look"], "look: unknown subcommand"),
+            (&["inspect"], "wrong number of operands"),
+            (&["inspect", "a", "b"], "wrong number of operands"),
+            (&["inspect", "-t", "1", "a"], "invalid option '-t'"),
+            (&["verify", "a"], "the key is missing"),
+            (&["bench", "-m", "0", "a"], "0: not a number in range"),
+            (
+                &["bench", "-m", "9999999999", "a"],
+                "9999999999: not a number in range",
+            ),
+            (&["bench", "-n"], "missing argument for option '-n'"),
+        ] {
+            assert_eq!(problem(words), said, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn help_has_examples() {
+        assert!(problem(&["--help"]).contains("examples:"));
+        for one in subcommands::SUBCOMMANDS {
+            for words in [["help", one.name], [one.name, "--help"]] {
+                assert!(problem(&words).contains(one.examples[0]), "{words:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_read_from_files() {
+        let read = |bytes: &[u8]| {
+            let file = rustix::fs::memfd_create("key", rustix::fs::MemfdFlags::empty()).unwrap();
+            rustix::io::write(&file, bytes).unwrap();
+            let number = std::os::fd::AsRawFd::as_raw_fd(&file);
+            read_key(Path::new(&format!("/proc/self/fd/{number}")))
+        };
+        assert_eq!(read(&[7; 32]).unwrap().bytes(), &[7; 32]);
+        assert_eq!(read("07".repeat(32).as_bytes()).unwrap().bytes(), &[7; 32]);
+        assert!(read(&[b'0'; 500]).is_err());
+        assert!(read_key(Path::new("/nothing/here")).is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! The table of subcommands, and the help that is made from it.
+
+/// A subcommand as help shows it.
+pub struct Subcommand {
+    pub name: &'static str,
+    /// How it is called, behind `zonesuspend`.
+    pub form: &'static str,
+    pub help: &'static str,
+    pub examples: &'static [&'static str],
+}
+
+/// Every subcommand, in the order of help.
+pub const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand {
+        name: "inspect",
+        form: "inspect [-j] [-k keyfile] image",
+        help: "Shows what is known of a suspend image. Without its key that is when it was made\n\
+               and how large it is, and nothing of it is proved.\n\
+               \t-j          as JSON\n\
+               \t-k keyfile  the key: 32 bytes, or 64 hexadecimal digits",
+        examples: &[
+            "zonesuspend inspect /zones/web/suspend",
+            "zonesuspend inspect -j -k /root/web.key /zones/web/suspend",
+        ],
+    },
+    Subcommand {
+        name: "verify",
+        form: "verify [-j] [-t threads] -k keyfile image",
+        help: "Reads all of an image and says whether every part of it is what was written. The\n\
+               image stays as it is.\n\
+               \t-j          as JSON\n\
+               \t-k keyfile  the key: 32 bytes, or 64 hexadecimal digits\n\
+               \t-t threads  so many at a time, by default one for each processor",
+        examples: &["zonesuspend verify -k /root/web.key /zones/web/suspend"],
+    },
+    Subcommand {
+        name: "bench",
+        form: "bench [-j] [-m MiB] [-n rounds] [-t threads] [-r folder] file",
+        help: "Measures suspend and resume on this host: saves memory, filled from /usr and in\n\
+               part with zeros, to the file, which must not exist and is removed, and restores\n\
+               it; beside that, what the memory, the processors and the disk do at most.\n\
+               \t-j          as JSON\n\
+               \t-m MiB      of memory, by default 1024; where it is not free twice, images are\n\
+               \t            opened and not restored\n\
+               \t-n rounds   of all measurements, by default 5; shown are the slowest and the\n\
+               \t            median\n\
+               \t-r folder   keeps the memory in files here, as on a file system of huge pages\n\
+               \t-t threads  at most, by default one for each processor",
+        examples: &["zonesuspend bench -m 4096 /zones/web/trial"],
+    },
+];
+
+/// Finds a subcommand; abbreviations are none.
+pub fn find(name: &str) -> Option<&'static Subcommand> {
+    SUBCOMMANDS.iter().find(|one| one.name == name)
+}
+
+/// What `help`, or `--help` behind a subcommand, prints.
+pub fn help(verb: Option<&str>) -> String {
+    let Some(one) = verb.and_then(find) else {
+        return usage(None);
+    };
+    let mut text = format!(
+        "usage:\tzonesuspend {}\n{}\n\nexamples:\n",
+        one.form, one.help
+    );
+    for example in one.examples {
+        text.push_str(&format!("\t{example}\n"));
+    }
+    text
+}
+
+/// How zonesuspend, or one subcommand, is called.
+pub fn usage(verb: Option<&str>) -> String {
+    if let Some(one) = verb.and_then(find) {
+        return format!("usage:\tzonesuspend {}\n", one.form);
+    }
+    let mut text = String::from("usage:\tzonesuspend <subcommand>\n\nsubcommands:\n");
+    text.push_str("\thelp [subcommand]\n");
+    for one in SUBCOMMANDS {
+        text.push_str(&format!("\t{}\n", one.form));
+    }
+    text.push_str("\nexamples:\n\tzonesuspend inspect /zones/web/suspend\n");
+    text.push_str("\tzonesuspend verify -k /root/web.key /zones/web/suspend\n");
+    text
+}
