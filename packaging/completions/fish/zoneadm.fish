@@ -18,10 +18,15 @@ function __zoneadm_states
         case install; printf 'configured\n'
         case clone; printf 'configured\n'
         case uninstall; printf 'incomplete\ninstalled\n'
+        case detach; printf 'installed\n'
+        case attach; printf 'configured\n'
+        case export; printf 'installed\nready\nrunning\n'
+        case migrate; printf 'installed\nready\nrunning\n'
         case ready; printf 'installed\n'
         case boot; printf 'installed\nready\n'
         case reboot; printf 'ready\nrunning\n'
         case shutdown; printf 'running\n'
+        case suspend; printf 'running\n'
         case halt; printf 'ready\nrunning\nshutting_down\ndown\n'
         case mount; printf 'installed\n'
         case unmount; printf 'mounted\n'
@@ -29,7 +34,11 @@ function __zoneadm_states
         case snapshots; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case rollback; printf 'installed\n'
         case destroy-snapshot; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case beadm; printf 'installed\nready\nrunning\nmounted\n'
         case storage; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case merge; printf 'installed\nready\nrunning\n'
+        case links; printf 'configured\nincomplete\ninstalled\nready\nrunning\nshutting_down\ndown\nmounted\n'
+        case rctl; printf 'configured\nincomplete\ninstalled\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case quota; printf 'installed\nready\nrunning\nshutting_down\ndown\nmounted\n'
         case apply; printf 'running\n'
         case mark; printf 'configured\nincomplete\ninstalled\n'
@@ -43,10 +52,16 @@ function __zoneadm_all
     printf '%s\t%s\n' install 'Populates the root of a configured zone'
     printf '%s\t%s\n' clone 'Installs a configured zone as a copy of an installed, halted one'
     printf '%s\t%s\n' uninstall 'Removes the zone\'s files'
+    printf '%s\t%s\n' detach 'Makes a halted zone a configured one whose root stays in the zonepath, with a manifest'
+    printf '%s\t%s\n' attach 'Makes a detached zone an installed one, if the packages here are those it needs'
+    printf '%s\t%s\n' export 'Writes the zone into one file'
+    printf '%s\t%s\n' import 'Makes a zone of a file that export wrote, and attaches it'
+    printf '%s\t%s\n' migrate 'Takes the zone to another host, over ssh'
     printf '%s\t%s\n' ready 'Makes the zone\'s virtual platform and starts no process in it'
     printf '%s\t%s\n' boot 'Boots the zone'
     printf '%s\t%s\n' reboot 'Halts the zone and boots it again, with its configuration read anew'
     printf '%s\t%s\n' shutdown 'Lets the zone\'s init stop everything in order, and waits for it'
+    printf '%s\t%s\n' suspend 'Keeps the memory of a zone with a kernel of its own (brand kz) and ends it; the next boot goes on from there'
     printf '%s\t%s\n' halt 'Ends every process of the zone at once and takes its platform down'
     printf '%s\t%s\n' mount 'Shows the whole root of a halted zone at <zonepath>/lu'
     printf '%s\t%s\n' unmount 'Takes away what mount shows'
@@ -54,7 +69,11 @@ function __zoneadm_all
     printf '%s\t%s\n' snapshots 'Lists the zone\'s snapshots, the oldest first'
     printf '%s\t%s\n' rollback 'Takes the root of a halted zone back to a snapshot'
     printf '%s\t%s\n' destroy-snapshot 'Removes a snapshot, and layers that nothing else needs'
+    printf '%s\t%s\n' beadm 'Sees to the boot environments of the zone'
     printf '%s\t%s\n' storage 'Says how the zone\'s root is stored'
+    printf '%s\t%s\n' merge 'Merges the layers below the zone\'s root until four are left'
+    printf '%s\t%s\n' links 'Lists the zone\'s network links'
+    printf '%s\t%s\n' rctl 'Lists the zone\'s resource controls'
     printf '%s\t%s\n' quota 'Limits what the zone may write into its root, or lifts the limit'
     printf '%s\t%s\n' apply 'Changes a running zone to what is configured'
     printf '%s\t%s\n' mark 'Says by hand that the zone is incomplete'
@@ -75,14 +94,42 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -a 'from an archive'
             printf '%s\t%s\n' -d 'from a directory'
             printf '%s\t%s\n' -i 'on an image'
+            printf '%s\t%s\n' -x 'what of the image is taken'
         case clone
             printf '%s\t%s\n' -n 'show what would be done'
             printf '%s\t%s\n' --create 'configures zones that do not exist like the source'
             printf '%s\t%s\n' -s 'clones a snapshot of the source, which may be running'
+            printf '%s\t%s\n' -c 'gives each clone the files in a directory of the host'
             printf '%s\t%s\n' -m 'how the files are copied'
         case uninstall
             printf '%s\t%s\n' -F 'do not ask'
             printf '%s\t%s\n' -n 'show what would be done'
+        case detach
+            printf '%s\t%s\n' -n 'prints the manifest and changes nothing'
+        case attach
+            printf '%s\t%s\n' -F 'without a look at packages'
+            printf '%s\t%s\n' -u 'updates what must be; nothing goes back to an older version'
+            printf '%s\t%s\n' -U 'updates all that can be'
+            printf '%s\t%s\n' -a 'the root is in an archive, as zoneadm export makes it'
+            printf '%s\t%s\n' -d 'the root is in a directory of this host'
+            printf '%s\t%s\n' -n 'only looks at a manifest; - is standard input. No zone is needed.'
+        case export
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' --age 'encrypts it with age, for this public key'
+            printf '%s\t%s\n' --gpg 'encrypts it with GnuPG, for a key in the keyring of root'
+        case import
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' -t 'also if that configuration reaches into this host: file systems and'
+            printf '%s\t%s\n' -F 'without a look at packages'
+            printf '%s\t%s\n' -u 'updates what must be, see attach'
+            printf '%s\t%s\n' -U 'updates all that can be'
+            printf '%s\t%s\n' -i 'the key of a file that is encrypted with age'
+        case migrate
+            printf '%s\t%s\n' -n 'asks the other host, and changes nothing'
+            printf '%s\t%s\n' -q 'tells errors only'
+            printf '%s\t%s\n' -u 'lets a zone that shares its host\'s programs follow the other host'
+            printf '%s\t%s\n' -c 'ciphers for ssh'
+            printf '%s\t%s\n' -o 'an option for ssh, as behind its own -o'
         case ready
             printf '%s\t%s\n' -n 'show what would be done'
         case boot
@@ -95,6 +142,8 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -n 'show what would be done'
             printf '%s\t%s\n' -r 'boots the zone again'
             printf '%s\t%s\n' -- 'options for the zone\'s init'
+        case suspend
+            printf '%s\t%s\n' -n 'show what would be done'
         case halt
             printf '%s\t%s\n' -n 'show what would be done'
         case mount
@@ -111,8 +160,24 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -n 'show what would be done'
         case destroy-snapshot
             printf '%s\t%s\n' -n 'show what would be done'
+        case beadm
+            printf '%s\t%s\n' -H 'for programs: be;;flags;mountpoint;bytes;policy;seconds since 1970'
+            printf '%s\t%s\n' -j 'as JSON'
+            printf '%s\t%s\n' -a 'activates the new one'
+            printf '%s\t%s\n' -e 'makes it of another one'
+            printf '%s\t%s\n' -n 'show what would be done'
+            printf '%s\t%s\n' --now 'reboots a running zone into it'
+            printf '%s\t%s\n' -F 'does not ask'
         case storage
             printf '%s\t%s\n' -p 'for programs: zonename:driver:fs:layers:snapshots:bytes:bytes:quota'
+            printf '%s\t%s\n' -j 'as JSON'
+        case merge
+            printf '%s\t%s\n' -n 'show what would be done'
+        case links
+            printf '%s\t%s\n' -p 'for programs: zonename:link:over:state:host:mac:mtu:received:sent:dropped:addresses'
+            printf '%s\t%s\n' -j 'as JSON, with what was dropped by reason'
+        case rctl
+            printf '%s\t%s\n' -p 'for programs: zonename:control:privilege:limit:action:effective:used:hits'
             printf '%s\t%s\n' -j 'as JSON'
         case quota
             printf '%s\t%s\n' -n 'show what would be done'

@@ -147,6 +147,7 @@ function __zonecfg_values
         case anet:priority; printf 'low\nmedium\nhigh\n'
         case device:allow-partition; printf 'true\nfalse\n'
         case device:allow-raw-io; printf 'true\nfalse\n'
+        case capped-memory:pagesize-policy; printf 'largest-available\nlargest-only\nsmallest-only\n'
         case verified-boot:policy; printf 'none\nwarning\nenforce\n'
         case attr:type; printf 'int\nuint\nboolean\nstring\n'
         case admin:auths; printf 'login\nmanage\nclonefrom\ncopyfrom\nconfig\nliveconfig\nmigrate\nmigrate.cold\n'

@@ -8,7 +8,7 @@ end
 function __zoneimg_all
     printf '%s\t%s\n' help 'Prints usage'
     printf '%s\t%s\n' list 'Lists the images'
-    printf '%s\t%s\n' import 'Makes an image of an archive (tar, plain or with gzip, xz, zstd or bzip2) or of a directory, and prints its digest'
+    printf '%s\t%s\n' import 'Makes an image and prints its digest'
     printf '%s\t%s\n' inspect 'Shows all that is known of an image, with the zones and layers on it'
     printf '%s\t%s\n' verify 'Reads images and compares them with their digests'
     printf '%s\t%s\n' remove 'Removes images'
@@ -21,8 +21,10 @@ function __zoneimg_suboptions
             printf '%s\t%s\n' -p 'for programs: digest:bytes:users:seconds since 1970:name'
             printf '%s\t%s\n' -j 'as JSON'
         case import
-            printf '%s\t%s\n' -n 'what it is called, by default like the path'
+            printf '%s\t%s\n' -n 'what it is called, by default like its source'
             printf '%s\t%s\n' --digest 'refuses anything else: SHA-256 of the archive, as its'
+            printf '%s\t%s\n' --arch 'the kind of machine (arm64), by default that of the host'
+            printf '%s\t%s\n' --credentials 'users and passwords of registries, as Docker and Podman'
         case inspect
             printf '%s\t%s\n' -j 'as JSON'
         case remove

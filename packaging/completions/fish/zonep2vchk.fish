@@ -3,6 +3,7 @@
 complete -c zonep2vchk -f
 complete -c zonep2vchk -s b -d 'basic checks'
 complete -c zonep2vchk -s c -d 'commands for zonecfg'
+complete -c zonep2vchk -s f -r -F -d 'the configuration of a container'
 complete -c zonep2vchk -s j -d 'as JSON'
 complete -c zonep2vchk -l json -d 'as JSON'
 complete -c zonep2vchk -s P -d 'for programs'

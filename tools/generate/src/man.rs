@@ -414,4 +414,18 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn every_subcommand_of_zonesuspend_is_described_with_its_options() {
+        let page = page("zonesuspend.8");
+        let parts = commands(&page, "SUBCOMMANDS");
+        for one in crate::programs::SUSPEND_SUBCOMMANDS {
+            let part = parts.iter().find(|part| names(part) == one.name);
+            let part = part.unwrap_or_else(|| panic!("zonesuspend.8: {}", one.name));
+            for flag in crate::programs::told(one.form, one.help) {
+                let told = tells(part, &flag.name);
+                assert!(told, "zonesuspend.8: {} {}", one.name, flag.name);
+            }
+        }
+    }
 }

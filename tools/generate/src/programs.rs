@@ -13,8 +13,14 @@ mod subcommands;
 #[path = "../../../bin/zoneimg/src/subcommands.rs"]
 mod images;
 
+// And zonesuspend's.
+#[allow(dead_code, reason = "examples are for its own help")]
+#[path = "../../../bin/zonesuspend/src/subcommands.rs"]
+mod suspend;
+
 pub use images::SUBCOMMANDS as IMAGE_SUBCOMMANDS;
 pub use subcommands::{SUBCOMMANDS, Subcommand};
+pub use suspend::SUBCOMMANDS as SUSPEND_SUBCOMMANDS;
 
 /// What stands behind an option, or at a place of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +95,7 @@ pub fn plain() -> Vec<Program> {
                 flag("-S", None, "a plain shell, without login"),
             ],
             operand: Some(Zone(vec![State::Running])),
-            other: Some(("-C", installed.collect())),
+            other: Some(("-C", installed.clone().collect())),
         },
         Program {
             name: "zps",
@@ -114,6 +120,11 @@ pub fn plain() -> Vec<Program> {
             flags: vec![
                 flag("-b", None, "basic checks"),
                 flag("-c", None, "commands for zonecfg"),
+                flag(
+                    "-f",
+                    Some(Argument::File),
+                    "the configuration of a container",
+                ),
                 flag("-j", None, "as JSON"),
                 flag("--json", None, "as JSON"),
                 flag("-P", None, "for programs"),
@@ -143,6 +154,49 @@ pub fn plain() -> Vec<Program> {
             other: None,
         },
         Program {
+            name: "zonestat",
+            flags: zonestat(),
+            operand: None,
+            other: None,
+        },
+        Program {
+            name: "zonepatch",
+            flags: vec![
+                flag(
+                    "--dist-upgrade",
+                    None,
+                    "with packages installed and removed",
+                ),
+                flag("-g", None, "the global zone first"),
+                flag("-j", None, "as JSON"),
+                flag("-n", None, "show what would be done"),
+                flag("--no-share", None, "each zone by its own package manager"),
+                flag("-P", Some(Text), "so many zones at a time"),
+                flag("-R", Some(Argument::Folder), "alternate root"),
+                flag("--security", None, "what a security archive has"),
+                flag("-t", Some(Text), "behind this patch"),
+                flag("-z", Some(Zone(installed.collect())), "zone, glob or range"),
+            ],
+            operand: Some(Argument::Words(&[
+                "apply", "help", "history", "plan", "recover", "remove", "rollback", "status",
+            ])),
+            other: None,
+        },
+        Program {
+            name: "zones-service",
+            flags: vec![
+                flag("-j", None, "as JSON"),
+                flag("--json", None, "as JSON"),
+                flag("-n", None, "show what would be done"),
+                flag("--dry-run", None, "show what would be done"),
+                flag("-R", Some(Argument::Folder), "alternate root"),
+                flag("-t", Some(Text), "so many seconds for stop"),
+                flag("--timeout", Some(Text), "so many seconds for stop"),
+            ],
+            operand: Some(Argument::Words(&["start", "stop"])),
+            other: None,
+        },
+        Program {
             name: "zonename",
             flags: Vec::new(),
             operand: None,
@@ -150,6 +204,80 @@ pub fn plain() -> Vec<Program> {
         },
     ]
 }
+
+/// The options of zonestat: those of Solaris 11, those of the dashboard, and ours.
+fn zonestat() -> Vec<Flag> {
+    use Argument::{Folder, Text, Words, Zone};
+    vec![
+        flag("--dashboard", None, "the dashboard of 2009"),
+        flag("-j", None, "as JSON"),
+        flag("--json", None, "as JSON"),
+        flag("-l", None, "the dashboard with limits"),
+        flag("-N", None, "the dashboard with names in full"),
+        flag("-n", Some(Text), "resources of these names"),
+        flag("--openmetrics", None, "for Prometheus"),
+        flag("-P", None, "lines with -p, else the dashboard with colons"),
+        flag("-p", None, "for programs"),
+        flag("-q", None, "reports only"),
+        flag(
+            "-R",
+            Some(Words(&["total", "average", "high"])),
+            "reports over all intervals",
+        ),
+        flag("-r", Some(Words(RESOURCES)), "these resources"),
+        flag("--root", Some(Folder), "alternate root"),
+        flag("-S", Some(Words(SORTS)), "sorted by"),
+        flag("--serve", None, "serve figures for Prometheus"),
+        flag("-T", Some(Words(&["u", "d", "i"])), "with the time"),
+        flag("--tui", None, "full screen"),
+        flag(
+            "-z",
+            Some(Zone(
+                State::ALL
+                    .into_iter()
+                    .filter(|state| state.is_active())
+                    .collect(),
+            )),
+            "this zone",
+        ),
+    ]
+}
+
+const RESOURCES: &[&str] = &[
+    "summary",
+    "physical-memory",
+    "virtual-memory",
+    "locked-memory",
+    "memory",
+    "processor-set",
+    "psets",
+    "default-pset",
+    "processes",
+    "lwps",
+    "lofi",
+    "limits",
+    "shm-memory",
+    "shm-ids",
+    "sem-ids",
+    "msg-ids",
+    "sysv",
+    "network",
+    "disk",
+    "pressure",
+    "all",
+];
+
+const SORTS: &[&str] = &[
+    "name",
+    "used",
+    "cap",
+    "pcap",
+    "shr",
+    "pshru",
+    "cpu",
+    "physical-memory",
+    "virtual-memory",
+];
 
 /// The verb of a subcommand, where it acts on a zone.
 pub fn verb(name: &str) -> Option<Verb> {
@@ -199,6 +327,8 @@ pub fn flags(one: &Subcommand) -> Vec<Flag> {
         flags.push(flag("-a", Some(Argument::File), "from an archive"));
         flags.push(flag("-d", Some(Argument::Folder), "from a directory"));
         flags.push(flag("-i", Some(Argument::Image), "on an image"));
+        let ours = Argument::Words(&["image-init", "arch=", "credentials="]);
+        flags.push(flag("-x", Some(ours), "what of the image is taken"));
     }
     flags
 }
@@ -300,6 +430,12 @@ mod tests {
         for one in IMAGE_SUBCOMMANDS {
             for flag in told(one.form, one.help) {
                 assert!(!flag.help.is_empty(), "zoneimg {} {}", one.name, flag.name);
+            }
+        }
+        for one in SUSPEND_SUBCOMMANDS {
+            for flag in told(one.form, one.help) {
+                let name = &flag.name;
+                assert!(!flag.help.is_empty(), "zonesuspend {} {name}", one.name);
             }
         }
         assert_eq!(verb("boot"), Some(Verb::Boot));

@@ -1,8 +1,10 @@
 //! Completions for bash, zsh and fish.
 //!
 //! What a shell has to do stands in a template per program and shell, as an ordinary
-//! script; lines `@name@` in it are replaced by what comes from the tables.
+//! script; lines `@name@` in it are replaced by what comes from the tables, and lines
+//! `@kind name@` by functions that several scripts have.
 
+mod functions;
 mod plain;
 mod words;
 
@@ -21,7 +23,7 @@ const SHELLS: [(&str, FileName); 3] = [
 ];
 
 /// Templates by program and shell.
-const TEMPLATES: [(&str, &str, &str); 9] = [
+const TEMPLATES: [(&str, &str, &str); 12] = [
     ("zoneadm", "bash", include_str!("zoneadm.bash")),
     ("zoneadm", "zsh", include_str!("zoneadm.zsh")),
     ("zoneadm", "fish", include_str!("zoneadm.fish")),
@@ -31,6 +33,9 @@ const TEMPLATES: [(&str, &str, &str); 9] = [
     ("zoneimg", "bash", include_str!("zoneimg.bash")),
     ("zoneimg", "zsh", include_str!("zoneimg.zsh")),
     ("zoneimg", "fish", include_str!("zoneimg.fish")),
+    ("zonesuspend", "bash", include_str!("zonesuspend.bash")),
+    ("zonesuspend", "zsh", include_str!("zonesuspend.zsh")),
+    ("zonesuspend", "fish", include_str!("zonesuspend.fish")),
 ];
 
 /// Every completion.
@@ -53,8 +58,8 @@ fn path(program: &str, shell: &str) -> PathBuf {
     PathBuf::from(format!("packaging/completions/{shell}/{file}"))
 }
 
-/// Puts the words of the tables into a template. A line that is nothing but a name
-/// between `@` becomes lines with its indentation.
+/// Puts functions and the words of the tables into a template. A line that is nothing
+/// but a name between `@` becomes lines with its indentation.
 fn fill(template: &str, shell: &str) -> String {
     let mut out = String::with_capacity(2 * template.len());
     for line in template.lines() {
@@ -62,7 +67,9 @@ fn fill(template: &str, shell: &str) -> String {
         let name = bare
             .strip_prefix('@')
             .and_then(|rest| rest.strip_suffix('@'));
-        match name.and_then(|name| words::lines(name, shell)) {
+        let lines = name
+            .and_then(|name| words::lines(name, shell).or_else(|| functions::lines(name, shell)));
+        match lines {
             Some(lines) => {
                 let indent = &line[..line.len() - bare.len()];
                 for one in lines {

@@ -2,6 +2,7 @@
 
 use model::State;
 
+use super::functions;
 use super::words::in_quotes;
 use crate::programs::{Argument, Flag, Program};
 
@@ -36,6 +37,14 @@ fn operand(program: &Program) -> Option<String> {
     }
 }
 
+/// The words that the first operand may be.
+const fn choices(program: &Program) -> Option<&'static [&'static str]> {
+    match program.operand {
+        Some(Argument::Words(words)) => Some(words),
+        _ => None,
+    }
+}
+
 /// True where a zone can stand somewhere.
 fn wants_zones(program: &Program) -> bool {
     let zone = |argument: &Option<Argument>| matches!(argument, Some(Argument::Zone(_)));
@@ -43,7 +52,7 @@ fn wants_zones(program: &Program) -> bool {
 }
 
 /// What the scripts of a shell begin with.
-fn head(program: &Program, shell: &str, list: &str) -> String {
+fn head(program: &Program, shell: &str) -> String {
     let name = program.name;
     let mut out = String::new();
     match shell {
@@ -57,19 +66,10 @@ fn head(program: &Program, shell: &str, list: &str) -> String {
     if wants_zones(program) {
         let about =
             "# The zones whose state is among the arguments; all of them without arguments.";
-        out.push_str(&format!("{about}\n{}\n", list.replace("NAME", name)));
+        out.push_str(&format!("{about}\n{}\n", functions::list(name, shell)));
     }
     out
 }
-
-const BASH_LIST: &str = r#"_NAME_list() {
-    local name state
-    while IFS=: read -r _ name state _; do
-        [[ $name =~ ^[A-Za-z0-9_.-]+$ && $name != global ]] || continue
-        if [ $# -eq 0 ] || [[ " $* " == *" $state "* ]]; then printf '%s\n' "$name"; fi
-    done < <(PATH=$PATH:/usr/sbin zoneadm list -cp 2>/dev/null)
-}
-"#;
 
 fn bash(program: &Program) -> String {
     let name = program.name;
@@ -80,7 +80,7 @@ fn bash(program: &Program) -> String {
         .collect();
     let operand = operand(program);
     let states_are = operand.as_ref().map(|states| format!(" states='{states}'"));
-    let mut out = head(program, "bash", BASH_LIST);
+    let mut out = head(program, "bash");
     out.push_str(&format!(
         "_{name}() {{\n    local current=${{COMP_WORDS[COMP_CWORD]}} i{}\n    COMPREPLY=()\n",
         states_are.unwrap_or_default()
@@ -122,28 +122,23 @@ fn bash(program: &Program) -> String {
         "        mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$current\")\n",
         flags.join(" ")
     ));
-    if operand.is_some() {
+    let offered = match choices(program) {
+        Some(words) => Some(format!("'{}'", words.join(" "))),
+        None => operand.map(|_| format!("\"$(_{name}_list $states)\"")),
+    };
+    if let Some(offered) = offered {
         out.push_str(&format!(
             "    else
-        mapfile -t COMPREPLY < <(compgen -W \"$(_{name}_list $states)\" -- \"$current\")\n"
+        mapfile -t COMPREPLY < <(compgen -W {offered} -- \"$current\")\n"
         ));
     }
     out.push_str(&format!("    fi\n}}\n\ncomplete -F _{name} {name}\n"));
     out
 }
 
-const ZSH_LIST: &str = r#"_NAME_list() {
-    local name state
-    PATH=$PATH:/usr/sbin zoneadm list -cp 2>/dev/null | while IFS=: read -r _ name state _; do
-        [[ $name != global ]] || continue
-        if (( $# == 0 )) || (( ${@[(Ie)$state]} )); then print -r -- $name; fi
-    done
-}
-"#;
-
 fn zsh(program: &Program) -> String {
     let name = program.name;
-    let mut out = head(program, "zsh", ZSH_LIST);
+    let mut out = head(program, "zsh");
     if let Some(wanted) = operand(program) {
         out.push_str(&format!("_{name}_zones() {{\n"));
         match &program.other {
@@ -175,6 +170,9 @@ fn zsh(program: &Program) -> String {
         let help = in_quotes(&flag.help, "zsh").replace(['[', ']'], "");
         out.push_str(&format!(" \\\n    '{}[{help}]{action}'", flag.name));
     }
+    if let Some(words) = choices(program) {
+        out.push_str(&format!(" \\\n    ':word:({})'", words.join(" ")));
+    }
     if operand(program).is_some() {
         out.push_str(&format!(
             " \\\n    ':zone:_{name}_zones' \\\n    '*::command: '"
@@ -184,20 +182,9 @@ fn zsh(program: &Program) -> String {
     out
 }
 
-const FISH_LIST: &str = r#"function __NAME_list
-    PATH=$PATH:/usr/sbin command zoneadm list -cp 2>/dev/null | while read -d : -l id name state more
-        if test "$name" != global; and begin
-                test (count $argv) -eq 0; or contains -- $state $argv
-            end
-            printf '%s\t%s\n' $name $state
-        end
-    end
-end
-"#;
-
 fn fish(program: &Program) -> String {
     let name = program.name;
-    let mut out = head(program, "fish", FISH_LIST);
+    let mut out = head(program, "fish");
     let before = match operand(program) {
         None => String::new(),
         Some(_) => {
@@ -245,6 +232,11 @@ end\n\n",
         out.push_str(&format!(
             "complete -c {name}{before} {named}{argument} -d '{help}'\n"
         ));
+    }
+    if let Some(words) = choices(program) {
+        let words = words.join(" ");
+        let test = format!("not __fish_seen_subcommand_from {words}");
+        out.push_str(&format!("complete -c {name} -n '{test}' -a '{words}'\n"));
     }
     match (operand(program), &program.other) {
         (Some(wanted), Some((flag, other))) => {

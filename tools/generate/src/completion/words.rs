@@ -7,7 +7,7 @@ use model::{State, Verb};
 use store::template;
 use syntax::command::{Scope, VERBS};
 
-use crate::programs::{self, Flag, IMAGE_SUBCOMMANDS, SUBCOMMANDS};
+use crate::programs::{self, Flag, IMAGE_SUBCOMMANDS, SUBCOMMANDS, SUSPEND_SUBCOMMANDS};
 
 /// The lines for a name; `None` when there is no such name.
 pub fn lines(name: &str, shell: &str) -> Option<Vec<String>> {
@@ -23,6 +23,17 @@ pub fn lines(name: &str, shell: &str) -> Option<Vec<String>> {
             described(help.chain(named), shell)
         }
         "zoneimg-suboptions" => IMAGE_SUBCOMMANDS
+            .iter()
+            .flat_map(|one| suboptions(one.name, &programs::told(one.form, one.help), shell))
+            .collect(),
+        "zonesuspend-subcommands" => {
+            let help = std::iter::once(("help", "Prints usage".to_owned()));
+            let named = SUSPEND_SUBCOMMANDS
+                .iter()
+                .map(|one| (one.name, first_sentence(one.help)));
+            described(help.chain(named), shell)
+        }
+        "zonesuspend-suboptions" => SUSPEND_SUBCOMMANDS
             .iter()
             .flat_map(|one| suboptions(one.name, &programs::told(one.form, one.help), shell))
             .collect(),

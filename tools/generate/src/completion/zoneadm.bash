@@ -3,32 +3,16 @@
 
 # The zones there are, with those in front whose state is among the arguments; all of
 # them without arguments. A zone's own tool says it, so ZONES_ROOT counts.
-_zoneadm_list() {
-    local name state
-    while IFS=: read -r _ name state _; do
-        [[ $name =~ ^[A-Za-z0-9_.-]+$ && $name != global ]] || continue
-        if [ $# -eq 0 ] || [[ " $* " == *" $state "* ]]; then printf '%s\n' "$name"; fi
-    done < <(PATH=$PATH:/usr/sbin zoneadm list -cp 2>/dev/null)
-}
+@list zoneadm@
 
 _zoneadm_uuids() { PATH=$PATH:/usr/sbin zoneadm list -cp 2>/dev/null | grep -Eo ':[0-9a-f-]{36}:' | tr -d :; }
 
-_zoneadm_subcommands() {
-    @zoneadm-subcommands@
-}
+@function zoneadm-subcommands@
 
 # The states in which a subcommand acts; nothing for one that acts on no zone.
-_zoneadm_states() {
-    case $1 in
-    @zoneadm-states@
-    esac
-}
+@function zoneadm-states@
 
-_zoneadm_suboptions() {
-    case $1 in
-    @zoneadm-suboptions@
-    esac
-}
+@function zoneadm-suboptions@
 
 # The subcommands that the states of the zones admit.
 _zoneadm_admitted() {
@@ -123,8 +107,6 @@ _zoneadm() {
     mapfile -t COMPREPLY < <(compgen -W "${words[*]}" -- "$current")
 }
 
-_zoneadm_options() {
-    @zoneadm-options@
-}
+@function zoneadm-options@
 
 complete -F _zoneadm zoneadm

@@ -1,49 +1,18 @@
 # fish completion for zoneadm(8). Generated: cargo run -p generate
 
 # The zones whose state is among the arguments; all of them without arguments.
-function __zoneadm_list
-    PATH=$PATH:/usr/sbin command zoneadm list -cp 2>/dev/null | while read -d : -l id name state more
-        if test "$name" != global; and begin
-                test (count $argv) -eq 0; or contains -- $state $argv
-            end
-            printf '%s\t%s\n' $name $state
-        end
-    end
-end
+@list zoneadm@
 
 # The states in which a subcommand acts; nothing for one that acts on no zone.
-function __zoneadm_states
-    switch "$argv[1]"
-        @zoneadm-states@
-    end
-end
+@function zoneadm-states@
 
 function __zoneadm_all
     @zoneadm-subcommands@
 end
 
-function __zoneadm_suboptions
-    switch "$argv[1]"
-        @zoneadm-suboptions@
-    end
-end
+@function zoneadm-suboptions@
 
-# Among the words given: the subcommand, nothing when there is none yet.
-function __zoneadm_verb
-    set -l words $argv[2..-1]
-    while set -q words[1]
-        switch $words[1]
-            case -z -u -R
-                set -e words[1]
-            case '-*'
-            case '*'
-                echo $words[1]
-                return 0
-        end
-        set -e words[1]
-    end
-    return 1
-end
+@verb zoneadm -z -u -R@
 
 # The options that name zones, one word a line.
 function __zoneadm_zones_of

@@ -11,11 +11,7 @@ _zoneadm_list() {
 }
 
 # The states in which a subcommand acts; nothing for one that acts on no zone.
-_zoneadm_states() {
-    case $1 in
-    @zoneadm-states@
-    esac
-}
+@function zoneadm-states@
 
 _zoneadm() {
     setopt local_options extended_glob

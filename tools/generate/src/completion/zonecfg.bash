@@ -8,9 +8,7 @@ _zonecfg_zones() {
     done < <(PATH=$PATH:/usr/sbin zoneadm list -cp 2>/dev/null)
 }
 
-_zonecfg_options() {
-    @zonecfg-options@
-}
+@function zonecfg-options@
 _zonecfg_commands() {
     if [ "$1" = global ]; then
         @zonecfg-global-commands@
@@ -18,40 +16,16 @@ _zonecfg_commands() {
         @zonecfg-resource-commands@
     fi
 }
-_zonecfg_command_options() {
-    case $1 in
-    @zonecfg-command-options@
-    esac
-}
-_zonecfg_resources() {
-    @zonecfg-resources@
-}
-_zonecfg_templates() {
-    @zonecfg-templates@
-}
+@function zonecfg-command-options@
+@function zonecfg-resources@
+@function zonecfg-templates@
 
 # The properties of the zone (global) or of a resource: all, those that clear takes,
 # and those that are lists.
-_zonecfg_properties() {
-    case $1 in
-    @zonecfg-properties@
-    esac
-}
-_zonecfg_clearable() {
-    case $1 in
-    @zonecfg-clearable@
-    esac
-}
-_zonecfg_lists() {
-    case $1 in
-    @zonecfg-lists@
-    esac
-}
-_zonecfg_values() {
-    case $1 in
-    @zonecfg-values@
-    esac
-}
+@function zonecfg-properties@
+@function zonecfg-clearable@
+@function zonecfg-lists@
+@function zonecfg-values@
 
 # What the word behind the given ones of a command may be. The first argument is the
 # scope, the second the word so far.

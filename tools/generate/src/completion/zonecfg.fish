@@ -6,9 +6,7 @@ function __zonecfg_zones
     end
 end
 
-function __zonecfg_commands
-    @zonecfg-commands@
-end
+@function zonecfg-commands@
 function __zonecfg_scope
     switch "$argv[1]"
         case global
@@ -17,40 +15,16 @@ function __zonecfg_scope
             @zonecfg-resource-commands@
     end
 end
-function __zonecfg_command_options
-    switch "$argv[1]"
-        @zonecfg-command-options@
-    end
-end
-function __zonecfg_resources
-    @zonecfg-resources@
-end
-function __zonecfg_templates
-    @zonecfg-templates@
-end
+@function zonecfg-command-options@
+@function zonecfg-resources@
+@function zonecfg-templates@
 
 # The properties of the zone (global) or of a resource: all, those that clear takes,
 # and those that are lists.
-function __zonecfg_properties
-    switch "$argv[1]"
-        @zonecfg-properties@
-    end
-end
-function __zonecfg_clearable
-    switch "$argv[1]"
-        @zonecfg-clearable@
-    end
-end
-function __zonecfg_lists
-    switch "$argv[1]"
-        @zonecfg-lists@
-    end
-end
-function __zonecfg_values
-    switch "$argv[1]"
-        @zonecfg-values@
-    end
-end
+@function zonecfg-properties@
+@function zonecfg-clearable@
+@function zonecfg-lists@
+@function zonecfg-values@
 
 function __zonecfg_candidates
     set -l words (commandline -opc)

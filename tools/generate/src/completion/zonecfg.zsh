@@ -15,37 +15,15 @@ _zonecfg_scope() {
         @zonecfg-resource-commands@
     fi
 }
-_zonecfg_command_options() {
-    case $1 in
-    @zonecfg-command-options@
-    esac
-}
-_zonecfg_templates() {
-    @zonecfg-templates@
-}
+@function zonecfg-command-options@
+@function zonecfg-templates@
 
 # The properties of the zone (global) or of a resource: all, those that clear takes,
 # and those that are lists.
-_zonecfg_properties() {
-    case $1 in
-    @zonecfg-properties@
-    esac
-}
-_zonecfg_clearable() {
-    case $1 in
-    @zonecfg-clearable@
-    esac
-}
-_zonecfg_lists() {
-    case $1 in
-    @zonecfg-lists@
-    esac
-}
-_zonecfg_values() {
-    case $1 in
-    @zonecfg-values@
-    esac
-}
+@function zonecfg-properties@
+@function zonecfg-clearable@
+@function zonecfg-lists@
+@function zonecfg-values@
 
 _zonecfg() {
     local scope=global word before=

@@ -4,19 +4,11 @@
 # The names of the images that are plain words; ZONES_ROOT counts.
 _zoneimg_images() { PATH=$PATH:/usr/sbin zoneimg list -p 2>/dev/null | cut -d: -f6 | grep -x '[A-Za-z0-9_.-]*'; }
 
-_zoneimg_subcommands() {
-    @zoneimg-subcommands@
-}
+@function zoneimg-subcommands@
 
-_zoneimg_options() {
-    @zoneimg-options@
-}
+@function zoneimg-options@
 
-_zoneimg_suboptions() {
-    case $1 in
-    @zoneimg-suboptions@
-    esac
-}
+@function zoneimg-suboptions@
 
 _zoneimg() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} verb='' i

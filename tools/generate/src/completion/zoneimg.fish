@@ -9,28 +9,9 @@ function __zoneimg_all
     @zoneimg-subcommands@
 end
 
-function __zoneimg_suboptions
-    switch "$argv[1]"
-        @zoneimg-suboptions@
-    end
-end
+@function zoneimg-suboptions@
 
-# Among the words given: the subcommand, nothing when there is none yet.
-function __zoneimg_verb
-    set -l words $argv[2..-1]
-    while set -q words[1]
-        switch $words[1]
-            case -R
-                set -e words[1]
-            case '-*'
-            case '*'
-                echo $words[1]
-                return 0
-        end
-        set -e words[1]
-    end
-    return 1
-end
+@verb zoneimg -R@
 
 function __zoneimg_candidates
     set -l words (commandline -opc)
