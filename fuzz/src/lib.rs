@@ -6,10 +6,13 @@
 
 mod backing;
 pub mod complete;
+pub mod image;
 pub mod index;
 pub mod json;
 pub mod line;
 pub mod mutate;
+pub mod oci;
+pub mod packet;
 pub mod session;
 pub mod words;
 pub mod xml;
@@ -21,7 +24,9 @@ use std::sync::LazyLock;
 use model::{Config, ZoneName};
 
 /// The names of the targets.
-pub const TARGETS: &[&str] = &["line", "complete", "session", "xml", "index", "json"];
+pub const TARGETS: &[&str] = &[
+    "line", "complete", "session", "xml", "index", "json", "packet", "image", "oci",
+];
 
 /// Checks an input of a target.
 ///
@@ -35,6 +40,9 @@ pub fn check(target: &str, data: &[u8]) {
         "xml" => xml::check(data),
         "index" => index::check(data),
         "json" => json::check(data),
+        "image" => image::check(data),
+        "oci" => oci::check(data),
+        "packet" => packet::check(data),
         other => panic!("there is no target {other}"),
     }
 }
@@ -52,6 +60,9 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "xml" => xml::seeds(),
         "index" => index::seeds(),
         "json" => json::seeds(),
+        "image" => image::seeds(),
+        "oci" => oci::seeds(),
+        "packet" => packet::seeds(),
         other => panic!("there is no target {other}"),
     }
 }
