@@ -5,8 +5,14 @@
 //! | [`Host`] | an alternate root with control groups of its own, cleaned up when dropped |
 //! | [`run`] | a program run to its end, in bounded time |
 //! | [`Terminal`] | a program on a pseudo-terminal |
+//! | [`delegation`] | users who are not root, and the service that acts for them |
 //! | [`cgroup`] | what lies in the control groups of a host |
 //! | [`inside`] | small programs to run in a zone |
+//! | [`debian`] | a small system in which apt-get works |
+//! | [`tree`] | trees that are compared |
+//! | [`container`], [`registry`] | container images, and who gives them out |
+//! | [`World`] | a host in a network of namespaces, see [`Lan`] |
+//! | [`frames`] | what a program in a zone may send there |
 //!
 //! A test begins with `let Some(host) = Host::new() else { return };`. Where it
 //! cannot run, that has printed `skipped: NAME: reason`, which ./check counts.
@@ -15,16 +21,26 @@
 
 pub mod cgroup;
 mod clean;
+pub mod container;
+pub mod debian;
+pub mod delegation;
+pub mod frames;
 mod host;
 pub mod inside;
+pub mod lan;
+pub mod peer;
 mod place;
 mod pool;
+pub mod registry;
 pub mod run;
 mod terminal;
+pub mod tree;
 
 use std::time::{Duration, Instant};
 
 pub use host::{Host, Row, skip};
+pub use lan::Lan;
+pub use peer::{At, Helper, World};
 pub use run::{Ran, between_starts, start};
 pub use terminal::Terminal;
 

@@ -52,6 +52,14 @@ pub struct Ran {
 /// # Panics
 /// When it does not end, or leaves somebody behind that keeps its streams open.
 pub fn run(command: &mut Command, input: &[u8]) -> Ran {
+    run_within(PATIENCE, command, input)
+}
+
+/// [`run`] of what takes its time also where nothing is in its way.
+///
+/// # Panics
+/// As [`run`].
+pub fn run_within(limit: Duration, command: &mut Command, input: &[u8]) -> Ran {
     let line = shown(command);
     command
         .stdin(if input.is_empty() {
@@ -71,9 +79,9 @@ pub fn run(command: &mut Command, input: &[u8]) -> Ran {
     let err = collect(child.stderr.take());
     let pid = Pid::from_child(&child);
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("a child has a pidfd");
-    if !ends(&pidfd, PATIENCE) {
+    if !ends(&pidfd, limit) {
         let _ = child.kill();
-        panic!("{line}: no end after {} s", PATIENCE.as_secs());
+        panic!("{line}: no end after {} s", limit.as_secs());
     }
     let status = child.wait().expect("an ended child has a status");
     let text = |stream: Receiver<Vec<u8>>, name: &str| {

@@ -1,8 +1,9 @@
 //! Install, clone, uninstall and mount that die or fail at any step lose no zone.
 
 use std::fs;
+use std::time::Duration;
 
-use e2e::{Host, Ran};
+use e2e::{Host, Ran, rounds, start};
 
 /// More steps than any plan has.
 const MANY: usize = 64;
@@ -54,42 +55,98 @@ fn mend(host: &Host, zone: &str, fault: &str, states: &[&str]) {
 }
 
 #[test]
+fn clones_of_a_command_killed_at_any_moment_are_finished_by_the_next() {
+    let Some(host) = Host::with_web() else { return };
+    let words = ["-z", "copy[1-12]", "clone", "--create", "web"];
+    for round in rounds(6) {
+        // Cloning it begins with sealing its top.
+        host.put("web", "etc/round", round.to_string());
+        let mut child = start(&mut host.command("zoneadm", &words));
+        std::thread::sleep(Duration::from_millis(round % 6 * 3));
+        let _ = child.kill();
+        let _ = child.wait();
+        let _ = host.zoneadm(&words).ok();
+        for n in 1..=12 {
+            let zone = format!("copy{n}");
+            assert_eq!(host.state(&zone), "installed", "round {round}");
+            let name = fs::read_to_string(host.top(&zone).join("etc/hostname"));
+            assert_eq!(name.unwrap().trim(), zone, "round {round}");
+        }
+        host.boot("copy7");
+        assert_eq!(host.sh("copy7", "cat /etc/round"), round.to_string());
+        host.halt("copy7");
+        host.on("copy*", &["uninstall", "-F"]).quiet();
+        for n in 1..=12 {
+            host.zonecfg(&["-z", &format!("copy{n}"), "delete -F"])
+                .quiet();
+        }
+    }
+    // A seal that was cut off leaves layers that nobody needs, until the host boots or:
+    let _ = e2e::run::run(&mut host.command("zoneimg", &["prune"]), b"").ok();
+}
+
+/// A verb, and the states of its zone before and after it.
+struct Trial<'a> {
+    host: &'a Host,
+    words: &'a [&'a str],
+    before: &'a str,
+    after: &'a str,
+}
+
+impl Trial<'_> {
+    /// Gives the verb to zone `web` so that it dies, then so that it fails, at its first,
+    /// second, ... step, until it gets through. `begin` makes the zone ready for it,
+    /// `finish` finds out what came of it, and what a second try makes of that.
+    fn at_every_step(&self, begin: impl Fn(), finish: impl Fn(&str)) {
+        for kind in ["kill", "fail"] {
+            for step in 1..MANY {
+                begin();
+                let steps = plan(self.host, "web", self.words);
+                let fault = format!("{}:{step}:{kind}", self.words[0]);
+                let ran = self.host.with_fault(&fault, "web", self.words);
+                let done = ran.code() == Some(0);
+                if done {
+                    assert!(step > steps.len(), "{fault} did not strike");
+                    assert_eq!(self.host.state("web"), self.after);
+                } else if kind == "fail" {
+                    names(&ran, &steps[step - 1]);
+                    mend(self.host, "web", &fault, &[self.before, "incomplete"]);
+                } else {
+                    assert!(ran.was_killed(), "{ran:?}");
+                    let states = [self.before, "incomplete", self.after];
+                    mend(self.host, "web", &fault, &states);
+                }
+                finish(&fault);
+                if done {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn install_killed_or_failed_at_every_step() {
     let Some(host) = Host::new() else { return };
     let tree = tiny(&host);
-    let install = ["install", "-d", tree.as_str()];
     host.zonecfg(&["-z", "web", "create -t SUNWlx"]).quiet();
-    let steps = plan(&host, "web", &install);
-    for kind in ["kill", "fail"] {
-        for step in 1..MANY {
-            let fault = format!("install:{step}:{kind}");
-            let ran = host.with_fault(&fault, "web", &install);
-            if ran.code() == Some(0) {
-                assert!(step > steps.len(), "{fault} did not strike");
-                break;
-            }
-            if kind == "fail" {
-                names(&ran, &steps[step - 1]);
-                mend(&host, "web", &fault, &["configured", "incomplete"]);
-            } else {
-                assert!(ran.was_killed(), "{ran:?}");
-                mend(
-                    &host,
-                    "web",
-                    &fault,
-                    &["configured", "incomplete", "installed"],
-                );
-            }
+    let trial = Trial {
+        host: &host,
+        words: &["install", "-d", &tree],
+        before: "configured",
+        after: "installed",
+    };
+    trial.at_every_step(
+        || {},
+        |fault| {
             if host.state("web") == "configured" {
-                host.on("web", &install).quiet();
+                host.on("web", trial.words).quiet();
             }
             assert_eq!(host.state("web"), "installed", "{fault}");
             host.on("web", &["uninstall", "-F"]).quiet();
             assert!(!host.path("/zones/web").exists(), "{fault}");
-        }
-        assert_eq!(host.state("web"), "installed");
-        host.on("web", &["uninstall", "-F"]).quiet();
-    }
+        },
+    );
 }
 
 #[test]
@@ -116,40 +173,26 @@ fn clone_killed_or_failed_at_every_step() {
         return;
     };
     host.configure("web", "");
-    let clone = ["clone", "master"];
-    let steps = plan(&host, "web", &clone);
-    for kind in ["kill", "fail"] {
-        for step in 1..MANY {
-            let fault = format!("clone:{step}:{kind}");
-            let ran = host.with_fault(&fault, "web", &clone);
-            if ran.code() == Some(0) {
-                assert!(step > steps.len(), "{fault} did not strike");
-                break;
-            }
-            if kind == "fail" {
-                names(&ran, &steps[step - 1]);
-                mend(&host, "web", &fault, &["configured", "incomplete"]);
-            } else {
-                assert!(ran.was_killed(), "{ran:?}");
-                mend(
-                    &host,
-                    "web",
-                    &fault,
-                    &["configured", "incomplete", "installed"],
-                );
-            }
+    let trial = Trial {
+        host: &host,
+        words: &["clone", "master"],
+        before: "configured",
+        after: "installed",
+    };
+    trial.at_every_step(
+        || {},
+        |fault| {
             // The origin is never the worse for it.
             assert_eq!(host.state("master"), "installed", "{fault}");
             if host.state("web") == "configured" {
-                host.on("web", &clone).quiet();
+                host.on("web", trial.words).quiet();
             }
             host.boot("web");
             assert_eq!(host.sh("web", "hostname"), "web");
             host.halt("web");
             host.on("web", &["uninstall", "-F"]).quiet();
-        }
-        host.on("web", &["uninstall", "-F"]).quiet();
-    }
+        },
+    );
 }
 
 #[test]
@@ -221,36 +264,22 @@ fn uninstall_killed_or_failed_at_every_step() {
         return;
     };
     host.configure("web", "");
-    for kind in ["kill", "fail"] {
-        for step in 1..MANY {
-            host.on("web", &["clone", "master"]).quiet();
-            let steps = plan(&host, "web", &["uninstall"]);
-            let fault = format!("uninstall:{step}:{kind}");
-            let ran = host.with_fault(&fault, "web", &["uninstall", "-F"]);
-            if ran.code() == Some(0) {
-                assert!(step > steps.len(), "{fault} did not strike");
-                assert_eq!(host.state("web"), "configured");
-                break;
-            }
-            if kind == "fail" {
-                names(&ran, &steps[step - 1]);
-                mend(&host, "web", &fault, &["installed", "incomplete"]);
-            } else {
-                assert!(ran.was_killed(), "{ran:?}");
-                mend(
-                    &host,
-                    "web",
-                    &fault,
-                    &["installed", "incomplete", "configured"],
-                );
-            }
+    let trial = Trial {
+        host: &host,
+        words: &["uninstall", "-F"],
+        before: "installed",
+        after: "configured",
+    };
+    trial.at_every_step(
+        || host.on("web", &["clone", "master"]).quiet(),
+        |fault| {
             if host.state("web") == "installed" {
-                host.on("web", &["uninstall", "-F"]).quiet();
+                host.on("web", trial.words).quiet();
             }
             assert_eq!(host.state("web"), "configured", "{fault}");
             assert!(!host.path("/zones/web").exists(), "{fault}");
-        }
-    }
+        },
+    );
 }
 
 #[test]

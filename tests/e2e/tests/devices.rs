@@ -130,6 +130,35 @@ fn a_zone_boots_with_the_devices_that_match() {
 }
 
 #[test]
+fn more_devices_than_a_zone_can_have_are_not_cut_silently() {
+    let Some((host, nodes)) = start() else { return };
+    for number in 0..1026 {
+        std::os::unix::fs::symlink("full", nodes.path(&format!("many{number:04}"))).unwrap();
+    }
+    host.configure(
+        "web",
+        &format!("{}; {}", nodes.add("log*"), nodes.add("many*")),
+    );
+    host.on("web", &["clone", "master"]).quiet();
+    let warning = format!(
+        "zoneadm: zone 'web': WARNING: device match={}: too many: the zone has 1024 devices at \
+         the most, the first by their names",
+        nodes.path("many*")
+    );
+    for verb in ["verify", "boot"] {
+        let ran = host.on("web", &[verb]).ok();
+        assert_eq!(ran.err.trim_end(), warning, "{verb}");
+    }
+    assert_eq!(
+        host.sh(
+            "web",
+            &format!("cd {}; ls | wc -l; ls many1021", nodes.path(""))
+        ),
+        "1024\nmany1021"
+    );
+}
+
+#[test]
 fn devices_come_and_go_while_a_zone_runs() {
     let Some((host, nodes)) = start() else { return };
     host.clone_from("master", "web");

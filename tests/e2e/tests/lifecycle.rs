@@ -329,8 +329,8 @@ fn boot_options_go_to_init() {
     assert_eq!(rc_words(&host, "web"), "");
     host.halt("web");
 
-    host.on("web", &["boot", "--", "-Z"])
-        .says(0, "zoneadm: WARNING: unused or invalid boot arguments: -Z");
+    host.on("web", &["boot", "--", "-X"])
+        .says(0, "zoneadm: WARNING: unused or invalid boot arguments: -X");
     host.halt("web");
     host.on("web", &["boot", "--", "-i"])
         .mentions(2, "boot option -i");

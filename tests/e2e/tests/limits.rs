@@ -278,3 +278,318 @@ fn cpus_are_dedicated_or_the_zone_does_not_boot() {
     host.halt("web");
     assert!(host.groups_of("web").is_empty());
 }
+
+/// Which CPUs the first process of a zone may run on, as the kernel tells.
+fn cpus_of(host: &Host, zone: &str) -> String {
+    host.sh(zone, "sed -n \"s/^Cpus_allowed_list:.//p\" /proc/1/status")
+}
+
+fn online() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[test]
+fn other_zones_are_kept_off_dedicated_cpus_until_they_are_given_back() {
+    let Some(host) = host() else { return };
+    if online() < 2 {
+        e2e::skip("there is only one CPU");
+        return;
+    }
+    host.clone_from("master", "late");
+    host.boot("master");
+    let all = cpus_of(&host, "master");
+    set(&host, "web", "add dedicated-cpu; set ncpus=1; end");
+    let _ = host.on("web", &["boot"]).ok();
+    let own = cpus_of(&host, "web");
+    assert!(own.parse::<u32>().is_ok(), "{own}");
+    let is_off = |zone: &str| {
+        // Every process of it: those that were there and those that come.
+        let said = host.sh(
+            zone,
+            "cat /proc/[0-9]*/status | sed -n \"s/^Cpus_allowed_list:.//p\"",
+        );
+        let sets: std::collections::BTreeSet<&str> = said.lines().collect();
+        assert_eq!(sets.len(), 1, "{zone}: {said}");
+        assert!(
+            !includes(sets.first().unwrap(), &own),
+            "{zone}: {said} and {own}"
+        );
+    };
+    is_off("master");
+    host.boot("late");
+    is_off("late");
+    // There is no CPU left that another zone could have for itself.
+    if online() == 2 {
+        set(&host, "late", "add dedicated-cpu; set ncpus=1; end");
+        let ran = host.on("late", &["reboot"]);
+        assert!(
+            ran.err
+                .contains("dedicated-cpu: 1 CPU is wanted, and 0 are free"),
+            "{ran:?}"
+        );
+        set(&host, "late", "remove dedicated-cpu");
+        host.boot("late");
+    }
+    // A zone whose zoneadmd and processes are killed gives its CPUs back, too.
+    let state = fs::read_to_string(host.path("/run/zones/web.state")).unwrap();
+    let number = |key: &str| -> i32 {
+        let part = state
+            .split(&format!("\"{key}\":{{\"pid\":"))
+            .nth(1)
+            .unwrap();
+        part.split(',').next().unwrap().parse().unwrap()
+    };
+    for pid in [number("daemon"), number("init")] {
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+    wait_for("the end of the zone", || {
+        (host.state("web") == "installed").then_some(())
+    });
+    set(&host, "web", "remove dedicated-cpu");
+    host.on("web", &["boot"]).quiet();
+    assert_eq!(cpus_of(&host, "web"), all);
+    assert_eq!(cpus_of(&host, "late"), all);
+    // While it runs it takes them, and gives them back.
+    set(&host, "web", "add dedicated-cpu; set ncpus=1; end");
+    let _ = host.on("web", &["apply"]).ok();
+    assert_eq!(cpus_of(&host, "web"), own);
+    is_off("late");
+    host.halt("web");
+    assert_eq!(cpus_of(&host, "late"), all);
+    assert_eq!(cpus_of(&host, "master"), all);
+    host.halt("late");
+    host.halt("master");
+    for zone in ["web", "late", "master"] {
+        assert!(host.groups_of(zone).is_empty());
+    }
+}
+
+/// Whether a list of CPUs has one.
+fn includes(list: &str, cpu: &str) -> bool {
+    let cpu: u32 = cpu.parse().unwrap();
+    list.split(',').any(|part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        (first.parse().unwrap()..=last.parse::<u32>().unwrap()).contains(&cpu)
+    })
+}
+
+#[test]
+fn a_pool_has_cpus_that_only_its_zones_share() {
+    let Some(host) = host() else { return };
+    set(&host, "web", "set pool=batch");
+    // A pool that the host does not know is the default one.
+    host.on("web", &["boot"])
+        .mentions(0, "pool: there is no pool batch");
+    host.halt("web");
+    fs::write(host.path("/etc/zones/pools"), "batch cpus=x\n").unwrap();
+    let ran = host.on("web", &["boot"]);
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+    assert!(
+        ran.err
+            .contains("/etc/zones/pools: line 1: cpus=x: expected"),
+        "{ran:?}"
+    );
+    if online() < 2 {
+        e2e::skip("there is only one CPU");
+        return;
+    }
+    fs::write(
+        host.path("/etc/zones/pools"),
+        "# of this host\nbatch ncpus=1 importance=5\n",
+    )
+    .unwrap();
+    host.clone_from("master", "second");
+    set(&host, "second", "set pool=batch");
+    host.boot("master");
+    let all = cpus_of(&host, "master");
+    for zone in ["web", "second"] {
+        host.on(zone, &["boot"]).mentions(0, "pool: ");
+    }
+    let own = cpus_of(&host, "web");
+    assert!(own.parse::<u32>().is_ok(), "{own}");
+    assert_eq!(cpus_of(&host, "second"), own);
+    assert!(!includes(&cpus_of(&host, "master"), &own));
+    let shown = host.on("web", &["rctl", "-p"]).ok();
+    let line = format!("web:pool:privileged:batch:none:cpus[{own}]::");
+    assert!(shown.out.contains(&line), "{line} in {shown:?}");
+    host.halt("web");
+    assert!(!includes(&cpus_of(&host, "master"), &own));
+    host.halt("second");
+    assert_eq!(cpus_of(&host, "master"), all);
+    host.halt("master");
+}
+
+#[test]
+fn the_global_zone_has_shares_beside_those_of_all_zones() {
+    let Some(host) = host() else { return };
+    set(&host, "web", "set cpu-shares=3");
+    host.boot("web");
+    let weight = || {
+        let group = knob(&host, "web", &["cpu.weight", "cpu.shares"]).unwrap();
+        let name = group.file_name().unwrap().to_owned();
+        let base = group.parent().and_then(Path::parent).unwrap().join(name);
+        let text = fs::read_to_string(base).unwrap();
+        text.trim().parse::<u64>().unwrap()
+    };
+    let usual = weight();
+    host.zonecfg(&["-z", "global", "set cpu-shares=2"]).quiet();
+    host.zoneadm(&["-z", "global", "apply"]).quiet();
+    assert_eq!(weight(), usual * 3 / 2);
+    // A zone more, with one share.
+    host.boot("master");
+    assert_eq!(weight(), usual * 4 / 2);
+    host.halt("master");
+    assert_eq!(weight(), usual * 3 / 2);
+    set(&host, "web", "set cpu-shares=10");
+    let _ = host.on("web", &["apply"]).ok();
+    assert_eq!(weight(), usual * 10 / 2);
+    // What cannot be honoured on the global zone is said.
+    host.zonecfg(&["-z", "global", "clear cpu-shares"]).quiet();
+    host.zoneadm(&["-z", "global", "apply"]).quiet();
+    assert_eq!(weight(), usual);
+}
+
+#[test]
+fn controls_are_listed_with_what_holds_what_is_used_and_hits() {
+    let Some(host) = host() else { return };
+    set(
+        &host,
+        "web",
+        "set max-lwps=40; set max-shm-ids=5; set cpu-shares=7; \
+         add capped-memory; set physical=64M; set swap=64M; end",
+    );
+    let fields = |control: &str| -> Vec<String> {
+        let shown = host.on("web", &["rctl", "-p"]).ok();
+        let mut lines = shown.out.lines();
+        let line = lines.find_map(|line| line.strip_prefix(&format!("web:{control}:")));
+        let line = line.unwrap_or_else(|| panic!("no {control} in {shown:?}"));
+        line.split(':').map(str::to_owned).collect()
+    };
+    // Of a zone that is not up: what is configured.
+    assert_eq!(
+        fields("zone.max-lwps"),
+        ["privileged", "40", "deny", "", "", ""]
+    );
+    assert_eq!(fields("zone.cpu-cap"), [""; 6]);
+    host.boot("web");
+    let lwps = fields("zone.max-lwps");
+    assert_eq!(lwps[..4], ["privileged", "40", "deny", "40"]);
+    assert!(lwps[4].parse::<u64>().unwrap() > 0);
+    assert_eq!(lwps[5], "0");
+    assert_eq!(fields("zone.cpu-shares")[3], "7");
+    assert_eq!(
+        fields("zone.max-physical-memory")[3],
+        (64 << 20).to_string()
+    );
+    assert_eq!(fields("zone.max-shm-ids")[3..5], ["5", "0"]);
+    let segment = syscall(libc::SYS_shmget, "0, 8192, 01600");
+    assert_ne!(host.sh("web", &segment).split(' ').next(), Some("-1"));
+    assert_eq!(fields("zone.max-shm-ids")[3..5], ["5", "1"]);
+    assert_eq!(fields("zone.max-shm-memory")[4], "8192");
+    let bomb = perl(
+        "my $n = 0; while ($n < 100 && defined(my $pid = fork)) { if (!$pid) { sleep 10000; exit } $n++ } print $n;",
+    );
+    let _ = host.zlogin(&["web", &format!("{bomb} >/dev/null </dev/null 2>&1")]);
+    let hits = |text: &str| text.parse::<u64>().unwrap();
+    let before = hits(&fields("zone.max-lwps")[5]);
+    assert!(before > 0);
+    // Another zoneadmd counts on.
+    let state = fs::read_to_string(host.path("/run/zones/web.state")).unwrap();
+    let part = state.split("\"daemon\":{\"pid\":").nth(1).unwrap();
+    let pid: i32 = part.split(',').next().unwrap().parse().unwrap();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    wait_for("an adopted zone", || {
+        let _ = host.zoneadm(&["list"]);
+        messages(&host, "web").contains("adopted").then_some(())
+    });
+    assert!(hits(&fields("zone.max-lwps")[5]) >= before);
+    // For programs there is JSON as well, and for people a table.
+    let json = host.on("web", &["rctl", "-j"]).ok();
+    let list: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    let lwps = list
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["control"] == "zone.max-lwps");
+    assert_eq!(lwps.unwrap()["limit"], "40");
+    let table = host.on("web", &["rctl"]).ok();
+    assert!(table.out.starts_with("CONTROL "), "{table:?}");
+    assert!(
+        table
+            .out
+            .contains("zone.max-physical-memory privileged    64.0M deny"),
+        "{table:?}"
+    );
+}
+
+#[test]
+fn cpu_time_of_short_lives_is_charged() {
+    let Some(host) = host() else { return };
+    host.boot("web");
+    let used = || count(&host, "web", &["cpu.stat"], "usage_usec ");
+    // Each child takes a moment and is gone; the parent says what they took by rusage.
+    let script = perl(
+        "use POSIX; \
+         for (1..500) { my $pid = fork; if (!$pid) { my $x = 0; $x += $_ for 1..4000; POSIX::_exit(0) } waitpid($pid, 0) } \
+         my ($u, $s, $cu, $cs) = times; printf \"%.0f\", ($u + $s + $cu + $cs) * 1e6;",
+    );
+    let before = used();
+    let said: u64 = host.sh("web", &script).parse().unwrap();
+    let charged = used() - before;
+    // The shell around it and the clock ticks of times() are in between.
+    assert!(charged + 20_000 >= said, "{charged} charged, {said} used");
+}
+
+#[test]
+fn a_capped_zone_does_not_get_more() {
+    let Some(host) = host() else { return };
+    set(&host, "web", "add capped-cpu; set ncpus=0.25; end");
+    host.boot("web");
+    let used = || count(&host, "web", &["cpu.stat"], "usage_usec ");
+    let (before, began) = (used(), std::time::Instant::now());
+    let _ = host.zlogin(&["web", "timeout 3 sh -c \"while :; do :; done\""]);
+    let spent = used() - before;
+    let wall = began.elapsed().as_micros();
+    // A quarter of each tenth of a second, and one tenth more than began and ended.
+    let most = wall / 4 + 2 * 25_000;
+    assert!(
+        u128::from(spent) <= most * 108 / 100,
+        "{spent} us in {wall} us"
+    );
+    // So little that any program has to wait, however busy the machine is.
+    set(&host, "web", "select capped-cpu; set ncpus=0.01; end");
+    let _ = host.on("web", &["apply"]).ok();
+    let hits = wait_for("a zone that has to wait", || {
+        let _ = host.zlogin(&["web", "echo alive"]);
+        let shown = host.on("web", &["rctl", "-p"]).ok();
+        let mut lines = shown.out.lines();
+        let line =
+            lines.find_map(|line| line.strip_prefix("web:zone.cpu-cap:privileged:1:deny:1::"));
+        line.unwrap_or_else(|| panic!("{shown:?}"))
+            .parse::<u64>()
+            .ok()
+            .filter(|hits| *hits > 0)
+    });
+    assert!(hits > 0);
+}
+
+#[test]
+fn a_zone_has_the_host_id_that_is_set() {
+    let Some(host) = Host::with_web() else { return };
+    set(&host, "web", "set hostid=0xfeed01");
+    let plan = host.on("web", &["boot", "-n"]).ok();
+    assert!(plan.out.contains("set host id 00feed01"), "{plan:?}");
+    // What the zone put there leads nowhere.
+    let secret = host.path("/secret");
+    fs::write(&secret, "untouched").unwrap();
+    fs::create_dir_all(host.top("web").join("etc")).unwrap();
+    std::os::unix::fs::symlink(&secret, host.top("web").join("etc/hostid")).unwrap();
+    host.boot("web");
+    assert_eq!(host.sh("web", "hostid"), "00feed01");
+    assert_eq!(fs::read_to_string(&secret).unwrap(), "untouched");
+    set(&host, "web", "set hostid=12345678");
+    host.on("web", &["reboot"]).quiet();
+    assert_eq!(host.sh("web", "hostid"), "12345678");
+}

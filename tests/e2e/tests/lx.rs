@@ -208,3 +208,99 @@ fn a_root_without_init_says_what_was_looked_for() {
         assert_eq!(host.state("tiny"), "configured");
     }
 }
+
+/// As programs of CentOS 5 do: too new a kernel is as bad as too old a one.
+const OLD: &str = r#"#include <stdio.h>
+#include <sys/utsname.h>
+int main(void)
+{
+    struct utsname names;
+    int version, patch, sub;
+    if (uname(&names) || sscanf(names.release, "%d.%d.%d", &version, &patch, &sub) != 3)
+        return 2;
+    printf("%s %s %s\n", names.sysname, names.release, names.machine);
+    return version == 2 && patch == 6 && sub == 18 ? 0 : 1;
+}
+"#;
+
+/// Builds [`OLD`] as a static program at `path`.
+fn build_old(host: &Host, path: &Path) -> bool {
+    let source = host.path("/old.c");
+    fs::write(&source, OLD).unwrap();
+    let mut cc = Command::new("cc");
+    cc.arg("-static").arg("-o").arg(path).arg(&source);
+    let built = e2e::between_starts(|| cc.output()).is_ok_and(|ran| ran.status.success());
+    if !built {
+        e2e::skip("no C compiler that links statically");
+    }
+    built
+}
+
+#[test]
+fn programs_are_shown_the_kernel_that_is_configured() {
+    let Some(host) = Host::new() else { return };
+    let Some(busybox) = busybox() else { return };
+    let tree = tree(&host, &busybox);
+    let old = tree.join("bin/old");
+    if !build_old(&host, &old) {
+        return;
+    }
+    std::os::unix::fs::symlink("busybox", tree.join("bin/uname")).unwrap();
+    let attr = |name: &str, value: &str| {
+        format!("add attr; set name={name}; set type=string; set value={value}; end; ")
+    };
+    let shown = attr("kernel-version", "2.6.18") + &attr("machine", "i686");
+    host.zonecfg(&["-z", "old", &format!("create -t SUNWlx; {shown}")])
+        .quiet();
+    host.zonecfg(&["-z", "new", "create -t SUNWlx"]).quiet();
+    for zone in ["old", "new"] {
+        let source = tree.to_string_lossy();
+        host.on(zone, &["install", "-d", &source]).quiet();
+        host.boot(zone);
+    }
+    let inside = host.zlogin(&["old", "old"]);
+    assert_eq!(
+        (inside.out.as_str(), inside.code()),
+        ("Linux 2.6.18 i686\n", Some(0)),
+        "{inside:?}"
+    );
+    let outside = e2e::run::run(&mut Command::new(&old), b"");
+    assert_eq!(outside.code(), Some(1), "{outside:?}");
+    assert_eq!(host.zlogin(&["new", "old"]).code(), Some(1));
+    assert_eq!(host.sh("old", "uname -n"), "old");
+    let version = host.sh("old", "cat /proc/version");
+    assert!(version.starts_with("Linux version 2.6.18 ("), "{version}");
+    assert_eq!(host.sh("old", "cat /proc/sys/kernel/osrelease"), "2.6.18");
+    // Also who was started by a session that is over, and without the zoneadmd that
+    // made the zone.
+    let later = "(while ! test -e /tmp/go; do sleep 0.1; done; old >/tmp/late) >/dev/null 2>&1 &";
+    host.sh("old", later);
+    host.kill(host.zoneadmd("old").expect("a zoneadmd"));
+    host.sh("old", "echo >/tmp/go");
+    let late = host.top("old").join("tmp/late");
+    let text = wait_for("the late word", || {
+        fs::read_to_string(&late)
+            .ok()
+            .filter(|text| !text.is_empty())
+    });
+    assert_eq!(text, "Linux 2.6.18 i686\n");
+    host.halt("old");
+    host.clone_from("old", "copy");
+    host.boot("copy");
+    assert_eq!(host.zlogin(&["copy", "old"]).code(), Some(0));
+    for zone in ["copy", "new"] {
+        host.halt(zone);
+    }
+}
+
+#[test]
+fn a_kernel_that_uname_cannot_show_is_refused() {
+    let Some(host) = Host::new() else { return };
+    host.zonecfg(&[
+        "-z",
+        "old",
+        "create -t SUNWlx; add attr; set name=kernel-version; set type=string; set value=\"2 6\"; end",
+    ])
+    .quiet();
+    host.on("old", &["verify"]).mentions(1, "kernel-version");
+}

@@ -148,12 +148,15 @@ fn the_end_of_a_terminal_is_no_answer() {
 #[test]
 fn verify_tells_what_has_no_effect() {
     let Some(host) = Host::new() else { return };
-    host.configure("web", "set hostid=beef; set pool=web; set bootargs=-s");
+    host.configure(
+        "web",
+        "set fs-allowed=ufs; set tenant=blue; set bootargs=-s",
+    );
     host.configure("db", "");
     host.on("web", &["verify"]).says(
         0,
-        "zoneadm: zone 'web': WARNING: pool: has no effect here yet\n\
-         zoneadm: zone 'web': WARNING: hostid: has no effect here yet",
+        "zoneadm: zone 'web': WARNING: fs-allowed: has no effect here yet\n\
+         zoneadm: zone 'web': WARNING: tenant: has no effect here",
     );
     host.on("db", &["verify"]).quiet();
     host.on("web", &["install", "-n"]).quiet();

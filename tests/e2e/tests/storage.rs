@@ -145,6 +145,52 @@ fn a_clone_of_a_clone_has_what_both_wrote() {
 }
 
 #[test]
+fn clones_keep_what_their_profile_has() {
+    let Some(host) = Host::with_master() else {
+        return;
+    };
+    let profile = host.path("/profile");
+    for (name, text) in [
+        ("etc/hostname", "fixed\n"),
+        ("etc/ssh/ssh_host_key", "given\n"),
+    ] {
+        let path = profile.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let at = profile.to_string_lossy().into_owned();
+    let planned = host.on(
+        "web[1-2]",
+        &["clone", "-n", "--create", "-c", &at, "master"],
+    );
+    assert!(planned.ok().out.contains("put what is in"), "no such step");
+    host.on("web[1-2]", &["clone", "--create", "-c", &at, "master"])
+        .quiet();
+    host.on("plain", &["clone", "--create", "master"]).quiet();
+    let script = "cat /etc/hostname /etc/ssh/ssh_host_key 2>&1; cat /etc/machine-id";
+    let mut ids = Vec::new();
+    for zone in ["web1", "web2"] {
+        host.boot(zone);
+        let said = host.sh(zone, script);
+        let (kept, id) = said.rsplit_once('\n').unwrap();
+        assert_eq!(kept, "fixed\ngiven", "{zone}");
+        ids.push(id.to_owned());
+    }
+    assert_ne!(
+        ids[0], ids[1],
+        "what the profile does not have is each clone's own"
+    );
+    assert!(!host.top("plain").join("etc/ssh/ssh_host_key").exists());
+    for (wrong, why) in [
+        ("profile", "must be absolute"),
+        ("/nowhere", "is not a directory"),
+    ] {
+        host.on("more", &["clone", "--create", "-c", wrong, "master"])
+            .mentions(1, why);
+    }
+}
+
+#[test]
 fn an_unchanged_origin_is_sealed_once() {
     let Some(host) = Host::with_own_master() else {
         return;

@@ -1,0 +1,322 @@
+//! A network of namespaces around a host: nothing of it is seen outside of the test,
+//! and all of it ends with the test.
+//!
+//! ```text
+//!  client ── router ──┐
+//!  203.0.113.7   .1   │ 10.0.0.1
+//!                     │              ┌── eth0 ┐ 10.0.0.9
+//!                   switch ──────────┤        │ global zone
+//!                     │              └── eth1 ┘
+//!            source ──┘ 10.0.0.2
+//! ```
+//!
+//! IPv6 likewise: fd00::/64 on the switch, 2001:db8:1::/64 behind the router, with the
+//! same last numbers.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+
+use sys::process::ns;
+
+use crate::run::{Ran, run};
+use crate::{skip, wait_for};
+
+/// A network namespace; it ends with its last process and descriptor.
+#[derive(Debug)]
+pub struct Space(OwnedFd);
+
+impl Space {
+    fn here() -> io::Result<Self> {
+        fs::File::open("/proc/thread-self/ns/net").map(|file| Self(file.into()))
+    }
+
+    fn new() -> io::Result<Self> {
+        let home = Self::here()?;
+        sys::namespace::unshare(ns::NET)?;
+        let new = Self::here();
+        home.join();
+        let new = new?;
+        new.within(|| {
+            // Nobody else has these addresses, and nobody has time to ask.
+            for links in ["all", "default"] {
+                let path = format!("/proc/sys/net/ipv6/conf/{links}/accept_dad");
+                let _ = fs::write(path, "0");
+            }
+            // As systemd sets it on the machine.
+            fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")?;
+            sys::link::loopback_up()
+        })?;
+        Ok(new)
+    }
+
+    /// Moves the calling thread there.
+    fn join(&self) {
+        sys::namespace::join(self.0.as_fd(), ns::NET).expect("a network namespace");
+    }
+
+    /// Does something there: what it starts lives there.
+    pub fn within<T>(&self, act: impl FnOnce() -> T) -> T {
+        let home = Self::here().expect("a network namespace");
+        self.join();
+        let result = act();
+        home.join();
+        result
+    }
+
+    /// What ip(8) knows it by.
+    fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
+    }
+
+    /// Runs the commands of ip(8), one a line.
+    fn ip(&self, commands: &str) -> Ran {
+        let mut ip = Command::new("ip");
+        ip.args(["-batch", "-"]);
+        self.within(|| run(&mut ip, commands.as_bytes()))
+    }
+}
+
+/// The network of a test. The thread that made it is in the global zone's namespace
+/// until it is dropped.
+#[derive(Debug)]
+pub struct Lan {
+    home: Space,
+    /// Where the links of all hosts meet.
+    pub switch: Space,
+    /// The global zone's.
+    pub global: Space,
+    /// The router between the switch and the client.
+    pub router: Space,
+    /// A host behind the router.
+    pub client: Space,
+    /// A host on the switch.
+    pub source: Space,
+}
+
+impl Lan {
+    /// Makes the network; `None`, said on standard output, where none can be.
+    #[must_use]
+    pub fn new() -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            skip("not root");
+            return None;
+        }
+        for program in ["ip", "nft", "perl"] {
+            if !is_installed(program) {
+                skip(&format!("there is no program {program}"));
+                return None;
+            }
+        }
+        if !fs::exists("/proc/sys/net/ipv6").is_ok_and(|there| there) {
+            skip("the kernel has no IPv6");
+            return None;
+        }
+        let space = || Space::new().expect("a network namespace");
+        let lan = Self {
+            home: Space::here().expect("a network namespace"),
+            switch: space(),
+            global: space(),
+            router: space(),
+            client: space(),
+            source: space(),
+        };
+        let made = lan.wire();
+        if made.code() != Some(0) && made.err.contains("not supported") {
+            skip(&format!("the kernel has no such links: {}", made.err));
+            return None;
+        }
+        let _ = made.ok();
+        lan.address();
+        lan.global.join();
+        Some(lan)
+    }
+
+    fn wire(&self) -> Ran {
+        let mut commands = "link add sw type bridge mcast_snooping 0\nlink set sw up\n".to_owned();
+        for (host, name) in [
+            (&self.global, "eth0"),
+            (&self.global, "eth1"),
+            (&self.router, "lan0"),
+            (&self.source, "lan0"),
+        ] {
+            let port = format!("p{}", commands.lines().count());
+            let path = host.path();
+            commands.push_str(&format!(
+                "link add {port} type veth peer name {name} netns {path}\n\
+                 link set {port} master sw up\n"
+            ));
+        }
+        self.switch.ip(&commands)
+    }
+
+    fn address(&self) {
+        let of_global = "link set eth0 up\n\
+             addr add 10.0.0.9/24 dev eth0\naddr add fd00::9/64 dev eth0\n\
+             route add default via 10.0.0.1\nroute add ::/0 via fd00::1\n";
+        let of_router = format!(
+            "link add out0 type veth peer name out0 netns {}\n\
+             link set lan0 up\nlink set out0 up\n\
+             addr add 10.0.0.1/24 dev lan0\naddr add fd00::1/64 dev lan0\n\
+             addr add 203.0.113.1/24 dev out0\naddr add 2001:db8:1::1/64 dev out0\n",
+            self.client.path()
+        );
+        let of_client = "link set out0 up\n\
+             addr add 203.0.113.7/24 dev out0\naddr add 2001:db8:1::7/64 dev out0\n\
+             route add default via 203.0.113.1\nroute add ::/0 via 2001:db8:1::1\n";
+        let of_source = "link set lan0 up\n\
+             addr add 10.0.0.2/24 dev lan0\naddr add fd00::2/64 dev lan0\n\
+             route add default via 10.0.0.1\nroute add ::/0 via fd00::1\n";
+        self.router.within(|| {
+            for switch in ["ipv4/ip_forward", "ipv6/conf/all/forwarding"] {
+                fs::write(format!("/proc/sys/net/{switch}"), "1").expect("a router");
+            }
+        });
+        for (space, commands) in [
+            (&self.global, of_global),
+            (&self.router, of_router.as_str()),
+            (&self.client, of_client),
+            (&self.source, of_source),
+        ] {
+            space.ip(commands).quiet();
+        }
+    }
+}
+
+impl Drop for Lan {
+    fn drop(&mut self) {
+        self.home.join();
+    }
+}
+
+/// Whether a program is on this machine.
+#[must_use]
+pub fn is_installed(program: &str) -> bool {
+    ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+        .iter()
+        .any(|folder| fs::exists(format!("{folder}/{program}")).is_ok_and(|there| there))
+}
+
+/// What is known of the links, addresses, routes and rules of the calling thread's
+/// network namespace: a line for each thing, sorted. Waits until the kernel has told
+/// its links that their other ends are there.
+#[must_use]
+pub fn face() -> Vec<String> {
+    wait_for("links that are ready", || {
+        let lines = look();
+        is_settled(&lines).then_some(lines)
+    })
+}
+
+/// Whether every link that is up has found its other end, and has the address that the
+/// kernel makes up then.
+fn is_settled(lines: &[String]) -> bool {
+    let mut links = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("ip -o link show: "));
+    links.all(|line| {
+        let name = line.split([':', '@']).next().unwrap_or_default();
+        // Links of zones have no such address on this side.
+        let is_other = name == "lo" || name.starts_with("zone");
+        let flags = line.split(['<', '>']).nth(1).unwrap_or_default();
+        if is_other || !flags.split(',').any(|flag| flag == "UP") {
+            return true;
+        }
+        let addresses = format!("ip -o addr show: {name} ");
+        let mut own = lines.iter().filter(|line| line.starts_with(&addresses));
+        line.contains(" state UP ")
+            && own.any(|line| line.contains(" fe80:") && !line.contains("tentative"))
+    })
+}
+
+fn look() -> Vec<String> {
+    let mut lines = Vec::new();
+    for command in [
+        "ip -o link show",
+        "ip -o addr show",
+        "ip route show table all",
+        "ip -6 route show table all",
+        "ip rule show",
+        "ip -6 rule show",
+        "ip neigh show proxy",
+        "ip -6 neigh show proxy",
+        "tc qdisc show",
+    ] {
+        let mut words = command.split(' ');
+        let mut program = Command::new(words.next().unwrap_or_default());
+        let ran = run(program.args(words), b"").ok();
+        let line = |line: &str| match line.split_once(": ") {
+            // A link that was away may have another number.
+            Some((number, rest)) if number.parse::<u32>().is_ok() => rest.trim().to_owned(),
+            _ => line.trim().to_owned(),
+        };
+        lines.extend(
+            ran.out
+                .lines()
+                .map(|one| format!("{command}: {}", line(one))),
+        );
+    }
+    lines.sort();
+    lines
+}
+
+/// The rules of the calling thread's network namespace.
+#[must_use]
+pub fn rules() -> String {
+    run(Command::new("nft").args(["list", "ruleset"]), b"")
+        .ok()
+        .out
+}
+
+/// Gives nft(8) rules for the calling thread's network namespace.
+pub fn set_rules(rules: &str) {
+    run(Command::new("nft").args(["-f", "-"]), rules.as_bytes()).quiet();
+}
+
+/// What is written below /proc/sys/net, as `path=value`, sorted; without what changes
+/// by itself.
+#[must_use]
+pub fn settings() -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![std::path::PathBuf::from("/proc/sys/net")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                // Comes with the first rule that translates on this machine.
+                if entry.file_name() != "netfilter" {
+                    folders.push(path);
+                }
+            } else if let Ok(value) = fs::read_to_string(&path) {
+                found.push(format!("{}={}", path.display(), value.trim()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// What is in one of two lists only: `-` in the first, `+` in the second.
+#[must_use]
+pub fn difference(before: &[String], after: &[String]) -> Vec<String> {
+    let only = |mark: &str, of: &[String], not: &[String]| -> Vec<String> {
+        let lines = of.iter().filter(|line| !not.contains(line));
+        lines.map(|line| format!("{mark} {line}")).collect()
+    };
+    [only("-", before, after), only("+", after, before)].concat()
+}
+
+/// Starts a program of the test's own with a piped input; see [`crate::peer`].
+pub(crate) fn piped(command: &mut Command, input: &[u8]) -> std::process::Child {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = crate::start(command);
+    if let Some(mut stdin) = child.stdin.take() {
+        let input = input.to_vec();
+        std::thread::spawn(move || drop(stdin.write_all(&input)));
+    }
+    child
+}

@@ -1,0 +1,315 @@
+//! A host in a network, and programs that talk on it: see [`Lan`] and peer.pl.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use crate::frames::{Mac, hex};
+use crate::lan::{self, Lan, piped};
+use crate::run::{Ran, run};
+use crate::{Host, PATIENCE, wait_for};
+
+/// Perl is there on every Debian, and in every sparse zone on it.
+const PROGRAM: &str = include_str!("peer.pl");
+
+/// Port of the servers.
+pub const PORT: &str = "4321";
+
+/// Where a program runs.
+#[derive(Clone, Copy, Debug)]
+pub enum At<'a> {
+    /// The global zone.
+    Global,
+    /// The router.
+    Router,
+    /// The host behind the router.
+    Client,
+    /// The other host on the switch.
+    Source,
+    /// The switch itself.
+    Switch,
+    /// A zone, as its root.
+    Zone(&'a str),
+}
+
+/// A host with a zone `master` in a network.
+#[derive(Debug)]
+pub struct World {
+    /// The host.
+    pub host: Host,
+    /// What is around it. Dropped after it.
+    pub lan: Lan,
+}
+
+/// A program under way, ended when dropped.
+#[derive(Debug)]
+pub struct Helper {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Helper {
+    /// The next line that it prints.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[track_caller]
+    #[must_use]
+    pub fn line(&self) -> String {
+        let line = self.lines.recv_timeout(PATIENCE);
+        line.expect("one more line of a program under way")
+    }
+
+    /// Waits for a line with this text; returns those before it.
+    ///
+    /// # Panics
+    /// When none comes.
+    #[track_caller]
+    #[must_use]
+    pub fn until(&self, text: &str) -> Vec<String> {
+        let end = Instant::now() + PATIENCE;
+        let mut before = Vec::new();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.lines.recv_timeout(left) {
+                Ok(line) if line.contains(text) => return before,
+                Ok(line) => before.push(line),
+                Err(error) => panic!("no {text:?}: {error}; there were {before:#?}"),
+            }
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl World {
+    /// A host with an installed zone `master`; `None`, said on standard output, where
+    /// there can be no such network.
+    #[must_use]
+    pub fn new() -> Option<Self> {
+        let lan = Lan::new()?;
+        let host = Host::with_master()?;
+        Some(Self { host, lan })
+    }
+
+    /// Configures a zone with links, and installs it as a clone.
+    #[track_caller]
+    pub fn install(&self, zone: &str, links: &str) {
+        self.host.configure(zone, links);
+        self.host.on(zone, &["clone", "master"]).quiet();
+    }
+
+    /// [`install`](Self::install) and boot.
+    #[track_caller]
+    pub fn boot(&self, zone: &str, links: &str) {
+        self.install(zone, links);
+        self.host.boot(zone);
+    }
+
+    fn command(&self, at: At<'_>, line: &str) -> Command {
+        if let At::Zone(zone) = at {
+            return self.host.command("zlogin", &[zone, line]);
+        }
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &format!("exec {line}")])
+            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command
+    }
+
+    fn there<T>(&self, at: At<'_>, act: impl FnOnce() -> T) -> T {
+        match at {
+            At::Global | At::Zone(_) => act(),
+            At::Router => self.lan.router.within(act),
+            At::Client => self.lan.client.within(act),
+            At::Source => self.lan.source.within(act),
+            At::Switch => self.lan.switch.within(act),
+        }
+    }
+
+    /// Runs a command.
+    #[must_use]
+    pub fn run(&self, at: At<'_>, line: &str, input: &str) -> Ran {
+        let mut command = self.command(at, line);
+        self.there(at, || run(&mut command, input.as_bytes()))
+    }
+
+    /// Starts a command.
+    #[must_use]
+    pub fn start(&self, at: At<'_>, line: &str, input: &str) -> Helper {
+        let mut command = self.command(at, line);
+        command.env("LC_ALL", "C");
+        let mut child = self.there(at, || piped(&mut command, input.as_bytes()));
+        let (sender, lines) = channel();
+        let streams: [Option<Box<dyn std::io::Read + Send>>; 2] = [
+            child.stdout.take().map(|stream| Box::new(stream) as _),
+            child.stderr.take().map(|stream| Box::new(stream) as _),
+        ];
+        for stream in streams.into_iter().flatten() {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                let lines = BufReader::new(stream).lines();
+                // It ends when the program does, or nobody listens any more.
+                for line in lines.map_while(Result::ok) {
+                    if sender.send(line).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        Helper { child, lines }
+    }
+
+    /// Runs a mode of peer.pl to its end, and returns what it printed.
+    #[track_caller]
+    #[must_use]
+    pub fn peer(&self, at: At<'_>, words: &str) -> String {
+        let ran = self.run(at, &format!("perl - {words}"), PROGRAM);
+        ran.ok().text().to_owned()
+    }
+
+    /// Starts a server that tells its name and whom it sees, and waits until it
+    /// listens.
+    #[track_caller]
+    #[must_use]
+    pub fn serve_on(&self, at: At<'_>, name: &str, address: &str, port: &str) -> Helper {
+        let words = format!("perl - serve {name} {address} {port}");
+        let helper = self.start(at, &words, PROGRAM);
+        assert_eq!(helper.line(), "ready", "{words}");
+        helper
+    }
+
+    /// A server on all addresses.
+    #[track_caller]
+    #[must_use]
+    pub fn serve(&self, at: At<'_>, name: &str) -> Helper {
+        self.serve_on(at, name, "::", PORT)
+    }
+
+    /// What the server at this address says.
+    #[track_caller]
+    #[must_use]
+    pub fn ask(&self, at: At<'_>, address: &str) -> String {
+        self.peer(at, &format!("ask {address} {PORT}"))
+    }
+
+    /// Hears every frame that passes the switch; waits until it does.
+    #[track_caller]
+    #[must_use]
+    pub fn listen(&self) -> Helper {
+        let helper = self.start(At::Switch, "perl - listen", PROGRAM);
+        assert_eq!(helper.line(), "ready");
+        helper
+    }
+
+    /// Sends frames from a link of a zone.
+    #[track_caller]
+    pub fn send(&self, zone: &str, link: &str, frames: &[Vec<u8>]) {
+        let frames: Vec<String> = frames.iter().map(hex).collect();
+        let words = format!("frames {link} {}", frames.join(" "));
+        assert_eq!(self.peer(At::Zone(zone), &words), "sent");
+    }
+
+    /// A link as `zoneadm links -j` tells of it.
+    #[track_caller]
+    #[must_use]
+    pub fn link(&self, zone: &str, link: &str) -> serde_json::Value {
+        let text = self.host.on(zone, &["links", "-j"]).ok().out;
+        let rows: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let mut rows = rows.as_array().expect("a list").iter();
+        let row = rows.find(|row| row["link"] == link);
+        row.unwrap_or_else(|| panic!("no link {link} in {text}"))
+            .clone()
+    }
+
+    /// What was dropped of what a zone sent on a link, by reason.
+    #[track_caller]
+    #[must_use]
+    pub fn dropped(&self, zone: &str, link: &str) -> BTreeMap<String, u64> {
+        let row = self.link(zone, link);
+        let counts = row["dropped"].as_object().expect("counters");
+        let count = |(name, count): (&String, &serde_json::Value)| {
+            (name.clone(), count.as_u64().expect("a number"))
+        };
+        counts.iter().map(count).collect()
+    }
+
+    /// Waits until so many frames more than `before` were dropped, for each reason.
+    pub fn wait_for_drops(
+        &self,
+        zone: &str,
+        link: &str,
+        before: &BTreeMap<String, u64>,
+        more: &BTreeMap<&str, u64>,
+    ) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let now = self.dropped(zone, link);
+            if more
+                .iter()
+                .all(|(why, more)| now[*why] >= before[*why] + more)
+            {
+                return;
+            }
+            assert!(
+                Instant::now() < end,
+                "expected {more:?} more than {before:?}, there are {now:?}"
+            );
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    /// The Ethernet address of a zone's link.
+    #[track_caller]
+    #[must_use]
+    pub fn mac(&self, zone: &str, link: &str) -> Mac {
+        let row = self.link(zone, link);
+        let text = row["mac"].as_str().expect("an Ethernet address");
+        let mut bytes = text
+            .split(':')
+            .map(|byte| u8::from_str_radix(byte, 16).expect("a byte"));
+        std::array::from_fn(|_| bytes.next().expect("six bytes"))
+    }
+
+    /// Waits until the network of the global zone is as it was: the kernel ends links
+    /// some time after the last process of their zone.
+    #[track_caller]
+    pub fn wait_for_face(&self, before: &[String]) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let now = lan::face();
+            if now == before {
+                return;
+            }
+            if Instant::now() > end {
+                panic!("{:#?}", lan::difference(before, &now));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    /// Nothing is left that /run/zones/network holds for zones.
+    #[track_caller]
+    pub fn assert_no_records(&self) {
+        let folder = self.host.path("/run/zones/network");
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.retain(|name| name != ".lock");
+        assert!(names.is_empty(), "{names:?}");
+    }
+
+    /// Waits until a command prints something with this text.
+    pub fn wait_for_text(&self, at: At<'_>, line: &str, text: &str) -> String {
+        wait_for(&format!("{text:?} of {line:?}"), || {
+            let ran = self.run(at, line, "");
+            ran.out.contains(text).then_some(ran.out)
+        })
+    }
+}

@@ -1,0 +1,280 @@
+//! A registry of container images in memory, and a client that pushes to one.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::container::Image;
+
+/// Whom a registry serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Everybody.
+    None,
+    /// Whoever sends `user:secret`.
+    Basic,
+    /// Whoever has a token, which `user:secret` gets.
+    Bearer,
+}
+
+/// What is in a registry, and what was asked of it.
+#[derive(Debug, Default)]
+struct State {
+    blobs: BTreeMap<String, Vec<u8>>,
+    manifests: BTreeMap<String, Vec<u8>>,
+    asked: Vec<String>,
+    /// What is sent instead of it: another answer to a path.
+    instead: BTreeMap<String, Vec<u8>>,
+    /// Where clients are sent from a path.
+    elsewhere: BTreeMap<String, String>,
+}
+
+/// A registry on this machine's loopback, for as long as the test lives.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    /// Where it listens.
+    pub address: SocketAddr,
+    state: Arc<Mutex<State>>,
+}
+
+/// `user:secret`.
+const BASIC: &str = "Basic dXNlcjpzZWNyZXQ=";
+const TOKEN: &str = "a.token.of-this-test";
+
+impl Registry {
+    /// Starts one in the network of the calling thread.
+    ///
+    /// # Panics
+    /// When it cannot listen.
+    #[must_use]
+    pub fn start(guard: Guard) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let registry = Self {
+            address: listener.local_addr().expect("an address"),
+            state: Arc::default(),
+        };
+        let served = registry.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let served = served.clone();
+                std::thread::spawn(move || served.serve(&stream, guard));
+            }
+        });
+        registry
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was asked since the last look, without what got a 401.
+    #[must_use]
+    pub fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().asked)
+    }
+
+    /// Sends something else than what `path` ends with; nothing sets that right again.
+    pub fn instead(&self, path: &str, bytes: Option<Vec<u8>>) {
+        match bytes {
+            Some(bytes) => self.state().instead.insert(path.to_owned(), bytes),
+            None => self.state().instead.remove(path),
+        };
+    }
+
+    /// Sends clients from what `path` ends with to another place.
+    pub fn send_to(&self, path: &str, place: Option<&str>) {
+        match place {
+            Some(place) => self
+                .state()
+                .elsewhere
+                .insert(path.to_owned(), place.to_owned()),
+            None => self.state().elsewhere.remove(path),
+        };
+    }
+
+    fn serve(&self, stream: &TcpStream, guard: Guard) {
+        let mut reader = BufReader::new(stream);
+        loop {
+            let Some((method, path, headers)) = read_head(&mut reader) else {
+                return;
+            };
+            let length = headers.get("content-length");
+            let length = length.and_then(|text| text.parse().ok()).unwrap_or(0);
+            let mut body = vec![0; length];
+            if reader.read_exact(&mut body).is_err() {
+                return;
+            }
+            let (status, extra, answer) = self.answer(guard, &method, &path, &headers, body);
+            let head = format!(
+                "HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{extra}\r\n",
+                answer.len()
+            );
+            let mut out = stream;
+            if out.write_all(head.as_bytes()).is_err() || out.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        guard: Guard,
+        method: &str,
+        path: &str,
+        headers: &BTreeMap<String, String>,
+        body: Vec<u8>,
+    ) -> (u16, String, Vec<u8>) {
+        let shown = headers.get("authorization").map(String::as_str);
+        if path.starts_with("/token") {
+            return match shown {
+                Some(BASIC) => (
+                    200,
+                    String::new(),
+                    format!(r#"{{"token":"{TOKEN}"}}"#).into_bytes(),
+                ),
+                _ => (401, String::new(), Vec::new()),
+            };
+        }
+        let bearer = format!("Bearer {TOKEN}");
+        let wanted = match guard {
+            Guard::None => None,
+            Guard::Basic => Some(BASIC),
+            Guard::Bearer => Some(bearer.as_str()),
+        };
+        if wanted.is_some() && shown != wanted {
+            let challenge = match guard {
+                Guard::Bearer => format!(
+                    "Bearer realm=\"http://{}/token\",service=\"test\"",
+                    self.address
+                ),
+                _ => "Basic realm=\"test\"".to_owned(),
+            };
+            return (
+                401,
+                format!("WWW-Authenticate: {challenge}\r\n"),
+                Vec::new(),
+            );
+        }
+        let mut state = self.state();
+        state.asked.push(format!("{method} {path}"));
+        let found = |all: &BTreeMap<String, Vec<u8>>| {
+            all.iter()
+                .find(|(end, _)| path.ends_with(*end))
+                .map(|(_, bytes)| bytes.clone())
+        };
+        if let Some((_, place)) = state.elsewhere.iter().find(|(end, _)| path.ends_with(*end)) {
+            return (307, format!("Location: {place}\r\n"), Vec::new());
+        }
+        if let (Some(bytes), "GET") = (found(&state.instead), method) {
+            return (200, String::new(), bytes);
+        }
+        let last = path.rsplit('/').next().unwrap_or_default().to_owned();
+        match method {
+            "POST" => (202, "Location: /v2/upload/1\r\n".to_owned(), Vec::new()),
+            "PUT" if path.contains("/manifests/") => {
+                let digest = oci::Digest::of(&body).to_string();
+                state.manifests.insert(digest, body.clone());
+                state.manifests.insert(last, body);
+                (201, String::new(), Vec::new())
+            }
+            "PUT" => {
+                let digest = path
+                    .split("digest=")
+                    .nth(1)
+                    .unwrap_or_default()
+                    .replace("%3A", ":");
+                if oci::Digest::of(&body).to_string() != digest {
+                    return (400, String::new(), Vec::new());
+                }
+                state.blobs.insert(digest, body);
+                (201, String::new(), Vec::new())
+            }
+            _ => {
+                let all = if path.contains("/manifests/") {
+                    &state.manifests
+                } else {
+                    &state.blobs
+                };
+                match all.get(&last) {
+                    Some(bytes) => (200, String::new(), bytes.clone()),
+                    None => (404, String::new(), Vec::new()),
+                }
+            }
+        }
+    }
+}
+
+/// The head of a request or an answer: the first two words, and the headers.
+fn read_head(reader: &mut impl BufRead) -> Option<(String, String, BTreeMap<String, String>)> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (first, second) = (words.next()?, words.next()?);
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        match line.trim_end().split_once(':') {
+            Some((name, value)) => {
+                headers.insert(name.to_lowercase(), value.trim().to_owned());
+            }
+            None => return Some((first, second, headers)),
+        }
+    }
+}
+
+/// One request; the status and where the answer leads.
+fn ask(address: SocketAddr, method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).expect("the registry listens");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {kind}\r\n\
+         Content-Length: {}\r\nAuthorization: {BASIC}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("a request");
+    stream.write_all(body).expect("a request");
+    let (_, status, headers) = read_head(&mut BufReader::new(&stream)).expect("an answer");
+    let place = headers.get("location").cloned().unwrap_or_default();
+    (status.parse().expect("a status"), place)
+}
+
+/// Pushes an image, as the distribution specification says.
+///
+/// # Panics
+/// When the registry does not take it.
+pub fn push(address: SocketAddr, image: &Image, name: &str, tag: &str) {
+    let mut manifest = Vec::new();
+    for (digest, bytes) in image.blobs() {
+        if digest == image.digest {
+            manifest = bytes;
+            continue;
+        }
+        let (status, place) = ask(
+            address,
+            "POST",
+            &format!("/v2/{name}/blobs/uploads/"),
+            "text/plain",
+            b"",
+        );
+        assert_eq!(status, 202, "an upload begins");
+        // Whole or a path, as the registry likes.
+        let place = place
+            .strip_prefix(&format!("http://{address}"))
+            .unwrap_or(&place)
+            .to_owned();
+        let mark = if place.contains('?') { '&' } else { '?' };
+        let place = format!("{place}{mark}digest=sha256%3A{}", digest.hex());
+        let (status, _) = ask(address, "PUT", &place, "application/octet-stream", &bytes);
+        assert_eq!(status, 201, "a blob is pushed");
+    }
+    let kind = "application/vnd.oci.image.manifest.v1+json";
+    let (status, _) = ask(
+        address,
+        "PUT",
+        &format!("/v2/{name}/manifests/{tag}"),
+        kind,
+        &manifest,
+    );
+    assert_eq!(status, 201, "the manifest is pushed");
+}

@@ -1,0 +1,236 @@
+//! Roots that package systems make: the host's own, and other releases.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use e2e::{Host, wait_for};
+
+/// A limit for what downloads, on a busy machine.
+const DOWNLOAD: Duration = Duration::from_secs(1500);
+
+fn is_long() -> bool {
+    std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty())
+}
+
+/// Whether a program is where those of the system are.
+fn has(program: &str) -> bool {
+    ["/usr/bin", "/usr/sbin"]
+        .iter()
+        .any(|folder| Path::new(folder).join(program).is_file())
+}
+
+/// What is said when a mirror cannot be reached: no failure of ours.
+fn is_offline(text: &str) -> bool {
+    [
+        "Temporary failure",
+        "Could not resolve",
+        "Could not connect",
+        "Unable to connect",
+        "Failed to fetch",
+    ]
+    .iter()
+    .any(|words| text.contains(words))
+}
+
+/// Waits until systemd in a zone is up, and says as what.
+fn settled(host: &Host, zone: &str) -> String {
+    wait_for(&format!("systemd of zone {zone}"), || {
+        let ran = host.zlogin(&[zone, "systemctl is-system-running"]);
+        let state = ran.out.trim().to_owned();
+        let over = ["running", "degraded", "maintenance"].contains(&state.as_str());
+        over.then_some(state).or_else(|| {
+            // Asking costs the zone time that it needs to come up.
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            None
+        })
+    })
+}
+
+/// Boots a zone with systemd, looks around, clones and halts it.
+fn lives(host: &Host, zone: &str) {
+    host.boot(zone);
+    let state = settled(host, zone);
+    let failed = host.zlogin(&[zone, "systemctl --failed --no-legend --plain"]);
+    assert_eq!(state, "running", "zone {zone}: {}", failed.out);
+    assert_eq!(host.sh(zone, "hostname"), zone);
+    assert_eq!(host.sh(zone, "cat /proc/1/comm"), "systemd");
+    host.on(zone, &["shutdown"]).quiet();
+    assert_eq!(host.state(zone), "installed");
+    let copy = format!("{zone}-copy");
+    host.clone_from(zone, &copy);
+    host.boot(&copy);
+    assert_eq!(settled(host, &copy), "running");
+    assert_eq!(host.sh(&copy, "hostname"), copy);
+    host.halt(&copy);
+}
+
+#[test]
+fn a_whole_root_is_the_hosts_own_distribution() {
+    let Some(host) = Host::new() else { return };
+    if !has("mmdebstrap") && !has("debootstrap") {
+        return e2e::skip("no mmdebstrap and no debootstrap");
+    }
+    for zone in ["whole", "second"] {
+        let blank = format!("create -b; set zonepath=/zones/{zone}");
+        host.zonecfg(&["-z", zone, &blank]).quiet();
+    }
+    let planned = host.on("whole", &["install", "-n"]).ok().out;
+    assert!(planned.contains("make image native-"), "{planned}");
+    assert_eq!(host.state("whole"), "configured");
+    let mut install = host.command("zoneadm", &["-z", "whole", "install"]);
+    let first = e2e::run::run_within(DOWNLOAD, &mut install, b"");
+    if first.code() != Some(0) && is_offline(&first.err) {
+        assert_eq!(host.state("whole"), "configured");
+        return e2e::skip("no mirror can be reached");
+    }
+    let said = first.ok().out;
+    let log = said.lines().find_map(|line| line.strip_prefix("Log: "));
+    let log = PathBuf::from(log.expect("the name of a log").trim_end_matches('.'));
+    let logged = std::fs::read_to_string(&log).unwrap();
+    assert!(!logged.is_empty() && log.starts_with(host.path("/var/log/zones")));
+    // The second stands on the files of the first, with a name given from outside.
+    let profile = host.path("/profile");
+    std::fs::create_dir_all(profile.join("etc")).unwrap();
+    std::fs::write(profile.join("etc/motd"), "from outside\n").unwrap();
+    let words = ["install", "-p", &*profile.to_string_lossy()];
+    let second = host.on("second", &words).ok().out;
+    assert!(!second.contains("Log: "), "{second}");
+    let release = std::fs::read_to_string("/etc/os-release").unwrap();
+    let id = |text: &str| {
+        text.lines()
+            .find(|line| line.starts_with("ID="))
+            .map(str::to_owned)
+    };
+    lives(&host, "whole");
+    host.boot("second");
+    assert_eq!(host.sh("second", "cat /etc/motd"), "from outside");
+    let theirs = host.sh("second", "cat /etc/os-release");
+    assert_eq!(id(&theirs), id(&release));
+    let ids: BTreeSet<String> = ["second", "whole-copy"]
+        .iter()
+        .map(|zone| std::fs::read_to_string(host.top(zone).join("etc/machine-id")).unwrap())
+        .collect();
+    assert_eq!(ids.len(), 2);
+    host.halt("second");
+}
+
+#[test]
+fn an_installer_ends_with_the_command_that_started_it() {
+    let Some(host) = Host::new() else { return };
+    if !has("mmdebstrap") && !has("debootstrap") || !has("setpriv") {
+        return e2e::skip("no mmdebstrap, no debootstrap, or no setpriv");
+    }
+    let blank = "create -b; set zonepath=/zones/whole";
+    host.zonecfg(&["-z", "whole", blank]).quiet();
+    let mut install = host.command("zoneadm", &["-z", "whole", "install"]);
+    let mut install = e2e::start(install.stdout(Stdio::null()).stderr(Stdio::null()));
+    // Named by the folder that they fill, which is below this host's.
+    let root = host.root().to_string_lossy().into_owned();
+    let installers = || -> Vec<i32> {
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.filter(|pid| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).into_owned();
+            let is_one = ["mmdebstrap", "debootstrap"]
+                .iter()
+                .any(|name| line.contains(name));
+            is_one && line.contains(&root)
+        })
+        .collect()
+    };
+    wait_for("an installer", || (!installers().is_empty()).then_some(()));
+    install.kill().unwrap();
+    install.wait().unwrap();
+    wait_for("the end of the installer", || {
+        installers().is_empty().then_some(())
+    });
+    // It was not that it had come to its own end: the last packages are missing.
+    let graves = host.path("/var/lib/zones/images/.layers/.dead");
+    for tree in std::fs::read_dir(graves).into_iter().flatten().flatten() {
+        let status = tree.path().join("var/lib/dpkg/status");
+        let status = std::fs::read_to_string(status).unwrap_or_default();
+        assert!(!status.contains("Package: systemd-sysv"));
+    }
+    host.on("whole", &["uninstall", "-F"]).quiet();
+    assert_eq!(host.state("whole"), "configured");
+    let prune = host.command("zoneimg", &["prune"]);
+    let _ = e2e::run::run(&mut { prune }, b"").ok();
+}
+
+/// Releases of Debian whose roots the machine's own mirror has.
+const RELEASES: [&str; 3] = ["bullseye", "bookworm", "trixie"];
+
+/// Makes the root of a release, or takes it from the last time.
+fn root_of(release: &str) -> Result<PathBuf, String> {
+    let cache = std::env::temp_dir().join("zones-test-roots");
+    let (made, half) = (
+        cache.join(format!("{release}.tar")),
+        cache.join(format!("{release}.half.tar")),
+    );
+    if made.exists() {
+        return Ok(made);
+    }
+    std::fs::create_dir_all(&cache).unwrap();
+    let list = Command::new("apt-get")
+        .args([
+            "indextargets",
+            "--format",
+            "$(REPO_URI) $(CODENAME)",
+            "Created-By: Packages",
+        ])
+        .output()
+        .map_err(|error| error.to_string())?;
+    let list = String::from_utf8_lossy(&list.stdout).into_owned();
+    let own = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let own = own
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
+    let own = own.ok_or("this is no Debian")?;
+    let mut lines = list.lines().filter_map(|line| line.split_once(' '));
+    let (mirror, _) = lines.find(|(_, name)| *name == own).ok_or("no mirror")?;
+    let source = format!(
+        "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {release} main"
+    );
+    let mut tool = Command::new("mmdebstrap");
+    tool.args([
+        "--mode=root",
+        "--variant=minbase",
+        "--include=systemd-sysv,dbus",
+    ])
+    .args(["--aptopt=APT::Install-Recommends \"false\"", release])
+    .arg(&half)
+    .arg(source);
+    let ran = e2e::run::run_within(DOWNLOAD, &mut tool, b"");
+    match ran.code() {
+        Some(0) => std::fs::rename(&half, &made).map_err(|error| error.to_string())?,
+        _ => return Err(ran.err.lines().last().unwrap_or_default().to_owned()),
+    }
+    Ok(made)
+}
+
+#[test]
+fn other_releases_boot_their_own_systemd() {
+    let Some(host) = Host::new() else { return };
+    if !is_long() {
+        return e2e::skip("ZONES_TEST_LONG is not set: three roots are downloaded");
+    }
+    if !has("mmdebstrap") {
+        return e2e::skip("no mmdebstrap");
+    }
+    for release in RELEASES {
+        let root = match root_of(release) {
+            Ok(root) => root,
+            Err(why) => {
+                e2e::skip(&format!("no root of {release}: {why}"));
+                continue;
+            }
+        };
+        host.zonecfg(&["-z", release, "create -t SUNWlx"]).quiet();
+        let root = root.to_string_lossy();
+        let _ = host.on(release, &["install", "-a", &root]).ok();
+        lives(&host, release);
+    }
+}

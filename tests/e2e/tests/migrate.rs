@@ -1,0 +1,280 @@
+//! `zoneadm migrate`, over a real sshd that leads to another root of zones: what is sent,
+//! and what a cut at any moment leaves.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use e2e::run::run;
+use e2e::{Host, Ran, rounds, start, wait_for};
+
+/// A host that is reached over ssh.
+struct Server {
+    port: u16,
+    folder: PathBuf,
+    sshd: Child,
+}
+
+fn sshd() -> Option<PathBuf> {
+    let named = std::env::var_os("SSHD").map(PathBuf::from);
+    let found = [named, Some("/usr/sbin/sshd".into())];
+    let found = found.into_iter().flatten().find(|path| path.exists());
+    if found.is_none() || !Path::new("/usr/bin/ssh-keygen").exists() {
+        e2e::skip("no sshd");
+        return None;
+    }
+    found
+}
+
+impl Server {
+    /// An sshd on the loopback interface whose sessions see the zones of `there`.
+    fn new(there: &Host) -> Option<Self> {
+        let sshd = sshd()?;
+        let folder = there.path("ssh");
+        fs::create_dir(&folder).unwrap();
+        for key in ["host", "user"] {
+            let mut keygen = Command::new("ssh-keygen");
+            keygen
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(folder.join(key));
+            run(&mut keygen, b"").quiet();
+        }
+        fs::copy(folder.join("user.pub"), folder.join("authorized")).unwrap();
+        // A free one; it may be taken until sshd has it, and then the test fails.
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|socket| socket.local_addr())
+            .unwrap()
+            .port();
+        let real = there.command("zoneadm", &[]);
+        let bin = Path::new(real.get_program())
+            .parent()
+            .unwrap()
+            .display()
+            .to_string();
+        let session = folder.join("session");
+        fs::write(
+            &session,
+            format!(
+                "#!/bin/sh\nexport ZONES_ROOT={} ZONES_CGROUP={} PATH={bin}:/usr/bin:/bin\n\
+                 exec sh -c \"$SSH_ORIGINAL_COMMAND\"\n",
+                there.root().display(),
+                there.cgroup()
+            ),
+        )
+        .unwrap();
+        let config = folder.join("config");
+        fs::write(
+            &config,
+            format!(
+                "ListenAddress 127.0.0.1\nPort {port}\nHostKey {0}/host\nPidFile none\n\
+                 AuthorizedKeysFile {0}/authorized\nStrictModes no\nUsePAM no\n\
+                 PermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\n\
+                 ForceCommand sh {0}/session\n",
+                folder.display()
+            ),
+        )
+        .unwrap();
+        fs::create_dir_all("/run/sshd").unwrap();
+        let mut command = Command::new(&sshd);
+        command.arg("-De").arg("-f").arg(&config);
+        command.stderr(fs::File::create(folder.join("log")).unwrap());
+        let child = start(&mut command);
+        wait_for("sshd", || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).ok()
+        });
+        Some(Self {
+            port,
+            folder,
+            sshd: child,
+        })
+    }
+
+    fn command(&self, here: &Host, zone: &str, words: &[&str]) -> Command {
+        let folder = self.folder.display();
+        let options = [
+            format!("Port={}", self.port),
+            format!("IdentityFile={folder}/user"),
+            format!("UserKnownHostsFile={folder}/known"),
+            "StrictHostKeyChecking=no".to_owned(),
+            "LogLevel=ERROR".to_owned(),
+        ];
+        let mut all = vec!["-z", zone, "migrate"];
+        for option in &options {
+            all.extend(["-o", option]);
+        }
+        all.extend(words);
+        all.push("root@127.0.0.1");
+        here.command("zoneadm", &all)
+    }
+
+    fn migrate(&self, here: &Host, zone: &str, words: &[&str]) -> Ran {
+        run(&mut self.command(here, zone, words), b"")
+    }
+
+    /// Ends every session, as a cable that is cut does.
+    fn cut(&self) {
+        let mut find = Command::new("pgrep");
+        find.args(["-P", &self.sshd.id().to_string()]);
+        for pid in run(&mut find, b"").out.split_whitespace() {
+            let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.cut();
+        let _ = self.sshd.kill();
+        let _ = self.sshd.wait();
+    }
+}
+
+fn state(host: &Host, zone: &str) -> String {
+    let rows = host.rows();
+    let row = rows.iter().find(|row| row.name == zone);
+    row.map_or_else(|| "none".to_owned(), |row| row.state.clone())
+}
+
+#[test]
+fn a_running_zone_goes_and_comes_back() {
+    let (Some(here), Some(there)) = (Host::with_web(), Host::new()) else {
+        return;
+    };
+    let Some(server) = Server::new(&there) else {
+        return;
+    };
+    here.put("web", "var/word", "before\n");
+    here.on("web", &["snapshot", "old"]).quiet();
+    here.boot("web");
+    here.sh(
+        "web",
+        "echo after >/var/word; mkdir /var/d; echo x >/var/d/x; ln /var/d/x /var/d/y; rm /etc/motd; mv /etc/skel /etc/was",
+    );
+    let planned = server.migrate(&here, "web", &["-n"]).ok();
+    assert!(planned.out.contains("layers"), "{planned:?}");
+    assert_eq!(state(&there, "web"), "none");
+    let uuid = here.row("web").uuid;
+    let ran = server.migrate(&here, "web", &[]).ok();
+    assert!(ran.out.contains("Halting the zone."), "{ran:?}");
+    assert_eq!(here.state("web"), "configured");
+    assert!(!here.path("/zones/web").exists());
+    assert_eq!(
+        (there.state("web"), there.row("web").uuid),
+        ("running".into(), uuid)
+    );
+    assert_eq!(
+        there.sh(
+            "web",
+            "cat /var/word /var/d/y; stat -c %h /var/d/x; ls -d /etc/motd /etc/skel /etc/was/.bashrc 2>/dev/null; hostname"
+        ),
+        "after\nx\n2\n/etc/was/.bashrc\nweb"
+    );
+    // What cannot be there stays here.
+    server
+        .migrate(&here, "web", &[])
+        .mentions(1, "must be installed before migrate");
+    here.on("again", &["clone", "--create", "master"]).quiet();
+    there.configure("again", "");
+    fs::create_dir_all(there.path("/zones/again/root")).unwrap();
+    server
+        .migrate(&here, "again", &[])
+        .mentions(1, "is there already");
+    assert_eq!(here.state("again"), "installed");
+    fs::remove_dir_all(there.path("/zones/again")).unwrap();
+    // A second one needs no layer that the first one brought.
+    let ran = server.migrate(&here, "again", &[]).ok();
+    assert!(ran.out.contains("Sending 0 of 1 layers."), "{ran:?}");
+    assert_eq!(there.state("again"), "installed");
+    assert_eq!(here.state("again"), "configured");
+}
+
+#[test]
+fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
+    let (Some(here), Some(there)) = (Host::new(), Host::new()) else {
+        return;
+    };
+    let Some(server) = Server::new(&there) else {
+        return;
+    };
+    here.install("base");
+    // Of some size: as much in the layer as in the top.
+    let megabytes = if rounds(1).end > 1 { 512 } else { 8 };
+    let fill = |zone: &str, name: &str| {
+        let path = here.put(zone, name, "");
+        let mut dd = Command::new("dd");
+        dd.arg("if=/dev/urandom")
+            .arg(format!("of={}", path.display()))
+            .args(["bs=1M", &format!("count={megabytes}"), "status=none"]);
+        run(&mut dd, b"").quiet();
+    };
+    fill("base", "var/one");
+    let mut seed = 99_u64;
+    let (mut cut, mut asked) = (0, 0);
+    for round in rounds(10) {
+        let zone = format!("web{round}");
+        let zone = zone.as_str();
+        here.clone_from("base", zone);
+        fill(zone, "var/two");
+        here.boot(zone);
+        let sum = "sha256sum /var/one /var/two";
+        let sums = here.sh(zone, sum);
+        let mut command = server.command(&here, zone, &[]);
+        let nowhere = std::process::Stdio::null;
+        let mut child = start(command.stdout(nowhere()).stderr(nowhere()));
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let end = std::time::Instant::now() + Duration::from_millis((seed >> 33) % 3_000);
+        while std::time::Instant::now() < end && child.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        cut += u32::from(child.try_wait().unwrap().is_none());
+        // The program, the line, or both.
+        if round % 3 != 1 {
+            let _ = child.kill();
+        }
+        if round % 3 != 0 {
+            server.cut();
+        }
+        let _ = child.wait();
+        // Given again, it goes all the way; until then it is whole on one side.
+        let mut tries = 0;
+        loop {
+            let both = (state(&here, zone), state(&there, zone));
+            if both == ("configured".into(), "running".into()) {
+                break;
+            }
+            let marked = here.path("/zones").join(zone).join(".migrating").exists();
+            if !marked && both.0 == "installed" {
+                assert_ne!(both.1, "running", "twice");
+                here.boot(zone);
+            }
+            if !marked && both.0 != "configured" && both.0 != "incomplete" {
+                assert_eq!(here.sh(zone, sum), sums, "{both:?}");
+            }
+            if both.0 == "incomplete" {
+                // Cut while the source removed what is the target's.
+                assert_eq!(both.1, "running", "nowhere");
+                here.on(zone, &["uninstall", "-F"]).quiet();
+                continue;
+            }
+            let ran = server.migrate(&here, zone, &[]);
+            asked += 1;
+            tries += 1;
+            assert!(tries < 8, "{both:?} {ran:?}");
+            if ran.code() != Some(0) {
+                // The other side may be throwing away what it has.
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        }
+        assert_eq!(there.sh(zone, sum), sums);
+        there.halt(zone);
+        there.on(zone, &["uninstall", "-F"]).quiet();
+    }
+    println!("{cut} were cut off, {asked} times it was given again");
+}

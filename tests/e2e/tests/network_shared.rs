@@ -1,0 +1,191 @@
+//! Shared IP: the zone has its addresses, and nothing else of a network.
+
+use std::collections::BTreeMap;
+
+use e2e::frames::{hex, packet4, udp};
+use e2e::inside::all_fail;
+use e2e::{At, World};
+
+fn net(last: u32) -> String {
+    format!(
+        "add net; set physical=eth0; set address=10.0.0.{last}/24; end; \
+         add net; set physical=eth0; set address=fd00::{last}/64; end"
+    )
+}
+
+#[test]
+fn its_root_does_not_administer_the_network() {
+    let Some(world) = World::new() else { return };
+    world.boot("web", &net(101));
+    let face = world.host.sh("web", "ip addr; ip route; ip -6 route");
+    all_fail(
+        &world.host,
+        "web",
+        &[
+            "ip addr add 10.0.0.77/24 dev eth0",
+            "ip addr del 10.0.0.101/24 dev eth0",
+            "ip -6 addr add fd00::77/64 dev eth0",
+            "ip link set eth0 down",
+            "ip link set eth0 address 02:00:00:00:00:66",
+            "ip link set eth0 promisc on",
+            "ip link set eth0 mtu 1400",
+            "ip link set lo down",
+            "ip link add d0 type bridge",
+            "ip link add v0 type veth peer name v1",
+            "ip tuntap add dev t0 mode tun",
+            "ip route add 192.0.2.0/24 via 169.254.0.1 dev eth0 onlink",
+            "ip route del default",
+            "ip rule add from all lookup 7",
+            "ip neigh add 10.0.0.1 lladdr 02:00:00:00:00:66 dev eth0",
+            "nft add table ip t",
+            "tc qdisc add dev eth0 root pfifo",
+            "echo 1 > /proc/sys/net/ipv4/ip_forward",
+            "echo 0 > /proc/sys/net/ipv4/ip_unprivileged_port_start",
+        ],
+    );
+    assert_eq!(world.host.sh("web", "ip addr; ip route; ip -6 route"), face);
+    // It neither makes packets up nor sees others'.
+    let packet = packet4("10.0.0.77", "10.0.0.1", 17, &udp(9, 9, "lie"));
+    for words in [
+        format!("raw 10.0.0.1 {}", hex(packet)),
+        "frames eth0 00".to_owned(),
+        "listen".to_owned(),
+    ] {
+        assert_eq!(
+            world.peer(At::Zone("web"), &words),
+            "error: socket: Operation not permitted",
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn sources_that_are_not_its_own_never_leave_it() {
+    let Some(world) = World::new() else { return };
+    world.boot("web", &net(101));
+    world.boot("db", &net(102));
+    let ears = world.listen();
+    let before = world.dropped("web", "eth0");
+    // Bound with IP_FREEBIND, which everybody may set: nobody's, the other zone's, the
+    // router's and the host's address, to the wire, the other zone and the host.
+    let lies = [
+        ("10.0.0.77", "10.0.0.1"),
+        ("10.0.0.102", "10.0.0.1"),
+        ("10.0.0.1", "10.0.0.102"),
+        ("10.0.0.9", "10.0.0.102"),
+        ("10.0.0.77", "10.0.0.9"),
+        ("8.8.8.8", "203.0.113.7"),
+    ];
+    let lies6 = [
+        ("fd00::77", "fd00::1"),
+        ("fd00::102", "fd00::1"),
+        ("fd00::1", "fd00::102"),
+        ("fd00::9", "fd00::102"),
+        ("fd00::77", "fd00::9"),
+        ("2001:db8::8", "2001:db8:1::7"),
+    ];
+    for (source, target) in lies.iter().chain(&lies6) {
+        let words = format!("udp {source} {target} lie-{source}");
+        let said = world.peer(At::Zone("web"), &words);
+        // The kernel itself sends IPv6 only.
+        match source.contains(':') {
+            true => assert_eq!(said, "sent", "{words}"),
+            false => assert_eq!(said, "error: send: Network is unreachable", "{words}"),
+        }
+    }
+    for source in ["10.0.0.101", "fd00::101"] {
+        let target = if source.contains(':') {
+            "fd00::1"
+        } else {
+            "10.0.0.1"
+        };
+        let words = format!("udp {source} {target} truth-{source}");
+        assert_eq!(world.peer(At::Zone("web"), &words), "sent", "{words}");
+        let heard = ears.until(&hex(format!("truth-{source}")));
+        let lie = hex("lie-");
+        assert!(!heard.iter().any(|line| line.contains(&lie)), "{heard:#?}");
+    }
+    let sums = BTreeMap::from([("source6", lies6.len() as u64)]);
+    world.wait_for_drops("web", "eth0", &before, &sums);
+    let other = world.dropped("db", "eth0");
+    assert!(other.values().all(|count| *count == 0), "{other:?}");
+}
+
+#[test]
+fn two_zones_listen_on_the_same_ports() {
+    let Some(world) = World::new() else { return };
+    world.boot("web", &net(101));
+    world.boot("db", &net(102));
+    let mut servers = Vec::new();
+    for zone in ["web", "db"] {
+        servers.push(world.serve_on(At::Zone(zone), zone, "0.0.0.0", "80"));
+        let inner = format!("{zone}-inside");
+        servers.push(world.serve_on(At::Zone(zone), &inner, "127.0.0.1", "5432"));
+    }
+    servers.push(world.serve_on(At::Global, "global", "10.0.0.9", "80"));
+    for (zone, address) in [
+        ("web", "10.0.0.101"),
+        ("db", "10.0.0.102"),
+        ("global", "10.0.0.9"),
+    ] {
+        let said = world.peer(At::Router, &format!("ask {address} 80"));
+        assert_eq!(said, format!("{zone} sees 10.0.0.1"));
+    }
+    for zone in ["web", "db"] {
+        let said = world.peer(At::Zone(zone), "ask 127.0.0.1 5432");
+        assert_eq!(said, format!("{zone}-inside sees 127.0.0.1"));
+    }
+    let said = world.peer(At::Global, "ask 127.0.0.1 5432");
+    assert_eq!(said, "error: connect: Connection refused");
+}
+
+#[test]
+fn root_binds_low_ports_and_everybody_pings() {
+    let Some(world) = World::new() else { return };
+    world.boot("web", &net(101));
+    let as_nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups perl -";
+    let source = include_str!("../src/peer.pl");
+    let ran = world.run(
+        At::Zone("web"),
+        &format!("{as_nobody} serve web 0.0.0.0 80"),
+        source,
+    );
+    assert_eq!(ran.ok().text(), "error: bind: Permission denied");
+    for address in ["10.0.0.1", "fd00::1", "10.0.0.101", "127.0.0.1"] {
+        let ran = world.run(
+            At::Zone("web"),
+            &format!("{as_nobody} ping {address}"),
+            source,
+        );
+        assert_eq!(ran.ok().text(), format!("answer of {address}"));
+    }
+    let _server = world.serve_on(At::Zone("web"), "web", "0.0.0.0", "80");
+    let said = world.peer(At::Router, "ask 10.0.0.101 80");
+    assert_eq!(said, "web sees 10.0.0.1");
+}
+
+#[test]
+fn abstract_sockets_are_its_own() {
+    let Some(world) = World::new() else { return };
+    world.boot("web", &net(101));
+    let listen = |name: &str| {
+        format!(
+            "perl -MSocket -e 'socket(S, AF_UNIX, SOCK_STREAM, 0); \
+             print bind(S, pack_sockaddr_un(qq(\\0{name}))) ? 1 : 0; \
+             print connect(S, pack_sockaddr_un(qq(\\0{name}))) ? 1 : 0'"
+        )
+    };
+    let name = format!("zones-{}", world.host.cgroup());
+    let address = rustix::net::SocketAddrUnix::new_abstract_name(name.as_bytes()).unwrap();
+    let socket = rustix::net::socket(
+        rustix::net::AddressFamily::UNIX,
+        rustix::net::SocketType::STREAM,
+        None,
+    )
+    .unwrap();
+    rustix::net::bind(&socket, &address).unwrap();
+    rustix::net::listen(&socket, 1).unwrap();
+    assert_eq!(world.host.sh("web", &listen(&name)), "10");
+    let here = world.run(At::Global, &listen(&name), "").ok();
+    assert_eq!(here.out, "01");
+}

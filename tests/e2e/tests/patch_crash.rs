@@ -1,0 +1,119 @@
+//! zonepatch killed at random moments: every zone is the old one or the new one.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use e2e::debian::{self, Archive, Deb};
+use e2e::run::run;
+use e2e::{Host, rounds, start, tree};
+
+const ZONES: [&str; 4] = ["web1", "web2", "web3", "web4"];
+
+fn app(version: &str) -> Deb<'_> {
+    Deb {
+        name: "app",
+        version,
+        files: match version {
+            "1" => &[
+                ("opt/app/a", "1"),
+                ("opt/app/z", "1"),
+                ("etc/app.conf", "1"),
+            ],
+            _ => &[
+                ("opt/app/a", "2"),
+                ("opt/app/z", "2"),
+                ("etc/app.conf", "2"),
+            ],
+        },
+        postinst: "cat /opt/app/a >/var/lib/app",
+        fields: "",
+    }
+}
+
+/// Which version all of a zone says it is.
+fn version(root: &Path) -> String {
+    let status = fs::read_to_string(root.join("var/lib/dpkg/status")).unwrap();
+    let mut records = status.split("\n\n");
+    let record = records.find(|record| record.starts_with("Package: app\n"));
+    let record = record.unwrap();
+    assert!(
+        record.contains("\nStatus: install ok installed\n"),
+        "{record}"
+    );
+    let mut lines = record.lines();
+    let version = lines
+        .find_map(|line| line.strip_prefix("Version: "))
+        .unwrap();
+    for file in ["opt/app/a", "opt/app/z", "etc/app.conf", "var/lib/app"] {
+        let text = fs::read_to_string(root.join(file)).unwrap();
+        assert_eq!(text, version, "{file}");
+    }
+    version.to_owned()
+}
+
+#[test]
+fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
+    if !debian::can_be_made() {
+        return;
+    }
+    let Some(host) = Host::new() else { return };
+    debian::make(&host.path("/debian"));
+    let archive = Archive::new(host.path("/repo"));
+    let first = archive.add(&app("1")).display().to_string();
+    let special = archive.folder().display().to_string();
+    let configuration = format!(
+        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
+         add options ro; end"
+    );
+    host.zonecfg(&["-z", "master", &configuration]).quiet();
+    let root = host.path("/debian").display().to_string();
+    let _ = host.on("master", &["install", "-d", &root]).ok();
+    let zonepatch = |words: &[&str]| run(&mut host.command("zonepatch", words), b"");
+    let _ = zonepatch(&["apply", "-z", "master", &first]).ok();
+    host.clone_from("master", "web[1-4]");
+    archive.add(&app("2"));
+    let old: BTreeMap<&str, tree::Face> = ZONES
+        .iter()
+        .map(|zone| (*zone, within(&host, zone, tree::face)))
+        .collect();
+    // How long a whole run takes here and now.
+    let began = std::time::Instant::now();
+    let words = ["apply", "-z", "web*"];
+    let _ = zonepatch(&words).ok();
+    let whole = began.elapsed().max(Duration::from_millis(100));
+    let _ = zonepatch(&["rollback", "-z", "web*"]).ok();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for round in 0..rounds(10).end.max(20) {
+        let mut command = host.command("zonepatch", &words);
+        command.stdout(std::process::Stdio::null());
+        let mut child = start(&mut command);
+        // Spread over the whole run, a little past its end.
+        let part = u32::try_from((round * 7919) % 1000).unwrap();
+        std::thread::sleep(whole * part / 900);
+        let _ = child.kill();
+        let _ = child.wait();
+        zonepatch(&["recover"]).quiet();
+        for zone in ZONES {
+            let version = within(&host, zone, version);
+            if version == "2" {
+                let _ = zonepatch(&["rollback", "-z", zone]).ok();
+            }
+            *seen.entry(version).or_default() += 1;
+        }
+    }
+    for zone in ZONES {
+        tree::assert_same(&old[zone], &within(&host, zone, tree::face));
+    }
+    println!("zones by version after a kill: {seen:?}");
+    assert!(seen.keys().all(|one| one == "1" || one == "2"), "{seen:?}");
+    assert!(seen.contains_key("1"), "no kill came in time: {seen:?}");
+}
+
+fn within<T>(host: &Host, zone: &str, look: impl FnOnce(&Path) -> T) -> T {
+    host.on(zone, &["mount"]).quiet();
+    let seen = look(&host.path("/zones").join(zone).join("lu"));
+    host.on(zone, &["unmount"]).quiet();
+    seen
+}

@@ -1,0 +1,288 @@
+//! Kernel zones that are suspended and go on: what is in their memory, what is refused,
+//! and what a death in between does.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use e2e::run::run;
+use e2e::{Host, Ran, rounds, skip, start, wait_for};
+
+/// The root of a small guest: what `ZONES_GUEST` names, or made once for all tests.
+fn guest() -> Option<&'static Path> {
+    static GUEST: OnceLock<Option<PathBuf>> = OnceLock::new();
+    GUEST.get_or_init(make_guest).as_deref()
+}
+
+fn make_guest() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("ZONES_GUEST") {
+        return Some(named.into());
+    }
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = std::env::temp_dir().join(format!("zones-guest-{}", std::process::id()));
+    fs::create_dir_all(&folder).ok()?;
+    let mut command = Command::new(top.join("tests/vm/run"));
+    command.arg("--guest").arg(&folder);
+    if let Some(programs) = std::env::var_os("ZONES_BIN") {
+        command.arg(programs);
+    }
+    let ran = run(&mut command, b"");
+    (ran.code() == Some(0)).then_some(folder)
+}
+
+/// A host with a running kernel zone `k1`.
+fn with_machine() -> Option<Host> {
+    let host = Host::new()?;
+    if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
+        skip("no QEMU");
+        return None;
+    }
+    let Some(guest) = guest() else {
+        skip("no guest could be made");
+        return None;
+    };
+    host.zonecfg(&[
+        "-z",
+        "k1",
+        "create -t SYSsolaris-kz; remove anet; select capped-memory; set physical=192M; end; \
+         select virtual-cpu; set ncpus=1; end",
+    ])
+    .quiet();
+    let guest = guest.to_str().expect("a path in UTF-8");
+    let _ = host
+        .on("k1", &["install", "-d", guest, "-x", "install-size=512M"])
+        .ok();
+    let _ = host.on("k1", &["boot"]).ok();
+    wait_for_guest(&host);
+    Some(host)
+}
+
+fn in_guest(host: &Host, script: &str) -> Ran {
+    host.zlogin(&["k1", script])
+}
+
+/// Waits until the agent in the guest answers; returns how far its counter is.
+fn wait_for_guest(host: &Host) -> u64 {
+    wait_for("answer of the guest", || {
+        let ran = in_guest(host, "cat /run/count");
+        (ran.code() == Some(0))
+            .then(|| ran.text().parse().ok())
+            .flatten()
+    })
+}
+
+#[track_caller]
+fn said(host: &Host, script: &str) -> String {
+    in_guest(host, script).ok().text().to_owned()
+}
+
+const BOOT_ID: &str = "cat /proc/sys/kernel/random/boot_id";
+
+fn image(host: &Host) -> PathBuf {
+    host.path("zones/k1/suspend")
+}
+
+fn auxiliary(host: &Host) -> String {
+    let listed = host.zoneadm(&["-z", "k1", "list", "-s"]).ok();
+    let line = listed.out.lines().nth(1).unwrap_or_default().to_owned();
+    line.split_whitespace()
+        .last()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+#[test]
+fn a_guest_goes_on_where_it_was() {
+    let Some(host) = with_machine() else { return };
+    let boot = said(&host, BOOT_ID);
+    let sum = said(
+        &host,
+        "head -c 8000000 /dev/urandom >/run/data; for i in 1 2 3; do echo MARK-in-memory-$i; done >/run/mark; \
+         md5sum /run/data /run/mark",
+    );
+    let _ = host.on("k1", &["suspend", "-n"]).ok();
+    assert_eq!(host.state("k1"), "running");
+    for round in rounds(3) {
+        let count = wait_for_guest(&host);
+        host.on("k1", &["suspend"]).quiet();
+        assert_eq!(host.state("k1"), "installed", "round {round}");
+        assert_eq!(auxiliary(&host), "suspended");
+        let bytes = fs::read(image(&host)).expect("an image");
+        let plain = bytes.windows(15).any(|part| part == b"MARK-in-memory-");
+        assert!(!plain, "the image shows what was in memory");
+        host.on("k1", &["ready"]).mentions(1, "zone is suspended");
+        let planned = host.on("k1", &["boot", "-n"]).ok();
+        assert!(planned.out.contains("  resume from "), "{planned:?}");
+
+        let _ = host.on("k1", &["boot"]).ok();
+        assert_eq!(host.state("k1"), "running");
+        assert!(!image(&host).exists(), "an image that was used is there");
+        let now = wait_for_guest(&host);
+        assert!(
+            now >= count,
+            "round {round}: the counter was {count} and is {now}"
+        );
+        assert_eq!(said(&host, BOOT_ID), boot, "round {round}");
+        assert_eq!(
+            said(&host, "md5sum /run/data /run/mark"),
+            sum,
+            "round {round}"
+        );
+        assert_eq!(auxiliary(&host), "-");
+    }
+    wait_for("clock of the guest that is right", || {
+        let theirs: u64 = said(&host, "date +%s").parse().ok()?;
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        (since.expect("after 1970").as_secs().abs_diff(theirs) < 60).then_some(())
+    });
+    let log = fs::read_to_string(host.path("var/log/zones/k1.messages")).expect("a log");
+    for line in [
+        "suspend: raw ",
+        "suspend: compressed ",
+        "suspend without fsync: raw ",
+        "suspend without fsync: compressed ",
+        "resume: raw ",
+    ] {
+        assert!(log.contains(line), "{line:?} in {log}");
+    }
+}
+
+#[test]
+fn with_the_host_it_goes_and_comes() {
+    let Some(host) = with_machine() else { return };
+    host.zonecfg(&["-z", "k1", "set autoboot=true; set autoshutdown=suspend"])
+        .quiet();
+    let boot = said(&host, BOOT_ID);
+    let service = |words: &[&str]| run(&mut host.command("zones-service", words), b"").ok();
+    let stopped = service(&["stop", "-t", "280"]);
+    assert!(
+        stopped.out.starts_with("zone 'k1': suspended\n"),
+        "{stopped:?}"
+    );
+    let started = service(&["start"]);
+    assert!(
+        started.out.starts_with("zone 'k1': resumed\n"),
+        "{started:?}"
+    );
+    wait_for_guest(&host);
+    assert_eq!(said(&host, BOOT_ID), boot);
+}
+
+#[test]
+fn an_image_that_is_not_what_was_written_is_refused() {
+    let Some(host) = with_machine() else { return };
+    let boot = said(&host, BOOT_ID);
+    host.on("k1", &["suspend"]).quiet();
+    let image = image(&host);
+    let whole = fs::read(&image).expect("an image");
+    let refused = |what: &str| {
+        host.on("k1", &["boot"])
+            .mentions(1, "cannot go on from where it was suspended: ");
+        assert_eq!(host.state("k1"), "installed", "{what}");
+        assert!(image.exists(), "{what}");
+    };
+    // Header, index and end; and a few anywhere, which only loading finds.
+    let ends = [0, 9, 50, 70, whole.len() - 1, whole.len() - 100];
+    for at in ends {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        fs::write(&image, &changed).expect("a changed image");
+        refused(&format!("bit at {at}"));
+    }
+    for length in [0, 100, 4096, whole.len() / 2, whole.len() - 4096] {
+        fs::write(&image, &whole[..length]).expect("a cut image");
+        refused(&format!("cut at {length}"));
+    }
+    for part in 1..4 {
+        fs::write(&image, &whole).expect("the image");
+        let file = fs::File::options().write(true).open(&image).expect("it");
+        let at = (whole.len() / 4 * part) as u64;
+        let byte = whole[whole.len() / 4 * part] ^ 0x40;
+        file.write_all_at(&[byte], at).expect("a changed byte");
+        host.on("k1", &["boot"]).mentions(1, "could not resume: ");
+        assert_eq!(host.state("k1"), "installed", "byte at {at}");
+        assert!(image.exists(), "byte at {at}");
+    }
+    fs::write(&image, &whole).expect("the image");
+
+    // Another machine is not the one that was suspended.
+    let memory = |size: &str| {
+        let command = format!("select capped-memory; set physical={size}; end");
+        host.zonecfg(&["-z", "k1", &command]).quiet();
+    };
+    memory("256M");
+    host.on("k1", &["boot"])
+        .mentions(1, "cannot go on from where it was suspended: ");
+    memory("192M");
+    // Nor is one whose disk was written to.
+    let disk = fs::File::options()
+        .write(true)
+        .open(host.path("zones/k1/disk0"))
+        .expect("a disk");
+    let written = disk
+        .metadata()
+        .and_then(|meta| meta.modified())
+        .expect("a time");
+    disk.set_modified(std::time::UNIX_EPOCH).expect("a time");
+    host.on("k1", &["boot"]).mentions(1, "disks");
+    disk.set_modified(written).expect("a time");
+
+    let _ = host.on("k1", &["boot"]).ok();
+    wait_for_guest(&host);
+    assert_eq!(said(&host, BOOT_ID), boot);
+
+    // What cannot be used can be thrown away.
+    host.on("k1", &["suspend"]).quiet();
+    fs::write(&image, "nonsense").expect("a broken image");
+    refused("nonsense");
+    host.on("k1", &["boot", "--", "--discard-suspend"])
+        .mentions(0, "was thrown away");
+    wait_for_guest(&host);
+    assert_ne!(said(&host, BOOT_ID), boot);
+    assert!(!image.exists());
+}
+
+#[test]
+fn a_death_while_it_is_suspended_loses_nothing() {
+    let Some(host) = with_machine() else { return };
+    let boot = said(&host, BOOT_ID);
+    for round in rounds(5) {
+        let pid = host.zoneadmd("k1").expect("a zoneadmd");
+        let mut command = host.command("zoneadm", &["-z", "k1", "suspend"]);
+        command.stderr(std::process::Stdio::null());
+        let mut suspending = start(&mut command);
+        // Some moments: while devices are written, memory, or all is done.
+        std::thread::sleep(std::time::Duration::from_millis(40 * (round + 1)));
+        if host.zoneadmd("k1") == Some(pid) {
+            host.kill(pid);
+        }
+        suspending.wait().expect("an end");
+        // The next command brings a zoneadmd back, or resumes the zone.
+        wait_for("state", || {
+            let state = host.state("k1");
+            ["running", "installed"]
+                .contains(&state.as_str())
+                .then_some(())
+        });
+        let _ = host.on("k1", &["boot"]).ok();
+        wait_for_guest(&host);
+        assert_eq!(said(&host, BOOT_ID), boot, "round {round}");
+        assert!(
+            !image(&host).exists(),
+            "round {round}: an image beside a running guest"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_suspended_says_why() {
+    let Some(host) = with_machine() else { return };
+    host.zonecfg(&["-z", "k1", "remove suspend"]).quiet();
+    host.on("k1", &["suspend"])
+        .mentions(1, "it has no place for an image");
+    host.halt("k1");
+    host.on("k1", &["suspend"])
+        .says(1, "zoneadm: zone 'k1': not running");
+}
