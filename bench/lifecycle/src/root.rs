@@ -70,7 +70,7 @@ pub fn prepare(options: &Options) -> Result<Roots> {
 
     if options.tools.iter().any(|tool| tool == "zones") {
         let root = zones_root(options);
-        std::fs::create_dir(&root)?;
+        std::fs::create_dir_all(&root)?;
         for (program, words) in [("zonecfg", "create"), ("zoneadm", "install")] {
             run(zones_call(&bin, &root, program).args(["-z", MASTER, words]))?;
         }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use lifecycle::lane::{Call, Lane};
 use lifecycle::options::Options;
-use lifecycle::root::{self, Roots};
-use lifecycle::tools::zones::Zones;
+use lifecycle::root;
 use lifecycle::tools::{Step, Tool};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 
@@ -40,7 +39,7 @@ pub struct Contestant {
 }
 
 impl Contestant {
-    pub fn ours(tool: Zones, options: &Options, _roots: &Roots) -> Self {
+    pub fn ours(tool: Box<dyn Tool>, options: &Options) -> Self {
         let scratch = &options.scratch;
         let (bin, own_root) = (scratch.join("bin"), root::zones_root(options));
         let inside = move |zone: &str, program: &str| {
@@ -49,7 +48,7 @@ impl Contestant {
         Self {
             bulk: true,
             ..Self::new(
-                Box::new(tool),
+                tool,
                 scratch,
                 Some(Box::new(inside)),
                 Space::Tree(root::zones_root(options)),
@@ -223,6 +222,7 @@ impl<'a> Fleet<'a> {
             stacks: (now.stacks - kernel.stacks) / zones,
             page_tables: (now.page_tables - kernel.page_tables) / zones,
             percpu: (now.percpu - kernel.percpu) / zones,
+            files: (now.files - kernel.files) / zones,
             idle_cpu_percent: idle,
             singles: None,
         })

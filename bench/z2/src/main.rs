@@ -5,6 +5,7 @@
 //! Run it by `bench/z2/run`, which installs the other tools, writes the results into
 //! docs/ and takes everything away afterwards, also when this program fails.
 
+mod addressed;
 mod containers;
 mod copyup;
 mod disk;
@@ -23,6 +24,7 @@ use anyhow::{Context, Result};
 use lifecycle::root;
 use lifecycle::tools::zones::Zones;
 
+use addressed::Addressed;
 use fleet::{Contestant, Fleet};
 use results::{Results, Skipped};
 
@@ -40,7 +42,7 @@ fn main() -> Result<()> {
         ..Results::default()
     };
 
-    let ours = Contestant::ours(Zones::new(&common), &common, &roots);
+    let ours = Contestant::ours(Box::new(Zones::new(&common)), &common);
     // Once unmeasured: the master is sealed, programs get into the page cache.
     Fleet::new(&ours, "warm", 2, options.window()).life()?;
     for &count in &options.counts {
@@ -49,6 +51,12 @@ fn main() -> Result<()> {
         if count >= 2 * fleet::SOME {
             row.singles = Some(fleet::singles(&ours, count)?);
         }
+        results.fleets.push(row);
+    }
+    let addressed = Contestant::ours(Box::new(Addressed::new(&common)), &common);
+    for &count in options.counts.iter().filter(|&&count| count >= 50) {
+        eprintln!("z2: {count} {}", addressed.title);
+        let row = Fleet::new(&addressed, "net", count, options.window()).life()?;
         results.fleets.push(row);
     }
     eprintln!("z2: one program in many zones");

@@ -99,6 +99,8 @@ pub struct Kernel {
     pub stacks: f64,
     pub page_tables: f64,
     pub percpu: f64,
+    /// Files in memory, as those below /run are.
+    pub files: f64,
 }
 
 impl Kernel {
@@ -110,6 +112,7 @@ impl Kernel {
             stacks: of("KernelStack:")?,
             page_tables: of("PageTables:")?,
             percpu: of("Percpu:")?,
+            files: of("Shmem:")?,
         })
     }
 }

@@ -13,7 +13,7 @@ usage: z2 --scratch DIR --programs DIR --out DIR [--host TEXT] [--quick] [N...]
   --out DIR        where z2.json, z2.tables and the plots are written
   --host TEXT      a line about this machine
   --quick          small figures, to try the program
-  N...             sizes of the fleets (default: 10 100 500 1000)";
+  N...             sizes of the fleets (default: 10 20 40 100 500 1000)";
 
 #[derive(Debug)]
 pub struct Options {
@@ -45,7 +45,8 @@ pub fn parse() -> Result<Option<Options>> {
     if counts.is_empty() {
         counts = match quick {
             true => vec![10, 50],
-            false => vec![10, 100, 500, 1000],
+            // 20 and 40: as many as the slowest of the others have.
+            false => vec![10, 20, 40, 100, 500, 1000],
         };
     }
     if counts.contains(&0) {

@@ -101,11 +101,11 @@ fn ends(out: &mut String, fleets: &[FleetRow]) {
 
 fn costs(out: &mut String, fleets: &[FleetRow]) {
     out.push_str("### Disk, memory, idle processor time\n\nKiB per zone; processor time: % of one core, all zones together\n\n");
-    out.push_str("| | zones | disk | disk after 3 boots | processes (PSS) | slab | stacks | page tables | percpu | memory in all | idle CPU % |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
+    out.push_str("| | zones | disk | disk after 3 boots | processes (PSS) | slab | stacks | page tables | percpu | files in /run | memory in all | idle CPU % |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for row in fleets.iter().filter(|row| row.processes > 0.0) {
         let _ = writeln!(
             out,
-            "| {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.3} |",
+            "| {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.0} | {:.3} |",
             row.tool,
             row.zones,
             row.disk,
@@ -115,6 +115,7 @@ fn costs(out: &mut String, fleets: &[FleetRow]) {
             row.stacks,
             row.page_tables,
             row.percpu,
+            row.files,
             row.memory(),
             row.idle_cpu_percent
         );

@@ -34,6 +34,8 @@ pub struct FleetRow {
     pub stacks: f64,
     pub page_tables: f64,
     pub percpu: f64,
+    /// Files in memory: what is kept below /run.
+    pub files: f64,
     /// Of one core, all zones together.
     pub idle_cpu_percent: f64,
     pub singles: Option<Singles>,
@@ -41,7 +43,7 @@ pub struct FleetRow {
 
 impl FleetRow {
     pub fn kernel(&self) -> f64 {
-        self.slab + self.stacks + self.page_tables + self.percpu
+        self.slab + self.stacks + self.page_tables + self.percpu + self.files
     }
 
     pub fn memory(&self) -> f64 {
