@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::collect::{Lost, collect};
 use crate::dataset::{Dataset, LINK, ROOT, WORK};
 use crate::error::Error;
+use crate::name::Name;
 
 struct Zones(tempfile::TempDir);
 
@@ -78,6 +79,24 @@ fn read(dataset: &Dataset, name: &str) -> Option<String> {
     std::iter::once(&stack.top)
         .chain(&stack.lowers)
         .find_map(|layer| fs::read_to_string(layer.join(name)).ok())
+}
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
+
+fn names(dataset: &Dataset) -> Vec<String> {
+    let all = dataset.snapshots().unwrap();
+    all.iter().map(|one| one.name.to_string()).collect()
+}
+
+/// A zone with the file "a" of one, snapshot "one", then "a" of two.
+fn web(zones: &Zones) -> Dataset {
+    let web = Dataset::create(&zones.zone("web")).unwrap();
+    write(&web, "a", "one");
+    web.snapshot(&name("one")).unwrap();
+    write(&web, "a", "two");
+    web
 }
 
 fn depth(dataset: &Dataset) -> usize {

@@ -1,29 +1,10 @@
 //! Snapshots that are copied, renamed and written into, and all of it cut off.
 
 use super::crashes::{crash_everywhere, leaves_nothing};
-use super::{Zones, read, write};
+use super::{Zones, name, names, read, web, write};
 use crate::collect::{Lost, collect};
 use crate::dataset::Dataset;
 use crate::error::Error;
-use crate::name::Name;
-
-fn name(text: &str) -> Name {
-    text.parse().unwrap()
-}
-
-fn names(dataset: &Dataset) -> Vec<String> {
-    let all = dataset.snapshots().unwrap();
-    all.iter().map(|one| one.name.to_string()).collect()
-}
-
-/// A zone with the file "a" of one, snapshot "one", then "a" of two.
-fn web(zones: &Zones) -> Dataset {
-    let web = Dataset::create(&zones.zone("web")).unwrap();
-    write(&web, "a", "one");
-    web.snapshot(&name("one")).unwrap();
-    write(&web, "a", "two");
-    web
-}
 
 fn open(zones: &Zones) -> Dataset {
     Dataset::open(&zones.zone("web")).unwrap()

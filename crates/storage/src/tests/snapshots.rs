@@ -6,30 +6,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, XattrFlags};
 
 use super::crashes::{crash_everywhere, leaves_nothing};
-use super::{Zones, depth, read, write};
+use super::{Zones, depth, name, names, read, web, write};
 use crate::collect::{Lost, collect};
 use crate::dataset::{DEEP, Dataset};
 use crate::error::Error;
-use crate::name::Name;
 use crate::snapshot::Method;
-
-fn name(text: &str) -> Name {
-    text.parse().unwrap()
-}
-
-fn names(dataset: &Dataset) -> Vec<String> {
-    let all = dataset.snapshots().unwrap();
-    all.iter().map(|one| one.name.to_string()).collect()
-}
-
-/// A zone with the file "a" of one, snapshot "one", then "a" of two.
-fn web(zones: &Zones) -> Dataset {
-    let web = Dataset::create(&zones.zone("web")).unwrap();
-    write(&web, "a", "one");
-    web.snapshot(&name("one")).unwrap();
-    write(&web, "a", "two");
-    web
-}
 
 #[test]
 fn a_zone_goes_back_and_forth_between_snapshots() {

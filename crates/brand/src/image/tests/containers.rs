@@ -1,0 +1,51 @@
+//! What other container tools export.
+
+use super::*;
+
+#[test]
+fn exports_of_incus_and_containers_of_lxc_are_taken_apart() {
+    let hard =
+        |name: &str, target: &str| member(b'1', name.as_bytes(), target.as_bytes(), 0o644, b"");
+    let mut trial = Trial::new();
+    trial
+        .unpack(&archive(&[
+            dir("backup"),
+            file("backup/index.yaml", "name: web"),
+            file("backup/container/backup.yaml", "container:"),
+            dir("backup/container/rootfs"),
+            dir("backup/container/rootfs/usr"),
+            file("backup/container/rootfs/usr/a", "a"),
+            hard(
+                "backup/container/rootfs/usr/b",
+                "backup/container/rootfs/usr/a",
+            ),
+        ]))
+        .unwrap();
+    assert_eq!(fs::read_to_string(trial.path("usr/b")).unwrap(), "a");
+    assert!(!trial.path("backup").exists());
+    let error = refusal(&archive(&[
+        dir("backup"),
+        dir("backup/container/rootfs/usr"),
+        hard("backup/container/rootfs/usr/b", "backup/index.yaml"),
+    ]));
+    assert!(error.contains("outside the root"), "{error}");
+
+    let mut trial = Trial::new();
+    let source = trial.dir.path().join("source");
+    fs::create_dir_all(source.join("rootfs/usr")).unwrap();
+    fs::write(source.join("rootfs/usr/a"), "a").unwrap();
+    fs::write(
+        source.join("config"),
+        "lxc.idmap = u 0 100000 65536\nlxc.idmap = g 0 200000 65536\n",
+    )
+    .unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(source.join("rootfs/usr/a"), Some(100_033), Some(200_034))
+            .unwrap();
+    }
+    trial.install(&Source::Directory(source), LIMITS).unwrap();
+    let meta = trial.path("usr/a").metadata().unwrap();
+    if rustix::process::geteuid().is_root() {
+        assert_eq!((meta.uid(), meta.gid()), (33, 34));
+    }
+}
