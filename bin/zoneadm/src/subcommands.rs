@@ -1,14 +1,7 @@
 //! The table of subcommands. It is only data: the manual page and the shells'
 //! completions are made from it too (tools/generate).
 
-/// A subcommand as help shows it.
-pub struct Subcommand {
-    pub name: &'static str,
-    /// How it is called, behind `zoneadm -z zone`.
-    pub form: &'static str,
-    pub help: &'static str,
-    pub examples: &'static [&'static str],
-}
+use cli::command::Subcommand;
 
 /// Every subcommand, in the order of help.
 pub const SUBCOMMANDS: &[Subcommand] = &[

@@ -1,6 +1,8 @@
 //! Help: what there is, how each is called, with examples.
 
-use crate::subcommands::{SUBCOMMANDS, Subcommand};
+use cli::command::Subcommand;
+
+use crate::subcommands::SUBCOMMANDS;
 
 /// Finds a subcommand; abbreviations are none.
 pub fn find(name: &str) -> Option<&'static Subcommand> {

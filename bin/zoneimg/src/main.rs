@@ -7,8 +7,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use cli::command::Unrun;
 use lexopt::prelude::*;
 use storage::{Digest, Image, Images};
+use subcommands::PROGRAM;
 use zone::images::{Request, Source};
 use zone::{Error, Host, flatten};
 
@@ -25,31 +27,22 @@ struct Options {
     operands: Vec<String>,
 }
 
-/// Why there is nothing to run.
-enum Problem {
-    Help(Option<&'static str>),
-    Usage(String, Option<&'static str>),
-}
-
 fn main() -> ExitCode {
     // As everybody expects of a command in a pipe; Rust ignores the signal.
     sys::process::restore_sigpipe();
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     ExitCode::from(match run(words) {
         Ok(status) => status,
-        Err(Problem::Help(verb)) => {
-            print!("{}", subcommands::help(verb));
-            cli::status::OK
-        }
-        Err(Problem::Usage(text, verb)) => {
-            eprintln!("zoneimg: {text}");
-            eprint!("{}", subcommands::usage(verb));
-            cli::status::USAGE
+        Err(why) => {
+            let (out, complaint, status) = PROGRAM.answer(why);
+            print!("{out}");
+            eprint!("{complaint}");
+            status
         }
     })
 }
 
-fn run(words: Vec<OsString>) -> Result<u8, Problem> {
+fn run(words: Vec<OsString>) -> Result<u8, Unrun> {
     let (root, verb, options) = parse(words)?;
     if let Some(zone) = cli::current_zone() {
         eprintln!("zoneimg: zone '{zone}': images belong to the global zone.");
@@ -77,28 +70,21 @@ fn complain(error: &Error) -> u8 {
     }
 }
 
-fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options), Problem> {
-    let usage = |text: String| Problem::Usage(text, None);
+fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options), Unrun> {
+    let usage = |text: String| Unrun::Usage(text, None);
     let (mut root, mut verb, mut options) = (None, None, Options::default());
     let mut words = lexopt::Parser::from_args(words);
     while let Some(word) = words.next().map_err(|error| usage(error.to_string()))? {
-        let here = |text: String| Problem::Usage(text, verb);
+        let here = |text: String| Unrun::Usage(text, verb);
         match word {
-            Short('?' | 'h') | Long("help") => return Err(Problem::Help(verb)),
+            Short('?' | 'h') | Long("help") => return Err(Unrun::Help(verb)),
             Short('R') if verb.is_none() => {
                 let value = words.value().map_err(|error| usage(error.to_string()))?;
                 root = Some(PathBuf::from(value));
             }
             Value(word) if verb.is_none() => {
-                let word = word.to_string_lossy().into_owned();
-                if word == "help" {
-                    let topic = words.value().ok();
-                    let topic = topic.and_then(|word| subcommands::find(&word.to_string_lossy()));
-                    return Err(Problem::Help(topic.map(|one| one.name)));
-                }
-                let known = subcommands::find(&word);
-                let known = known.ok_or_else(|| usage(format!("{word}: unknown subcommand")))?;
-                verb = Some(known.name);
+                let mut topic = || Some(words.value().ok()?.to_string_lossy().into_owned());
+                verb = Some(PROGRAM.subcommand(&word.to_string_lossy(), &mut topic)?);
             }
             Short('j') | Long("json") if matches!(verb, Some("list" | "inspect" | "prune")) => {
                 options.json = true;
@@ -138,11 +124,11 @@ fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options
     };
     if !fits {
         let text = "wrong number of operands".to_owned();
-        return Err(Problem::Usage(text, Some(verb)));
+        return Err(Unrun::Usage(text, Some(verb)));
     }
     if options.name.as_deref().is_some_and(|name| !is_name(name)) {
         let text = "a name has up to 64 printable characters".to_owned();
-        return Err(Problem::Usage(text, Some(verb)));
+        return Err(Unrun::Usage(text, Some(verb)));
     }
     Ok((root, verb, options))
 }
@@ -242,8 +228,8 @@ mod tests {
         let words = line.split_whitespace().map(OsString::from).collect();
         match parse(words) {
             Ok((_, verb, options)) => Ok((verb, options)),
-            Err(Problem::Help(topic)) => Err(format!("help {topic:?}")),
-            Err(Problem::Usage(text, _)) => Err(text),
+            Err(Unrun::Help(topic)) => Err(format!("help {topic:?}")),
+            Err(Unrun::Usage(text, _)) => Err(text),
         }
     }
 
@@ -274,7 +260,7 @@ mod tests {
         ] {
             assert!(status(wrong).is_err(), "{wrong}");
         }
-        for one in subcommands::SUBCOMMANDS {
+        for one in PROGRAM.subcommands {
             assert!(one.form.starts_with(one.name));
         }
     }

@@ -1,13 +1,18 @@
-//! The table of subcommands, and the help that is made from it.
+//! The table of subcommands. It is only data: the manual page and the shells'
+//! completions are made from it too (tools/generate).
 
-/// A subcommand as help shows it.
-pub struct Subcommand {
-    pub name: &'static str,
-    /// How it is called, behind `zoneimg`.
-    pub form: &'static str,
-    pub help: &'static str,
-    pub examples: &'static [&'static str],
-}
+use cli::command::{Program, Subcommand};
+
+/// The program.
+pub const PROGRAM: Program = Program {
+    name: "zoneimg",
+    options: "[-R root] ",
+    subcommands: SUBCOMMANDS,
+    examples: &[
+        "zoneimg import /tmp/debian-12.tar.xz",
+        "zoneadm -z web1 install -i debian-12",
+    ],
+};
 
 /// Every subcommand, in the order of help.
 pub const SUBCOMMANDS: &[Subcommand] = &[
@@ -76,35 +81,3 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneimg prune"],
     },
 ];
-
-/// Finds a subcommand; abbreviations are none.
-pub fn find(name: &str) -> Option<&'static Subcommand> {
-    SUBCOMMANDS.iter().find(|one| one.name == name)
-}
-
-/// What `help`, or `--help` behind a subcommand, prints.
-pub fn help(verb: Option<&str>) -> String {
-    let Some(one) = verb.and_then(find) else {
-        return usage(None);
-    };
-    let mut text = format!("usage:\tzoneimg {}\n{}\n\nexamples:\n", one.form, one.help);
-    for example in one.examples {
-        text.push_str(&format!("\t{example}\n"));
-    }
-    text
-}
-
-/// How zoneimg, or one subcommand, is called.
-pub fn usage(verb: Option<&str>) -> String {
-    if let Some(one) = verb.and_then(find) {
-        return format!("usage:\tzoneimg {}\n", one.form);
-    }
-    let mut text = String::from("usage:\tzoneimg [-R root] <subcommand>\n\nsubcommands:\n");
-    text.push_str("\thelp [subcommand]\n");
-    for one in SUBCOMMANDS {
-        text.push_str(&format!("\t{}\n", one.form));
-    }
-    text.push_str("\nexamples:\n\tzoneimg import /tmp/debian-12.tar.xz\n");
-    text.push_str("\tzoneadm -z web1 install -i debian-12\n");
-    text
-}

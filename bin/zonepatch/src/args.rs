@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use cli::command::Subcommand;
 use lexopt::prelude::*;
 use patch::Order;
 use patch::order::is_package;
 
-use crate::subcommands::{self, Subcommand};
+use crate::subcommands;
 
 /// A call.
 #[derive(Debug)]

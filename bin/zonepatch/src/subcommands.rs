@@ -1,14 +1,6 @@
 //! The table of subcommands, and the help that is made from it.
 
-/// A subcommand as help shows it.
-#[derive(Debug)]
-pub struct Subcommand {
-    pub name: &'static str,
-    /// How it is called, behind `zonepatch`.
-    pub form: &'static str,
-    pub help: &'static str,
-    pub examples: &'static [&'static str],
-}
+use cli::command::Subcommand;
 
 /// Every subcommand, in the order of help.
 pub const SUBCOMMANDS: &[Subcommand] = &[
@@ -90,22 +82,6 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zonepatch recover"],
     },
 ];
-
-impl Subcommand {
-    /// Whether it has an option.
-    pub fn has(&self, option: &str) -> bool {
-        match option.strip_prefix('-') {
-            Some(letter) if letter.len() == 1 => self.form.split_whitespace().any(|word| {
-                let word = word.trim_matches(['[', ']', '.']);
-                !word.starts_with("--")
-                    && word
-                        .strip_prefix('-')
-                        .is_some_and(|letters| letters.contains(letter))
-            }),
-            _ => self.form.contains(option),
-        }
-    }
-}
 
 /// The subcommand of that name.
 pub fn find(name: &str) -> Option<&'static Subcommand> {

@@ -12,7 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, bail};
+use cli::command::Unrun;
 use lexopt::prelude::*;
+use subcommands::PROGRAM;
 use suspend::{Image, Key, Loading};
 
 /// What a subcommand was asked for.
@@ -27,12 +29,6 @@ struct Options {
     operands: Vec<PathBuf>,
 }
 
-/// Why there is nothing to run.
-enum Problem {
-    Help(Option<&'static str>),
-    Usage(String, Option<&'static str>),
-}
-
 fn main() -> ExitCode {
     // As everybody expects of a command in a pipe; Rust ignores the signal.
     sys::process::restore_sigpipe();
@@ -45,38 +41,28 @@ fn main() -> ExitCode {
                 cli::status::ERROR
             }
         },
-        Err(Problem::Help(verb)) => {
-            print!("{}", subcommands::help(verb));
-            cli::status::OK
-        }
-        Err(Problem::Usage(text, verb)) => {
-            eprintln!("zonesuspend: {text}");
-            eprint!("{}", subcommands::usage(verb));
-            cli::status::USAGE
+        Err(why) => {
+            let (out, complaint, status) = PROGRAM.answer(why);
+            print!("{out}");
+            eprint!("{complaint}");
+            status
         }
     })
 }
 
-fn parse(words: Vec<OsString>) -> Result<(&'static str, Options), Problem> {
-    let usage = |text: String| Problem::Usage(text, None);
+fn parse(words: Vec<OsString>) -> Result<(&'static str, Options), Unrun> {
+    let usage = |text: String| Unrun::Usage(text, None);
     let (mut verb, mut options) = (None, Options::default());
     let mut words = lexopt::Parser::from_args(words);
     while let Some(word) = words.next().map_err(|error| usage(error.to_string()))? {
-        let here = |text: String| Problem::Usage(text, verb);
-        let bad = |error: lexopt::Error| Problem::Usage(error.to_string(), verb);
+        let here = |text: String| Unrun::Usage(text, verb);
+        let bad = |error: lexopt::Error| Unrun::Usage(error.to_string(), verb);
         let benching = verb == Some("bench");
         match word {
-            Short('?' | 'h') | Long("help") => return Err(Problem::Help(verb)),
+            Short('?' | 'h') | Long("help") => return Err(Unrun::Help(verb)),
             Value(word) if verb.is_none() => {
-                let word = word.to_string_lossy().into_owned();
-                if word == "help" {
-                    let topic = words.value().ok();
-                    let topic = topic.and_then(|word| subcommands::find(&word.to_string_lossy()));
-                    return Err(Problem::Help(topic.map(|one| one.name)));
-                }
-                let known = subcommands::find(&word);
-                let known = known.ok_or_else(|| usage(format!("{word}: unknown subcommand")))?;
-                verb = Some(known.name);
+                let mut topic = || Some(words.value().ok()?.to_string_lossy().into_owned());
+                verb = Some(PROGRAM.subcommand(&word.to_string_lossy(), &mut topic)?);
             }
             Short('j') | Long("json") if verb.is_some() => options.json = true,
             Short('k') if matches!(verb, Some("inspect" | "verify")) => {
@@ -100,7 +86,7 @@ fn parse(words: Vec<OsString>) -> Result<(&'static str, Options), Problem> {
     } else {
         return Ok((verb, options));
     };
-    Err(Problem::Usage(problem.to_owned(), Some(verb)))
+    Err(Unrun::Usage(problem.to_owned(), Some(verb)))
 }
 
 /// The number that follows an option.
@@ -174,8 +160,8 @@ mod tests {
     fn problem(words: &[&str]) -> String {
         match parse(words.iter().map(OsString::from).collect()) {
             Ok((verb, options)) => format!("{verb} {options:?}"),
-            Err(Problem::Help(verb)) => subcommands::help(verb),
-            Err(Problem::Usage(text, _)) => text,
+            Err(Unrun::Help(verb)) => PROGRAM.help(verb),
+            Err(Unrun::Usage(text, _)) => text,
         }
     }
 
@@ -202,7 +188,7 @@ mod tests {
     #[test]
     fn help_has_examples() {
         assert!(problem(&["--help"]).contains("examples:"));
-        for one in subcommands::SUBCOMMANDS {
+        for one in PROGRAM.subcommands {
             for words in [["help", one.name], [one.name, "--help"]] {
                 assert!(problem(&words).contains(one.examples[0]), "{words:?}");
             }

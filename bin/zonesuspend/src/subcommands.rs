@@ -1,13 +1,18 @@
-//! The table of subcommands, and the help that is made from it.
+//! The table of subcommands. It is only data: the manual page and the shells'
+//! completions are made from it too (tools/generate).
 
-/// A subcommand as help shows it.
-pub struct Subcommand {
-    pub name: &'static str,
-    /// How it is called, behind `zonesuspend`.
-    pub form: &'static str,
-    pub help: &'static str,
-    pub examples: &'static [&'static str],
-}
+use cli::command::{Program, Subcommand};
+
+/// The program.
+pub const PROGRAM: Program = Program {
+    name: "zonesuspend",
+    options: "",
+    subcommands: SUBCOMMANDS,
+    examples: &[
+        "zonesuspend inspect /zones/web/suspend",
+        "zonesuspend verify -k /root/web.key /zones/web/suspend",
+    ],
+};
 
 /// Every subcommand, in the order of help.
 pub const SUBCOMMANDS: &[Subcommand] = &[
@@ -49,38 +54,3 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zonesuspend bench -m 4096 /zones/web/trial"],
     },
 ];
-
-/// Finds a subcommand; abbreviations are none.
-pub fn find(name: &str) -> Option<&'static Subcommand> {
-    SUBCOMMANDS.iter().find(|one| one.name == name)
-}
-
-/// What `help`, or `--help` behind a subcommand, prints.
-pub fn help(verb: Option<&str>) -> String {
-    let Some(one) = verb.and_then(find) else {
-        return usage(None);
-    };
-    let mut text = format!(
-        "usage:\tzonesuspend {}\n{}\n\nexamples:\n",
-        one.form, one.help
-    );
-    for example in one.examples {
-        text.push_str(&format!("\t{example}\n"));
-    }
-    text
-}
-
-/// How zonesuspend, or one subcommand, is called.
-pub fn usage(verb: Option<&str>) -> String {
-    if let Some(one) = verb.and_then(find) {
-        return format!("usage:\tzonesuspend {}\n", one.form);
-    }
-    let mut text = String::from("usage:\tzonesuspend <subcommand>\n\nsubcommands:\n");
-    text.push_str("\thelp [subcommand]\n");
-    for one in SUBCOMMANDS {
-        text.push_str(&format!("\t{}\n", one.form));
-    }
-    text.push_str("\nexamples:\n\tzonesuspend inspect /zones/web/suspend\n");
-    text.push_str("\tzonesuspend verify -k /root/web.key /zones/web/suspend\n");
-    text
-}

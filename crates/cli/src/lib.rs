@@ -3,6 +3,7 @@
 //! The libraries below never read the environment and never print; the programs
 //! do, and what more than one of them does stands here.
 
+pub mod command;
 mod current;
 pub mod delegate;
 pub mod prompt;

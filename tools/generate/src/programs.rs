@@ -18,8 +18,9 @@ mod images;
 #[path = "../../../bin/zonesuspend/src/subcommands.rs"]
 mod suspend;
 
+pub use cli::command::Subcommand;
 pub use images::SUBCOMMANDS as IMAGE_SUBCOMMANDS;
-pub use subcommands::{SUBCOMMANDS, Subcommand};
+pub use subcommands::SUBCOMMANDS;
 pub use suspend::SUBCOMMANDS as SUSPEND_SUBCOMMANDS;
 
 /// What stands behind an option, or at a place of the command line.
