@@ -7,6 +7,7 @@ mod crashes;
 mod environments;
 mod images;
 mod snapshots;
+mod switches;
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
