@@ -326,7 +326,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         "install" => zone::install::install(host, zone, &options.brand, options.dry_run, progress),
         "uninstall" => zone::uninstall::uninstall(host, zone, options.dry_run, progress),
         "detach" => zone::detach::detach(host, zone, options.dry_run, progress),
-        "attach" => zone::attach::attach(host, zone, &options.attach, progress),
+        "attach" => zone::attach::attach(host, zone, &options.attach, &attach::updater, progress),
         "ready" => zone::boot::ready(host, zone, options.dry_run),
         "boot" => zone::boot::boot(host, zone, &options.boot, options.dry_run),
         "reboot" => zone::reboot::reboot(host, zone, &options.boot, options.dry_run),

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use lexopt::prelude::*;
-use zone::attach::{Options, Update, check as compare, read_manifest};
+use patch::Order;
+use patch::manager::{self, Mood};
+use zone::attach::{Options, Script, Update, check as compare, read_manifest};
 
 use crate::call::Call;
 use crate::report;
@@ -56,6 +58,17 @@ pub fn parse(words: &[String]) -> Result<Option<(Options, Option<PathBuf>)>, Str
         return Err("-F does not go with -u and -U".to_owned());
     }
     Ok(Some((options, manifest)))
+}
+
+/// Asks the package manager of a root how it updates packages.
+pub fn updater(root: &Path, wanted: &[String]) -> Result<Script, String> {
+    let manager = manager::of(root).ok_or("it has no package manager that is known")?;
+    let order = match wanted {
+        [] => Order::Upgrade,
+        names => Order::Packages(names.to_vec()),
+    };
+    let work = manager.work(&order, Mood::Do)?;
+    Ok((work.script, work.words))
 }
 
 fn value(words: &mut lexopt::Parser) -> Result<String, String> {

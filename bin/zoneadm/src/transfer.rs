@@ -8,7 +8,7 @@ use zone::export::Cipher;
 use zone::import::Options;
 
 use crate::call::Call;
-use crate::{act, usage};
+use crate::{act, attach, usage};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +41,12 @@ pub fn run(call: &Call) -> u8 {
                 say(line, silent);
             })
         }
-        Task::Import(options) => zone::import::import(&host, zone, options, dry_run, &mut |line| {
-            say(line, false);
-        }),
+        Task::Import(options) => {
+            let updater = &attach::updater;
+            zone::import::import(&host, zone, options, dry_run, updater, &mut |line| {
+                say(line, false);
+            })
+        }
     };
     act::show(zone, &done)
 }

@@ -58,6 +58,18 @@ pub(crate) fn record_now(host: &Host, entry: Entry) -> Result<(), store::Error> 
     record_all(host, vec![entry])
 }
 
+/// Stores an entry with an id range, which a zone that is not installed does not need
+/// otherwise; it keeps that.
+pub(crate) fn record_with_ids(host: &Host, entry: &mut Entry) -> Result<(), store::Error> {
+    index::update(&host.root, |index| {
+        if entry.slot.is_none() {
+            entry.slot = index.free_slots(1)?.into_iter().next();
+        }
+        index.put(entry.clone());
+        Ok(())
+    })
+}
+
 /// Stores many entries in one write of the index.
 pub(crate) fn record_all(host: &Host, entries: Vec<Entry>) -> Result<(), store::Error> {
     index::update(&host.root, |index| {

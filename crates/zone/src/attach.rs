@@ -7,6 +7,7 @@
 //! back to an older version.
 
 mod compare;
+mod packages;
 pub(crate) mod update;
 
 use std::fs;
@@ -35,6 +36,13 @@ pub enum Update {
     /// All that can be (`-U`).
     All,
 }
+
+/// A script for the /bin/sh of a zone, and its words.
+pub type Script = (&'static str, Vec<String>);
+
+/// Says how packages are updated in the whole root at a path: those that are named, as
+/// `name=version`, or all when none are. Or why that cannot be.
+pub type Updater<'a> = &'a (dyn Fn(&Path, &[String]) -> Result<Script, String> + Sync);
 
 /// How a zone is attached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,7 +93,7 @@ fn compared(config: &Config, source: &System) -> Result<Comparison, Error> {
     Ok(Comparison::of(config, source, &here))
 }
 
-/// Attaches a zone.
+/// Attaches a zone; `updater` knows its package manager.
 ///
 /// # Errors
 /// [`Error::Mismatch`] when packages do not match; [`Error::Step`] and others when
@@ -94,9 +102,10 @@ pub fn attach(
     host: &Host,
     zone: &ZoneName,
     options: &Options,
+    updater: Updater<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
-    let subject = match admit(host, zone, options)? {
+    let mut subject = match admit(host, zone, options)? {
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
@@ -111,7 +120,7 @@ pub fn attach(
             subject.entry.zonepath.display()
         )));
     }
-    let attached = attach_root(host, &subject, &config, options, progress);
+    let attached = attach_root(host, &mut subject, &config, options, updater, progress);
     if attached.is_err() && options.source.is_some() {
         // What was unpacked for this is nobody's. The error that counts is the first one.
         let _ = driver_at(&path).and_then(|driver| driver.destroy(&path));
@@ -167,12 +176,14 @@ fn fill(
 
 fn attach_root(
     host: &Host,
-    subject: &Subject,
+    subject: &mut Subject,
     config: &Config,
     options: &Options,
+    updater: Updater<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
     let path = subject.zonepath.clone();
+    packages::clear(host, subject)?;
     update::recover(&path)?;
     let manifest = Manifest::load(&path.join(DETACHED))?;
     let uuid = uuid_for(subject, manifest.as_ref())?;
@@ -215,12 +226,15 @@ fn attach_root(
         }
         update => {
             comparison.refuse_update()?;
-            let wanted = match update {
-                Update::All => Some(Vec::new()),
-                _ => comparison.wanted(),
+            let work = packages::Work {
+                host,
+                config,
+                updater,
+                wanted: comparison.wanted(),
+                all: update == Update::All,
             };
-            if let Some(wanted) = wanted {
-                update::packages(host, subject, config, &wanted, progress)?;
+            if work.all || !work.wanted.is_empty() {
+                work.carry_out(subject, progress)?;
             }
             finish(host, subject, config, Vec::new(), uuid, progress)?;
         }

@@ -54,6 +54,7 @@ pub fn import(
     zone: &ZoneName,
     options: &Options,
     dry_run: bool,
+    updater: attach::Updater<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
     let (_opened, path) = open(host, options)?;
@@ -98,7 +99,7 @@ pub fn import(
         update: options.update,
         source: Some(["-a".to_owned(), path.to_string_lossy().into_owned()]),
     };
-    let attached = attach::attach(host, zone, &attaching, progress);
+    let attached = attach::attach(host, zone, &attaching, updater, progress);
     if attached.is_err() && !known {
         // The error that counts is the first one.
         let _ = forget(host, zone);

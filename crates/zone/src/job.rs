@@ -79,7 +79,8 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
 }
 
 fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error> {
-    let halted = subject.state == State::Installed;
+    // Or detached, and to be attached.
+    let halted = !subject.state.is_active();
     let config = subject.config(host)?;
     let options = BootOptions {
         discard: false,

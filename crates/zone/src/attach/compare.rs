@@ -64,17 +64,26 @@ impl Comparison {
         Err(Error::Mismatch(report))
     }
 
-    /// Packages that must be newer in a whole-root zone, as apt-get takes them; none when
-    /// there are none.
-    pub(super) fn wanted(&self) -> Option<Vec<String>> {
+    /// Packages that must be newer in a whole-root zone, as apt-get takes them.
+    pub(super) fn wanted(&self) -> Vec<String> {
         let older = self
             .mismatches
             .iter()
             .filter(|one| one.order() == Some(Ordering::Less));
-        let wanted: Vec<String> = older
+        older
             .filter_map(|one| Some(format!("{}={}", one.package, one.here.as_ref()?)))
-            .collect();
-        (!wanted.is_empty()).then_some(wanted)
+            .collect()
+    }
+
+    /// An error when packages are still older than here after an update.
+    pub(super) fn refuse_older(&self) -> Result<(), Error> {
+        let older = |one: &Mismatch| one.order() == Some(Ordering::Less);
+        if !self.mismatches.iter().any(older) {
+            return Ok(());
+        }
+        let mut report = self.report(older);
+        report.push("The zone's own sources did not bring these.".to_owned());
+        Err(Error::Mismatch(report))
     }
 
     /// The report of Solaris 10. A package of the same upstream release in another revision
@@ -212,7 +221,7 @@ mod tests {
         let source = system(&[("a", "1-1"), ("own", "1")]);
         let here = system(&[("a", "1-2"), ("new", "2")]);
         let comparison = Comparison::of(&whole, &source, &here);
-        assert_eq!(comparison.wanted(), Some(vec!["a=1-2".to_owned()]));
+        assert_eq!(comparison.wanted(), ["a=1-2"]);
         assert!(comparison.refuse().is_err());
         assert!(comparison.refuse_update().is_ok());
         // Of another release nothing need be the same.
@@ -221,6 +230,6 @@ mod tests {
             ..source.clone()
         };
         assert!(Comparison::of(&whole, &other, &here).refuse().is_ok());
-        assert!(Comparison::of(&whole, &source, &source).wanted().is_none());
+        assert!(Comparison::of(&whole, &source, &source).wanted().is_empty());
     }
 }

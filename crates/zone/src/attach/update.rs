@@ -1,4 +1,5 @@
-//! What `attach -u` and `-U` change in a zone's root.
+//! What `attach -u` changes in the root of a sparse zone, and the way back of every
+//! update that was cut off.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,11 +8,10 @@ use std::path::Path;
 use model::Config;
 use storage::{Name, driver_at};
 
-use crate::subject::Subject;
 use crate::{Error, Host, inventory, mount};
 
 /// Stands in the zonepath while its root is being changed.
-const UPDATING: &str = ".attaching";
+pub(super) const UPDATING: &str = ".attaching";
 
 /// The snapshot to go back to when that was cut off.
 const BEFORE: &str = "before-attach";
@@ -33,13 +33,13 @@ pub(super) fn recover(zonepath: &Path) -> Result<(), Error> {
     unmark(zonepath)
 }
 
-fn before() -> Result<Name, Error> {
+pub(super) fn before() -> Result<Name, Error> {
     BEFORE
         .parse()
         .map_err(|error: storage::BadName| Error::Refused(error.to_string()))
 }
 
-fn unmark(zonepath: &Path) -> Result<(), Error> {
+pub(super) fn unmark(zonepath: &Path) -> Result<(), Error> {
     match fs::remove_file(zonepath.join(UPDATING)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Io(
             format!("remove {}/{UPDATING}", zonepath.display()),
@@ -49,13 +49,8 @@ fn unmark(zonepath: &Path) -> Result<(), Error> {
     }
 }
 
-/// Makes a sparse zone follow the host; all of it, or nothing.
-pub(crate) fn follow(
-    host: &Host,
-    zonepath: &Path,
-    config: &Config,
-    progress: &mut dyn FnMut(&str),
-) -> Result<(), Error> {
+/// Keeps the root as it is, to go back to it; the snapshot of it.
+pub(super) fn begin(zonepath: &Path) -> Result<Name, Error> {
     let driver = driver_at(zonepath)?;
     let before = before()?;
     let known = driver.snapshots(zonepath)?;
@@ -67,6 +62,18 @@ pub(crate) fn follow(
     let mark = zonepath.join(UPDATING);
     fs::write(&mark, "").map_err(Error::io(format!("write {}", mark.display())))?;
     driver.snapshot(zonepath, &before)?;
+    Ok(before)
+}
+
+/// Makes a sparse zone follow the host; all of it, or nothing.
+pub(crate) fn follow(
+    host: &Host,
+    zonepath: &Path,
+    config: &Config,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let driver = driver_at(zonepath)?;
+    let before = begin(zonepath)?;
     let stack = driver.stack(zonepath)?;
     let scratch = inventory::scratch(host)?;
     let mut said = Vec::new();
@@ -103,18 +110,4 @@ pub(crate) fn follow(
         ));
     }
     Ok(())
-}
-
-/// Updates packages of a whole-root zone; all that can be when none are named.
-pub(super) fn packages(
-    _host: &Host,
-    _subject: &Subject,
-    _config: &Config,
-    _wanted: &[String],
-    _progress: &mut dyn FnMut(&str),
-) -> Result<(), Error> {
-    Err(Error::Refused(
-        "packages of a whole-root zone cannot be updated before it is attached: use attach -F, and update it then."
-            .to_owned(),
-    ))
 }

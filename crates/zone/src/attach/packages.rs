@@ -1,0 +1,197 @@
+//! `attach -u` and `-U` of a zone with a whole root: its own package manager updates a
+//! copy of it, in the surroundings that the zone has when it runs.
+//!
+//! | step | a crash after it leaves |
+//! |---|---|
+//! | the zone gets its range of ids | nothing else has changed |
+//! | mark; snapshot; a clone of that beside the zone | the old zone: clone and snapshot go |
+//! | the package manager works in the clone, nothing synced | the same |
+//! | compare with this host; one sync; the clone's top is sealed | the same |
+//! | the zone takes over the clone's layers | the same: it goes back to the snapshot |
+//! | **the snapshot goes** | the new zone |
+//! | the clone goes; the mark goes; the zone is installed | the same |
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use model::{Config, ZoneName};
+use storage::{Dataset, driver_at};
+
+use super::{Updater, compared, update};
+use crate::job::{self, Job};
+use crate::subject::Subject;
+use crate::{Error, Host, apply, flatten, inventory};
+
+/// Longest log that is looked through for a reason, in bytes.
+const MAX_LOG: u64 = 4 << 20;
+
+/// Longest reason that is told, in characters. It comes from the zone.
+const MAX_REASON: usize = 300;
+
+/// What is to be done.
+pub(super) struct Work<'a> {
+    pub(super) host: &'a Host,
+    pub(super) config: &'a Config,
+    pub(super) updater: Updater<'a>,
+    /// Packages that must have the versions of this host, as `name=version`.
+    pub(super) wanted: Vec<String>,
+    /// And all others become as new as they can.
+    pub(super) all: bool,
+}
+
+/// Where the copy of a zone is: beside it, or in it where it is a file system of its own,
+/// as layers cannot leave one.
+fn place_beside(zonepath: &Path, zone: &ZoneName) -> Result<PathBuf, Error> {
+    let device = |path: &Path| {
+        fs::metadata(path)
+            .map(|meta| meta.dev())
+            .map_err(Error::io(format!("look at {}", path.display())))
+    };
+    let parent = zonepath.parent().unwrap_or(zonepath);
+    let name = format!(".attach-{zone}");
+    Ok(match device(parent)? == device(zonepath)? {
+        true => parent.join(name),
+        false => zonepath.join(name),
+    })
+}
+
+/// Removes the copy, and what else an update that was cut off left beside the zone. The
+/// zone's lock is held.
+pub(super) fn clear(host: &Host, subject: &Subject) -> Result<(), Error> {
+    if !subject.zonepath.join(update::UPDATING).exists() {
+        return Ok(());
+    }
+    let zone = &subject.entry.name;
+    job::clear(host, zone, subject.state)?;
+    remove(&place_beside(&subject.zonepath, zone)?)
+}
+
+fn remove(copy: &Path) -> Result<(), Error> {
+    if copy.exists() {
+        Dataset::destroy(copy)?;
+        let _ = fs::remove_dir(copy);
+    }
+    Ok(())
+}
+
+impl Work<'_> {
+    /// Updates the zone: all of it, or nothing.
+    pub(super) fn carry_out(
+        &self,
+        subject: &mut Subject,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), Error> {
+        let path = subject.zonepath.clone();
+        if !driver_at(&path)?.has_layers() {
+            return Err(Error::Refused(
+                "is stored on ZFS, where attach cannot update a whole root yet: use attach -F, and update it then."
+                    .to_owned(),
+            ));
+        }
+        apply::record_with_ids(self.host, &mut subject.entry)?;
+        let done = self.update(subject, progress);
+        if let Err(error) = done {
+            let cleared = clear(self.host, subject).and_then(|()| update::recover(&path));
+            return Err(match cleared {
+                Ok(()) => error,
+                Err(also) => Error::Refused(format!(
+                    "{}; and could not clear up: {}",
+                    flatten(&error),
+                    flatten(&also)
+                )),
+            });
+        }
+        update::unmark(&path)
+    }
+
+    fn update(&self, subject: &Subject, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        let (host, zone) = (self.host, &subject.entry.name);
+        let dataset = Dataset::open(&subject.zonepath)?;
+        let place = place_beside(&subject.zonepath, zone)?;
+        let before = update::begin(&subject.zonepath)?;
+        let was = inventory::of_zone(host, &subject.zonepath, self.config)?;
+        let copy = dataset.clone_snapshot_to(&before, &place)?;
+        if !self.wanted.is_empty() {
+            self.run(subject, &copy, &self.wanted)?;
+        }
+        if self.all {
+            self.run(subject, &copy, &[])?;
+        }
+        let now = inventory::of_zone(host, &place, self.config)?;
+        if let Some(broken) = now.inventory.broken.first() {
+            return Err(Error::Refused(format!(
+                "package {broken} is not right after the update."
+            )));
+        }
+        compared(self.config, &now)?.refuse_older()?;
+        // Nothing of the copy was written to disk in time: all of it is now, at once.
+        copy.sync()?;
+        copy.seal()?;
+        dataset.take_over(&copy)?;
+        dataset.settle(&host.root.index())?;
+        dataset.destroy_snapshot(&before)?;
+        drop(copy);
+        remove(&place)?;
+        let all = now.inventory.packages.iter();
+        let changed = all.filter(|(key, version)| was.inventory.packages.get(key) != Some(version));
+        progress(&format!("Updated {} packages.", changed.count()));
+        Ok(())
+    }
+
+    /// Runs the package manager in the copy.
+    fn run(&self, subject: &Subject, copy: &Dataset, wanted: &[String]) -> Result<(), Error> {
+        let mut stack = copy.stack()?;
+        let (script, words) = job::look(self.host, self.config, &stack, |root| {
+            (self.updater)(root, wanted).map_err(Error::Refused)
+        })?;
+        stack.volatile = !stack.lowers.is_empty();
+        let path = self.log(&subject.entry.name);
+        let log = open_log(&path)?;
+        let job = Job {
+            stack,
+            script,
+            words: &words,
+            shown: None,
+            log: &log,
+        };
+        match job::run(self.host, subject, &job)? {
+            0 => Ok(()),
+            status => Err(Error::Refused(format!(
+                "its packages could not be updated ({status}): {}; see {}",
+                reason(&path),
+                self.host.root.shown(&path).display()
+            ))),
+        }
+    }
+
+    fn log(&self, zone: &ZoneName) -> PathBuf {
+        self.host.root.log().join(format!("attach.{zone}"))
+    }
+}
+
+fn open_log(path: &Path) -> Result<File, Error> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
+    }
+    let mut options = File::options();
+    options.create(true).append(true).mode(0o600);
+    options
+        .open(path)
+        .map_err(Error::io(format!("write {}", path.display())))
+}
+
+/// What the package manager complained of first of all, or said last.
+fn reason(log: &Path) -> String {
+    let mut bytes = Vec::new();
+    if let Ok(file) = File::open(log) {
+        let _ = file.take(MAX_LOG).read_to_end(&mut bytes);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let is_error = |line: &&str| line.starts_with("E: ") || line.starts_with("dpkg: error");
+    let line = lines().find(is_error).or_else(|| lines().next_back());
+    let plain = line.unwrap_or("it said nothing").chars();
+    plain.filter(|c| !c.is_control()).take(MAX_REASON).collect()
+}
