@@ -13,14 +13,10 @@ use rustix::fs::XattrFlags;
 
 use crate::arrange::{lock, zones};
 use crate::knob::Knob;
-use crate::{Base, Error, ZoneCgroups};
+use crate::{Base, Error, ZoneCgroups, shares};
 
 /// The attribute of the base that holds the shares of the global zone.
 const SHARES: &str = "user.zones.global-shares";
-
-/// What a group weighs that nobody has set: in v2, and in v1.
-const USUAL: u64 = 100;
-const USUAL_V1: u64 = 1024;
 
 /// Sets the shares of the global zone, or with `None` lets all zones together weigh what
 /// a group of the host weighs. Without any active zone there is nothing to set.
@@ -69,10 +65,7 @@ pub(crate) fn rebalance(groups: &ZoneCgroups) -> Result<(), Error> {
 }
 
 fn read(base: &std::path::Path) -> Option<u64> {
-    let mut text = [0; 32];
-    let length = rustix::fs::getxattr(base, SHARES, &mut text[..]).ok()?;
-    let text = std::str::from_utf8(text.get(..length)?).ok()?;
-    text.parse().ok().filter(|shares| *shares > 0)
+    shares::number(base, SHARES)
 }
 
 fn balance(bases: &[PathBuf]) -> Result<(), Error> {
@@ -93,15 +86,13 @@ fn weigh(bases: &[PathBuf], weight: impl FnOnce(u64, u64) -> u64) -> Result<(), 
         return Ok(());
     };
     let _lock = lock(v2)?;
+    let unit = shares::unit(v2, knob);
     let shares = zones(base).into_iter().filter_map(|zone| {
         let text = fs::read_to_string(zone.join(knob.file())).ok()?;
-        knob.value(&text)
+        knob.value(&text, unit)
     });
     let sum = shares.fold(0, u64::saturating_add);
-    let (usual, most) = match knob {
-        Knob::CpuWeight => (USUAL, 10_000),
-        _ => (USUAL_V1, 262_144),
-    };
+    let (usual, most) = shares::of_the_host(knob);
     let path = base.join(knob.file());
     // The least that v1 takes is 2.
     let text = weight(usual, sum).clamp(2, most).to_string();

@@ -10,7 +10,7 @@ use crate::arrange::{self, Claim, KeptOff};
 use crate::knob::{Knob, Places, controller};
 use crate::writes::{Write, writes};
 use crate::zone::processes;
-use crate::{Base, CpuSet, Error, ZoneCgroups, balance, controllers};
+use crate::{Base, CpuSet, Error, ZoneCgroups, balance, controllers, shares};
 
 /// A control after it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,6 +136,9 @@ impl ZoneCgroups {
 
     fn shift(&self, old: &Controls, new: &Controls) -> Result<Changed, Error> {
         let unsupported = |control| self.unsupported(control);
+        if let (Some(shares), true) = (new.cpu_shares, old.cpu_shares != new.cpu_shares) {
+            shares::make_room(self, shares)?;
+        }
         let (list, mut warnings) = writes(&Places::find(self), old, new).map_err(unsupported)?;
         let mut undo = Vec::new();
         let mut done = list
@@ -223,7 +226,7 @@ impl ZoneCgroups {
         let places = Places::find(self);
         let read = |place: &Option<crate::knob::Place>| {
             let place = place.as_ref()?;
-            place.knob.value(&fs::read_to_string(&place.path).ok()?)
+            place.value(&fs::read_to_string(&place.path).ok()?)
         };
         let physical = read(&places.memory);
         let second = read(&places.swap);
@@ -300,9 +303,11 @@ impl ZoneCgroups {
         for one in undo.into_iter().rev() {
             match one {
                 Undo::Knob(write) => {
-                    let text = write.place.knob.text(write.value);
-                    if let Err(error) = fs::write(&write.place.path, text) {
-                        left.push(format!("{}: {error}", write.place.path.display()));
+                    let path = &write.place.path;
+                    let settled = write.place.settled();
+                    let (place, _lock) = settled.unwrap_or_else(|_| (write.place.clone(), None));
+                    if let Err(error) = fs::write(path, place.text(write.value)) {
+                        left.push(format!("{}: {error}", path.display()));
                     }
                 }
                 Undo::Cpus(before) => {
@@ -329,15 +334,16 @@ fn carry_out(write: &Write, undo: &mut Vec<Undo>) -> Result<(), Error> {
         place,
         value,
     } = write;
+    let (place, _lock) = place.settled()?;
     let text = fs::read_to_string(&place.path).map_err(Error::file("read", &place.path))?;
     let before = Write {
-        value: place.knob.value(&text),
+        value: place.value(&text),
         ..write.clone()
     };
     if place.knob == Knob::MemoryMax {
         give_back(&place.path, *value)?;
     }
-    let text = place.knob.text(*value);
+    let text = place.text(*value);
     match fs::write(&place.path, &text) {
         Ok(()) => {
             undo.push(Undo::Knob(before));

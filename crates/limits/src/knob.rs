@@ -4,14 +4,10 @@ use std::path::PathBuf;
 
 use model::controls::Control;
 
-use crate::ZoneCgroups;
+use crate::{ZoneCgroups, shares};
 
 /// CPU time is portioned out in spans of this many microseconds, the kernel's default.
 const PERIOD: u64 = 100_000;
-
-/// The v1 scheduler counts in parts of 1024 where v2 counts in parts of 100; ten
-/// times the weight is near enough, and exact between zones.
-const V1_SHARES: u64 = 10;
 
 /// What an access to disks counts when nothing is set, in `io.weight`.
 const IO_DEFAULT: u64 = 100;
@@ -95,8 +91,8 @@ impl Knob {
     }
 
     /// What to write for a value. Numbers beyond what the kernel takes become the
-    /// nearest one that it does.
-    pub fn text(self, value: Option<u64>) -> String {
+    /// nearest one that it does. `unit` is what a share weighs.
+    pub fn text(self, value: Option<u64>, unit: u64) -> String {
         let or = |none: &str| value.map_or_else(|| none.to_owned(), |value| value.to_string());
         let weight = |value: Option<u64>, most| {
             let weight = value.unwrap_or(1).saturating_mul(IO_DEFAULT);
@@ -109,11 +105,7 @@ impl Knob {
                 None => format!("max {PERIOD}"),
             },
             Self::V1Quota => value.map_or_else(|| "-1".to_owned(), |cap| quota(cap).to_string()),
-            Self::CpuWeight => value.unwrap_or(1).clamp(1, 10_000).to_string(),
-            Self::V1Shares => {
-                let shares = value.unwrap_or(1).saturating_mul(V1_SHARES);
-                shares.clamp(2, 262_144).to_string()
-            }
+            Self::CpuWeight | Self::V1Shares => shares::weight(self, unit, value).to_string(),
             Self::MemoryMax | Self::SwapMax => or("max"),
             Self::PidsMax | Self::V1Pids => {
                 value.map_or_else(|| "max".to_owned(), |pids| pids.min(PIDS).to_string())
@@ -125,7 +117,7 @@ impl Knob {
     }
 
     /// The value in what the kernel shows.
-    pub fn value(self, text: &str) -> Option<u64> {
+    pub fn value(self, text: &str, unit: u64) -> Option<u64> {
         let mut words = text.lines().next()?.split_ascii_whitespace();
         let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());
         match self {
@@ -135,7 +127,7 @@ impl Knob {
                 Some(quota.saturating_mul(100) / period)
             }
             Self::V1Quota => Some(number(words.next())? * 100 / PERIOD),
-            Self::V1Shares => Some(number(words.next())? / V1_SHARES),
+            Self::CpuWeight | Self::V1Shares => Some((number(words.next())? + unit / 2) / unit),
             Self::V1Memory | Self::V1MemorySwap => {
                 number(words.next()).filter(|bytes| *bytes < UNLIMITED)
             }
@@ -143,9 +135,7 @@ impl Knob {
             Self::IoWeight | Self::IoBfqWeight | Self::V1BfqWeight | Self::V1BlkioWeight => {
                 Some(number(words.next_back())? / IO_DEFAULT)
             }
-            Self::CpuWeight | Self::MemoryMax | Self::SwapMax | Self::PidsMax | Self::V1Pids => {
-                number(words.next())
-            }
+            Self::MemoryMax | Self::SwapMax | Self::PidsMax | Self::V1Pids => number(words.next()),
         }
     }
 }
@@ -155,6 +145,10 @@ impl Knob {
 pub(crate) struct Place {
     pub knob: Knob,
     pub path: PathBuf,
+    /// What a share weighs.
+    pub unit: u64,
+    /// The base of the zones in v2.
+    pub v2: Option<PathBuf>,
 }
 
 impl Place {
@@ -168,8 +162,27 @@ impl Place {
             };
             let mut paths = groups.iter().map(|group| group.join(knob.file()));
             let path = paths.find(|path| path.exists())?;
-            Some(Self { knob, path })
+            let v2 = cgroups.v2.parent().map(PathBuf::from);
+            let unit = v2
+                .as_ref()
+                .map_or_else(|| shares::usual(knob), |v2| shares::unit(v2, knob));
+            Some(Self {
+                knob,
+                path,
+                unit,
+                v2,
+            })
         })
+    }
+
+    /// What to write for a value.
+    pub fn text(&self, value: Option<u64>) -> String {
+        self.knob.text(value, self.unit)
+    }
+
+    /// The value in what the kernel shows.
+    pub fn value(&self, text: &str) -> Option<u64> {
+        self.knob.value(text, self.unit)
     }
 }
 
@@ -231,9 +244,10 @@ mod tests {
             Knob::IO,
         ] {
             for knob in knobs {
+                let unit = shares::usual(*knob);
                 for value in [1, 7, 10] {
-                    let text = knob.text(Some(value));
-                    assert_eq!(knob.value(&text), Some(value), "{knob:?} {text}");
+                    let text = knob.text(Some(value), unit);
+                    assert_eq!(knob.value(&text, unit), Some(value), "{knob:?} {text}");
                 }
             }
         }
@@ -241,27 +255,32 @@ mod tests {
 
     #[test]
     fn no_limit_is_what_the_kernel_calls_it() {
-        let none = |knob: Knob| (knob.text(None), knob.value(&knob.text(None)));
+        let none = |knob: Knob| {
+            let unit = shares::usual(knob);
+            let text = knob.text(None, unit);
+            let value = knob.value(&text, unit);
+            (text, value)
+        };
         assert_eq!(none(Knob::CpuMax), ("max 100000".to_owned(), None));
         assert_eq!(none(Knob::V1Quota), ("-1".to_owned(), None));
         assert_eq!(none(Knob::MemoryMax), ("max".to_owned(), None));
         assert_eq!(none(Knob::V1Pids), ("max".to_owned(), None));
         assert_eq!(none(Knob::V1Memory), ("-1".to_owned(), None));
-        assert_eq!(Knob::V1Memory.value("9223372036854771712\n"), None);
+        assert_eq!(Knob::V1Memory.value("9223372036854771712\n", 1), None);
         // Who has no shares has one.
-        assert_eq!(none(Knob::CpuWeight), ("1".to_owned(), Some(1)));
-        assert_eq!(none(Knob::V1Shares), ("10".to_owned(), Some(1)));
+        assert_eq!(none(Knob::CpuWeight), ("100".to_owned(), Some(1)));
+        assert_eq!(none(Knob::V1Shares), ("1024".to_owned(), Some(1)));
         assert_eq!(none(Knob::IoWeight), ("100".to_owned(), Some(1)));
     }
 
     #[test]
     fn takes_the_forms_of_the_kernel() {
-        assert_eq!(Knob::CpuMax.text(Some(25)), "25000 100000");
-        assert_eq!(Knob::CpuMax.value("12500 50000\n"), Some(25));
-        assert_eq!(Knob::IoWeight.value("default 300\n8:0 50\n"), Some(3));
-        assert_eq!(Knob::CpuWeight.text(Some(50_000)), "10000");
-        assert_eq!(Knob::PidsMax.text(Some(u64::MAX)), "4194304");
-        assert_eq!(Knob::CpuMax.value("0 0"), None);
-        assert_eq!(Knob::V1Quota.value(""), None);
+        assert_eq!(Knob::CpuMax.text(Some(25), 1), "25000 100000");
+        assert_eq!(Knob::CpuMax.value("12500 50000\n", 1), Some(25));
+        assert_eq!(Knob::IoWeight.value("default 300\n8:0 50\n", 1), Some(3));
+        assert_eq!(Knob::CpuWeight.text(Some(50_000), 1), "10000");
+        assert_eq!(Knob::PidsMax.text(Some(u64::MAX), 1), "4194304");
+        assert_eq!(Knob::CpuMax.value("0 0", 1), None);
+        assert_eq!(Knob::V1Quota.value("", 1), None);
     }
 }

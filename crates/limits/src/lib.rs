@@ -23,7 +23,7 @@
 //! is refused and not forgotten.
 //!
 //! CPU shares are relative among the zones: a zone with 3 gets three times what one
-//! with 1 (or none set) gets when both want all. To the host the zones are one group,
+//! with 1 (or none set) gets when both want all; `shares` tells what one weighs. To the host the zones are one group,
 //! `<base>`, that weighs what its siblings weigh: beside a busy `system.slice` all
 //! zones together have half, unless the global zone has shares: see
 //! [`set_global_shares`]. The zoneadmd processes are in `.zoneadmd`, beside the zones,
@@ -41,6 +41,7 @@ mod knob;
 mod pools;
 mod ports;
 pub mod process;
+mod shares;
 pub mod usage;
 pub mod watch;
 mod writes;

@@ -148,6 +148,8 @@ mod tests {
             Some(Place {
                 knob,
                 path: knob.file().into(),
+                unit: crate::shares::usual(knob),
+                v2: None,
             })
         };
         Places {
@@ -166,8 +168,8 @@ mod tests {
         writes
             .iter()
             .map(|write| {
-                let knob = write.place.knob;
-                format!("{}={}", knob.file(), knob.text(write.value))
+                let place = &write.place;
+                format!("{}={}", place.knob.file(), place.text(write.value))
             })
             .collect()
     }
@@ -191,11 +193,11 @@ mod tests {
         };
         assert_eq!(
             plan(true, &none, &controls),
-            ["cpu.max=150000 100000", "cpu.weight=3", "pids.max=100"]
+            ["cpu.max=150000 100000", "cpu.weight=300", "pids.max=100"]
         );
         assert_eq!(
             plan(false, &none, &controls),
-            ["cpu.cfs_quota_us=150000", "cpu.shares=30", "pids.max=100"]
+            ["cpu.cfs_quota_us=150000", "cpu.shares=3072", "pids.max=100"]
         );
         let less = Controls {
             max_lwps: None,

@@ -14,8 +14,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::change::move_into;
-use crate::knob::{Knob, Place};
-use crate::{Base, Error, arrange, balance, controllers, cpus};
+use crate::{Base, Error, arrange, balance, controllers, cpus, shares};
 
 /// Flags that open a group.
 pub(crate) const FOLDER: OFlags = OFlags::RDONLY
@@ -124,10 +123,7 @@ impl ZoneCgroups {
             make_v1(path)?;
         }
         arrange::admit(self)?;
-        if let Some(shares) = Place::find(self, Knob::SHARES) {
-            let one = shares.knob.text(None);
-            fs::write(&shares.path, one).map_err(Error::file("write", &shares.path))?;
-        }
+        shares::begin(self)?;
         balance::rebalance(self)?;
         chown(&payload, Some(owner), Some(owner)).map_err(Error::file("give away", &payload))?;
         for file in DELEGATED {

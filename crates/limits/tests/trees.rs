@@ -24,7 +24,7 @@ const V2: &[(&str, &str)] = &[
     ("cgroup.procs", ""),
     ("cpu.max", "max 100000\n"),
     ("cpu.stat", "usage_usec 1234\nuser_usec 1000\n"),
-    ("cpu.weight", "1\n"),
+    ("cpu.weight", "100\n"),
     ("io.weight", "default 100\n"),
     ("memory.current", "4096\n"),
     ("memory.events", "low 0\nhigh 0\nmax 7\noom 2\noom_kill 1\n"),
@@ -72,7 +72,7 @@ impl Tree {
             &[("cgroup.procs", ""), ("cpu.stat", "usage_usec 99\n")],
         );
         let files: [&[(&str, &str)]; 3] = [
-            &[("cpu.cfs_quota_us", "-1\n"), ("cpu.shares", "10\n")],
+            &[("cpu.cfs_quota_us", "-1\n"), ("cpu.shares", "1024\n")],
             &[
                 ("memory.limit_in_bytes", "9223372036854771712\n"),
                 ("memory.memsw.limit_in_bytes", "9223372036854771712\n"),
@@ -133,7 +133,7 @@ fn the_files_of_v2() {
     tree.cgroups.set(&controls()).unwrap();
     let show = |name: &str| tree.show(&format!("unified/zones/web/{name}"));
     assert_eq!(show("cpu.max"), "25000 100000");
-    assert_eq!(show("cpu.weight"), "3");
+    assert_eq!(show("cpu.weight"), "300");
     assert_eq!(show("memory.max"), "67108864");
     assert_eq!(show("memory.swap.max"), "33554432");
     assert_eq!(show("pids.max"), "50");
@@ -144,11 +144,33 @@ fn the_files_of_v1() {
     let tree = Tree::hybrid();
     tree.cgroups.set(&controls()).unwrap();
     assert_eq!(tree.show("cpu/zones/web/cpu.cfs_quota_us"), "25000");
-    assert_eq!(tree.show("cpu/zones/web/cpu.shares"), "30");
+    assert_eq!(tree.show("cpu/zones/web/cpu.shares"), "3072");
     let memory = |name: &str| tree.show(&format!("memory/zones/web/{name}"));
     assert_eq!(memory("memory.limit_in_bytes"), "67108864");
     assert_eq!(memory("memory.memsw.limit_in_bytes"), "100663296");
     assert_eq!(tree.show("pids/zones/web/pids.max"), "50");
+}
+
+#[test]
+fn a_zone_with_many_shares_makes_the_share_of_all_smaller() {
+    let tree = Tree::hybrid();
+    let other = tree.dir.path().join("cpu/zones/other");
+    put(&other, &[("cpu.shares", "2048\n")]);
+    let many = Controls {
+        cpu_shares: Some(1000),
+        ..Controls::default()
+    };
+    let changed = tree.cgroups.set(&many).unwrap();
+    assert!(changed.applied.iter().all(limits::Applied::is_exact));
+    // 262144, the most there is, has 262 for each of 1000.
+    assert_eq!(tree.show("cpu/zones/web/cpu.shares"), "262000");
+    assert_eq!(tree.show("cpu/zones/other/cpu.shares"), "524");
+    let two = Controls {
+        cpu_shares: Some(2),
+        ..Controls::default()
+    };
+    tree.cgroups.set(&two).unwrap();
+    assert_eq!(tree.show("cpu/zones/web/cpu.shares"), "524");
 }
 
 #[test]

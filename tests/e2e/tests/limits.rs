@@ -76,7 +76,7 @@ fn controls_are_planned_set_and_read_back() {
         shown(&host, "web", &["cpu.max", "cpu.cfs_quota_us"]),
         expected
     );
-    let expected = if v2 { "3" } else { "30" };
+    let expected = if v2 { "300" } else { "3072" };
     assert_eq!(shown(&host, "web", &["cpu.weight", "cpu.shares"]), expected);
     assert_eq!(
         shown(&host, "web", &["memory.max", "memory.limit_in_bytes"]),
@@ -92,7 +92,7 @@ fn controls_are_planned_set_and_read_back() {
     assert_eq!(shown(&host, "web", &["pids.max"]), "60");
     // A zone without any has one share and no limit.
     host.boot("master");
-    let expected = if v2 { "1" } else { "10" };
+    let expected = if v2 { "100" } else { "1024" };
     assert_eq!(
         shown(&host, "master", &["cpu.weight", "cpu.shares"]),
         expected
