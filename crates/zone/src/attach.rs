@@ -71,13 +71,18 @@ pub fn check(manifest: &Manifest) -> Result<(), Error> {
     compared(&manifest.config, &source)?.refuse()
 }
 
-/// [`check`] for a zone that may be updated.
+/// [`check`] for a zone that may follow this host, which one with a whole root of its own
+/// cannot.
 ///
 /// # Errors
-/// [`Error::Mismatch`] for what no update can mend.
+/// [`Error::Mismatch`] for what that cannot mend.
 pub(crate) fn check_update(manifest: &Manifest) -> Result<(), Error> {
     let source = inventory::of_manifest(manifest);
-    compared(&manifest.config, &source)?.refuse_update()
+    let comparison = compared(&manifest.config, &source)?;
+    match comparison.is_sparse {
+        true => comparison.refuse_update(),
+        false => comparison.refuse(),
+    }
 }
 
 /// Whether the packages of a sparse zone, which lies at a zonepath, differ from the host's.

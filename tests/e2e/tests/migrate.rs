@@ -255,7 +255,8 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
         here.boot(zone);
         let sum = "sha256sum /var/one /var/two";
         let sums = here.sh(zone, sum);
-        let mut command = server.command(&here, zone, &[]);
+        // Whatever is installed on this machine meanwhile.
+        let mut command = server.command(&here, zone, &["-u"]);
         let nowhere = std::process::Stdio::null;
         let mut child = start(command.stdout(nowhere()).stderr(nowhere()));
         seed = seed
@@ -295,7 +296,7 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
                 here.on(zone, &["uninstall", "-F"]).quiet();
                 continue;
             }
-            let ran = server.migrate(&here, zone, &[]);
+            let ran = server.migrate(&here, zone, &["-u"]);
             asked += 1;
             tries += 1;
             assert!(tries < 8, "{both:?} {ran:?}");
@@ -305,6 +306,7 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
             }
         }
         assert_eq!(there.sh(zone, sum), sums);
+        println!("{zone}: given again {tries} times");
         there.halt(zone);
         there.on(zone, &["uninstall", "-F"]).quiet();
     }

@@ -110,6 +110,8 @@ impl Work<'_> {
         let (host, zone) = (self.host, &subject.entry.name);
         let dataset = Dataset::open(&subject.zonepath)?;
         let place = place_beside(&subject.zonepath, zone)?;
+        // Of one that was cut off, and whose zonepath was removed by hand then.
+        remove(&place)?;
         let before = update::begin(&subject.zonepath)?;
         let was = inventory::of_zone(host, &subject.zonepath, self.config)?;
         let copy = dataset.clone_snapshot_to(&before, &place)?;
