@@ -335,6 +335,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
             zone::shutdown::shutdown(host, zone, again, options.dry_run)
         }
         "suspend" => zone::suspend::suspend(host, zone, options.dry_run),
+        "savecore" => zone::savecore::savecore(host, zone, options.dry_run, progress),
         "halt" => zone::halt::halt(host, zone, options.dry_run),
         "mount" => zone::mount::mount(host, zone, options.dry_run),
         "unmount" => zone::mount::unmount(host, zone, options.dry_run),

@@ -187,6 +187,13 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm -z vm1 suspend"],
     },
     Subcommand {
+        name: "savecore",
+        form: "savecore [-n]",
+        help: "Writes the memory of a running zone with a kernel of its own (brand kz) into a file\n\
+               below /var/crash, which crash(8) reads. The zone stands still meanwhile.",
+        examples: &["zoneadm -z vm1 savecore"],
+    },
+    Subcommand {
         name: "halt",
         form: "halt [-n]",
         help: "Ends every process of the zone at once and takes its platform down.",

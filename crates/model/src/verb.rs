@@ -30,6 +30,8 @@ pub enum Verb {
     Shutdown,
     /// Keeps the memory of the zone and ends it.
     Suspend,
+    /// Writes the memory of the zone's machine into a file.
+    Savecore,
     /// Shows the root of a halted zone on the host.
     Mount,
     /// Takes back what mount did.
@@ -95,6 +97,7 @@ impl Verb {
             Self::Reboot => "reboot",
             Self::Shutdown => "shutdown",
             Self::Suspend => "suspend",
+            Self::Savecore => "savecore",
             Self::Mount => "mount",
             Self::Unmount => "unmount",
             Self::Mark => "mark",
@@ -170,7 +173,7 @@ impl Verb {
                 State::Running => Go,
                 _ => Refuse("not running".to_owned()),
             },
-            Self::Reboot | Self::Shutdown | Self::Suspend => match state {
+            Self::Reboot | Self::Shutdown | Self::Suspend | Self::Savecore => match state {
                 State::Running => Go,
                 State::Ready if self == Self::Reboot => Go,
                 State::Configured | State::Incomplete | State::Installed => {

@@ -13,6 +13,7 @@
 //! | [`agent`] | the agent in the guest: commands there |
 //! | [`image`] | whether a file is a disk image that may be used |
 //! | [`overlay`] | an empty qcow2 on a base: a clone in no time |
+//! | [`dump`] | its memory, into a file that debuggers read |
 //! | [`migrate`] | the state of its devices, out and in |
 //! | [`model`] | the versioned machine that a zone keeps for its life |
 //! | [`program`] | which QEMU there is on this host |
@@ -22,6 +23,7 @@
 
 pub mod agent;
 pub mod base64;
+pub mod dump;
 pub mod image;
 pub mod machine;
 pub mod migrate;
@@ -31,7 +33,7 @@ pub mod program;
 pub mod qmp;
 mod wire;
 
-pub use machine::{Accelerator, Boot, Descriptors, Disk, Format, Machine, Nic};
+pub use machine::{Accelerator, Boot, Descriptors, Disk, Format, Kind, Machine, Nic};
 pub use model::Model;
 
 /// Why a machine cannot be had or spoken to.

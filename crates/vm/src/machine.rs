@@ -47,11 +47,25 @@ pub struct Part {
     pub direct: bool,
 }
 
+/// What the guest sees a disk as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A disk.
+    #[default]
+    Disk,
+    /// A CD in its drive.
+    Cd,
+}
+
 /// A disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
     /// Its number: the guest sees it as serial number.
     pub id: u32,
+    /// What the guest sees it as.
+    #[serde(default)]
+    pub kind: Kind,
     /// Its place in the boot order, if any.
     pub boot: Option<u32>,
     /// Whether the guest can write to it.
@@ -283,11 +297,14 @@ impl Machine {
                 }
                 line.option("-blockdev", block.to_string());
             }
-            let mut device = format!(
-                "virtio-blk-pci,drive={},serial=disk{}",
-                node(disk.id, 0),
-                disk.id
-            );
+            let drive = node(disk.id, 0);
+            let mut device = match disk.kind {
+                Kind::Disk => format!("virtio-blk-pci,drive={drive},serial=disk{}", disk.id),
+                Kind::Cd => {
+                    line.option("-device", format!("virtio-scsi-pci,id=scsi{}", disk.id));
+                    format!("scsi-cd,bus=scsi{}.0,drive={drive}", disk.id)
+                }
+            };
             // A kernel that is given takes the first place itself.
             if let (Some(boot), Boot::Firmware) = (disk.boot, &self.boot) {
                 device.push_str(&format!(",bootindex={boot}"));
@@ -347,12 +364,14 @@ mod tests {
             disks: vec![
                 Disk {
                     id: 0,
+                    kind: Kind::Disk,
                     boot: Some(0),
                     read_only: false,
                     parts: vec![part(Format::Qcow2), part(Format::Raw)],
                 },
                 Disk {
                     id: 1,
+                    kind: Kind::Disk,
                     boot: None,
                     read_only: true,
                     parts: vec![Part {
@@ -401,6 +420,20 @@ mod tests {
         };
         let text = lines(&machine);
         assert!(!text.contains("-kernel") && !text.contains("-append"));
+    }
+
+    #[test]
+    fn a_cd_is_in_a_drive_of_its_own() {
+        let mut machine = machine();
+        machine.boot = Boot::Firmware;
+        machine.disks[1].kind = Kind::Cd;
+        machine.disks[1].boot = Some(7);
+        let text = lines(&machine);
+        assert!(
+            text.contains("-device virtio-scsi-pci,id=scsi1\n"),
+            "{text}"
+        );
+        assert!(text.contains("-device scsi-cd,bus=scsi1.0,drive=disk1,bootindex=7"));
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub mod quota;
 pub mod rctl;
 pub mod reboot;
 pub mod rollback;
+pub mod savecore;
 pub mod service;
 pub mod shutdown;
 pub mod snapshot;

@@ -27,6 +27,7 @@ function __zoneadm_states
         case reboot; printf 'ready\nrunning\n'
         case shutdown; printf 'running\n'
         case suspend; printf 'running\n'
+        case savecore; printf 'running\n'
         case halt; printf 'ready\nrunning\nshutting_down\ndown\n'
         case mount; printf 'installed\n'
         case unmount; printf 'mounted\n'
@@ -62,6 +63,7 @@ function __zoneadm_all
     printf '%s\t%s\n' reboot 'Halts the zone and boots it again, with its configuration read anew'
     printf '%s\t%s\n' shutdown 'Lets the zone\'s init stop everything in order, and waits for it'
     printf '%s\t%s\n' suspend 'Keeps the memory of a zone with a kernel of its own (brand kz) and ends it; the next boot goes on from there'
+    printf '%s\t%s\n' savecore 'Writes the memory of a running zone with a kernel of its own (brand kz) into a file below /var/crash, which crash(8) reads'
     printf '%s\t%s\n' halt 'Ends every process of the zone at once and takes its platform down'
     printf '%s\t%s\n' mount 'Shows the whole root of a halted zone at <zonepath>/lu'
     printf '%s\t%s\n' unmount 'Takes away what mount shows'
@@ -143,6 +145,8 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -r 'boots the zone again'
             printf '%s\t%s\n' -- 'options for the zone\'s init'
         case suspend
+            printf '%s\t%s\n' -n 'show what would be done'
+        case savecore
             printf '%s\t%s\n' -n 'show what would be done'
         case halt
             printf '%s\t%s\n' -n 'show what would be done'

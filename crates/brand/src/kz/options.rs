@@ -7,7 +7,7 @@ use crate::install::Error;
 /// Where the system of a machine comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// An image of a disk, or the archive of a root.
+    /// An image of a disk, that of an installer's CD, or the archive of a root.
     File(PathBuf),
     /// A directory of the host that is the root of a system.
     Directory(PathBuf),
@@ -47,10 +47,10 @@ impl Options {
             match flag {
                 // Scripts for Solaris: who the guest is is the guest's own affair.
                 "-u" | "-s" | "-v" if attached.is_none() => continue,
-                "-a" | "-d" | "-x" => {}
-                "-b" | "-m" | "-c" => {
+                "-a" | "-b" | "-d" | "-x" => {}
+                "-m" | "-c" => {
                     return usage(format!(
-                        "{flag}: installers of Solaris do not run here; give -a IMAGE or -d DIRECTORY"
+                        "{flag}: installers of Solaris do not run here; give -a IMAGE, -b CD or -d DIRECTORY"
                     ));
                 }
                 _ => return usage(format!("invalid option: {word}")),
@@ -74,11 +74,11 @@ impl Options {
                 return usage(format!("{flag} {value}: not an absolute path"));
             }
             let source = match flag {
-                "-a" => Source::File(value.into()),
+                "-a" | "-b" => Source::File(value.into()),
                 _ => Source::Directory(value.into()),
             };
             if options.source.replace(source).is_some() {
-                return usage("give one of -a and -d, once".to_owned());
+                return usage("give one of -a, -b and -d, once".to_owned());
             }
         }
         Ok(options)
@@ -128,7 +128,7 @@ mod tests {
             ("-x install-size=1K", "install-size"),
             ("-x install-size=1M", "16M or more"),
             ("-x install-size=99999999999999999999T", "install-size"),
-            ("-b /x.iso", "Solaris"),
+            ("-m /x.xml", "Solaris"),
             ("--what", "invalid option"),
             ("word", "invalid option"),
         ] {

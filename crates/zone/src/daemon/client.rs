@@ -94,6 +94,7 @@ pub fn ask_within(
     let (verb, advice) = match request {
         Request::Halt => ("halt", "try again"),
         Request::Suspend(_) => ("suspend", "look at its messages"),
+        Request::Savecore(_) => ("savecore", "look at its messages"),
         _ => ("shutdown", "look at its console, or halt it"),
     };
     let answer = exchange(socket, request, Some(patience));

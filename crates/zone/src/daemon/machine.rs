@@ -1,5 +1,10 @@
 //! Serving a zone that is a machine: what QEMU tells, and what it is asked for.
 
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
 use super::server::Server;
 use crate::flatten;
 use crate::platform::machine::MOMENT;
@@ -41,6 +46,30 @@ impl Server<'_> {
             let text: String = complaint.chars().take(LONGEST).collect();
             self.log(&format!("QEMU: {text}"));
         }
+    }
+
+    /// Writes the memory of the machine to a new file; the machine stands still meanwhile,
+    /// and goes on as it was.
+    pub(super) fn save_core(&mut self, path: &Path) -> Result<(), String> {
+        let machine = self.platform.machine.as_mut();
+        let monitor = machine
+            .and_then(|machine| machine.monitor.as_mut())
+            .ok_or("QEMU does not answer")?;
+        let mut options = File::options();
+        let file = options.write(true).create_new(true).mode(0o600).open(path);
+        let file = file.map_err(|error| format!("make {}: {error}", path.display()))?;
+        let done = vm::dump::write(monitor, file.as_fd())
+            .map_err(|error| flatten(&error))
+            .and_then(|()| file.sync_all().map_err(|error| error.to_string()));
+        match &done {
+            Ok(()) => self.log(&format!("its memory is in {}", path.display())),
+            Err(why) => {
+                // Half of it helps nobody.
+                let _ = std::fs::remove_file(path);
+                self.log(&format!("its memory was not written: {why}"));
+            }
+        }
+        done
     }
 
     /// Asks the guest to power off, as the button of a machine does.

@@ -25,6 +25,8 @@ pub enum Request {
     Shutdown,
     /// Keeps the memory of the zone's machine and ends it; answered when that is done.
     Suspend(Box<Suspend>),
+    /// Writes the memory of the zone's machine to this new file.
+    Savecore(PathBuf),
     /// Joins the zone's console.
     Console,
     /// Changes the resource controls to these; answered with [`Reply::Changed`].

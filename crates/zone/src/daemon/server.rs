@@ -320,6 +320,7 @@ impl<'a> Server<'a> {
                     return true;
                 }
             }
+            Request::Savecore(path) => reply(&client, &done_or(self.save_core(&path))),
             Request::Shutdown if self.platform.machine.is_some() => {
                 match self.press_power_button() {
                     Ok(()) => self.waiting.push(client),

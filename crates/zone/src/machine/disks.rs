@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use model::Config;
 use model::config::machine::storage_path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use vm::Format;
 use vm::machine::{Disk, Part};
+use vm::{Format, Kind};
 
 use super::record::Record;
 use crate::{Error, Host};
@@ -28,13 +28,22 @@ pub(crate) struct Place {
 /// alternate root as that does; devices and other places are the host's.
 pub(crate) fn places(host: &Host, config: &Config) -> Vec<Place> {
     let zonepath = config.zonepath();
-    let disks = config.machine_disks().into_iter();
+    let disks = config.machine_disks();
+    // A firmware wants each place in the order once: of those with one priority the lower
+    // number comes first.
+    let mut order: Vec<(u32, u32)> = disks
+        .iter()
+        .filter_map(|disk| Some((disk.boot?, disk.id)))
+        .collect();
+    order.sort_unstable();
+    let rank = |id| (0..).zip(&order).find(|(_, one)| one.1 == id);
     disks
+        .into_iter()
         .filter_map(|disk| {
             let path = storage_path(&disk.storage)?;
             Some(Place {
                 id: disk.id,
-                boot: disk.boot,
+                boot: rank(disk.id).map(|(rank, _)| rank),
                 path: match path.starts_with(&zonepath) {
                     true => host.root.path(&path),
                     false => path,
@@ -102,6 +111,7 @@ pub(crate) fn files(
         found.push(Files {
             disk: Disk {
                 id: place.id,
+                kind: Kind::Disk,
                 boot: place.boot,
                 read_only: false,
                 parts,
@@ -113,6 +123,42 @@ pub(crate) fn files(
         true => Ok(found),
         false => Err(Error::Verify(problems)),
     }
+}
+
+/// Puts the CD of an installer in, behind the disks in the boot order: an empty disk
+/// cannot be started from, and one that was installed on is.
+///
+/// # Errors
+/// [`Error::Verify`] when its image cannot be used; one that is not there is no error.
+pub(crate) fn add_cd(disks: &mut Vec<Files>, cd: &Path) -> Result<(), Error> {
+    let part = match part(cd, Format::Raw) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(|error| {
+            let problem = format!("could not verify the CD {}: {error}", cd.display());
+            Error::Verify(vec![problem])
+        })?,
+    };
+    if let (Some(first), false) = (
+        disks.iter().map(|files| files.disk.id).min(),
+        disks.iter().any(|files| files.disk.boot.is_some()),
+    ) {
+        let disk = disks.iter_mut().find(|files| files.disk.id == first);
+        disk.into_iter().for_each(|files| files.disk.boot = Some(0));
+    }
+    let next = |numbers: &mut dyn Iterator<Item = u32>| numbers.max().map_or(0, |most| most + 1);
+    let id = next(&mut disks.iter().map(|files| files.disk.id));
+    let boot = next(&mut disks.iter().filter_map(|files| files.disk.boot));
+    disks.push(Files {
+        disk: Disk {
+            id,
+            kind: Kind::Cd,
+            boot: Some(boot),
+            read_only: true,
+            parts: vec![part],
+        },
+        paths: vec![cd.to_owned()],
+    });
+    Ok(())
 }
 
 fn part(path: &Path, format: Format) -> std::io::Result<Part> {

@@ -13,7 +13,7 @@ use vm::Accelerator;
 use vm::program::Qemu;
 
 use super::disks::{self, Files};
-use super::record::Record;
+use super::record::{Record, Start};
 use crate::subject::Subject;
 use crate::{Error, Host, devices, spawn};
 
@@ -49,8 +49,12 @@ pub(crate) fn find(host: &Host, subject: &Subject, config: &Config) -> Result<Fa
     let (accelerator, slow) = accelerator(host);
     let kvm = matches!(accelerator, Accelerator::Kvm).then(|| "/dev/kvm".to_owned());
     let places = disks::places(host, config);
+    let mut found = disks::files(&places, &record, &subject.zonepath)?;
+    if let Start::Installer { cd } = &record.start {
+        disks::add_cd(&mut found, cd)?;
+    }
     Ok(Facts {
-        disks: disks::files(&places, &record, &subject.zonepath)?,
+        disks: found,
         record,
         qemu_files: vm::program::files(Path::new("/"))
             .iter()

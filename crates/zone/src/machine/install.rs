@@ -106,6 +106,9 @@ impl Job<'_> {
             Some(Source::Directory(root)) => self.install_root(root, progress),
             Some(Source::File(path)) => {
                 let mut file = open_source(path)?;
+                if is_cd(&file)? {
+                    return self.install_from_cd(path, progress);
+                }
                 match is_archive(&mut file).map_err(|error| named(path, &error))? {
                     true => self.in_work(progress, |root, progress| {
                         let source = brand::ImageSource::Archive(path.clone());
@@ -230,6 +233,41 @@ impl Job<'_> {
     }
 }
 
+impl Job<'_> {
+    /// Makes an empty disk, and leaves the CD to the machine: an installer asks its
+    /// questions on the console.
+    fn install_from_cd(
+        &self,
+        path: &Path,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(Disk, Start), AnyError> {
+        let target = &self.place.path;
+        let size = if is_own(self.place, self.zonepath) {
+            let size = self.size.unwrap_or(SIZE);
+            create(target)?.set_len(size)?;
+            size
+        } else {
+            let there = open_disk(target)?;
+            if is_bootable(&there)? {
+                return Err(format!(
+                    "{}: it has a system, which would start in place of the CD: clear it first (wipefs -a)",
+                    target.display()
+                )
+                .into());
+            }
+            length(target)?
+        };
+        let cd = fs::canonicalize(path).map_err(|error| named(path, &error))?;
+        progress(&format!(
+            "Disk: {}, empty. The zone starts from {} until there is a system on it.",
+            target.display(),
+            cd.display()
+        ));
+        let disk = disk(self.place, self.zonepath, size, Format::Raw);
+        Ok((disk, Start::Installer { cd }))
+    }
+}
+
 /// The name that Linux gives to a virtio disk.
 fn device(number: usize) -> String {
     let letters = b"abcdefghijklmnopqrstuvwxyz";
@@ -279,6 +317,16 @@ fn is_archive(file: &mut File) -> io::Result<bool> {
     Ok(&head[257..262] == b"ustar" || packed.iter().any(|magic| head.starts_with(magic)))
 }
 
+/// Whether it is the image of a CD (ISO 9660). Many begin as disks do, too.
+fn is_cd(file: &File) -> io::Result<bool> {
+    let mut name = [0; 5];
+    match file.read_exact_at(&mut name, 0x8001) {
+        Ok(()) => Ok(&name == b"CD001"),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether a firmware finds something on a raw disk: a partition table, a boot sector.
 fn is_bootable(file: &File) -> io::Result<bool> {
     let mut head = [0; 520];
@@ -299,12 +347,16 @@ fn create(path: &Path) -> Result<File, AnyError> {
         .map_err(|error| named(path, &error))
 }
 
-fn length(path: &Path) -> Result<u64, AnyError> {
-    let mut file = fs::OpenOptions::new()
+fn open_disk(path: &Path) -> Result<File, AnyError> {
+    fs::OpenOptions::new()
         .read(true)
         .custom_flags(nofollow(path))
         .open(path)
-        .map_err(|error| named(path, &error))?;
+        .map_err(|error| named(path, &error))
+}
+
+fn length(path: &Path) -> Result<u64, AnyError> {
+    let mut file = open_disk(path)?;
     // The end of a device, too.
     Ok(file.seek(SeekFrom::End(0))?)
 }

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use store::atomic;
@@ -36,6 +36,12 @@ pub struct Record {
 pub enum Start {
     /// The loader on its disk.
     Firmware,
+    /// The loader on its disk, or, as long as there is none, that on the CD of an
+    /// installer.
+    Installer {
+        /// The image of the CD. Once it is gone there is no drive any more.
+        cd: PathBuf,
+    },
     /// The kernel in the zone's root.
     Kernel {
         /// Whether there is an initial file system beside it.

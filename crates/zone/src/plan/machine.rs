@@ -47,7 +47,7 @@ pub(crate) fn machine(
 
 fn boot(facts: &Facts, words: &[String]) -> Boot {
     match &facts.record.start {
-        Start::Firmware => Boot::Firmware,
+        Start::Firmware | Start::Installer { .. } => Boot::Firmware,
         Start::Kernel {
             initrd,
             command_line,

@@ -1,0 +1,65 @@
+//! The memory of a machine, into a file that debuggers of kernels read.
+
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::Error;
+use crate::qmp::Monitor;
+
+/// How long a command may take that does something at once.
+const MOMENT: Duration = Duration::from_secs(30);
+
+/// How long all of it may take: much memory, slow disks.
+pub const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// How often to look how far it is: there is an event at the end, but those that others
+/// wait for must stay.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The name by which QEMU knows our descriptor.
+const NAME: &str = "core";
+
+/// Packed page by page; QEMU writes it as makedumpfile(8) does to a pipe.
+const FORMAT: &str = "kdump-zlib";
+
+/// Writes the memory and the registers of a machine to an empty file. The machine stands
+/// still until that is done, and then goes on if it ran.
+///
+/// # Errors
+/// [`Error::Refused`] with what QEMU says.
+pub fn write(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
+    let name = json!({ "fdname": NAME });
+    monitor.execute_with("getfd", Some(name), file, MOMENT)?;
+    let order = json!({
+        "paging": false,
+        "protocol": format!("fd:{NAME}"),
+        "detach": true,
+        "format": FORMAT,
+    });
+    if let Err(error) = monitor.execute("dump-guest-memory", Some(order), MOMENT) {
+        let _ = monitor.execute("closefd", Some(json!({ "fdname": NAME })), MOMENT);
+        return Err(error);
+    }
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let said = monitor.execute("query-dump", None, MOMENT)?;
+        match said["status"].as_str() {
+            Some("active") if Instant::now() < end => std::thread::sleep(LOOK),
+            Some("completed") => return Ok(()),
+            Some("active") => {
+                return Err(Error::Late {
+                    what: "the memory of the machine",
+                    seconds: PATIENCE.as_secs(),
+                });
+            }
+            _ => {
+                return Err(Error::Refused {
+                    command: "dump-guest-memory".to_owned(),
+                    why: "it failed: is there room for it?".to_owned(),
+                });
+            }
+        }
+    }
+}

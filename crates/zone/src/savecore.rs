@@ -1,0 +1,87 @@
+//! `zoneadm savecore`: the memory of a kernel zone into a file, to see what its kernel did.
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use model::{Verb, ZoneName};
+
+use crate::apply::Outcome;
+use crate::daemon::client;
+use crate::daemon::protocol::Request;
+use crate::subject::{Start, Subject};
+use crate::{Error, Host, machine};
+
+/// Begin of the names of the files.
+const NAME: &str = "vmcore.";
+
+/// Writes the memory of a zone's machine to a new file below /var/crash.
+///
+/// # Errors
+/// [`Error::Refused`] for a zone that is no machine; [`Error::Daemon`] when it cannot be
+/// written: nothing of it is left then.
+pub fn savecore(
+    host: &Host,
+    zone: &ZoneName,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    let subject = match Subject::admit(host, zone, Verb::Savecore)? {
+        Start::Go(subject) => subject,
+        Start::Already(notice) => return Ok(Outcome::Already(notice)),
+    };
+    if !machine::is_machine(&subject.config(host)?) {
+        return Err(Error::Refused(
+            "its kernel is the host's: only zones of brand kz have one of their own.".to_owned(),
+        ));
+    }
+    let folder = host.root.path(Path::new("/var/crash")).join(zone.as_str());
+    let path = folder.join(format!("{NAME}{}", next(&folder)));
+    if dry_run {
+        return Ok(Outcome::Planned(format!(
+            "savecore of zone {zone}:\n  write the memory of its machine to {}\n",
+            path.display()
+        )));
+    }
+    // All that was in the zone is in there.
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&folder)
+        .map_err(Error::io(format!("make {}", folder.display())))?;
+    let socket = client::connect_or_adopt(host, zone)?;
+    client::ask_within(
+        &socket,
+        &Request::Savecore(path.clone()),
+        vm::dump::PATIENCE,
+    )?
+    .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
+    progress(&format!("Saved to {}.", path.display()));
+    Ok(Outcome::Done)
+}
+
+/// One above the highest number that is there.
+fn next(folder: &Path) -> u64 {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten();
+    let numbers = names.filter_map(|entry| {
+        let name = PathBuf::from(entry.file_name());
+        name.to_str()?.strip_prefix(NAME)?.parse::<u64>().ok()
+    });
+    numbers.max().map_or(0, |highest| highest.saturating_add(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(next(&dir.path().join("none")), 0);
+        assert_eq!(next(dir.path()), 0);
+        for name in ["vmcore.0", "vmcore.9", "vmcore.x", "other.20"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(next(dir.path()), 10);
+    }
+}
