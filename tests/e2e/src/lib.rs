@@ -12,6 +12,7 @@
 //! | [`tree`] | trees that are compared |
 //! | [`container`], [`registry`] | container images, and who gives them out |
 //! | [`World`] | a host in a network of namespaces, see [`Lan`] |
+//! | [`machine`] | guests of kernel zones |
 //! | [`frames`] | what a program in a zone may send there |
 //!
 //! A test begins with `let Some(host) = Host::new() else { return };`. Where it
@@ -28,6 +29,7 @@ pub mod frames;
 mod host;
 pub mod inside;
 pub mod lan;
+pub mod machine;
 pub mod peer;
 mod place;
 mod pool;

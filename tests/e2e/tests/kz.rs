@@ -1,82 +1,14 @@
 //! Kernel zones: a real guest, in emulation where the host has no KVM.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use e2e::run::run;
-use e2e::{Host, Ran, Terminal, skip, wait_for};
-
-/// What makes a guest start sooner where it is emulated.
-const QUICKLY: &str = "mitigations=off loglevel=3 nokaslr rcupdate.rcu_expedited=1";
-
-/// Configures a small machine.
-fn configure(host: &Host, zone: &str, more: &str) {
-    let commands = format!(
-        "create -t SYSsolaris-kz; remove -F anet; set bootargs=\"{QUICKLY}\"; \
-         select capped-memory; set physical=192m; end; \
-         select virtual-cpu; set ncpus=1; end; {more}"
-    );
-    host.zonecfg(&["-z", zone, &commands]).quiet();
-}
-
-/// The root of a small system with Debian's kernel, below the host's folder; none, said,
-/// where it cannot be made.
-fn guest(host: &Host) -> Option<PathBuf> {
-    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-    let script = manifest.join("../vm/run");
-    if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
-        skip("QEMU is not installed (package qemu-system-x86)");
-        return None;
-    }
-    let guest = host.path("/guest");
-    let programs = host.command("zoneagent", &[]);
-    let programs = Path::new(programs.get_program()).parent()?;
-    let mut make = Command::new(script);
-    make.arg("--guest").arg(&guest).arg(programs);
-    let ran = run(&mut make, b"");
-    match ran.code() {
-        Some(0) => Some(guest),
-        Some(77) => {
-            let said = ran.out.clone() + &ran.err;
-            skip(said.lines().last().unwrap_or("no guest can be made"));
-            None
-        }
-        _ => panic!("{ran:?}"),
-    }
-}
-
-/// Installs the guest.
-fn install(host: &Host, zone: &str, guest: &Path) {
-    configure(host, zone, "");
-    let guest = guest.to_string_lossy().into_owned();
-    let words = ["install", "-d", &guest, "-x", "install-size=256M"];
-    let said = host.on(zone, &words).ok().out;
-    assert!(said.contains("Kernel: /boot/vmlinuz"), "{said}");
-}
-
-/// Boots it, and waits until its agent answers.
-fn boot(host: &Host, zone: &str) {
-    done(host.on(zone, &["boot"]));
-    up(host, zone);
-}
-
-fn up(host: &Host, zone: &str) {
-    wait_for("agent in the guest", || {
-        (host.zlogin(&["-n", zone, "true"]).code() == Some(0)).then_some(())
-    });
-}
+use e2e::machine::{boot, configure, done, guest, has_qemu, install};
+use e2e::{Host, Terminal, wait_for};
 
 fn state(host: &Host, zone: &str) -> String {
     host.row(zone).state
-}
-
-/// It must have succeeded; a warning that the guest is emulated is none of our affair.
-#[track_caller]
-fn done(ran: Ran) {
-    let _ = ran.ok();
 }
 
 /// A line of /proc/PID/status.
@@ -93,6 +25,7 @@ fn status(pid: i32, name: &str) -> Vec<String> {
 fn a_guest_lives_as_a_zone() {
     let Some(host) = Host::new() else { return };
     let Some(guest) = guest(&host) else { return };
+    configure(&host, "k1", "");
     install(&host, "k1", &guest);
     let planned = host.on("k1", &["boot", "-n"]).ok().out;
     assert!(
@@ -215,6 +148,7 @@ fn console(host: &Host) {
 fn a_clone_shares_what_the_origin_was() {
     let Some(host) = Host::new() else { return };
     let Some(guest) = guest(&host) else { return };
+    configure(&host, "k1", "");
     install(&host, "k1", &guest);
     boot(&host, "k1");
     done(host.zlogin(&["-n", "k1", "echo first >/etc/mark; sync"]));
@@ -257,8 +191,7 @@ fn a_clone_shares_what_the_origin_was() {
 #[test]
 fn what_cannot_be_a_machine_is_refused() {
     let Some(host) = Host::new() else { return };
-    if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
-        skip("QEMU is not installed (package qemu-system-x86)");
+    if !has_qemu() {
         return;
     }
     configure(&host, "k1", "");
@@ -290,7 +223,7 @@ fn what_cannot_be_a_machine_is_refused() {
     let ran = host.on("k1", &["install", "-d", &empty.to_string_lossy()]);
     assert_eq!(ran.code(), Some(1));
     assert!(ran.err.contains("no folder boot"), "{ran:?}");
-    assert_eq!(host.on("k1", &["install", "-b", "/x.iso"]).code(), Some(2));
+    assert_eq!(host.on("k1", &["install", "-m", "/x.xml"]).code(), Some(2));
 
     // A disk that is there already is somebody's.
     let there = host.path("/zones/k1");

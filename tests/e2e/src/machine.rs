@@ -1,0 +1,153 @@
+//! Kernel zones: a small guest, and what tests do with one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use crate::run::run;
+use crate::{Host, Ran, skip, wait_for};
+
+/// What makes a guest start sooner where it is emulated.
+const QUICKLY: &str = "mitigations=off loglevel=3 nokaslr rcupdate.rcu_expedited=1";
+
+/// Whether there is a QEMU; says so where there is none.
+#[must_use]
+pub fn has_qemu() -> bool {
+    let there = Path::new("/usr/bin/qemu-system-x86_64").exists();
+    if !there {
+        skip("QEMU is not installed (package qemu-system-x86)");
+    }
+    there
+}
+
+/// The root of a small system with Debian's kernel: what `ZONES_GUEST` names, or below
+/// the host's folder; none, said, where it cannot be made.
+///
+/// # Panics
+/// When making it fails.
+#[must_use]
+pub fn guest(host: &Host) -> Option<PathBuf> {
+    static NAMED: OnceLock<Option<PathBuf>> = OnceLock::new();
+    if !has_qemu() {
+        return None;
+    }
+    let named = NAMED.get_or_init(|| std::env::var_os("ZONES_GUEST").map(PathBuf::from));
+    if let Some(named) = named {
+        return Some(named.clone());
+    }
+    let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+    let script = manifest.join("../vm/run");
+    let guest = host.path("/guest");
+    let programs = host.command("zoneagent", &[]);
+    let programs = Path::new(programs.get_program()).parent()?;
+    let mut make = Command::new(script);
+    make.arg("--guest").arg(&guest).arg(programs);
+    let ran = run(&mut make, b"");
+    match ran.code() {
+        Some(0) => Some(guest),
+        Some(77) => {
+            let said = ran.out.clone() + &ran.err;
+            skip(said.lines().last().unwrap_or("no guest can be made"));
+            None
+        }
+        _ => panic!("{ran:?}"),
+    }
+}
+
+/// Configures a small machine without a network, with more commands.
+#[track_caller]
+pub fn configure(host: &Host, zone: &str, more: &str) {
+    let commands = format!(
+        "create -t SYSsolaris-kz; remove -F anet; set bootargs=\"{QUICKLY}\"; \
+         select capped-memory; set physical=192m; end; \
+         select virtual-cpu; set ncpus=1; end; {more}"
+    );
+    host.zonecfg(&["-z", zone, &commands]).quiet();
+}
+
+/// Installs the guest in a zone that is configured.
+#[track_caller]
+pub fn install(host: &Host, zone: &str, guest: &Path) {
+    let guest = guest.to_string_lossy().into_owned();
+    let words = ["install", "-d", &guest, "-x", "install-size=256M"];
+    let said = host.on(zone, &words).ok().out;
+    assert!(said.contains("Kernel: /boot/vmlinuz"), "{said}");
+}
+
+/// Boots it, and waits until its agent answers.
+#[track_caller]
+pub fn boot(host: &Host, zone: &str) {
+    done(host.on(zone, &["boot"]));
+    up(host, zone);
+}
+
+/// Waits until the agent in the guest answers.
+pub fn up(host: &Host, zone: &str) {
+    wait_for("agent in the guest", || {
+        (host.zlogin(&["-n", zone, "true"]).code() == Some(0)).then_some(())
+    });
+}
+
+/// It must have succeeded; a warning that the guest is emulated is none of our affair.
+#[track_caller]
+pub fn done(ran: Ran) {
+    let _ = ran.ok();
+}
+
+/// What `list -s` says of a zone beside its state.
+#[must_use]
+pub fn auxiliary(host: &Host, zone: &str) -> String {
+    let listed = host.on(zone, &["list", "-s"]).ok();
+    let line = listed.out.lines().nth(1).unwrap_or_default();
+    line.split_whitespace()
+        .last()
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// The first block of a disk or CD that says something on the serial line, and no more.
+///
+/// # Panics
+/// When it says too much.
+#[must_use]
+pub fn loader(says: &str) -> Vec<u8> {
+    // ds = 0, si = the text; each byte to port 0x3f8; then it halts.
+    let mut block =
+        b"\x31\xc0\x8e\xd8\xbe\x15\x7c\xac\x84\xc0\x74\x06\xba\xf8\x03\xee\xeb\xf5\xf4\xeb\xfd"
+            .to_vec();
+    block.extend(says.as_bytes());
+    block.extend(b"\r\n\0");
+    assert!(block.len() <= 440, "too long for a boot sector");
+    block.resize(510, 0);
+    block.extend(b"\x55\xaa");
+    block
+}
+
+/// The image of a CD with a [`loader`] (El Torito).
+#[must_use]
+pub fn cd(says: &str) -> Vec<u8> {
+    let mut image = vec![0; 2048 * 32];
+    let mut put = |at: usize, what: &[u8]| image[at..at + what.len()].copy_from_slice(what);
+    put(16 * 2048, b"\x01CD001\x01");
+    put(17 * 2048, b"\x00CD001\x01EL TORITO SPECIFICATION");
+    put(17 * 2048 + 0x47, &19_u32.to_le_bytes());
+    put(18 * 2048, b"\xffCD001\x01");
+    // The sum of its words is zero: 0x0001 + 0x55aa + 0xaa55.
+    put(19 * 2048, &[1]);
+    put(19 * 2048 + 28, b"\xaa\x55\x55\xaa");
+    // Bootable, no emulation, four blocks from sector 20.
+    put(19 * 2048 + 32, &[0x88, 0, 0, 0, 0, 0, 4, 0, 20]);
+    put(20 * 2048, &loader(says));
+    image
+}
+
+/// Waits until the zone has said something on its console.
+pub fn hears(host: &Host, zone: &str, text: &str) {
+    let path = host.path(&format!("/var/log/zones/{zone}.console"));
+    wait_for(&format!("{text:?} on the console of {zone}"), || {
+        let said = fs::read(&path).unwrap_or_default();
+        String::from_utf8_lossy(&said).contains(text).then_some(())
+    });
+}

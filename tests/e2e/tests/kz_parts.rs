@@ -1,0 +1,144 @@
+//! What a kernel zone has beside its first disk: network cards in the zone's networks,
+//! more disks; and what is left of it when its kernel gives up.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use e2e::lan::{Lan, face};
+use e2e::machine::{auxiliary, boot, configure, done, guest, install};
+use e2e::{At, Host, World, wait_for};
+
+/// Two cards: on a link of the host, and on nothing in particular. A second disk that
+/// would be first in the order but for its number.
+const PARTS: &str = "add anet; set lower-link=eth0; set allowed-address=10.0.0.111/24; end; \
+     add anet; end; \
+     add device; set storage=file:///zones/%{zonename}/disk1; set id=1; set bootpri=0; end";
+
+#[test]
+fn a_guest_has_what_is_configured_and_takes_it_along() {
+    let Some(host) = Host::new() else { return };
+    // While the host's network is there: its kernel may have to be fetched.
+    let Some(guest) = guest(&host) else { return };
+    let Some(lan) = Lan::new() else { return };
+    let world = World { host, lan };
+    let host = &world.host;
+    configure(host, "k1", PARTS);
+    install(host, "k1", &guest);
+    host.on("k1", &["savecore"])
+        .says(1, "zoneadm: zone 'k1': not running");
+    let before = face();
+    boot(host, "k1");
+    cards(&world);
+    let serial = |disk: &str| host.sh("k1", &format!("cat /sys/block/{disk}/serial"));
+    assert_eq!(
+        (serial("vda").as_str(), serial("vdb").as_str()),
+        ("disk0", "disk1")
+    );
+    assert_eq!(host.sh("k1", "cat /sys/block/vdb/size"), "33554432");
+    gives_up(host);
+
+    // All of it goes, in order and with a crash.
+    host.halt("k1");
+    assert_eq!(auxiliary(host, "k1"), "-");
+    world.wait_for_face(&before);
+    done(host.on("k1", &["boot"]));
+    assert_ne!(face(), before);
+    let qemu = host.init_of("k1");
+    host.kill(host.zoneadmd("k1").expect("a zoneadmd"));
+    host.kill(qemu);
+    assert_eq!(host.state("k1"), "installed");
+    world.wait_for_face(&before);
+}
+
+/// The cards of the guest in both networks.
+fn cards(world: &World) {
+    let host = &world.host;
+    for (link, card) in [("net0", "eth0"), ("net1", "eth1")] {
+        let address = host.sh("k1", &format!("cat /sys/class/net/{card}/address"));
+        let row = world.link("k1", link);
+        assert_eq!(row["mac"].as_str(), Some(address.as_str()), "{row}");
+    }
+    // A neighbour on the wire, as any machine.
+    host.sh(
+        "k1",
+        "ip addr add 10.0.0.111/24 dev eth0 && ip link set eth0 up",
+    );
+    let ping = |words: &str| {
+        let ran = host.zlogin(&["-n", "k1", &format!("ping -c 1 {words}")]);
+        ran.code() == Some(0)
+    };
+    wait_for("answer of a neighbour", || ping("10.0.0.2").then_some(()));
+    let ask = |address: &str| world.peer(At::Source, &format!("ping {address}"));
+    assert_eq!(ask("10.0.0.111"), "answer of 10.0.0.111");
+    let _server = world.serve(At::Source, "source");
+    let said = host.sh("k1", &format!("nc 10.0.0.2 {} </dev/null", e2e::peer::PORT));
+    assert_eq!(said, "source sees 10.0.0.111");
+    // It cannot be another.
+    host.sh("k1", "ip addr add 10.0.0.99/24 dev eth0");
+    assert!(!ping("-W 2 -I 10.0.0.99 10.0.0.2"));
+    let dropped: u64 = world.dropped("k1", "net0").values().sum();
+    assert!(dropped > 0, "nothing was dropped");
+
+    // The other is routed: to the host, and by its address to everybody.
+    let row = world.link("k1", "net1");
+    let all = row["addresses"].as_array().expect("addresses").iter();
+    let mut all = all.filter_map(|one| one.as_str()?.split('/').next());
+    let own = all
+        .find(|one| one.starts_with("10.208."))
+        .expect("one of the pool");
+    host.sh(
+        "k1",
+        &format!(
+            "ip link set eth1 arp off up && ip addr add {own}/32 dev eth1 && \
+             ip route add 169.254.0.1 dev eth1 && ip route add default via 169.254.0.1"
+        ),
+    );
+    wait_for("answer of the host", || ping("10.208.0.1").then_some(()));
+    assert_eq!(
+        world.peer(At::Global, &format!("ping {own}")),
+        format!("answer of {own}")
+    );
+    wait_for("answer of the outside", || {
+        ping("203.0.113.7").then_some(())
+    });
+}
+
+/// The guest's kernel gives up: that is seen, and its memory can be had.
+fn gives_up(host: &Host) {
+    assert_eq!(auxiliary(host, "k1"), "-");
+    let saved = |number: u32| host.path(&format!("/var/crash/k1/vmcore.{number}"));
+    let planned = host.on("k1", &["savecore", "-n"]).ok().out;
+    assert!(planned.contains("vmcore.0"), "{planned}");
+    assert!(!host.path("/var/crash").exists());
+    let count = || host.sh("k1", "cat /run/count").parse::<u64>().unwrap_or(0);
+    let counted = count();
+    let is_core = |path: &PathBuf| {
+        let meta = fs::metadata(path).expect("a file");
+        assert_eq!(meta.permissions().mode() & 0o7777, 0o600);
+        let mut begin = [0; 8];
+        let file = fs::File::open(path).expect("a file");
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut begin, 0).expect("a begin");
+        // As makedumpfile(8) writes to a pipe.
+        assert_eq!(&begin, b"makedump");
+    };
+    let said = host.on("k1", &["savecore"]).ok().out;
+    assert!(said.contains("vmcore.0."), "{said}");
+    is_core(&saved(0));
+    wait_for("guest that goes on", || (count() > counted).then_some(()));
+
+    let mut crash = host.command("zlogin", &["-n", "k1", "echo c >/proc/sysrq-trigger"]);
+    crash.stdout(std::process::Stdio::null());
+    crash.stderr(std::process::Stdio::null());
+    let mut crash = e2e::start(&mut crash);
+    wait_for("panic", || {
+        (auxiliary(host, "k1") == "panicked").then_some(())
+    });
+    // Nobody answers it any more.
+    let _ = crash.kill();
+    let _ = crash.wait();
+    assert_eq!(host.state("k1"), "running");
+    let _ = host.on("k1", &["savecore"]).ok();
+    is_core(&saved(1));
+    fs::remove_dir_all(host.path("/var/crash")).expect("to be removed");
+}
