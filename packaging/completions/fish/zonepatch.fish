@@ -12,6 +12,7 @@ function __zonepatch_list
 end
 
 complete -c zonepatch -f
+complete -c zonepatch -l activate -x -a 'next now' -d 'running zones, too'
 complete -c zonepatch -l dist-upgrade -d 'with packages installed and removed'
 complete -c zonepatch -s g -d 'the global zone first'
 complete -c zonepatch -s j -d 'as JSON'

@@ -164,6 +164,11 @@ pub fn plain() -> Vec<Program> {
             name: "zonepatch",
             flags: vec![
                 flag(
+                    "--activate",
+                    Some(Argument::Words(&["next", "now"])),
+                    "running zones, too",
+                ),
+                flag(
                     "--dist-upgrade",
                     None,
                     "with packages installed and removed",

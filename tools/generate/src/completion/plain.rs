@@ -80,10 +80,14 @@ fn bash(program: &Program) -> String {
         .collect();
     let operand = operand(program);
     let states_are = operand.as_ref().map(|states| format!(" states='{states}'"));
+    let own = match choices(program) {
+        Some(_) => " verb=".to_owned(),
+        None => states_are.unwrap_or_default(),
+    };
     let mut out = head(program, "bash");
     out.push_str(&format!(
         "_{name}() {{\n    local current=${{COMP_WORDS[COMP_CWORD]}} i{}\n    COMPREPLY=()\n",
-        states_are.unwrap_or_default()
+        own
     ));
     out.push_str("    for ((i = 1; i < COMP_CWORD; i++)); do\n        case ${COMP_WORDS[i]} in\n");
     if let Some((flag, other)) = &program.other {
@@ -111,13 +115,17 @@ fn bash(program: &Program) -> String {
             flag.name
         ));
     }
-    out.push_str(
+    let other = match choices(program) {
+        Some(_) => "*) verb=yes ;;",
+        None => "*) return ;; # what runs in the zone is the zone's",
+    };
+    out.push_str(&format!(
         "        -*) ;;
-        *) return ;; # what runs in the zone is the zone's
+        {other}
         esac
     done
-    if [[ $current == -* ]]; then\n",
-    );
+    if [[ $current == -* ]]; then\n"
+    ));
     out.push_str(&format!(
         "        mapfile -t COMPREPLY < <(compgen -W '{}' -- \"$current\")\n",
         flags.join(" ")
@@ -127,8 +135,12 @@ fn bash(program: &Program) -> String {
         None => operand.map(|_| format!("\"$(_{name}_list $states)\"")),
     };
     if let Some(offered) = offered {
+        let when = match choices(program) {
+            Some(_) => "elif [ ! \"$verb\" ]; then",
+            None => "else",
+        };
         out.push_str(&format!(
-            "    else
+            "    {when}
         mapfile -t COMPREPLY < <(compgen -W {offered} -- \"$current\")\n"
         ));
     }
