@@ -7,6 +7,7 @@ use cli::command::Subcommand;
 use lexopt::prelude::*;
 use patch::Order;
 use patch::order::is_package;
+use zone::environments::When;
 
 use crate::subcommands;
 
@@ -25,6 +26,8 @@ pub struct Call {
     pub order: Order,
     /// The patch that is meant.
     pub patch: Option<String>,
+    /// When a zone that runs takes its new root.
+    pub activate: Option<When>,
 }
 
 /// Why there is nothing to run.
@@ -46,6 +49,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
         dry_run: false,
         order: Order::Upgrade,
         patch: None,
+        activate: None,
     };
     let mut verb: Option<&'static Subcommand> = None;
     let mut operands = Vec::new();
@@ -108,6 +112,17 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
             (Long("security"), Some(one)) if one.has("--security") => call.order = Order::Security,
             (Long("dist-upgrade"), Some(one)) if one.has("--dist-upgrade") => {
                 call.order = Order::DistUpgrade;
+            }
+            (Long("activate"), Some(one)) if one.has("--activate") => {
+                let word = words
+                    .value()
+                    .and_then(|value| value.string())
+                    .map_err(odd)?;
+                call.activate = Some(match word.as_str() {
+                    "next" => When::NextBoot,
+                    "now" => When::Now,
+                    _ => return Err(usage("--activate: next or now".into())),
+                });
             }
             (Long("no-share"), Some(one)) if one.has("--no-share") => call.share = false,
             (other, _) => return Err(odd(other.unexpected())),
@@ -181,6 +196,10 @@ mod tests {
             Order::Packages(vec!["apt".into(), "libc6:amd64".into()])
         );
         assert!(!call.share);
+        let call = parsed("apply --activate=now").unwrap();
+        assert_eq!(call.activate, Some(When::Now));
+        let call = parsed("rollback --activate next").unwrap();
+        assert_eq!(call.activate, Some(When::NextBoot));
         let call = parsed("apply ./a.deb b.deb").unwrap();
         assert_eq!(
             call.order,
@@ -212,6 +231,11 @@ mod tests {
         assert_eq!(complaint("status x"), "x: not expected");
         assert!(complaint("status -P 2").contains("-P"));
         assert!(complaint("apply -P 0").contains("at least one"));
+        assert_eq!(
+            complaint("apply --activate=then"),
+            "--activate: next or now"
+        );
+        assert!(complaint("status --activate=now").contains("--activate"));
         assert_eq!(
             parsed("help apply").unwrap_err(),
             Problem::Help(Some("apply"))

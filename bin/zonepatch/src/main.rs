@@ -18,6 +18,7 @@ use patch::transaction::Patch;
 use patch::{Options, Order, Outcome, Report, conf, record, rollback, run, status};
 use progress::Progress;
 use store::index::Index;
+use zone::environments::When;
 use zone::{Error, Host, flatten};
 
 fn main() -> ExitCode {
@@ -130,8 +131,11 @@ fn roll_back(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> 
         if call.zones.is_empty() && !has_patch(host, zone, call.patch.as_deref()) {
             continue;
         }
-        match rollback::zone(host, zone, call.patch.as_deref()) {
+        match rollback::zone(host, zone, call.patch.as_deref(), call.activate) {
             Ok(patch) if call.json => rows.push((zone.to_string(), patch)),
+            Ok(patch) if call.activate == Some(When::NextBoot) => {
+                println!("{zone}: as before patch {patch} at its next boot");
+            }
             Ok(patch) => println!("{zone}: as before patch {patch}"),
             Err(error) => {
                 eprintln!("zonepatch: zone '{zone}': {}", flatten(&error));
@@ -152,7 +156,8 @@ fn roll_back(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> 
 fn has_patch(host: &Host, zone: &ZoneName, patch: Option<&str>) -> bool {
     status::history(host, zone).is_ok_and(|past| {
         past.iter().any(|one| {
-            one.entry.standing == record::Standing::Applied
+            use record::Standing::{Applied, Pending};
+            matches!(one.entry.standing, Applied | Pending)
                 && patch.is_none_or(|name| one.entry.patch == name)
         })
     })
@@ -177,6 +182,7 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
         order: call.order.clone(),
         files: None,
         keep: conf.keep,
+        activate: call.activate,
     };
     let staged = stage(host, &mut patch)?;
     let is_plan = call.verb == "plan" || call.dry_run;

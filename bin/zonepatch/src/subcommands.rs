@@ -17,16 +17,19 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "apply",
-        form: "apply [-gjn] [-z zone]... [-P n] [--no-share] [--security | --dist-upgrade] [package | file]...",
-        help: "Updates the packages of halted zones, several at a time, each as one transaction:\n\
+        form: "apply [-gjn] [-z zone]... [-P n] [--activate next|now] [--no-share] [--security | --dist-upgrade] [package | file]...",
+        help: "Updates the packages of zones, several at a time, each as one transaction:\n\
                in a private copy that is verified and then taken over, or not at all. Zones\n\
                that are alike share the result of two of them. What is updated is everything,\n\
-               or the named packages, or what local package files have.\n\
+               or the named packages, or what local package files have. A zone that runs is\n\
+               patched in a new boot environment, if --activate says when it takes that; what\n\
+               it writes to its root until then stays in the former one.\n\
                \t-P n  so many zones at a time, at most 1.5 times the CPUs; otherwise num_proc\n\
                \t      of /etc/patch/pdo.conf, or the CPUs\n\
                \t-g  the global zone first; if that fails no other is touched\n\
                \t-n  shows what would be done, as plan does\n\
                \t-z zone  a zone, glob or range; without it all installed zones\n\
+               \t--activate when  running zones, too, for the next boot or with a reboot now\n\
                \t--no-share  each zone by its own package manager\n\
                \t--security  only what a security archive has\n\
                \t--dist-upgrade  with packages installed and removed\n\
@@ -35,6 +38,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
             "zonepatch apply",
             "zonepatch apply -z 'web*' -P 4 --security",
             "zonepatch apply -z web /tmp/fix_1.2_all.deb",
+            "zonepatch apply -z web --activate=now",
         ],
     },
     Subcommand {
@@ -58,10 +62,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "rollback",
-        form: "rollback [-j] [-z zone]... [-t patch]",
-        help: "Takes halted zones back to what they were before a patch, byte for byte. What\n\
-               was written since is lost.\n\
+        form: "rollback [-j] [-z zone]... [-t patch] [--activate next|now]",
+        help: "Takes zones back to what they were before a patch, byte for byte. What was\n\
+               written to a zone since is lost, unless the patch came with a boot environment,\n\
+               which stays. What a zone was to get with its next boot is thrown away.\n\
                \t-t patch  behind this patch, as history shows it; otherwise the last one\n\
+               \t--activate when  a running zone, too, with its next boot or a reboot now\n\
                \t-z zone  a zone, glob or range; without it all that have the patch\n\
                \t-j  as JSON",
         examples: &["zonepatch rollback -z web"],

@@ -46,6 +46,12 @@ fn act(host: &Host, call: &Call) -> Result<u8, zone::Error> {
         return Ok(cli::status::OK);
     }
     let damaged = tell_damaged(&survey);
+    // A crash of the host may have cut off a patch: each zone boots as the old or the new one.
+    if call.action == Action::Start {
+        if let Err(error) = patch::recover::at_boot(host) {
+            complain(&format!("zones-service: WARNING: {}", flatten(&error)));
+        }
+    }
     let done = match call.action {
         Action::Start => watched(call, jobs.len(), |tell| service::start(host, &jobs, tell)),
         Action::Stop => {

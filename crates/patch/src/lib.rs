@@ -8,6 +8,7 @@
 //! | [`inventory`] | what is installed in a root, and whether it is as packaged |
 //! | [`record`] | the journal of a transaction, and a zone's history |
 //! | [`transaction`] | one zone: snapshot, work in a copy, verify, switch |
+//! | [`environment`] | zones that run: the copy becomes a boot environment |
 //! | [`share`] | the result of two zones for all that are like them |
 //! | [`run`] | many zones at a time |
 //! | [`recover`] | what a crash left |
@@ -17,6 +18,7 @@
 //! a snapshot of it, which the zone takes over by the rename that a rollback ends with.
 
 pub mod conf;
+pub mod environment;
 pub mod inventory;
 pub mod manager;
 pub mod order;

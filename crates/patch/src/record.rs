@@ -53,8 +53,8 @@ pub enum How {
     Real,
     /// It stands on what two others like it came to.
     Shared,
-    /// Its own package manager did it while it ran.
-    Live,
+    /// Its own package manager did it in a boot environment, while the zone ran.
+    Environment,
 }
 
 impl How {
@@ -64,7 +64,7 @@ impl How {
         match self {
             Self::Real => "real",
             Self::Shared => "shared",
-            Self::Live => "live",
+            Self::Environment => "be",
         }
     }
 }
@@ -75,6 +75,8 @@ impl How {
 pub enum Standing {
     /// It is, but for what came after.
     Applied,
+    /// It will be when it boots.
+    Pending,
     /// The zone was rolled back behind it.
     RolledBack,
     /// Its packages were taken back.
@@ -87,6 +89,7 @@ impl Standing {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Applied => "applied",
+            Self::Pending => "next boot",
             Self::RolledBack => "rolled back",
             Self::TakenBack => "taken back",
         }
@@ -106,8 +109,12 @@ pub struct Entry {
     pub how: How,
     /// Where it stands.
     pub standing: Standing,
-    /// The snapshot of the zone before it; none when that is gone.
+    /// The snapshot of the zone before it, which for a boot environment is the former one;
+    /// none when that is gone.
     pub snapshot: Option<String>,
+    /// The boot environment that was made.
+    #[serde(default)]
+    pub environment: Option<String>,
     /// What changed.
     pub packages: Vec<Change>,
     /// Services that the packages wanted to be restarted, `NAME ACTION`.
@@ -137,8 +144,14 @@ pub enum Phase {
         /// What then goes into the history.
         entry: Box<Entry>,
     },
-    /// The zone runs and is written to; when it fails, it goes back to the snapshot.
-    Live,
+    /// The snapshot of the zone becomes a boot environment that stands on the layer with
+    /// this tree, and that the next boot takes.
+    Environment {
+        /// The tree.
+        tree: PathBuf,
+        /// What then goes into the history.
+        entry: Box<Entry>,
+    },
 }
 
 /// A transaction that is under way.

@@ -10,6 +10,7 @@ use zone::job;
 use zone::subject::Subject;
 use zone::{Error, Host};
 
+use crate::environment;
 use crate::record::{self, Journal, Phase};
 use crate::transaction;
 
@@ -25,7 +26,7 @@ pub fn zone(host: &Host, subject: &Subject) -> Result<bool, Error> {
     job::clear(host, &subject.entry.name, subject.state)?;
     let dataset = Dataset::open(&subject.zonepath)?;
     let is_new = match journal.phase {
-        Phase::Working | Phase::Live => false,
+        Phase::Working => false,
         Phase::Switching { tree, entry } => {
             let is_new = dataset.stack()?.lowers.contains(&tree);
             if is_new {
@@ -33,6 +34,10 @@ pub fn zone(host: &Host, subject: &Subject) -> Result<bool, Error> {
                 record::add(&host.root, &subject.entry, *entry)?;
             }
             is_new
+        }
+        Phase::Environment { tree, entry } => {
+            let name = name(&journal.snapshot)?;
+            environment::recover(host, subject, &dataset, &name, &tree, *entry)?
         }
     };
     Dataset::destroy(&journal.copy)?;
@@ -106,6 +111,25 @@ pub fn all(host: &Host) -> Result<usize, Error> {
         }
     }
     failed.map_or(Ok(count), Err)
+}
+
+/// Clears up when the host has booted, before zones do. Nothing to do is the usual case.
+///
+/// # Errors
+/// See [`all`]; when a zonepatch is at work already.
+pub fn at_boot(host: &Host) -> Result<(), Error> {
+    let is_journal = |entry: fs::DirEntry| {
+        let path = entry.path();
+        path.extension().is_some_and(|kind| kind == "journal")
+    };
+    let mut files = fs::read_dir(record::folder(&host.root))
+        .into_iter()
+        .flatten()
+        .flatten();
+    match files.any(is_journal) {
+        true => crate::run::begin(host).map(drop),
+        false => Ok(()),
+    }
 }
 
 /// The name of a snapshot, checked.

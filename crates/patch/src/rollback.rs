@@ -2,35 +2,38 @@
 
 use model::{State, ZoneName};
 use storage::driver_at;
+use zone::environments::{self, When};
 use zone::job;
-use zone::{Error, Host};
+use zone::{Error, Host, Subject};
 
-use crate::record::{self, History, Standing};
+use crate::environment;
+use crate::record::{self, Entry, Standing};
 use crate::recover;
 use crate::transaction;
 
-/// Takes a halted zone back to what it was before a patch, by default the last one. What
-/// was written since is lost. Returns the name of the patch.
+/// Takes a zone back to what it was before a patch, by default the last one. What was
+/// written to a halted zone since is lost; a boot environment that was left keeps it. A
+/// zone that runs goes back by a boot, and only when `activate` says which. Returns the
+/// name of the patch.
 ///
 /// # Errors
 /// When it has no such patch, or its snapshot is gone.
-pub fn zone(host: &Host, zone: &ZoneName, patch: Option<&str>) -> Result<String, Error> {
+pub fn zone(
+    host: &Host,
+    zone: &ZoneName,
+    patch: Option<&str>,
+    activate: Option<When>,
+) -> Result<String, Error> {
     let subject = transaction::admit(host, zone)?;
     recover::zone(host, &subject)?;
-    if subject.state != State::Installed {
-        return Err(Error::Refused(format!(
-            "is {}; halt it first.",
-            subject.state
-        )));
-    }
-    let path = record::history_of(&host.root, &subject.entry);
-    let history: History = record::load(&path)?.unwrap_or_default();
+    environment::remember(host, &subject.entry)?;
+    let history = environment::history(host, &subject.entry)?;
     let entries = history.entries.iter().enumerate().rev();
     let wanted = entries
         .clone()
         .find(|(_, one)| match patch {
             Some(name) => one.patch == name,
-            None => one.standing == Standing::Applied,
+            None => matches!(one.standing, Standing::Applied | Standing::Pending),
         })
         .map(|(at, one)| (at, one.clone()));
     let Some((at, entry)) = wanted else {
@@ -45,16 +48,68 @@ pub fn zone(host: &Host, zone: &ZoneName, patch: Option<&str>) -> Result<String,
             entry.patch
         )));
     };
-    job::settle(host, &subject)?;
-    let driver = driver_at(&subject.zonepath)?;
-    driver.rollback(&subject.zonepath, &recover::name(snapshot)?)?;
-    driver.settle(&subject.zonepath, &host.root.index())?;
-    record::change(&host.root, &subject.entry, |history| {
-        for entry in history.entries.iter_mut().skip(at) {
-            if entry.standing == Standing::Applied {
-                entry.standing = Standing::RolledBack;
+    let snapshot = recover::name(snapshot)?;
+    let place = subject.entry.clone();
+    match (&entry.environment, entry.standing, subject.state) {
+        (Some(own), Standing::Pending, _) => {
+            let own = recover::name(own)?;
+            // Nobody has booted it: it goes.
+            drop(subject);
+            environments::activate(host, zone, &snapshot, When::NextBoot, false)?;
+            environments::destroy(host, zone, &own, false)?;
+        }
+        (own, _, State::Running) => {
+            let when = permitted(own.is_some(), activate)?;
+            drop(subject);
+            environments::activate(host, zone, &snapshot, when, false)?;
+            if when == When::NextBoot {
+                // What becomes of it is seen when it has booted.
+                return Ok(entry.patch);
             }
+        }
+        (Some(_), _, State::Installed) => {
+            drop(subject);
+            environments::activate(host, zone, &snapshot, When::Now, false)?;
+        }
+        (None, _, State::Installed) => halted(host, &subject, &snapshot)?,
+        (_, _, state) => {
+            return Err(Error::Refused(format!("is {state}; halt it first.")));
+        }
+    }
+    record::change(&host.root, &place, |history| {
+        for entry in history.entries.iter_mut().skip(at) {
+            take_back(entry);
         }
     })?;
     Ok(entry.patch)
+}
+
+fn take_back(entry: &mut Entry) {
+    if matches!(entry.standing, Standing::Applied | Standing::Pending) {
+        entry.standing = Standing::RolledBack;
+    }
+}
+
+/// When a zone that runs goes back.
+fn permitted(environment: bool, activate: Option<When>) -> Result<When, Error> {
+    match activate {
+        Some(When::Now) => Ok(When::Now),
+        Some(When::NextBoot) if environment => Ok(When::NextBoot),
+        Some(When::NextBoot) => Err(Error::Refused(
+            "was halted when it was patched, and goes back with a reboot (--activate=now) or when it is halted."
+                .to_owned(),
+        )),
+        None => Err(Error::Refused(
+            "is running; halt it first, or let it go back with a reboot (--activate=now)."
+                .to_owned(),
+        )),
+    }
+}
+
+fn halted(host: &Host, subject: &Subject, snapshot: &storage::Name) -> Result<(), Error> {
+    environment::refuse_pending(subject)?;
+    job::settle(host, subject)?;
+    let driver = driver_at(&subject.zonepath)?;
+    driver.rollback(&subject.zonepath, snapshot)?;
+    Ok(driver.settle(&subject.zonepath, &host.root.index())?)
 }

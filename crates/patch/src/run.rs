@@ -11,12 +11,14 @@ use serde::Serialize;
 use storage::{Dataset, driver_at};
 use store::index::Index;
 use store::lock;
+use zone::environments::When;
 use zone::subject;
 use zone::{Error, Host, flatten, job};
 
+use crate::environment;
 use crate::inventory;
 use crate::order::Order;
-use crate::record::{self, Change, History, How, Standing};
+use crate::record::{self, Change, How, Standing};
 use crate::recover;
 use crate::share::{self, Fared, Seen, Shared};
 use crate::transaction::{self, Done, Patch};
@@ -458,9 +460,26 @@ impl Run<'_> {
     }
 
     fn real(&self, zone: &ZoneName, why: Option<String>) -> Report {
-        let done = transaction::prepare(self.patch.host, zone)
-            .and_then(|ready| self.patch.zone(&ready, None));
-        self.report(zone, &done, why)
+        let ready = transaction::prepare(self.patch.host, zone);
+        let runs = ready
+            .as_ref()
+            .is_ok_and(|ready| ready.subject.state != State::Installed);
+        let mut done = ready.and_then(|ready| self.patch.zone(&ready, None));
+        if !runs {
+            return self.report(zone, &done, why);
+        }
+        // The lock of the zone is free again.
+        if let (Some(When::Now), Ok(Done::Patched(entry, _))) = (self.patch.activate, &done) {
+            let former = entry.snapshot.as_deref().unwrap_or_default();
+            if let Err(error) = environment::boot_into(self.patch.host, zone, former) {
+                done = Err(error);
+            }
+        }
+        let why = match self.patch.activate {
+            Some(When::Now) => "it was rebooted into it",
+            _ => "for its next boot",
+        };
+        self.report(zone, &done, Some(why.to_owned()))
     }
 
     fn share(&self, zone: &ZoneName, shared: &Shared) -> Report {
@@ -629,8 +648,11 @@ pub fn remove(
 fn take_back(patch: &Patch<'_>, former: &str, zone: &ZoneName) -> Result<Done, Error> {
     let host = patch.host;
     let ready = transaction::prepare(host, zone)?;
-    let path = record::history_of(&host.root, &ready.subject.entry);
-    let history: History = record::load(&path)?.unwrap_or_default();
+    if ready.subject.state != State::Installed {
+        let state = ready.subject.state;
+        return Err(Error::Refused(format!("is {state}; halt it first.")));
+    }
+    let history = environment::history(host, &ready.subject.entry)?;
     let found = history.entries.iter().find(|one| one.patch == former);
     let found = found.ok_or_else(|| Error::Refused(format!("has no patch {former}.")))?;
     if found.standing != Standing::Applied {
@@ -659,6 +681,7 @@ fn take_back(patch: &Patch<'_>, former: &str, zone: &ZoneName) -> Result<Done, E
         order,
         files: None,
         keep: patch.keep,
+        activate: None,
     };
     let done = own.zone(&ready, None)?;
     record::change(&host.root, &ready.subject.entry, |history| {

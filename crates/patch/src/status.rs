@@ -6,8 +6,9 @@ use storage::driver_at;
 use store::index::Index;
 use zone::{Error, Host, flatten, job, subject};
 
+use crate::environment;
 use crate::inventory;
-use crate::record::{self, Entry, History, Standing};
+use crate::record::{self, Entry, Standing};
 
 /// A line of `zonepatch status`.
 #[derive(Clone, Debug, Serialize)]
@@ -50,8 +51,11 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
     let index = Index::load(&host.root)?;
     let entry = index.get(zone)?;
     let (state, _) = subject::state(host, entry)?;
-    let history: History =
-        record::load(&record::history_of(&host.root, entry))?.unwrap_or_default();
+    let history = environment::history(host, entry)?;
+    let pending = history
+        .entries
+        .iter()
+        .find(|one| one.standing == Standing::Pending);
     let mut entries = history.entries.iter().rev();
     let last = entries.find(|one| one.standing == Standing::Applied);
     let mut row = Row {
@@ -65,6 +69,10 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
         problems: Vec::new(),
         fingerprint: None,
     };
+    if let Some(one) = pending {
+        let text = format!("patch {} comes with the next boot", one.patch);
+        row.problems.push(text);
+    }
     if record::journal_of(&host.root, entry).exists() {
         row.problems.push("a patch was cut off".to_owned());
     }
@@ -95,8 +103,7 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
 /// When there is no such zone, or its history is damaged.
 pub fn history(host: &Host, zone: &ZoneName) -> Result<Vec<Past>, Error> {
     let index = Index::load(&host.root)?;
-    let path = record::history_of(&host.root, index.get(zone)?);
-    let history: History = record::load(&path)?.unwrap_or_default();
+    let history = environment::history(host, index.get(zone)?)?;
     let past = |entry| Past {
         zone: zone.to_string(),
         entry,

@@ -16,10 +16,12 @@ use std::path::{Path, PathBuf};
 
 use model::{Config, State, Verb, ZoneName};
 use storage::{Dataset, Name, driver_at};
+use zone::environments::{self, When};
 use zone::job::{self, Job};
 use zone::subject::{Start, Subject};
 use zone::{Error, Host, flatten};
 
+use crate::environment;
 use crate::inventory::{self, Inventory};
 use crate::manager::{self, Mood, NOT_SOUND, SHOWN, TOLD, Work};
 use crate::order::Order;
@@ -42,6 +44,8 @@ pub struct Patch<'a> {
     pub files: Option<PathBuf>,
     /// Snapshots of former patches that a zone keeps.
     pub keep: usize,
+    /// When a zone that runs takes what it is patched to; none: such zones are refused.
+    pub activate: Option<When>,
 }
 
 /// What became of a zone.
@@ -120,6 +124,7 @@ pub struct Ready {
 pub fn prepare(host: &Host, zone: &ZoneName) -> Result<Ready, Error> {
     let subject = admit(host, zone)?;
     recover::zone(host, &subject)?;
+    environment::refuse_pending(&subject)?;
     if subject.state == State::Installed {
         job::settle(host, &subject)?;
     }
@@ -160,8 +165,21 @@ impl Patch<'_> {
             .map_err(|error: storage::BadName| Error::Refused(error.to_string()))
     }
 
-    /// Patches a halted zone. `base` is the tree of the layer that it has in common with
-    /// its group.
+    /// The name of the boot environment that is made of a zone that runs.
+    fn environment(&self) -> Result<Name, Error> {
+        recover::name(&format!("patched-{}", self.name))
+    }
+
+    /// The name of what is made of a zone before the package manager works.
+    fn start_of(&self, subject: &Subject) -> Result<Name, Error> {
+        match subject.state {
+            State::Installed => self.snapshot(),
+            _ => self.environment(),
+        }
+    }
+
+    /// Patches a zone: a halted one at once, one that runs for its next boot. `base` is the
+    /// tree of the layer that it has in common with its group.
     ///
     /// # Errors
     /// Why it could not be patched; it is then as it was.
@@ -169,11 +187,17 @@ impl Patch<'_> {
         let Ready {
             subject, dataset, ..
         } = ready;
-        if subject.state != State::Installed {
-            return Err(Error::Refused(format!(
-                "is {}; halt it first.",
-                subject.state
-            )));
+        match (subject.state, self.activate) {
+            (State::Installed, _) | (State::Running, Some(_)) => {}
+            (State::Running, None) => {
+                return Err(Error::Refused(
+                    "is running; halt it first, or patch a boot environment of it, for the next boot (--activate=next) or with a reboot (--activate=now)."
+                        .to_owned(),
+                ));
+            }
+            (state, _) => {
+                return Err(Error::Refused(format!("is {state}; halt it first.")));
+            }
         }
         if ready.is_sparse()? {
             return Err(Error::Refused(
@@ -190,7 +214,7 @@ impl Patch<'_> {
         let journal = Journal {
             patch: self.name.clone(),
             zone: Some(zone.to_string()),
-            snapshot: self.snapshot()?.to_string(),
+            snapshot: self.start_of(subject)?.to_string(),
             copy,
             phase: Phase::Working,
         };
@@ -224,8 +248,9 @@ impl Patch<'_> {
         base: Option<&Path>,
     ) -> Result<Done, Error> {
         let (subject, dataset) = (&ready.subject, &ready.dataset);
-        let (name, host) = (self.snapshot()?, self.host);
-        dataset.snapshot(&name)?;
+        let (name, host) = (self.start_of(subject)?, self.host);
+        let halted = subject.state == State::Installed;
+        self.start(ready, &name)?;
         let above = above(&dataset.stack()?.lowers, base);
         let copy = dataset.clone_snapshot_to(&name, &journal.copy)?;
         let said = self.run(ready, &copy, work)?;
@@ -245,30 +270,60 @@ impl Patch<'_> {
         // Nothing of the copy was written to disk in time: all of it is now, at once.
         copy.sync()?;
         let tree = copy.seal_tree()?;
-        let entry = self.entry(&subject.entry.name, How::Real, changes, said.services);
+        let mut entry = self.entry(&subject.entry.name, How::Real, changes, said.services);
+        if !halted {
+            let (active, _) = environments::marked(&subject.zonepath)?;
+            entry.how = How::Environment;
+            entry.standing = Standing::Pending;
+            entry.snapshot = Some(active.to_string());
+            entry.environment = Some(name.to_string());
+            environment::remember(host, &subject.entry)?;
+        }
         let path = record::journal_of(&host.root, &subject.entry);
+        let (tree_of, entry_of) = (tree.clone(), Box::new(entry.clone()));
         let switching = Journal {
-            phase: Phase::Switching {
-                tree: tree.clone(),
-                entry: Box::new(entry.clone()),
+            phase: match halted {
+                true => Phase::Switching {
+                    tree: tree_of,
+                    entry: entry_of,
+                },
+                false => Phase::Environment {
+                    tree: tree_of,
+                    entry: entry_of,
+                },
             },
             ..journal.clone()
         };
         record::save(&path, &switching)?;
-        dataset.take_over(&copy)?;
-        dataset.settle(&host.root.index())?;
+        if halted {
+            dataset.take_over(&copy)?;
+            dataset.settle(&host.root.index())?;
+        } else {
+            dataset.take_as_snapshot(&name, &copy)?;
+            environments::choose(subject, Some(&name))?;
+        }
         record::add(&host.root, &subject.entry, entry.clone())?;
         let witness = Witness {
             tree,
             above: above.clone().unwrap_or_default(),
             fingerprint: after.fingerprint,
             unfit: match (&above, said.identity_changed) {
+                _ if !halted => Some("it runs".to_owned()),
                 (None, _) => Some("its layers were merged".to_owned()),
                 (_, true) => Some("the patch changes what makes a zone itself".to_owned()),
                 _ => None,
             },
         };
         Ok(Done::Patched(Box::new(entry), Box::new(witness)))
+    }
+
+    /// Makes what a copy stands on.
+    fn start(&self, ready: &Ready, name: &Name) -> Result<(), Error> {
+        match ready.subject.state {
+            State::Installed => Ok(ready.dataset.snapshot(name)?),
+            // Its root is written into meanwhile.
+            _ => zone::snapshot::of_locked(self.host, &ready.subject, name),
+        }
     }
 
     /// An entry of the history.
@@ -287,6 +342,7 @@ impl Patch<'_> {
             how,
             standing: Standing::Applied,
             snapshot: Some(format!("patch-{}", self.name)),
+            environment: None,
             packages,
             services,
             log: self.host.root.shown(&self.log(zone)),
@@ -339,18 +395,17 @@ impl Patch<'_> {
         let journal = Journal {
             patch: self.name.clone(),
             zone: Some(zone.to_string()),
-            snapshot: self.snapshot()?.to_string(),
+            snapshot: self.start_of(subject)?.to_string(),
             copy: place_beside(&subject.zonepath, &format!(".patch-{zone}"))?,
             phase: Phase::Working,
         };
         let path = record::journal_of(&self.host.root, &subject.entry);
         record::save(&path, &journal)?;
-        let name = self.snapshot()?;
-        let tried = ready
-            .dataset
-            .snapshot(&name)
-            .and_then(|()| ready.dataset.clone_snapshot_to(&name, &journal.copy))
-            .map_err(Error::from)
+        let name = self.start_of(subject)?;
+        let copy = |()| Ok(ready.dataset.clone_snapshot_to(&name, &journal.copy)?);
+        let tried = self
+            .start(ready, &name)
+            .and_then(copy)
             .and_then(|copy| self.run(ready, &copy, &work));
         let said = tried.map(|said| said.planned);
         recover::zone(self.host, subject)?;
@@ -361,11 +416,13 @@ impl Patch<'_> {
     /// Removes snapshots of older patches than are kept.
     pub(crate) fn thin_out(&self, dataset: &Dataset, ready: &Ready) -> Result<(), Error> {
         let all = dataset.snapshots()?;
-        let old: Vec<&Name> = all
-            .iter()
-            .map(|one| &one.name)
-            .filter(|name| name.as_str().starts_with("patch-"))
-            .collect();
+        let (active, next) = environments::marked(&ready.subject.zonepath)?;
+        let ours = |name: &&Name| {
+            let is_ours =
+                name.as_str().starts_with("patch-") || name.as_str().starts_with("patched-");
+            is_ours && **name != active && Some(*name) != next.as_ref()
+        };
+        let old: Vec<&Name> = all.iter().map(|one| &one.name).filter(ours).collect();
         let superfluous = old.len().saturating_sub(self.keep.max(1));
         for name in &old[..superfluous] {
             dataset.destroy_snapshot(name)?;

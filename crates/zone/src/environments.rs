@@ -281,6 +281,27 @@ pub fn activate(
     }
 }
 
+/// The boot environment that is the root of a zone, and the one that its next boot takes
+/// where that is another one.
+///
+/// # Errors
+/// When the marks are damaged.
+pub fn marked(zonepath: &std::path::Path) -> Result<(Name, Option<Name>), Error> {
+    let marks = Marks::at(zonepath);
+    let active = marks.active()?.name;
+    let next = marks.next()?.filter(|next| *next != active);
+    Ok((active, next))
+}
+
+/// Lets the next boot of a zone whose lock is held take a boot environment that is there;
+/// none: the active one.
+///
+/// # Errors
+/// When the mark cannot be written.
+pub fn choose(subject: &Subject, name: Option<&Name>) -> Result<(), Error> {
+    Marks::at(&subject.zonepath).set_next(name)
+}
+
 enum Admitted {
     Go(Box<Subject>, Dataset, Marks),
     Over(Outcome),

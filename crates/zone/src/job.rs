@@ -1,7 +1,7 @@
 //! Programs that work on a copy of a zone's root, in the surroundings that the zone has
 //! when it runs: its ids, its privileges, its resource controls, its inherited folders
 //! and its network. Beside a zone that runs a job has a control group of its own, with
-//! the same limits, and no network.
+//! the same limits, and uses the network that the zone has.
 //!
 //! A zoneadmd of its own makes them and ends with the command that asked for the job, and
 //! with it all of the job's processes: whatever kills that command, nobody goes on
@@ -81,7 +81,17 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
 fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error> {
     // Or detached, and to be attached.
     let halted = !subject.state.is_active();
-    let config = subject.config(host)?;
+    let mut config = subject.config(host)?;
+    // A zone that is up has its links; the job makes no network of its own.
+    let beside = match (halted, &subject.runtime) {
+        (false, Some(runtime)) => {
+            config
+                .set("ip-type", "shared")
+                .map_err(|error| Error::Refused(error.to_string()))?;
+            Some(runtime.init)
+        }
+        _ => None,
+    };
     let options = BootOptions {
         discard: false,
         init: Some("/bin/sh".to_owned()),
@@ -121,6 +131,14 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
             PlatformStep::Controls { controls } if !halted => {
                 controls.dedicated_cpu = None;
                 controls.pool = None;
+            }
+            PlatformStep::Network { .. } => {
+                if let Some(init) = beside {
+                    step = PlatformStep::JoinNetwork {
+                        pid: init.pid,
+                        started: init.started,
+                    };
+                }
             }
             PlatformStep::Root { .. } => {
                 after = job

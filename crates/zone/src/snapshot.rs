@@ -56,14 +56,33 @@ pub(crate) fn act(
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
-    crate::machine::refuse(host, &subject, verb)?;
+    carry_out(host, &subject, verb, name, dry_run, progress)
+}
+
+/// Makes a snapshot of a zone whose lock is held, halted or running.
+///
+/// # Errors
+/// As [`snapshot`].
+pub fn of_locked(host: &Host, subject: &Subject, name: &Name) -> Result<(), Error> {
+    carry_out(host, subject, Verb::Snapshot, name, false, &mut |_| {}).map(drop)
+}
+
+fn carry_out(
+    host: &Host,
+    subject: &Subject,
+    verb: Verb,
+    name: &Name,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    crate::machine::refuse(host, subject, verb)?;
     let driver = driver_at(&subject.zonepath)?;
     let running = subject.state != State::Installed;
     let stops = running && driver.stops_for_snapshots();
-    let mut plan = plan(&subject, verb, name, stops);
+    let mut plan = plan(subject, verb, name, stops);
     if stops && verb == Verb::Snapshot {
         // As for a halted zone, where sealing merges.
-        plan.steps.splice(0..0, merge::before_snapshot(&subject)?);
+        plan.steps.splice(0..0, merge::before_snapshot(subject)?);
     }
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
@@ -80,10 +99,10 @@ pub(crate) fn act(
         _ => {}
     }
     if stops && verb == Verb::Snapshot {
-        return of_running(host, &subject, &plan, name, progress).map(|()| Outcome::Done);
+        return of_running(host, subject, &plan, name, progress).map(|()| Outcome::Done);
     }
     if !running {
-        subject::settle(host, zone)?;
+        subject::settle(host, &subject.entry.name)?;
     }
     let config = subject.config(host)?;
     let mut work = Work {

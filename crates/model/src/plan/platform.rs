@@ -57,6 +57,13 @@ pub enum PlatformStep {
         /// Shared: owned by the host. Exclusive: owned by the zone.
         ip_type: IpType,
     },
+    /// Uses the network namespace of a running zone, for a job beside it.
+    JoinNetwork {
+        /// The zone's first process, as the host numbers it.
+        pid: i32,
+        /// When that was started, in clock ticks since the host booted.
+        started: u64,
+    },
     /// Starts the first process in its namespaces.
     FirstProcess,
     /// Makes the zone's links and gives them their addresses and routes.
@@ -204,6 +211,7 @@ impl fmt::Display for PlatformStep {
             Self::HostId { id } => write!(f, "set host id {id:08x}"),
             Self::Clocks => f.write_str("start the zone's clocks at zero"),
             Self::Network { ip_type } => write!(f, "make a network namespace, ip-type {ip_type}"),
+            Self::JoinNetwork { pid, .. } => write!(f, "use the network of process {pid}"),
             Self::Links { links, .. } => {
                 f.write_str("make the links")?;
                 let mut separator = " ";

@@ -146,6 +146,10 @@ impl Building<'_> {
                     IpType::Exclusive => Ok(()),
                 }
             }
+            PlatformStep::JoinNetwork { pid, started } => {
+                self.ip_type = IpType::Shared;
+                join_network(*pid, *started)
+            }
             PlatformStep::Links { links, records } => self.make_links(links, records, undo),
             PlatformStep::FirstProcess => self.start_first_process(undo),
             PlatformStep::ProcessControls { controls } => self.limit_processes(controls),
@@ -508,6 +512,18 @@ fn within_mounts<T>(
     // Joining has led to the root.
     rustix::process::chdir(folder)?;
     Ok(done)
+}
+
+/// Goes into the network namespace of a process, if it still is that process.
+fn join_network(pid: i32, started: u64) -> Result<(), AnyError> {
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    let number = Pid::from_raw(pid).ok_or("no such process")?;
+    let process = pidfd_open(number, PidfdFlags::empty())?;
+    // What is open now is what the number stands for as long as it is open.
+    if !(store::runtime::Process { pid, started }).is_alive() {
+        return Err("the zone halted meanwhile".into());
+    }
+    Ok(sys::namespace::join(process.as_fd(), ns::NET)?)
 }
 
 /// Uptime and the monotonic clock start at zero in the zone.

@@ -1,0 +1,191 @@
+//! Zones that run: they are patched in a boot environment that a later boot takes.
+//!
+//! | step | a crash after it leaves |
+//! |---|---|
+//! | journal: working | nothing of the zone has changed |
+//! | snapshot of the running zone, and a clone of that | the old zone; the clone and the snapshot go |
+//! | the package manager works in the clone, verify, sync | the same |
+//! | journal: environment, with the sealed layer | the same |
+//! | the snapshot becomes what the clone holds | the old zone until it boots |
+//! | **the next boot is to take it**; history; clone and journal go | the same |
+//!
+//! What the zone writes after the snapshot stays in the former boot environment, as it
+//! did with Live Upgrade: data that must not is kept on file systems of its own.
+
+use model::ZoneName;
+use storage::{Dataset, Name, driver_at};
+use store::index::Entry as Zone;
+use zone::boot::{self, BootOptions};
+use zone::environments::{self, When};
+use zone::{Error, Host, Subject, flatten, reboot};
+
+use crate::record::{self, Entry, History, Standing};
+
+/// Refuses a zone whose next boot takes another root than the one that would be patched.
+///
+/// # Errors
+/// Says which.
+pub(crate) fn refuse_pending(subject: &Subject) -> Result<(), Error> {
+    match environments::marked(&subject.zonepath)? {
+        (_, None) => Ok(()),
+        (active, Some(next)) => Err(Error::Refused(format!(
+            "its next boot takes boot environment {next}; boot that, or roll back or activate {active}, first."
+        ))),
+    }
+}
+
+/// Whether the boot environment `name` stands on the layer with that tree.
+fn holds(dataset: &Dataset, name: &Name, tree: &std::path::Path) -> Result<bool, Error> {
+    if !dataset.snapshots()?.iter().any(|one| one.name == *name) {
+        return Ok(false);
+    }
+    let stack = dataset.snapshot_stack(name)?;
+    Ok(stack.top == tree || stack.lowers.iter().any(|one| one == tree))
+}
+
+/// Goes on with, or takes back, what a crash cut off; says whether the zone has the patch.
+pub(crate) fn recover(
+    host: &Host,
+    subject: &Subject,
+    dataset: &Dataset,
+    name: &Name,
+    tree: &std::path::Path,
+    entry: Entry,
+) -> Result<bool, Error> {
+    if holds(dataset, name, tree)? {
+        environments::choose(subject, Some(name))?;
+    } else if !dataset.stack()?.lowers.iter().any(|one| one == tree) {
+        if environments::marked(&subject.zonepath)?.1.as_ref() == Some(name) {
+            environments::choose(subject, None)?;
+        }
+        return Ok(false);
+    }
+    // Or it was booted since.
+    record::add(&host.root, &subject.entry, entry)?;
+    Ok(true)
+}
+
+/// The history of a zone, with what became of its boot environments since.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn history(host: &Host, zone: &Zone) -> Result<History, Error> {
+    let mut history: History =
+        record::load(&record::history_of(&host.root, zone))?.unwrap_or_default();
+    if history.entries.iter().any(|one| one.environment.is_some()) {
+        let zonepath = host.root.path(&zone.zonepath);
+        // A zone without a root has none of it.
+        if let Ok(true) = driver_at(&zonepath).map(|driver| driver.has_layers()) {
+            let (active, next) = environments::marked(&zonepath)?;
+            let next = next.unwrap_or_else(|| active.clone());
+            bring_up_to_date(&mut history, active.as_str(), next.as_str());
+        }
+    }
+    Ok(history)
+}
+
+/// Writes down what has become of boot environments.
+pub(crate) fn remember(host: &Host, zone: &Zone) -> Result<(), Error> {
+    let path = record::history_of(&host.root, zone);
+    let now = history(host, zone)?;
+    match record::load::<History>(&path)? {
+        Some(stored) if stored != now => record::save(&path, &now),
+        _ => Ok(()),
+    }
+}
+
+/// Only the last of them can have changed: who makes another writes down the rest.
+fn bring_up_to_date(history: &mut History, active: &str, next: &str) {
+    let mut entries = history.entries.iter_mut().rev();
+    let Some((entry, own)) = entries.find_map(|entry| {
+        let own = entry.environment.clone()?;
+        Some((entry, own))
+    }) else {
+        return;
+    };
+    if entry.standing == Standing::TakenBack {
+        return;
+    }
+    let former = entry.snapshot.as_deref();
+    if active == own {
+        entry.standing = Standing::Applied;
+    } else if next == own {
+        entry.standing = Standing::Pending;
+    } else if former == Some(active) {
+        entry.standing = Standing::RolledBack;
+    } else if entry.standing == Standing::Pending {
+        // One was made of it, or the former has another name.
+        entry.standing = Standing::Applied;
+    }
+}
+
+/// Reboots a zone into the boot environment that its patch made, and back into the former
+/// one when that does not boot.
+///
+/// # Errors
+/// When it did not boot; the zone then runs as it was before, if the text does not say
+/// otherwise.
+pub(crate) fn boot_into(host: &Host, zone: &ZoneName, former: &str) -> Result<(), Error> {
+    let options = BootOptions::default();
+    let Err(error) = reboot::reboot(host, zone, &options, false) else {
+        return Ok(());
+    };
+    let why = flatten(&error);
+    let former = crate::recover::name(former)?;
+    let back = environments::activate(host, zone, &former, When::Now, false)
+        .and_then(|_| boot::boot(host, zone, &options, false));
+    Err(Error::Refused(match back {
+        Ok(_) => format!("did not boot with the patch, and was taken back: {why}"),
+        Err(also) => format!(
+            "did not boot with the patch: {why}; and not without it either: {}",
+            flatten(&also)
+        ),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Order;
+    use crate::record::How;
+
+    fn entry(own: Option<&str>, former: &str, standing: Standing) -> Entry {
+        Entry {
+            patch: own.unwrap_or("p").to_owned(),
+            at: 0,
+            order: Order::Upgrade,
+            how: How::Environment,
+            standing,
+            snapshot: Some(former.to_owned()),
+            environment: own.map(str::to_owned),
+            packages: Vec::new(),
+            services: Vec::new(),
+            log: std::path::PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_made_is_applied_when_it_is_booted() {
+        use Standing::{Applied, Pending, RolledBack};
+        for (active, next, before, after) in [
+            ("initial", "b", Pending, Pending),
+            ("b", "b", Pending, Applied),
+            ("b", "initial", Applied, Applied),
+            ("initial", "initial", Applied, RolledBack),
+            ("initial", "initial", Pending, RolledBack),
+            ("initial", "b", RolledBack, Pending),
+            ("other", "other", Pending, Applied),
+        ] {
+            let mut history = History {
+                entries: vec![
+                    entry(Some("a"), "x", Applied),
+                    entry(Some("b"), "initial", before),
+                    entry(None, "patch-c", Applied),
+                ],
+            };
+            bring_up_to_date(&mut history, active, next);
+            assert_eq!(history.entries[1].standing, after, "{active} {next}");
+            assert_eq!(history.entries[0].standing, Applied);
+        }
+    }
+}

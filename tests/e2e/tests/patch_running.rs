@@ -1,0 +1,202 @@
+//! zonepatch on zones that run: a boot environment is patched, and a boot takes it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use e2e::debian::{self, Archive, Deb};
+use e2e::run::run;
+use e2e::{Host, Ran, rounds, start, wait_for};
+use serde_json::Value;
+
+/// Something to be the first process for as long as a test needs it.
+const INIT: &str = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1; done\n";
+
+fn app(version: &str) -> Deb<'_> {
+    Deb {
+        name: "app",
+        version,
+        files: match version {
+            "1" => &[("opt/app/a", "1"), ("opt/app/z", "1")],
+            _ => &[("opt/app/a", "2"), ("opt/app/z", "2")],
+        },
+        postinst: "cat /opt/app/a >/var/lib/app",
+        fields: "",
+    }
+}
+
+fn zonepatch(host: &Host, words: &[&str]) -> Ran {
+    run(&mut host.command("zonepatch", words), b"")
+}
+
+/// A host with running zones that have `app` 1, and an archive that has 2.
+fn running(zones: &str) -> Option<Host> {
+    if !debian::can_be_made() {
+        return None;
+    }
+    let host = Host::new()?;
+    let root = host.path("/debian");
+    debian::make(&root);
+    fs::create_dir_all(root.join("usr/sbin")).unwrap();
+    fs::write(root.join("usr/sbin/init"), INIT).unwrap();
+    let mut mode = fs::metadata(root.join("usr/sbin/init"))
+        .unwrap()
+        .permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o755);
+    fs::set_permissions(root.join("usr/sbin/init"), mode).unwrap();
+    let archive = Archive::new(host.path("/repo"));
+    let first = archive.add(&app("1")).display().to_string();
+    let special = archive.folder().display().to_string();
+    let configuration = format!(
+        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
+         add options ro; end"
+    );
+    host.zonecfg(&["-z", "master", &configuration]).quiet();
+    let root = root.display().to_string();
+    let _ = host.on("master", &["install", "-d", &root]).ok();
+    let _ = zonepatch(&host, &["apply", "-z", "master", &first]).ok();
+    host.clone_from("master", zones);
+    archive.add(&app("2"));
+    Some(host)
+}
+
+/// What a running zone says of its package.
+fn version(host: &Host, zone: &str) -> String {
+    let look = "dpkg-query -W -f '${Version} ${db:Status-Abbrev}' app; \
+                cat /opt/app/a /opt/app/z /var/lib/app";
+    host.sh(zone, look)
+}
+
+const OLD: &str = "1 ii 111";
+const NEW: &str = "2 ii 222";
+
+/// Where the patches of a zone stand, the oldest first.
+fn standing(host: &Host, zone: &str) -> Vec<String> {
+    let past = zonepatch(host, &["history", "-z", zone, "-j"]).ok();
+    let past: Value = serde_json::from_str(&past.out).unwrap();
+    let past = past.as_array().unwrap();
+    past.iter()
+        .map(|one| one["standing"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn environments(host: &Host, zone: &str) -> BTreeMap<String, String> {
+    let list = host.on(zone, &["beadm", "list", "-H"]).ok();
+    list.out
+        .lines()
+        .map(|line| {
+            let fields: Vec<&str> = line.split(';').collect();
+            let name = fields[0].to_owned();
+            (name, fields.get(2).copied().unwrap_or_default().to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn a_running_zone_is_patched_for_its_next_boot_and_goes_back() {
+    let Some(host) = running("web") else { return };
+    host.boot("web");
+    assert_eq!(version(&host, "web"), OLD);
+    zonepatch(&host, &["apply", "-z", "web"]).mentions(1, "--activate=next");
+    let ran = zonepatch(&host, &["plan", "-z", "web"]).ok();
+    assert!(ran.out.contains("app 1 -> 2"), "{ran:?}");
+    // A plan leaves nothing, and the zone goes on writing where it did.
+    host.sh("web", "echo since >/etc/since");
+    assert_eq!(environments(&host, "web").len(), 1);
+
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--activate=next"]).ok();
+    assert!(ran.out.contains("web: patched be"), "{ran:?}");
+    assert_eq!(version(&host, "web"), OLD);
+    assert_eq!(standing(&host, "web"), ["pending"]);
+    let status = zonepatch(&host, &["status", "-z", "web"]).ok();
+    assert!(status.out.contains("with the next boot"), "{status:?}");
+    zonepatch(&host, &["apply", "-z", "web", "--activate=next"])
+        .mentions(1, "its next boot takes boot environment patched-");
+
+    // What nobody has booted is thrown away.
+    let _ = zonepatch(&host, &["rollback", "-z", "web"]).ok();
+    assert_eq!(standing(&host, "web"), ["rolled_back"]);
+    assert_eq!(environments(&host, "web").len(), 1);
+    host.on("web", &["reboot"]).quiet();
+    assert_eq!(version(&host, "web"), OLD);
+
+    let _ = zonepatch(&host, &["apply", "-z", "web", "--activate=next"]).ok();
+    host.on("web", &["reboot"]).quiet();
+    assert_eq!(version(&host, "web"), NEW);
+    assert_eq!(host.sh("web", "cat /etc/since"), "since");
+    assert_eq!(standing(&host, "web"), ["rolled_back", "applied"]);
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--activate=next"]).ok();
+    assert!(ran.out.contains("web: unchanged"), "{ran:?}");
+
+    // Back with a reboot; what the zone wrote since is in the environment that it left.
+    host.sh("web", "echo later >/etc/later");
+    zonepatch(&host, &["rollback", "-z", "web"]).mentions(1, "--activate=now");
+    let _ = zonepatch(&host, &["rollback", "-z", "web", "--activate=now"]).ok();
+    assert_eq!(version(&host, "web"), OLD);
+    assert_eq!(host.sh("web", "ls /etc/later || :"), "");
+    assert_eq!(standing(&host, "web"), ["rolled_back", "rolled_back"]);
+
+    // And with one reboot there again.
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--activate=now"]).ok();
+    assert!(ran.out.contains("it was rebooted into it"), "{ran:?}");
+    assert_eq!(version(&host, "web"), NEW);
+    assert_eq!(standing(&host, "web").last().unwrap(), "applied");
+    host.halt("web");
+    let _ = zonepatch(&host, &["rollback", "-z", "web"]).ok();
+    host.boot("web");
+    assert_eq!(version(&host, "web"), OLD);
+
+    // What does not boot goes back by itself.
+    let archive = Archive::new(host.path("/repo"));
+    archive.add(&Deb {
+        postinst: "rm /usr/sbin/init",
+        ..app("3")
+    });
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--activate=now"]);
+    ran.mentions(1, "did not boot with the patch, and was taken back");
+    assert_eq!(host.state("web"), "running");
+    assert_eq!(version(&host, "web"), OLD);
+    assert_eq!(standing(&host, "web").last().unwrap(), "rolled_back");
+}
+
+#[test]
+fn a_kill_at_any_moment_leaves_a_running_zone_that_boots_old_or_new() {
+    let Some(host) = running("web") else { return };
+    host.boot("web");
+    let words = ["apply", "-z", "web", "--activate=next"];
+    let began = std::time::Instant::now();
+    let _ = zonepatch(&host, &words).ok();
+    let whole = began.elapsed().max(Duration::from_millis(100));
+    let _ = zonepatch(&host, &["rollback", "-z", "web"]).ok();
+    let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+    for round in 0..rounds(2).end {
+        let mut command = host.command("zonepatch", &words);
+        command.stdout(std::process::Stdio::null());
+        let mut child = start(&mut command);
+        // Spread over the whole run, a little past its end.
+        let part = u32::try_from((round * 7919) % 1000).unwrap();
+        std::thread::sleep(whole * part / 900);
+        let _ = child.kill();
+        let _ = child.wait();
+        // At a boot before or after somebody mends it.
+        if round % 2 == 0 {
+            zonepatch(&host, &["recover"]).quiet();
+        }
+        assert_eq!(version(&host, "web"), OLD);
+        // What the killed command had started may still hold the zone's lock.
+        wait_for("reboot", || {
+            (host.on("web", &["reboot"]).code() == Some(0)).then_some(())
+        });
+        let is = version(&host, "web");
+        zonepatch(&host, &["recover"]).quiet();
+        if is == NEW {
+            assert_eq!(standing(&host, "web").last().unwrap(), "applied");
+            let back = ["rollback", "-z", "web", "--activate=now"];
+            let _ = zonepatch(&host, &back).ok();
+        }
+        *seen.entry(is).or_default() += 1;
+    }
+    println!("what was booted after a kill: {seen:?}");
+    assert!(seen.keys().all(|one| one == OLD || one == NEW), "{seen:?}");
+    assert!(seen.contains_key(OLD), "no kill came in time: {seen:?}");
+}
