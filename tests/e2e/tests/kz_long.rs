@@ -1,0 +1,82 @@
+//! Long rounds of kernel zones: `ZONES_TEST_LONG`, as `./check --long` sets it.
+
+use std::fs;
+use std::path::Path;
+
+use e2e::machine::{auxiliary, boot, configure, done, guest, has_qemu, install, up};
+use e2e::{Host, skip};
+
+fn is_long() -> bool {
+    let long = std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty());
+    if !long {
+        skip("a long round (ZONES_TEST_LONG=1)");
+    }
+    long
+}
+
+#[test]
+fn four_suspend_at_once() {
+    if !is_long() {
+        return;
+    }
+    let Some(host) = Host::new() else { return };
+    let Some(guest) = guest(&host) else { return };
+    configure(&host, "k1", "");
+    install(&host, "k1", &guest);
+    let zones = ["k1", "k2", "k3", "k4"];
+    for zone in &zones[1..] {
+        done(host.on(zone, &["clone", "--create", "k1"]));
+    }
+    done(host.on("k*", &["boot"]));
+    let id = |zone: &str| host.sh(zone, "cat /proc/sys/kernel/random/boot_id");
+    let fill = |zone: &str| {
+        let make = format!("head -c 30000000 /dev/urandom >/run/data; echo {zone} >>/run/data");
+        host.sh(zone, &format!("{make}; md5sum /run/data"))
+    };
+    let before = zones.map(|zone| {
+        up(&host, zone);
+        (id(zone), fill(zone))
+    });
+    done(host.on("k*", &["suspend"]));
+    for zone in zones {
+        assert_eq!(auxiliary(&host, zone), "suspended", "{zone}");
+        let log = host.path(&format!("/var/log/zones/{zone}.messages"));
+        let log = fs::read_to_string(log).expect("a log");
+        let line = log.lines().find(|line| line.contains("suspend: raw "));
+        println!("{}", line.expect("a line with figures"));
+    }
+    done(host.on("k*", &["boot"]));
+    let after = zones.map(|zone| {
+        up(&host, zone);
+        (id(zone), host.sh(zone, "md5sum /run/data"))
+    });
+    assert_eq!(before, after);
+    host.halt("k*");
+}
+
+#[test]
+fn debian_is_made_here() {
+    if !is_long() {
+        return;
+    }
+    let Some(host) = Host::new() else { return };
+    if !has_qemu() {
+        return;
+    }
+    if !Path::new("/usr/bin/mmdebstrap").exists() {
+        skip("mmdebstrap is not installed");
+        return;
+    }
+    configure(&host, "d1", "select capped-memory; set physical=512m; end");
+    let said = host
+        .on("d1", &["install", "-x", "install-size=2G"])
+        .ok()
+        .out;
+    assert!(said.contains("Kernel: /boot/vmlinuz-"), "{said}");
+    boot(&host, "d1");
+    let state = "systemctl is-system-running --wait";
+    assert_eq!(host.sh("d1", state), "running");
+    assert!(host.sh("d1", "uname -r").contains("cloud"));
+    host.on("d1", &["shutdown"]).quiet();
+    assert_eq!(host.state("d1"), "installed");
+}
