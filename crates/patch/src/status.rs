@@ -4,11 +4,14 @@ use model::{State, ZoneName};
 use serde::Serialize;
 use storage::driver_at;
 use store::index::Index;
-use zone::{Error, Host, flatten, job, subject};
+use zone::{Error, Host, attach, flatten, job, subject};
 
 use crate::environment;
 use crate::inventory;
 use crate::record::{self, Entry, Standing};
+
+/// What is said of a sparse zone whose own part is of other packages than the host's.
+const BEHIND: &str = "sparse, and not at the host's packages: detach it, and attach it with -u";
 
 /// A line of `zonepatch status`.
 #[derive(Clone, Debug, Serialize)]
@@ -93,6 +96,13 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
             row.fingerprint = Some(found.fingerprint);
         }
         Err(error) => row.problems.push(flatten(&error)),
+    }
+    if job::is_sparse(&config)? {
+        match attach::differs(host, &zonepath, &config) {
+            Ok(false) => {}
+            Ok(true) => row.problems.push(BEHIND.to_owned()),
+            Err(error) => row.problems.push(flatten(&error)),
+        }
     }
     Ok(row)
 }

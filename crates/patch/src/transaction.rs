@@ -201,7 +201,7 @@ impl Patch<'_> {
         }
         if ready.is_sparse()? {
             return Err(Error::Refused(
-                "is sparse: its /usr is that of the host, whose package manager updates it."
+                "is sparse: its /usr is that of the host, whose package manager updates it; when that has, detach the zone and attach it with -u for the rest of it."
                     .to_owned(),
             ));
         }

@@ -86,7 +86,10 @@ pub(crate) fn check_update(manifest: &Manifest) -> Result<(), Error> {
 }
 
 /// Whether the packages of a sparse zone, which lies at a zonepath, differ from the host's.
-pub(crate) fn differs(host: &Host, zonepath: &Path, config: &Config) -> Result<bool, Error> {
+///
+/// # Errors
+/// When one of the two cannot be looked at.
+pub fn differs(host: &Host, zonepath: &Path, config: &Config) -> Result<bool, Error> {
     let source = inventory::of_zone(host, zonepath, config)?;
     let comparison = compared(config, &source)?;
     Ok(comparison.is_sparse && !comparison.is_same())

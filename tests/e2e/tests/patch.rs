@@ -501,3 +501,24 @@ fn a_full_disk_leaves_the_old_zone() {
     host.on("full", &["uninstall", "-F"]).quiet();
     drop(disk);
 }
+
+#[test]
+fn a_sparse_zone_that_is_behind_its_host_is_named() {
+    if !debian::can_be_made() {
+        return;
+    }
+    let Some(host) = Host::with_web() else {
+        return;
+    };
+    let notes = || zonepatch(&host, &["status", "-z", "web"]).ok().out;
+    assert!(!notes().contains("attach it with -u"), "{}", notes());
+    change(&host, "web", |root| {
+        let path = root.join("var/lib/dpkg/status");
+        let text = fs::read_to_string(&path).unwrap();
+        let (before, after) = text.split_once("\nVersion: ").unwrap();
+        let (_, rest) = after.split_once('\n').unwrap();
+        fs::write(&path, format!("{before}\nVersion: 0.0.1\n{rest}")).unwrap();
+    });
+    assert!(notes().contains("attach it with -u"), "{}", notes());
+    zonepatch(&host, &["apply", "-z", "web"]).mentions(1, "is sparse");
+}
