@@ -48,6 +48,9 @@ pub struct Runtime {
     /// What else is to be known of its state: `panicked`, and others that list -s shows.
     #[serde(default)]
     pub auxiliary: String,
+    /// The process that still restores the memory of a machine that runs already.
+    #[serde(default)]
+    pub pager: Option<Process>,
 }
 
 /// A mount in the zone's own mount namespace. Its number tells it from what the zone
@@ -276,6 +279,7 @@ mod tests {
             environment: vec!["container=zone".into()],
             controls: Controls::default(),
             auxiliary: String::new(),
+            pager: None,
         }
     }
 

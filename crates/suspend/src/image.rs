@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -36,6 +37,13 @@ impl std::fmt::Debug for Image {
             .field("path", &self.path)
             .field("header", &self.header)
             .finish_non_exhaustive()
+    }
+}
+
+impl AsFd for Image {
+    /// The file, with the lock of [`claim`](Self::claim).
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

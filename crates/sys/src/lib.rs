@@ -18,6 +18,8 @@ pub mod namespace;
 pub mod passing;
 pub mod peer;
 pub mod process;
+#[cfg(target_arch = "x86_64")]
+pub mod remote;
 pub mod seccomp;
 pub mod signals;
 pub mod surroundings;

@@ -12,6 +12,8 @@ const PAGE: u64 = 4096;
 
 // linux/userfaultfd.h; the numbers are part of the kernel's interface.
 const API: u64 = 0xaa;
+#[cfg(target_arch = "x86_64")]
+const USERFAULTFD_IOC_NEW: u64 = 0xaa00;
 const UFFDIO_API: u64 = 0xc018_aa3f;
 const UFFDIO_REGISTER: u64 = 0xc020_aa00;
 const UFFDIO_UNREGISTER: u64 = 0x8010_aa01;
@@ -54,7 +56,33 @@ impl From<OwnedFd> for Userfault {
     }
 }
 
+/// The device that makes such descriptors for whoever has it open, without privilege;
+/// from Linux 6.1 on.
+pub const DEVICE: &str = "/dev/userfaultfd";
+
 impl Userfault {
+    /// A descriptor for the memory of a process that stands still: it makes one by the
+    /// device that it has open as `device`, and loses that one. It keeps the new one, as the
+    /// number that is returned too, so that what is armed stays so when we end.
+    ///
+    /// # Errors
+    /// What ioctl(2) or pidfd_getfd(2) say.
+    #[cfg(target_arch = "x86_64")]
+    pub fn of(
+        process: &mut crate::remote::Stopped,
+        pidfd: BorrowedFd<'_>,
+        device: i32,
+    ) -> io::Result<(Self, i32)> {
+        let device = u64::try_from(device).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let flags = u64::try_from(libc::O_CLOEXEC | libc::O_NONBLOCK).unwrap_or(0);
+        let made = process.call(libc::SYS_ioctl, [device, USERFAULTFD_IOC_NEW, flags]);
+        process.call(libc::SYS_close, [device, 0, 0])?;
+        let number = i32::try_from(made?).map_err(|_| io::ErrorKind::InvalidData)?;
+        let flags = rustix::process::PidfdGetfdFlags::empty();
+        let ours = rustix::process::pidfd_getfd(pidfd, number, flags)?;
+        Ok((Self(ours), number))
+    }
+
     /// A descriptor for the memory of this process.
     ///
     /// # Errors

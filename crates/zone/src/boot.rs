@@ -36,15 +36,16 @@ pub struct BootOptions {
     pub environment: Option<Name>,
     /// True to throw away the image of a suspended zone.
     pub discard: bool,
+    /// True to have all memory of a suspended zone before it runs.
+    pub eager: bool,
     /// True when the command line had boot options: `bootargs` then does not count.
     pub given: bool,
 }
 
 impl BootOptions {
     /// Reads boot options as they stand behind `--` or in the property bootargs:
-    /// `-i PATH`, `-s`, `-m OPTIONS`, `-Z NAME`, `--discard-suspend`; other words that begin
-    /// with `-` are unknown
-    /// and returned to be warned of.
+    /// `-i PATH`, `-s`, `-m OPTIONS`, `-Z NAME`, `--discard-suspend`, `--eager`; other
+    /// words that begin with `-` are unknown and returned to be warned of.
     ///
     /// # Errors
     /// [`Error::Usage`] for an option without its value.
@@ -78,6 +79,7 @@ impl BootOptions {
                     options.arguments.extend(["-m".to_owned(), value.clone()]);
                 }
                 "--discard-suspend" => options.discard = true,
+                "--eager" => options.eager = true,
                 // Every Linux init knows it by this name.
                 "-s" => options.arguments.push("-s".to_owned()),
                 other if other.starts_with('-') => unknown.push(other.to_owned()),
@@ -194,15 +196,9 @@ pub(crate) fn start_locked(
         &options,
     )?;
     let suspended = match facts {
-        Some(facts) if subject.state == State::Installed => suspend::prepare(
-            host,
-            subject,
-            &config,
-            facts,
-            &mut plan,
-            options.discard,
-            dry_run,
-        )?,
+        Some(facts) if subject.state == State::Installed => {
+            suspend::prepare(host, subject, &config, facts, &mut plan, &options, dry_run)?
+        }
         _ => Vec::new(),
     };
     if dry_run {

@@ -94,6 +94,7 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
     };
     let options = BootOptions {
         discard: false,
+        eager: false,
         init: Some("/bin/sh".to_owned()),
         arguments: ["-c", job.script, "sh"]
             .into_iter()

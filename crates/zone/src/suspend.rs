@@ -9,6 +9,7 @@ use model::{Config, Verb, ZoneName};
 use store::index::Entry;
 
 use crate::apply::Outcome;
+use crate::boot::BootOptions;
 use crate::daemon::client;
 use crate::daemon::protocol::{Request, Suspend};
 use crate::machine::disks;
@@ -129,7 +130,7 @@ pub(crate) fn prepare(
     config: &Config,
     facts: &Facts,
     plan: &mut BootPlan,
-    discard: bool,
+    options: &BootOptions,
     dry_run: bool,
 ) -> Result<Vec<String>, Error> {
     let Some(path) = image::path(host, config).filter(|path| image::exists(path)) else {
@@ -142,7 +143,7 @@ pub(crate) fn prepare(
             image::DISCARD
         )));
     }
-    if discard {
+    if options.discard {
         if !dry_run {
             image::remove(&path).map_err(Error::Refused)?;
         }
@@ -169,10 +170,16 @@ pub(crate) fn prepare(
     }
     let wait = ["-incoming", "defer"].map(str::to_owned);
     plan.init.arguments.extend(wait);
+    for step in &mut plan.platform {
+        if let PlatformStep::Machine(parts) = step {
+            parts.faults = !options.eager;
+        }
+    }
     plan.resume = Some(Resume {
         image: path,
         key,
         disks,
+        lazy: !options.eager,
     });
     Ok(Vec::new())
 }

@@ -313,6 +313,7 @@ impl Host {
             words
                 .first()
                 .is_some_and(|name| name.ends_with(b"zoneadmd"))
+                && !is_fork(*pid)
                 && words.contains(&zone.as_bytes())
         })
     }
@@ -343,10 +344,22 @@ impl Host {
         inits[0]
     }
 
+    /// Kills a process, unless it has ended by itself, and waits until it is gone.
+    pub fn kill_if_there(&self, pid: i32) {
+        if Path::new(&format!("/proc/{pid}")).exists() {
+            let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
+            Self::wait_for_end(pid);
+        }
+    }
+
     /// Kills a process and waits until it is gone.
     pub fn kill(&self, pid: i32) {
         let number = Pid::from_raw(pid).expect("a process number");
         kill_process(number, Signal::KILL).expect("a process to kill");
+        Self::wait_for_end(pid);
+    }
+
+    fn wait_for_end(pid: i32) {
         wait_for(&format!("end of process {pid}"), || {
             let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             // A zombie waits for whoever is its parent.
@@ -411,4 +424,16 @@ impl Host {
         }
         std::mem::forget(host);
     }
+}
+
+/// Whether a process has executed no program since it was forked: such a one works for
+/// its zoneadmd. PF_FORKNOEXEC of the kernel.
+fn is_fork(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let flags = stat.rsplit(')').next().unwrap_or_default();
+    let flags = flags
+        .split_whitespace()
+        .nth(6)
+        .and_then(|word| word.parse().ok());
+    flags.unwrap_or(0_u64) & 0x40 != 0
 }

@@ -9,6 +9,7 @@
 //! | [`cgroup`] | what lies in the control groups of a host |
 //! | [`inside`] | small programs to run in a zone |
 //! | [`debian`] | a small system in which apt-get works |
+//! | [`guest`] | a kernel zone that is suspended and goes on |
 //! | [`tree`] | trees that are compared |
 //! | [`container`], [`registry`] | container images, and who gives them out |
 //! | [`World`] | a host in a network of namespaces, see [`Lan`] |
@@ -26,6 +27,7 @@ pub mod container;
 pub mod debian;
 pub mod delegation;
 pub mod frames;
+pub mod guest;
 mod host;
 pub mod inside;
 pub mod lan;

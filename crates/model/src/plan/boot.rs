@@ -51,6 +51,9 @@ pub struct Resume {
     pub key: PathBuf,
     /// The files of the machine's disks that are written to.
     pub disks: Vec<PathBuf>,
+    /// Whether the machine may run before all of its memory is there.
+    #[serde(default)]
+    pub lazy: bool,
 }
 
 impl fmt::Display for BootPlan {
@@ -76,7 +79,14 @@ impl fmt::Display for BootPlan {
             None => writeln!(f, "    run zinit"),
         }?;
         match &self.resume {
-            Some(resume) => writeln!(f, "  resume from {}", resume.image.display()),
+            Some(resume) => {
+                let first = if resume.lazy {
+                    ""
+                } else {
+                    ", all memory first"
+                };
+                writeln!(f, "  resume from {}{first}", resume.image.display())
+            }
             None => Ok(()),
         }
     }

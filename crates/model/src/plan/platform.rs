@@ -158,6 +158,9 @@ pub struct MachineParts {
     pub cards: Vec<String>,
     /// The user of the zone that QEMU runs as.
     pub user: u32,
+    /// Whether it gets the device by which others answer its page faults.
+    #[serde(default)]
+    pub faults: bool,
 }
 
 /// A file of a disk.

@@ -123,6 +123,7 @@ impl Zone {
             environment: Vec::new(),
             controls: Controls::default(),
             auxiliary: String::new(),
+            pager: None,
         };
         // There is no configuration here.
         Self::new(&name.parse().ok()?, runtime, &Root::new(Path::new("/")))
@@ -397,6 +398,7 @@ mod tests {
             environment: Vec::new(),
             controls: Controls::default(),
             auxiliary: String::new(),
+            pager: None,
         }
     }
 

@@ -16,6 +16,7 @@ use store::{lock, runtime};
 use sys::process::{Child, ns};
 
 use super::console::Console as History;
+use super::pager::Paging;
 use super::server::{Server, listen};
 use super::{log, myself, suspend};
 use crate::Host;
@@ -61,6 +62,12 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
     log::message(&host.root, zone, "adopted by a new zoneadmd");
     let delegated = delegated(host, zone, known.init.pid);
+    // Memory that nobody brings in any more is waited for without end: QEMU would not
+    // even answer.
+    let paging = Paging::adopt(known.pager, known.init.pid).inspect_err(|why| {
+        log::message(&host.root, zone, &format!("ended: {why}"));
+        let _ = cgroups.kill();
+    })?;
     let (machine, controller) =
         machine(host, zone, known.init.pid, made.controller).inspect_err(|why| {
             // Nobody can do anything with it any more.
@@ -68,9 +75,9 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
             let _ = cgroups.kill();
         })?;
     let platform = Platform::adopted(init, cgroups, controller, made.terminal, delegated, machine);
-    Ok(Server::new(
-        host, zone, root_lock, listener, console, platform, known,
-    ))
+    let mut server = Server::new(host, zone, root_lock, listener, console, platform, known);
+    server.paging = paging;
+    Ok(server)
 }
 
 /// The machine of a kernel zone, and what its console is then.

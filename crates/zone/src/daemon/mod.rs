@@ -10,6 +10,7 @@ mod console;
 pub(crate) mod job;
 mod log;
 mod machine;
+mod pager;
 pub mod protocol;
 mod rctl;
 mod server;
@@ -115,7 +116,7 @@ fn build<'a>(
     let console = console::Console::open(&host.root, zone)?;
     let mut fault: Fault = host.fault.clone();
     let built = start(host, zone, &plan, &zinit, &mut fault);
-    let (platform, runtime) = match built {
+    let (platform, runtime, paging) = match built {
         Ok(built) => built,
         Err(error) => {
             let _ = store::runtime::forget(&host.root, zone);
@@ -124,6 +125,7 @@ fn build<'a>(
     };
     let mut server =
         server::Server::new(host, zone, root_lock, listener, console, platform, runtime);
+    server.paging = paging;
     if plan.resume.is_some() {
         let [.., agent] = crate::machine::facts::sockets(host, zone);
         server.resumed = Some(agent);
@@ -145,8 +147,9 @@ fn start(
     plan: &BootPlan,
     zinit: &std::path::Path,
     fault: &mut Fault,
-) -> Result<(Platform, Runtime), String> {
+) -> Result<(Platform, Runtime, Option<pager::Paging>), String> {
     let mut platform = Platform::build(plan, zinit, fault).map_err(|error| flatten(&error))?;
+    let mut paging = None;
     let started = runtime(plan, &platform).and_then(|mut runtime| {
         let mounts = platform.mounts(&plan.remembered);
         let mounts = mounts.map_err(|error| flatten(&error))?;
@@ -161,11 +164,19 @@ fn start(
             platform
                 .start(&plan.init)
                 .map_err(|error| flatten(&error))?;
-            if let (Some(from), Some(machine)) = (&plan.resume, &mut platform.machine) {
-                let told = suspend::resume(machine, plan, from);
-                for line in told.map_err(|why| format!("could not resume: {why}"))? {
+            if let Some(from) = &plan.resume {
+                let remember = |pager| {
+                    runtime.pager = Some(pager);
+                    store::runtime::save(&host.root, zone, &runtime)
+                        .map_err(|error| flatten(&error))
+                };
+                let resumed =
+                    suspend::resume(&mut platform, plan, from, host.fault.clone(), remember)
+                        .map_err(|why| format!("could not resume: {why}"))?;
+                for line in resumed.lines {
                     log::message(&host.root, zone, &line);
                 }
+                paging = resumed.paging;
             }
             runtime.state = State::Running;
         }
@@ -176,7 +187,7 @@ fn start(
         Ok(runtime)
     });
     match started {
-        Ok(runtime) => Ok((platform, runtime)),
+        Ok(runtime) => Ok((platform, runtime, paging)),
         Err(error) => {
             let mut errors = vec![error];
             if let Err(also) = platform.take_down() {
@@ -207,6 +218,7 @@ fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, String> {
         environment: plan.init.environment.clone(),
         controls: Controls::default(),
         auxiliary: String::new(),
+        pager: None,
     };
     for step in &plan.platform {
         match step {

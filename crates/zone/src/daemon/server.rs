@@ -21,6 +21,7 @@ use store::runtime::Runtime;
 
 use super::console::Console;
 use super::log;
+use super::pager::Paging;
 use super::protocol::{MAX_PACKET, Reply, Request};
 use super::rctl::Rctls;
 use super::suspend;
@@ -57,6 +58,8 @@ pub(super) struct Server<'a> {
     pub(super) complaints: u32,
     /// The channel to the agent in a guest that goes on after a suspend.
     pub(super) resumed: Option<PathBuf>,
+    /// Who still brings memory in.
+    pub(super) paging: Option<Paging>,
     /// Tells others that the root may be mounted; released last.
     _root_lock: File,
     /// Connections that are answered when the zone has ended.
@@ -121,6 +124,7 @@ impl<'a> Server<'a> {
             silent: false,
             complaints: 0,
             resumed: None,
+            paging: None,
             _root_lock: root_lock,
             waiting: Vec::new(),
         }
@@ -165,8 +169,20 @@ impl<'a> Server<'a> {
         let _ = sys::memory::release_program_pages();
         let mut ended = None;
         loop {
-            let [from_zone, from_client, asked, gone, hit, told, complains] =
-                self.wait(ended.is_some())?;
+            let [
+                from_zone,
+                from_client,
+                asked,
+                gone,
+                hit,
+                told,
+                complains,
+                paged,
+            ] = self.wait(ended.is_some())?;
+            if paged {
+                // What it says is in the log; the zone ends if it must.
+                let _ = self.hear_pager();
+            }
             if told {
                 self.hear_machine();
             }
@@ -190,6 +206,10 @@ impl<'a> Server<'a> {
                 return Ok(());
             }
             if gone && ended.is_none() {
+                // It may be the one who ended the machine, and is about to say why.
+                if self.paging.as_ref().is_some_and(Paging::ends_soon) {
+                    let _ = self.hear_pager();
+                }
                 ended = Some(self.how_it_ended());
             }
             if let Some(end) = ended {
@@ -205,7 +225,7 @@ impl<'a> Server<'a> {
     }
 
     /// Waits for something to happen; says what did.
-    fn wait(&self, ended: bool) -> Result<[bool; 7], String> {
+    fn wait(&self, ended: bool) -> Result<[bool; 8], String> {
         let client = self.console.client();
         let limit = self.rctls.as_ref().and_then(Rctls::descriptor);
         // Descriptors that do not matter now are replaced by one that never speaks.
@@ -214,6 +234,7 @@ impl<'a> Server<'a> {
         let monitor = machine.and_then(|machine| machine.monitor.as_ref());
         let monitor = monitor.map(AsFd::as_fd);
         let complaints = machine.map(|machine| machine.complaints.as_fd());
+        let pager = self.paging.as_ref().map(AsFd::as_fd);
         let mut watched = [
             PollFd::from_borrowed_fd(self.platform.console.as_fd(), reading(!self.silent)),
             PollFd::from_borrowed_fd(
@@ -247,13 +268,14 @@ impl<'a> Server<'a> {
             ),
             PollFd::from_borrowed_fd(monitor.unwrap_or(idle), reading(monitor.is_some())),
             PollFd::from_borrowed_fd(complaints.unwrap_or(idle), reading(complaints.is_some())),
+            PollFd::from_borrowed_fd(pager.unwrap_or(idle), reading(pager.is_some())),
         ];
         let patience = self.rctls.as_ref().and_then(Rctls::patience);
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let patience = if ended { Some(RETRY) } else { patience };
         match poll(&mut watched, patience.as_ref()) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok([false; 7]),
+            Err(rustix::io::Errno::INTR) => return Ok([false; 8]),
             Err(errno) => return Err(format!("could not wait: {errno}")),
         }
         let spoke = |i: usize, really: bool| really && !watched[i].revents().is_empty();
@@ -265,6 +287,7 @@ impl<'a> Server<'a> {
             spoke(4, limit.is_some()),
             spoke(5, monitor.is_some()),
             spoke(6, complaints.is_some()),
+            spoke(7, pager.is_some()),
         ])
     }
 
@@ -492,6 +515,8 @@ impl<'a> Server<'a> {
         if let Some(rctls) = self.rctls.take() {
             self.tell(&rctls.last_hits());
         }
+        // It has nothing to do for a machine that ends.
+        self.paging = None;
         self.runtime.state = State::ShuttingDown;
         let saved = self.save();
         self.root = self.platform.hold_root();

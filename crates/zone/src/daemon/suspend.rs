@@ -10,18 +10,23 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use model::plan::{BootPlan, Resume};
 use model::{State, ZoneName};
 use rustix::fs::MemfdFlags;
+use rustix::process::Signal;
 use store::Root;
-use suspend::{Loading, Options, Restored, Saved, Stream};
+use store::runtime::Process;
+use suspend::{Image, Loading, Options, Restored, Saved, Stream};
 use sys::mapping::Mapping;
 use vm::agent::Agent;
 use vm::migrate::{self, Activity};
 
 use super::log;
+use super::pager::Paging;
 use super::protocol::Suspend;
 use super::server::Server;
+use crate::fault::Fault;
 use crate::flatten;
 use crate::machine::image::{self, DEVICES, MEMORY};
 use crate::machine::sockets;
+use crate::platform::Platform;
 use crate::platform::machine::Machine;
 
 impl Server<'_> {
@@ -32,6 +37,15 @@ impl Server<'_> {
             return Err("not running".to_owned());
         }
         let pid = self.platform.init.pid;
+        // What is not in memory yet would not be in the image.
+        if let Some(pager) = &self.paging {
+            if !pager.ends_within(Duration::from_secs(order.seconds)) {
+                return Err("its memory is still being restored; the zone runs on".to_owned());
+            }
+            if let Err(why) = self.hear_pager() {
+                return Err(format!("the zone was stopped: {why}"));
+            }
+        }
         let machine = self.platform.machine.as_mut();
         let machine = machine.ok_or("the zone is no machine")?;
         match save(machine, pid, order) {
@@ -48,6 +62,36 @@ impl Server<'_> {
                     Err(also) => format!("{why}; and the zone is stopped: {also}; halt it"),
                 };
                 self.log(&format!("could not suspend: {why}"));
+                Err(why)
+            }
+        }
+    }
+
+    /// Takes notice of the end of the process that brought memory in. Where memory is
+    /// missing the machine is ended: it could only wait.
+    pub(super) fn hear_pager(&mut self) -> Result<(), String> {
+        let Some(pager) = self.paging.take() else {
+            return Ok(());
+        };
+        let end = pager.end(self.platform.init.pid);
+        self.runtime.pager = None;
+        if let Err(error) = self.save() {
+            self.log(&error);
+        }
+        match end {
+            Ok(line) => {
+                self.log(&line);
+                Ok(())
+            }
+            // It had ended before.
+            Err(why) if why.is_empty() => Ok(()),
+            Err(why) => {
+                let qemu = self.platform.init.pidfd.as_fd();
+                let _ = sys::process::send_signal(qemu, Signal::KILL.as_raw());
+                let why = format!("not all of its memory could be restored: {why}");
+                self.log(&format!("stopped: {why}; it boots cold the next time"));
+                self.console
+                    .notice("Zone stopped: not all of its memory could be restored");
                 Err(why)
             }
         }
@@ -145,30 +189,61 @@ pub(super) fn after_death(
     }
 }
 
+/// A machine that was resumed.
+pub(super) struct Resumed {
+    /// For the log.
+    pub lines: Vec<String>,
+    /// Who brings in what is not there yet.
+    pub paging: Option<Paging>,
+}
+
 /// Brings a machine that waits for it to where it was suspended, uses the image up, and
-/// lets it run. Returns lines for the log.
+/// lets it run. Whoever brings in memory after that is remembered before.
 pub(super) fn resume(
-    machine: &mut Machine,
+    platform: &mut Platform,
     plan: &BootPlan,
     from: &Resume,
-) -> Result<Vec<String>, String> {
-    let memory = machine.memory.as_ref().ok_or("its memory cannot be had")?;
-    let size = usize::try_from(machine.size).map_err(|error| error.to_string())?;
+    fault: Fault,
+    remember: impl FnOnce(Process) -> Result<(), String>,
+) -> Result<Resumed, String> {
+    let began = Instant::now();
+    // Another process may work on after this, and must keep nothing of the zone busy.
+    platform.go_home().map_err(|error| error.to_string())?;
+    let qemu = &platform.init;
+    let machine = platform.machine.as_mut().ok_or("the zone is no machine")?;
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     let words = plan.init.arguments.iter().map(String::as_str);
     let now = image::identity(monitor.version(), words, &from.disks)?;
     let image = image::open(&from.image, &from.key, &now)?;
     image.claim().map_err(|error| flatten(&error))?;
-    let target = Mapping::new(memory.as_fd(), size).map_err(|error| format!("map it: {error}"))?;
-    let restored = suspend::restore(&image, MEMORY, &target, &Loading::default());
-    let restored = restored.map_err(|error| flatten(&error))?;
+    let mut lines = Vec::new();
+    let mut paging = None;
+    if from.lazy {
+        match Paging::start(machine, qemu, &image, fault) {
+            Ok(started) => {
+                remember(started.process())?;
+                paging = Some(started);
+            }
+            Err(why) => lines.push(format!(
+                "WARNING: all memory is restored before the zone runs: {why}"
+            )),
+        }
+    }
+    if paging.is_none() {
+        lines.push(restored_line(&restore_all(machine, &image)?));
+    }
     let state = image.bytes_of(DEVICES).map_err(|error| flatten(&error))?;
     let mut devices = scratch()?;
     devices
         .write_all(&state)
         .and_then(|()| devices.rewind())
         .map_err(|error| error.to_string())?;
+    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     if let Err(error) = migrate::load(monitor, devices.as_fd()) {
+        // Devices look at memory, too.
+        if let Some(pager) = paging.take_if(|pager| pager.ends_within(Duration::ZERO)) {
+            pager.end(qemu.pid)?;
+        }
         let complaint = machine.complaint();
         return Err(match complaint.is_empty() {
             true => flatten(&error),
@@ -183,14 +258,25 @@ pub(super) fn resume(
             flatten(&error)
         )
     })?;
-    Ok(vec![
-        restored_line(&restored),
-        format!("resumed from {}", from.image.display()),
-    ])
+    lines.push(format!(
+        "resumed from {}, and runs after {:.3} s",
+        from.image.display(),
+        began.elapsed().as_secs_f64()
+    ));
+    Ok(Resumed { lines, paging })
+}
+
+/// Restores all memory of a machine that does not run yet.
+fn restore_all(machine: &Machine, image: &Image) -> Result<Restored, String> {
+    let memory = machine.memory.as_ref().ok_or("its memory cannot be had")?;
+    let size = usize::try_from(machine.size).map_err(|error| error.to_string())?;
+    let target = Mapping::new(memory.as_fd(), size).map_err(|error| format!("map it: {error}"))?;
+    let restored = suspend::restore(image, MEMORY, &target, &Loading::default());
+    restored.map_err(|error| flatten(&error))
 }
 
 /// Megabytes, seconds, and megabytes a second.
-fn rate(bytes: u64, took: Duration) -> String {
+pub(super) fn rate(bytes: u64, took: Duration) -> String {
     #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
     let megabytes = bytes as f64 / 1e6;
     let seconds = took.as_secs_f64().max(1e-9);

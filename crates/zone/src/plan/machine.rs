@@ -106,6 +106,7 @@ pub(crate) fn step(
         })
     });
     PlatformStep::Machine(Box::new(MachineParts {
+        faults: false,
         memory: machine.memory,
         large_pages: config.machine_large_pages(),
         monitor,

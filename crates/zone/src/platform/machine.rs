@@ -33,6 +33,8 @@ pub struct Machine {
     pub memory: Option<OwnedFd>,
     /// Bytes of it.
     pub size: u64,
+    /// The number under which QEMU has the device for page faults, if it has it.
+    pub faults: Option<i32>,
     /// Our end of the monitor, until QEMU has greeted.
     waiting: Option<OwnedFd>,
     /// The monitor; none when QEMU does not answer.
@@ -51,6 +53,7 @@ pub(crate) struct Opened {
     pass: Vec<OwnedFd>,
     memory: OwnedFd,
     size: u64,
+    faults: Option<i32>,
     monitor: OwnedFd,
     pub console: OwnedFd,
 }
@@ -79,10 +82,20 @@ impl Opened {
         }
         let cards: Result<Vec<_>, _> = parts.cards.iter().map(String::as_str).map(cards).collect();
         pass.extend(cards?);
+        // Last, as the numbers of the others count. A host without it does without.
+        let device = parts.faults.then(|| {
+            let flags = OFlags::RDWR | OFlags::CLOEXEC;
+            openat(CWD, sys::userfault::DEVICE, flags, Mode::empty())
+        });
+        let faults = device.and_then(Result::ok).map(|device| {
+            pass.push(device);
+            vm::machine::FIRST.saturating_add(i32::try_from(pass.len() - 1).unwrap_or(i32::MAX))
+        });
         Ok(Self {
             pass,
             memory,
             size: parts.memory,
+            faults,
             monitor,
             console,
         })
@@ -94,6 +107,7 @@ impl Opened {
             pass: self.pass,
             memory: Some(self.memory),
             size: self.size,
+            faults: self.faults,
             waiting: Some(self.monitor),
             monitor: None,
             complaints,
@@ -239,6 +253,7 @@ impl Machine {
             pass: Vec::new(),
             memory,
             size,
+            faults: None,
             waiting: None,
             monitor: Some(monitor),
             complaints,

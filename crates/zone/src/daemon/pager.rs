@@ -1,0 +1,365 @@
+//! The memory of a machine that runs while it is still restored. A process of its own
+//! brings it in: that goes on when this zoneadmd dies, and when it dies itself the zone is
+//! ended. A guest that waits for memory for ever is never left alone.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
+use rustix::time::Timespec;
+use store::runtime::Process;
+use suspend::{Image, Ledger, Loading, Paged, Pager, Region};
+use sys::mapping::Mapping;
+use sys::process::Child;
+use sys::userfault::Userfault;
+
+use super::suspend::rate;
+use crate::fault::Fault;
+use crate::flatten;
+use crate::machine::image::MEMORY;
+use crate::platform::machine::Machine;
+
+/// What a pager says first when all is there.
+const WHOLE: &str = "whole";
+
+/// Longest report that is read.
+const LONGEST: u64 = 4096;
+
+/// What is said of a pager that cannot say anything itself.
+const DIED: &str = "the process that restored it has died";
+
+/// A process that brings memory in.
+#[derive(Debug)]
+pub(super) struct Paging {
+    process: Process,
+    pidfd: OwnedFd,
+    /// What it says at its end; none of a process that another zoneadmd started.
+    report: Option<File>,
+}
+
+impl Paging {
+    /// Arms the memory of a machine that was just started and waits, and starts the process
+    /// that brings it in from the image.
+    ///
+    /// # Errors
+    /// Why it cannot be done here; the machine is as it was before, and its memory can be
+    /// restored as a whole.
+    pub fn start(
+        machine: &mut Machine,
+        qemu: &Child,
+        image: &Image,
+        fault: Fault,
+    ) -> Result<Self, String> {
+        let device = machine.faults.take().ok_or("no /dev/userfaultfd here")?;
+        let memory = machine.memory.as_ref().ok_or("its memory cannot be had")?;
+        let size = usize::try_from(machine.size).map_err(|error| error.to_string())?;
+        let regions = regions(qemu.pid, memory.as_fd(), machine.size)?;
+        let faults = descriptor(qemu, device)?;
+        let target = Mapping::new(memory.as_fd(), size).map_err(|error| error.to_string())?;
+        let stream = image.stream(MEMORY).map_err(|error| flatten(&error))?;
+        let ledger = Ledger::in_memory(stream.chunks()).map_err(|error| error.to_string())?;
+        let disarm = || {
+            for region in &regions {
+                // What was not armed is left as it is.
+                let _ = faults.disarm(region.address, region.length);
+            }
+        };
+        let raw = raw(image);
+        let started = (|| {
+            let pager = Pager::arm(image, MEMORY, &target, &faults, &regions, &ledger)
+                .map_err(|error| flatten(&error))?;
+            let (report, theirs) =
+                pipe_with(PipeFlags::CLOEXEC).map_err(|errno| errno.to_string())?;
+            let keep = [
+                image.as_fd(),
+                faults.as_fd(),
+                theirs.as_fd(),
+                qemu.pidfd.as_fd(),
+            ];
+            let body = || work(&pager, fault, raw, theirs.as_fd(), qemu.pidfd.as_fd());
+            let child =
+                sys::process::fork(0, None, &keep, body).map_err(|error| error.to_string())?;
+            drop(theirs);
+            let process = Process::find(child.pid).ok_or(DIED)?;
+            Ok(Self {
+                process,
+                pidfd: child.pidfd,
+                report: Some(File::from(report)),
+            })
+        })();
+        if started.is_err() {
+            disarm();
+        }
+        started
+    }
+
+    /// The one that another zoneadmd started.
+    ///
+    /// # Errors
+    /// Memory is missing, and nobody brings it in: the machine must be ended.
+    pub fn adopt(known: Option<Process>, qemu: i32) -> Result<Option<Self>, String> {
+        let alive = known.filter(|known| known.is_alive()).and_then(|process| {
+            let pid = Pid::from_raw(process.pid)?;
+            let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+            // Its number may have been given away meanwhile.
+            process.is_alive().then_some(Self {
+                process,
+                pidfd,
+                report: None,
+            })
+        });
+        match alive {
+            None if is_armed(qemu) => Err(format!("not all of its memory is there: {DIED}")),
+            alive => Ok(alive),
+        }
+    }
+
+    /// What others need to find it again.
+    pub const fn process(&self) -> Process {
+        self.process
+    }
+
+    /// Whether it ends within this time.
+    pub fn ends_within(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).ok();
+            let mut watched = [PollFd::new(&self.pidfd, PollFlags::IN)];
+            match poll(&mut watched, left.as_ref()) {
+                Ok(0) => return false,
+                Ok(_) => return true,
+                Err(_) if Instant::now() >= end => return false,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Waits for its end, which follows that of the machine.
+    pub fn ends_soon(&self) -> bool {
+        self.ends_within(Duration::from_secs(5))
+    }
+
+    /// What came of it, once it has ended: what is to be logged.
+    ///
+    /// # Errors
+    /// Why memory is missing for good; the machine must be ended. Empty when that has ended
+    /// already.
+    pub fn end(mut self, qemu: i32) -> Result<String, String> {
+        let Some(report) = self.report.take() else {
+            return match is_armed(qemu) {
+                true => Err(DIED.to_owned()),
+                false => Ok("resume: all memory is there".to_owned()),
+            };
+        };
+        let mut text = String::new();
+        let read = report.take(LONGEST).read_to_string(&mut text);
+        match text.split_once('\n') {
+            _ if read.is_err() => Err(DIED.to_owned()),
+            Some((WHOLE, rest)) => Ok(rest.trim_end().to_owned()),
+            Some((why, _)) => Err(why.to_owned()),
+            None => Err(DIED.to_owned()),
+        }
+    }
+}
+
+impl AsFd for Paging {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+impl Drop for Paging {
+    fn drop(&mut self) {
+        // It has ended, or the machine has or will.
+        let _ = sys::process::send_signal(self.pidfd.as_fd(), Signal::KILL.as_raw());
+        let _ = self.ends_within(Duration::from_secs(10));
+        let pidfd = WaitId::PidFd(self.pidfd.as_fd());
+        let _ = waitid(pidfd, WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+    }
+}
+
+/// What the process does.
+fn work(
+    pager: &Pager<'_>,
+    fault: Fault,
+    raw: u64,
+    report: BorrowedFd<'_>,
+    qemu: BorrowedFd<'_>,
+) -> u8 {
+    let fault = Mutex::new(fault);
+    let watch = |_: suspend::Progress| {
+        let mut fault = fault.lock().unwrap_or_else(PoisonError::into_inner);
+        match fault.strikes("pager") {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    };
+    let loading = Loading {
+        watch: &watch,
+        ..Loading::default()
+    };
+    let (text, status) = match pager.run(&loading) {
+        Ok(paged) => (format!("{WHOLE}\n{}\n", told(raw, &paged)), 0),
+        Err(error) => {
+            // Its memory goes some time before it has ended.
+            let lost = |error: &std::io::Error| {
+                error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+            };
+            let gone = matches!(&error, suspend::Error::Faults { source, .. } if lost(source))
+                || has_ended(qemu);
+            // Before anybody hears of it: from now on it could only wait for ever.
+            let _ = sys::process::send_signal(qemu, Signal::KILL.as_raw());
+            match gone {
+                true => ("\n".to_owned(), 0),
+                false => (format!("{}\n", flatten(&error).replace('\n', " ")), 1),
+            }
+        }
+    };
+    // Nobody hears it when zoneadmd is gone.
+    if let Ok(report) = report.try_clone_to_owned() {
+        let _ = File::from(report).write_all(text.as_bytes());
+    }
+    status
+}
+
+fn told(raw: u64, paged: &Paged) -> String {
+    format!(
+        "resume: raw {}, while the zone ran; {} page faults, {} pieces on demand, the longest in {:.1} ms",
+        rate(raw, paged.took),
+        paged.faults,
+        paged.on_demand,
+        paged.longest.as_secs_f64() * 1e3
+    )
+}
+
+/// Bytes of memory that an image holds.
+fn raw(image: &Image) -> u64 {
+    let entries = image.index().entries.iter();
+    entries
+        .map(|entry| u64::from(entry.pages.count_ones()) * suspend::format::PAGE as u64)
+        .sum()
+}
+
+fn has_ended(process: BorrowedFd<'_>) -> bool {
+    let mut watched = [PollFd::from_borrowed_fd(process, PollFlags::IN)];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    matches!(poll(&mut watched, Some(&now)), Ok(1..))
+}
+
+/// The descriptor through which page faults of QEMU come. Nothing of a guest has run
+/// there yet.
+#[cfg(target_arch = "x86_64")]
+fn descriptor(qemu: &Child, device: i32) -> Result<Userfault, String> {
+    let stop = sys::remote::Stopped::new(qemu.pid);
+    let mut stopped = stop.map_err(|error| format!("stop QEMU for a moment: {error}"))?;
+    let (faults, _) = Userfault::of(&mut stopped, qemu.pidfd.as_fd(), device)
+        .map_err(|error| format!("make a userfaultfd: {error}"))?;
+    drop(stopped);
+    let agreed = faults.agree();
+    agreed.map_err(|error| format!("page faults of shared memory: {error}"))?;
+    Ok(faults)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn descriptor(_: &Child, _: i32) -> Result<Userfault, String> {
+    Err("not on this processor".to_owned())
+}
+
+/// Where a process has a file mapped. All of the file must be somewhere.
+fn regions(pid: i32, file: BorrowedFd<'_>, size: u64) -> Result<Vec<Region>, String> {
+    let file = file.try_clone_to_owned().map(File::from);
+    let meta = file.and_then(|file| file.metadata());
+    let meta = meta.map_err(|error| error.to_string())?;
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
+    let maps = maps.map_err(|error| error.to_string())?;
+    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    let device = format!("{major:02x}:{minor:02x}");
+    let regions: Vec<Region> = maps
+        .lines()
+        .filter_map(|line| region(line, &device, meta.ino()))
+        .collect();
+    match regions.iter().map(|region| region.length).sum::<u64>() == size {
+        true => Ok(regions),
+        false => Err("QEMU does not have its memory mapped as expected".to_owned()),
+    }
+}
+
+/// A line of /proc/PID/maps, if it is of this file.
+fn region(line: &str, device: &str, inode: u64) -> Option<Region> {
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let offset = words.nth(1)?;
+    let ours = words.next()? == device && words.next()?.parse() == Ok(inode);
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let (address, end) = (number(start)?, number(end)?);
+    ours.then_some(Region {
+        address,
+        offset: number(offset)?,
+        length: end.checked_sub(address)?,
+    })
+}
+
+/// Whether a process has memory whose faults somebody is to answer.
+fn is_armed(pid: i32) -> bool {
+    let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+    let mut flags = smaps
+        .lines()
+        .filter_map(|line| line.strip_prefix("VmFlags:"));
+    flags.any(|flags| {
+        flags
+            .split_whitespace()
+            .any(|flag| matches!(flag, "um" | "ui"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_is_found_by_its_file() {
+        let line = "7f0000000000-7f0008000000 rw-s 00001000 00:2f 12    /memory (deleted)";
+        let found = region(line, "00:2f", 12).unwrap();
+        assert_eq!(
+            (found.address, found.offset, found.length),
+            (0x7f00_0000_0000, 0x1000, 0x800_0000)
+        );
+        assert_eq!(region(line, "00:2e", 12), None);
+        assert_eq!(region(line, "00:2f", 13), None);
+        assert_eq!(region("", "00:2f", 12), None);
+    }
+
+    #[test]
+    fn nothing_is_armed_unless_somebody_does() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        assert!(!is_armed(pid));
+        assert!(Paging::adopt(None, pid).unwrap().is_none());
+        let file = rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 8192).unwrap();
+        let mapping = Mapping::new(file.as_fd(), 8192).unwrap();
+        let found = regions(pid, file.as_fd(), 8192).unwrap();
+        assert_eq!(found[0].address, mapping.address());
+        assert!(regions(pid, file.as_fd(), 4096).is_err());
+        let Ok(faults) = Userfault::new(sys::userfault::Whose::Programs) else {
+            println!("skipped: no userfaultfd here");
+            return;
+        };
+        faults.agree().unwrap();
+        faults.arm(mapping.address(), 8192).unwrap();
+        assert!(is_armed(pid));
+        assert!(Paging::adopt(None, pid).is_err());
+        faults.disarm(mapping.address(), 8192).unwrap();
+        assert!(!is_armed(pid));
+    }
+}

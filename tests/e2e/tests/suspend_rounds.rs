@@ -1,0 +1,228 @@
+//! Kernel zones that are suspended and go on, again and again: all that a guest holds
+//! stays, and whoever dies at whatever moment, no disk is lost.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::process::Stdio;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use e2e::guest::{
+    BOOT_ID, boot_machine, disk_is_whole, image, in_guest, messages, said, wait_for_guest,
+};
+use e2e::{Host, Lan, rounds, start, wait_for};
+
+/// What runs in the guest, each for itself: a counter with a number of its own, somebody
+/// who sends a line over and over on one connection and keeps what comes back, and a file
+/// of which half is written.
+const BUSY: &str = "
+head -c 20000000 /dev/urandom >/run/data && cp -r /bin/busybox /run/program
+sha256sum /run/data /run/program >/run/sums
+setsid sh -c 'number=0; while :; do number=$((number + 1)); echo $number >/run/mine; sleep 0.2; done' \
+    >/dev/null 2>&1 </dev/null &
+echo $! >/run/pid
+ip link set eth0 arp off up && ip addr add 10.77.0.2/32 dev eth0
+ip route add 169.254.0.1 dev eth0 && ip route add default via 169.254.0.1
+setsid sh -c 'while :; do cat /run/mine; sleep 0.2; done | nc 10.0.0.9 PORT >/run/heard' \
+    >/dev/null 2>&1 </dev/null &
+setsid sh -c '{ head -c 3000000 /run/data; while [ ! -e /run/go ]; do sleep 0.1; done
+    tail -c +3000001 /run/data; } >/var/half; sync; touch /run/written' >/dev/null 2>&1 </dev/null &
+";
+
+/// The number of the counter, and when it began: no other process has both.
+const WHO: &str = "pid=$(cat /run/pid); echo $pid $(cut -d' ' -f22 /proc/$pid/stat)";
+
+#[test]
+fn all_that_a_guest_holds_stays() {
+    let Some(_lan) = Lan::new() else { return };
+    let Some(host) = Host::new() else { return };
+    let card = "add anet; set lower-link=auto; set allowed-address=10.77.0.2/32; end";
+    if !boot_machine(&host, card) {
+        return;
+    }
+    let listener = TcpListener::bind("10.0.0.9:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let _ = in_guest(&host, &BUSY.replace("PORT", &port.to_string())).ok();
+    listener.set_nonblocking(true).expect("a listener");
+    let stream = wait_for("connection of the guest", || listener.accept().ok()).0;
+    stream.set_nonblocking(false).expect("a connection");
+    let mut answers = stream.try_clone().expect("the connection");
+    let lines = lines_of(stream);
+    let who = said(&host, WHO);
+    let boot = said(&host, BOOT_ID);
+    let mut number = next(&lines);
+    for round in 0..rounds(1).end.max(3) {
+        host.on("k1", &["suspend"]).quiet();
+        assert_eq!(host.state("k1"), "installed", "round {round}");
+        // What was on its way.
+        while let Ok(line) = lines.try_recv() {
+            number = line;
+        }
+        let eager: &[&str] = &["boot", "--", "--eager"];
+        let words = if round % 2 == 0 { &["boot"] } else { eager };
+        let _ = host.on("k1", words).ok();
+        assert!(!image(&host).exists(), "round {round}: the image was used");
+        let now = next(&lines);
+        assert!(now >= number, "round {round}: {number}, then {now}");
+        number = now;
+        answers
+            .write_all(format!("round {round}\n").as_bytes())
+            .expect("a connection");
+        wait_for_guest(&host);
+        assert_eq!(said(&host, BOOT_ID), boot, "round {round}");
+        assert_eq!(said(&host, WHO), who, "round {round}");
+        let sums = in_guest(&host, "sha256sum -c /run/sums");
+        assert_eq!(sums.code(), Some(0), "round {round}: {sums:?}");
+        wait_for("what was answered", || {
+            let heard = said(&host, "cat /run/heard");
+            heard.ends_with(&format!("round {round}")).then_some(())
+        });
+    }
+    if fs::exists("/dev/userfaultfd").is_ok_and(|there| there) {
+        let log = messages(&host);
+        assert!(log.contains("while the zone ran"), "{log}");
+        assert!(!log.contains("WARNING: all memory is restored"), "{log}");
+    }
+    // The other half.
+    let _ = in_guest(&host, "touch /run/go").ok();
+    wait_for("whole file", || {
+        let there = in_guest(&host, "test -e /run/written");
+        (there.code() == Some(0)).then_some(())
+    });
+    let _ = in_guest(&host, "cmp /run/data /var/half").ok();
+    host.on("k1", &["shutdown"]).quiet();
+    disk_is_whole(&host);
+}
+
+/// The numbers that come on a connection.
+fn lines_of(stream: std::net::TcpStream) -> Receiver<u64> {
+    let (sender, lines) = channel();
+    std::thread::spawn(move || {
+        let numbers = BufReader::new(stream).lines().map_while(Result::ok);
+        for number in numbers.filter_map(|line| line.trim().parse().ok()) {
+            if sender.send(number).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+#[track_caller]
+fn next(lines: &Receiver<u64>) -> u64 {
+    lines
+        .recv_timeout(e2e::PATIENCE)
+        .expect("a line on the connection")
+}
+
+/// Numbers without pattern, the same in each run.
+fn chance(seed: &mut u64, below: u64) -> u64 {
+    *seed = seed
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    (*seed >> 33) % below
+}
+
+#[test]
+fn whoever_dies_at_whatever_moment_no_disk_is_lost() {
+    let Some(host) = Host::new() else { return };
+    if !boot_machine(&host, "") {
+        return;
+    }
+    let mark = "cat /var/mark";
+    let _ = in_guest(&host, "echo there >/var/mark; sync").ok();
+    let mut boot = said(&host, BOOT_ID);
+    let mut seed = 7;
+    let mut cold = 0;
+    for round in rounds(5) {
+        let resumes = round % 2 == 1;
+        if resumes {
+            host.on("k1", &["suspend"]).quiet();
+        }
+        let verb = if resumes { "boot" } else { "suspend" };
+        let mut command = host.command("zoneadm", &["-z", "k1", verb]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut command = start(&mut command);
+        // A boot begins with much that is no resume.
+        let longest = if resumes { 1500 } else { 500 };
+        std::thread::sleep(Duration::from_millis(chance(&mut seed, longest)));
+        let victim =
+            ["zoneadm", "zoneadmd", "qemu"][usize::try_from(chance(&mut seed, 3)).unwrap()];
+        println!("round {round}: {verb}, {victim} dies");
+        match victim {
+            "zoneadm" => command.kill().expect("a process to kill"),
+            "zoneadmd" => {
+                if let Some(pid) = host.zoneadmd("k1") {
+                    host.kill_if_there(pid);
+                }
+            }
+            _ => {
+                if let Some(pid) = host.inits_of("k1").first() {
+                    host.kill_if_there(*pid);
+                }
+            }
+        }
+        command.wait().expect("an end");
+        // What was begun comes to its end, or the next command finds what is left.
+        wait_for("zone that runs", || {
+            let _ = host.on("k1", &["boot"]);
+            (host.state("k1") == "running").then_some(())
+        });
+        wait_for_guest(&host);
+        assert!(
+            !image(&host).exists(),
+            "round {round}: an image beside a guest that runs"
+        );
+        assert_eq!(said(&host, mark), "there", "round {round}");
+        let now = said(&host, BOOT_ID);
+        if now != boot {
+            assert_eq!(
+                victim, "qemu",
+                "round {round}: only with QEMU memory is lost"
+            );
+            cold += 1;
+        }
+        boot = now;
+    }
+    println!("{cold} times QEMU took the memory along");
+    host.halt("k1");
+    disk_is_whole(&host);
+}
+
+#[test]
+fn without_its_pager_a_zone_is_ended_and_not_left_waiting() {
+    let Some(host) = Host::new() else { return };
+    if !fs::exists("/dev/userfaultfd").is_ok_and(|there| there) {
+        e2e::skip("no /dev/userfaultfd");
+        return;
+    }
+    if !boot_machine(&host, "") {
+        return;
+    }
+    let _ = in_guest(&host, "head -c 60000000 /dev/urandom >/run/data").ok();
+    for how in ["fail", "kill"] {
+        host.on("k1", &["suspend"]).quiet();
+        let booted = host.with_fault(&format!("pager:150:{how}"), "k1", &["boot"]);
+        if booted.code() == Some(0) {
+            wait_for("end of the zone", || {
+                (host.state("k1") == "installed").then_some(())
+            });
+            let log = messages(&host);
+            assert!(
+                log.contains("stopped: not all of its memory could be restored: "),
+                "{log}"
+            );
+        } else {
+            // It was not running yet: nothing is lost.
+            assert!(booted.err.contains("could not resume: "), "{booted:?}");
+            let used = booted.err.contains("its image is used up");
+            assert!(used || image(&host).exists(), "{booted:?}");
+        }
+        println!("{how}: boot ended with {:?}", booted.code());
+        let _ = host.on("k1", &["boot"]).ok();
+        wait_for_guest(&host);
+    }
+    host.halt("k1");
+    disk_is_whole(&host);
+}
