@@ -16,6 +16,7 @@
 use std::fs;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use sys::process::ns;
@@ -190,12 +191,14 @@ impl Drop for Lan {
     }
 }
 
-/// Whether a program is on this machine.
+/// Whether a program is on this machine, or was taken out of its package by ./check.
 #[must_use]
 pub fn is_installed(program: &str) -> bool {
-    ["/usr/sbin", "/usr/bin", "/sbin", "/bin"]
-        .iter()
-        .any(|folder| fs::exists(format!("{folder}/{program}")).is_ok_and(|there| there))
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path);
+    folders
+        .chain(["/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from))
+        .any(|folder| fs::exists(folder.join(program)).is_ok_and(|there| there))
 }
 
 /// What is known of the links, addresses, routes and rules of the calling thread's

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::Command;
 
 use e2e::container::{Image, Member, archive, busybox, file, folder, hard_link, link, system};
@@ -381,8 +380,8 @@ fn three_layers_come_from_a_registry() {
 
 #[test]
 fn the_registry_of_others_is_understood() {
-    let program = "/usr/bin/docker-registry";
-    if !Path::new(program).exists() {
+    let program = "docker-registry";
+    if !e2e::lan::is_installed(program) {
         return e2e::skip("no docker-registry (Debian's package of that name)");
     }
     let Some(host) = Host::new() else { return };
