@@ -75,9 +75,11 @@ fn network() -> Result<()> {
     sys::namespace::unshare(sys::process::ns::NET).context("a network of its own")?;
     for words in [
         "link set lo up",
-        "link add uplink0 type dummy",
+        // Not every kernel has links of type dummy.
+        "link add uplink0 type veth peer name uplink1",
         "address add 10.64.255.254/16 dev uplink0",
         "link set uplink0 up",
+        "link set uplink1 up",
     ] {
         run(&Call::new("ip").args(words.split(' ')))?;
     }
