@@ -45,8 +45,8 @@ function plot(    r, p, y, height, i, ratio) {
     printf "<title>Operations per second of CPU time, the host is 1</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n" > svg
     printf "<text x=\"10\" y=\"22\" font-size=\"16\">Operations per second of CPU time, the host is 1</text>\n" > svg
     for (p = 1; p <= places_count + 1; p++) {
-        printf "<rect x=\"%d\" y=\"34\" width=\"12\" height=\"12\" fill=\"%s\"/>", 10 + (p - 1) * 150, p > places_count ? "#999999" : colour[p] > svg
-        printf "<text x=\"%d\" y=\"45\">%s</text>\n", 27 + (p - 1) * 150, p > places_count ? "lx of Solaris, 2010" : title[place[p]] > svg
+        printf "<rect x=\"%d\" y=\"34\" width=\"12\" height=\"12\" fill=\"%s\"/>", 10 + (p - 1) * 150, (p > places_count ? "#999999" : colour[p]) > svg
+        printf "<text x=\"%d\" y=\"45\">%s</text>\n", 27 + (p - 1) * 150, (p > places_count ? "lx of Solaris, 2010" : title[place[p]]) > svg
     }
     y = 60
     for (r = 1; r <= count; r++) {
