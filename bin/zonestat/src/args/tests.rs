@@ -1,6 +1,10 @@
 //! Which face a command line has, and what is no command line.
 
+use stat::Resource;
+use stat::report::Kind;
+
 use super::*;
+use crate::time::Stamp;
 
 fn call(line: &str) -> Result<Call, String> {
     let words: Vec<OsString> = line

@@ -1,0 +1,68 @@
+//! What `--help` and a wrong command line show.
+
+/// How it is called.
+pub const USAGE: &str = "\
+usage: zonestat [-z zonelist] [-r reslist] [-n namelist] [-T u|d|i] [-R reports] [-q]
+                [-p [-P lines]] [-S cols] interval [duration [report]]
+       zonestat [-l] [-P] [-N] [-z zonelist] [interval [count]]
+       zonestat -j [-z zonelist] [-R reports] [-q] [interval [duration [report]]]
+       zonestat --tui [-z zonelist] [interval]
+       zonestat --openmetrics | --serve [address] | --help
+";
+
+/// All there is to know.
+pub const HELP: &str = "\
+usage: zonestat [-z zonelist] [-r reslist] [-n namelist] [-T u|d|i] [-R reports] [-q]
+                [-p [-P lines]] [-S cols] interval [duration [report]]
+       zonestat [-l] [-P] [-N] [-z zonelist] [interval [count]]
+       zonestat -j [-z zonelist] [-R reports] [-q] [interval [duration [report]]]
+       zonestat --tui [-z zonelist] [interval]
+       zonestat --openmetrics | --serve [address] | --help
+
+Shows what zones use: CPUs, memory and what else there is a limit for.
+
+As on Solaris 11:
+    interval    seconds, or [nh][nm][ns] as in 1h30m, or 'default', which is 5 s
+    duration    number of intervals, or a time, or 'inf'
+    report      reports after so many intervals, or after a time; needs -R
+    -z zones    these zones: names, globs ('web*') or ranges ('web[1-9]')
+    -r what     summary (what is shown otherwise), physical-memory, virtual-memory,
+                locked-memory, memory (these three), processor-set or psets,
+                default-pset, processes, lwps, lofi, limits (these three), shm-memory,
+                shm-ids, sem-ids, msg-ids, sysv (these four), all;
+                and here: network, disk, pressure
+    -n names    these only: mem_default, vm_default, system-limit, or a set of CPUs,
+                by the name of its pool or of its zone
+    -T u|d|i    with the time: seconds since 1970, as date(1), as 20251120T213257Z
+    -R reports  total, average, high: over all intervals
+    -q          only the reports
+    -p          for programs: fields with colons between
+    -P lines    with -p, only these: resource, total, system, zones, header, footer
+    -S columns  sorted by name, used, cap, pcap, shr, pshru; the summary by these of
+                cpu, physical-memory or virtual-memory
+
+The dashboard of 2009:
+    -l          with limits
+    -P          colon-separated, with the time as last field
+    -N          names in full
+    --dashboard this, also without -l, -P and -N. Without an interval there is one
+                sample, which takes a second
+
+Also:
+    -j, --json      everything, a line of JSON for each interval or report
+    --tui           full screen; '?' there shows the keys
+    --openmetrics   counters and figures of now, for Prometheus
+    --serve         the same over HTTP, at 127.0.0.1:9781 or the given address,
+                    and keeps a history
+    --root dir      the zones below this directory (also ZONES_ROOT)
+
+Exit status: 0 done, 1 error, 2 usage.
+
+Examples:
+    zonestat 5                        a summary every 5 seconds
+    zonestat -r psets,memory -z web1 10 6
+    zonestat -p -P zones -r psets 5 1
+    zonestat -q -R total,high 10s 24h 1h
+    zonestat -l 5                     the dashboard, with limits
+    zonestat -j 1 | jq '.zones[].name'
+";
