@@ -1,66 +1,27 @@
-//! Kernel zones with a small guest, which counts seconds in /run/count.
+//! The kernel zone `k1` with the small guest of [`machine`], which counts seconds in
+//! /run/count: what tests of suspend ask of it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::OnceLock;
 
 use crate::run::run;
-use crate::{Host, Ran, skip, wait_for};
+use crate::{Host, Ran, machine, wait_for};
 
 /// Prints what no other boot of a guest has.
 pub const BOOT_ID: &str = "cat /proc/sys/kernel/random/boot_id";
-
-/// The root of a small guest: what `ZONES_GUEST` names, or made once for all tests of a
-/// program.
-fn guest() -> Option<&'static Path> {
-    static GUEST: OnceLock<Option<PathBuf>> = OnceLock::new();
-    GUEST.get_or_init(make_guest).as_deref()
-}
-
-fn make_guest() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("ZONES_GUEST") {
-        return Some(named.into());
-    }
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let folder = std::env::temp_dir().join(format!("zones-guest-{}", std::process::id()));
-    fs::create_dir_all(&folder).ok()?;
-    let mut command = Command::new(top.join("tests/vm/run"));
-    command.arg("--guest").arg(&folder);
-    if let Some(programs) = std::env::var_os("ZONES_BIN") {
-        command.arg(programs);
-    }
-    let ran = run(&mut command, b"");
-    (ran.code() == Some(0)).then_some(folder)
-}
 
 /// Configures, installs and boots the kernel zone `k1`, with more resources; false, said,
 /// where there can be none.
 #[track_caller]
 #[must_use]
 pub fn boot_machine(host: &Host, more: &str) -> bool {
-    if !Path::new("/usr/bin/qemu-system-x86_64").exists() {
-        skip("no QEMU");
-        return false;
-    }
-    let Some(guest) = guest() else {
-        skip("no guest could be made");
+    let Some(guest) = machine::guest(host) else {
         return false;
     };
-    host.zonecfg(&[
-        "-z",
-        "k1",
-        &format!(
-            "create -t SYSsolaris-kz; remove anet; select capped-memory; set physical=192M; end; \
-             select virtual-cpu; set ncpus=1; end; {more}"
-        ),
-    ])
-    .quiet();
-    let guest = guest.to_str().expect("a path in UTF-8");
-    let _ = host
-        .on("k1", &["install", "-d", guest, "-x", "install-size=512M"])
-        .ok();
-    let _ = host.on("k1", &["boot"]).ok();
+    machine::configure(host, "k1", more);
+    machine::install(host, "k1", &guest);
+    machine::done(host.on("k1", &["boot"]));
     wait_for_guest(host);
     true
 }
