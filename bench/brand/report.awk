@@ -27,7 +27,7 @@ function in_2010(row) {
     if (row == "execl" || row == "spawn") return 0.455
     if (row ~ /^shell/) return 0.49
     if (row == "pipe") return 0.65
-    if (row ~ /^copy/) return 0.80
+    if (row ~ /copy/) return 0.80
     return 0
 }
 
@@ -38,10 +38,10 @@ function bar(y, ratio, colour, text,    width) {
 }
 
 function plot(    r, p, y, height, i, ratio) {
-    split("#2f6f9f #7fb2d6 #d08a2e", colour, " ")
+    split("#2f6f9f #1d9a8a #7fb2d6 #8fd0c0 #d08a2e", colour, " ")
     height = 70
     for (r = 1; r <= count; r++) height += 8 + 12 * (places_count + (in_2010(row[r]) > 0))
-    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 780 %d\" font-family=\"sans-serif\" font-size=\"13\">\n", height > svg
+    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 920 %d\" font-family=\"sans-serif\" font-size=\"13\">\n", height > svg
     printf "<title>Operations per second of CPU time, the host is 1</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n" > svg
     printf "<text x=\"10\" y=\"22\" font-size=\"16\">Operations per second of CPU time, the host is 1</text>\n" > svg
     for (p = 1; p <= places_count + 1; p++) {
@@ -65,14 +65,15 @@ END {
     count = split(rows, row, " ")
     places_count = split(places, place, " ")
     title["sparse"] = "sparse zone"; title["lx"] = "lx zone"; title["podman"] = "podman"
-    printf "%d rounds of %s s, kernel %s. Rates are operations per second of CPU time; ratios are\n", rounds, seconds, kernel
-    printf "to the host, with their 95 %% intervals.\n\n"
+    title["open"] = "sparse, unfiltered"; title["lxopen"] = "lx, unfiltered"
+    printf "%d rounds of %s s, kernel %s, load %s when it began. Rates are operations per second of\n", rounds, seconds, kernel, load
+    printf "CPU time; ratios are to the host, with their 95 %% intervals.\n\n"
     printf "| loop | host |"
     for (p = 1; p <= places_count; p++) printf " %s |", title[place[p]]
     printf "\n|---|--:|"
     for (p = 1; p <= places_count; p++) printf "--:|"
     printf "\n"
-    printf "{\"rounds\": %d, \"seconds\": %s, \"kernel\": \"%s\", \"rows\": [", rounds, seconds, kernel > json
+    printf "{\"rounds\": %d, \"seconds\": %s, \"kernel\": \"%s\", \"load\": %s, \"rows\": [", rounds, seconds, kernel, load > json
     for (r = 1; r <= count; r++) {
         printf "%s\n  {\"loop\": \"%s\", \"host_per_cpu_second\": %.1f", (r > 1 ? "," : ""), row[r], typical(row[r], "native") > json
         printf "| %s | %.0f |", row[r], typical(row[r], "native")

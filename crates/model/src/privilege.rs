@@ -108,6 +108,9 @@ const ALWAYS: &[&str] = &[
     "linux_immutable",
 ];
 
+/// The privilege to run without the filter of system calls. Ours: Solaris has no filter.
+const UNFILTERED: &str = "sys_unfiltered";
+
 #[rustfmt::skip]
 const TABLE: &[Privilege] = &[
     row("contract_event", Use::Default, &[]),
@@ -171,17 +174,13 @@ const TABLE: &[Privilege] = &[
     row("sys_resource", Use::Default, &["sys_resource", "sys_nice"]),
     row("sys_suser_compat", Use::Prohibited, &[]),
     row("sys_time", Use::Optional, &["sys_time"]),
+    row(UNFILTERED, Use::Optional, &[]),
     row("virt_manage", Use::Prohibited, &[]),
     row("xvm_control", Use::Prohibited, &[]),
 ];
 
-/// Turns a `limitpriv` list into capabilities. Empty means `default`; a name may
-/// begin with `priv_` in any case; `!name` and `-name` take one out.
-///
-/// # Errors
-/// The first privilege that is unknown, not permitted, or missing.
-pub fn capabilities(limitpriv: &str, ip: crate::config::IpType) -> Result<Capabilities, Error> {
-    let exclusive = ip == crate::config::IpType::Exclusive;
+/// Which rows of the table a `limitpriv` list chooses.
+fn choose(limitpriv: &str, exclusive: bool) -> Result<Vec<bool>, Error> {
     let standard = |one: &Privilege| match one.allowed {
         Use::Default | Use::Required => true,
         Use::ExclusiveIp => exclusive,
@@ -209,6 +208,27 @@ pub fn capabilities(limitpriv: &str, ip: crate::config::IpType) -> Result<Capabi
         let at = at.ok_or_else(|| Error::Unknown(word.to_owned()))?;
         chosen[at] = bare.is_none();
     }
+    Ok(chosen)
+}
+
+/// Whether a zone with this `limitpriv` list runs without the filter of system calls.
+///
+/// # Errors
+/// The first privilege that is unknown.
+pub fn is_unfiltered(limitpriv: &str, ip: crate::config::IpType) -> Result<bool, Error> {
+    let chosen = choose(limitpriv, ip == crate::config::IpType::Exclusive)?;
+    let mut rows = TABLE.iter().zip(chosen);
+    Ok(rows.any(|(one, chosen)| chosen && one.name == UNFILTERED))
+}
+
+/// Turns a `limitpriv` list into capabilities. Empty means `default`; a name may
+/// begin with `priv_` in any case; `!name` and `-name` take one out.
+///
+/// # Errors
+/// The first privilege that is unknown, not permitted, or missing.
+pub fn capabilities(limitpriv: &str, ip: crate::config::IpType) -> Result<Capabilities, Error> {
+    let exclusive = ip == crate::config::IpType::Exclusive;
+    let chosen = choose(limitpriv, exclusive)?;
     let mut set = Capabilities::default();
     for name in ALWAYS {
         set.insert(name);
@@ -291,6 +311,15 @@ mod tests {
         assert!(!default.contains("net_admin") && !default.contains("net_raw"));
         let own_network = capabilities("", Exclusive).unwrap().to_string();
         assert!(own_network.contains("net_admin") && own_network.contains("net_raw"));
+    }
+
+    #[test]
+    fn a_zone_is_without_a_filter_only_where_that_is_said() {
+        let is = |limitpriv: &str| is_unfiltered(limitpriv, Shared).unwrap();
+        assert!(!is("") && !is("default") && !is("default,sys_unfiltered,!sys_unfiltered"));
+        assert!(is("default,sys_unfiltered") && is("default,PRIV_SYS_UNFILTERED"));
+        assert_eq!(names("default,sys_unfiltered"), names(""));
+        assert!(is_unfiltered("nonsense", Shared).is_err());
     }
 
     #[test]

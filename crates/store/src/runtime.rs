@@ -35,7 +35,8 @@ pub struct Runtime {
     pub shutdown_signal: i32,
     /// Capabilities (bits) that processes of the zone may have.
     pub capabilities: u64,
-    /// The seccomp program every process of the zone runs under.
+    /// The seccomp program every process of the zone runs under; none where its
+    /// privileges say so.
     pub seccomp: Vec<u64>,
     /// True where processes that enter must be shown another kernel.
     #[serde(default)]

@@ -206,7 +206,12 @@ impl RunningZone {
         if let Some(answerer) = answerer {
             answerer::ask(answerer.as_fd()).map_err(|error| error.to_string())?;
         }
-        sys::seccomp::install(&self.runtime.seccomp).map_err(|error| error.to_string())
+        match self.runtime.seccomp.is_empty() {
+            true => Ok(()),
+            false => {
+                sys::seccomp::install(&self.runtime.seccomp).map_err(|error| error.to_string())
+            }
+        }
     }
 
     /// Takes over what the zone's init has, with our privileges: those of the zone

@@ -73,6 +73,8 @@ pub(crate) fn before(
     let privileges = brand.platform().privileges(config);
     if let Err(error) = privilege::capabilities(privileges, config.ip_type()) {
         problems.push(error.to_string());
+    } else if privilege::is_unfiltered(privileges, config.ip_type()) == Ok(true) {
+        problems.extend(open_to_users(Path::new("/proc/sys/kernel")));
     }
     if config.zonepath() != subject.entry.zonepath {
         // zonecfg writes the configuration first; the next commit completes the change.
@@ -115,6 +117,27 @@ pub(crate) fn before(
     } else {
         Err(Error::Verify(problems))
     }
+}
+
+/// What the filter of system calls refuses and this host does not: a zone that shall run
+/// without the filter must find it refused by the kernel.
+fn open_to_users(settings: &Path) -> Vec<String> {
+    let needed = [
+        ("unprivileged_bpf_disabled", "bpf(2)"),
+        ("dmesg_restrict", "the messages of the kernel"),
+    ];
+    let is_open = |name: &str| {
+        // A kernel without the setting is without what it is about.
+        let text = fs::read_to_string(settings.join(name));
+        text.is_ok_and(|text| text.trim() == "0")
+    };
+    let open = needed.into_iter().filter(|(name, _)| is_open(name));
+    open.map(|(name, what)| {
+        format!(
+            "could not verify limitpriv sys_unfiltered: {what} is open to everybody on this host: set kernel.{name} to 1"
+        )
+    })
+    .collect()
 }
 
 /// A running zone that administers a dataset, or one above or below it.
@@ -303,5 +326,26 @@ pub(crate) fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
                 fs.special
             ));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_is_without_a_filter_only_where_the_kernel_refuses_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        let set = |name: &str, value: &str| fs::write(folder.path().join(name), value).unwrap();
+        assert_eq!(open_to_users(folder.path()), [""; 0]);
+        set("unprivileged_bpf_disabled", "2\n");
+        set("dmesg_restrict", "1\n");
+        assert_eq!(open_to_users(folder.path()), [""; 0]);
+        set("dmesg_restrict", "0\n");
+        let problems = open_to_users(folder.path());
+        assert!(
+            matches!(&problems[..], [one] if one.contains("set kernel.dmesg_restrict to 1")),
+            "{problems:?}"
+        );
     }
 }

@@ -159,6 +159,88 @@ fn the_machine_is_not_administered_from_a_zone() {
     assert!(now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() > 1_000_000_000);
 }
 
+/// A program that makes calls which administer the machine, with arguments that would be
+/// right, and prints what became of each: the first wall is to refuse them, not a check of
+/// arguments.
+const RIGHT_CALLS: &str = r#"
+sub try { my ($name, $number, @words) = @_; my $result = syscall($number, @words);
+          print "$name: ", ($result < 0 ? "$!" : "done"), "\n" }
+my ($text, $file, $time) = ("x" x 256, "/etc/hostname", pack("qq", 1000000000, 0));
+my $handle = pack("LlQ", 8, 1, 2);
+my $array = pack("LLLL", 2, 4, 4, 1) . "\0" x 56;
+my $exit = pack("CCss", 0xb7, 0, 0, 0) . "\0\0" . pack("CCss", 0x95, 0, 0, 0) . "\0\0";
+try("syslog", SYSLOG, 3, $text, 256);
+try("syslog clear", SYSLOG, 5, 0, 0);
+try("bpf", BPF, 0, $array, 72);
+try("open_by_handle_at", HANDLE, -100, $handle, 0);
+try("swapon", SWAPON, $file, 0);
+try("swapoff", SWAPOFF, $file);
+try("acct", ACCT, $file);
+try("settimeofday", SETTIME, $time, 0);
+try("clock_settime", CLOCK, 0, $time);
+try("init_module", MODULE, $text, 256, $file);
+try("delete_module", DELETE, $file, 2048);
+try("kexec_load", KEXEC, 0, 0, 0, 0);
+"#;
+
+/// With `limitpriv` `sys_unfiltered` there is one wall less, and what it refuses is still
+/// refused.
+#[test]
+fn without_the_filter_the_machine_is_not_administered_either() {
+    let Some(host) = Host::with_web() else { return };
+    let open = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+        text.trim() == "0"
+    };
+    host.zonecfg(&["-z", "web", "set limitpriv=default,sys_unfiltered"])
+        .quiet();
+    if open("dmesg_restrict") || open("unprivileged_bpf_disabled") {
+        return host.on("web", &["boot"]).mentions(1, "sys_unfiltered");
+    }
+    host.boot("web");
+    let filters = host.sh(
+        "web",
+        "cat /proc/1/status /proc/self/status | grep Seccomp:",
+    );
+    assert_eq!(filters, "Seccomp:\t0\nSeccomp:\t0");
+    let numbers = [
+        ("SYSLOG", libc::SYS_syslog),
+        ("BPF", libc::SYS_bpf),
+        ("HANDLE", libc::SYS_open_by_handle_at),
+        ("SWAPON", libc::SYS_swapon),
+        ("SWAPOFF", libc::SYS_swapoff),
+        ("ACCT", libc::SYS_acct),
+        ("SETTIME", libc::SYS_settimeofday),
+        ("CLOCK", libc::SYS_clock_settime),
+        ("MODULE", libc::SYS_init_module),
+        ("DELETE", libc::SYS_delete_module),
+        ("KEXEC", libc::SYS_kexec_load),
+    ];
+    let mut program = RIGHT_CALLS.to_owned();
+    for (name, number) in numbers {
+        program = program.replace(&format!(" {name},"), &format!(" {number},"));
+    }
+    let said = host.sh("web", &perl(&program));
+    assert_eq!(said.lines().count(), 12, "{said}");
+    for line in said.lines() {
+        // A kernel may be built without modules, accounting or kexec.
+        let refused = line.ends_with(": Operation not permitted")
+            || line.ends_with(": Function not implemented");
+        assert!(refused, "{said}");
+    }
+    let now = std::time::SystemTime::now();
+    assert!(now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs() > 1_500_000_000);
+    // The next boot is under the filter again.
+    host.halt("web");
+    host.zonecfg(&["-z", "web", "clear limitpriv"]).quiet();
+    host.boot("web");
+    let filters = host.sh(
+        "web",
+        "cat /proc/1/status /proc/self/status | grep Seccomp:",
+    );
+    assert_eq!(filters, "Seccomp:\t2\nSeccomp:\t2");
+}
+
 #[test]
 fn the_kernels_settings_are_out_of_reach() {
     let Some(host) = Host::with_running_web() else {

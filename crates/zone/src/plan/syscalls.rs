@@ -3,10 +3,13 @@
 //! It refuses (EPERM) what acts on the machine as a whole and what Solaris
 //! refuses in a zone: kernel modules, another kernel, swap, accounting, the
 //! clock, raw ports, handles that lead around path checks. The user namespace
-//! already refuses most of these; the filter is the second wall.
+//! already refuses most of these; the filter is the second wall. docs/threat-model.md
+//! has each call and what else refuses it.
 //!
 //! The kernel works out once per system call whether the program always admits
-//! it, so an admitted call costs nothing at run time.
+//! it, and does not run it for those. What is left is its slower way into a call:
+//! 45 ns where that was measured. A zone whose privileges have `sys_unfiltered` has
+//! neither.
 
 use model::privilege::Capabilities;
 
