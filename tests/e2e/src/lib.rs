@@ -8,7 +8,7 @@
 //! | [`delegation`] | users who are not root, and the service that acts for them |
 //! | [`cgroup`] | what lies in the control groups of a host |
 //! | [`inside`] | small programs to run in a zone |
-//! | [`debian`] | a small system in which apt-get works |
+//! | [`debian`], [`patching`] | a small system in which apt-get works, and zones that are patched |
 //! | [`guest`] | a kernel zone that is suspended and goes on |
 //! | [`tree`] | trees that are compared |
 //! | [`container`], [`registry`] | container images, and who gives them out |
@@ -32,6 +32,7 @@ mod host;
 pub mod inside;
 pub mod lan;
 pub mod machine;
+pub mod patching;
 pub mod peer;
 mod place;
 mod pool;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use e2e::debian::{self, Archive, Deb};
+use e2e::patching::within;
 use e2e::run::run;
 use e2e::{Host, rounds, start, tree};
 
@@ -131,11 +132,4 @@ fn is_journal_left(host: &Host) -> bool {
             .extension()
             .is_some_and(|kind| kind == "journal")
     })
-}
-
-fn within<T>(host: &Host, zone: &str, look: impl FnOnce(&Path) -> T) -> T {
-    host.on(zone, &["mount"]).quiet();
-    let seen = look(&host.path("/zones").join(zone).join("lu"));
-    host.on(zone, &["unmount"]).quiet();
-    seen
 }

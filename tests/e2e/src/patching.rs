@@ -1,0 +1,208 @@
+//! Zones that are patched: a host with an archive, and what is asked of them afterwards.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::debian::{self, Archive, Deb};
+use crate::run::run;
+use crate::tree::{self, Face};
+use crate::{Host, Ran};
+
+/// A host with a halted zone `master`, which has apt and the packages `app` and `more`,
+/// and the archive that these come from; none where it cannot be made.
+///
+/// # Panics
+/// When it should have been made.
+#[must_use]
+pub fn debian() -> Option<(Host, Archive)> {
+    if !debian::can_be_made() {
+        return None;
+    }
+    let host = Host::new()?;
+    let root = host.path("/debian");
+    debian::make(&root);
+    let archive = Archive::new(host.path("/repo"));
+    archive.add(&app("1"));
+    archive.add(&more("1"));
+    let special = archive.folder().display().to_string();
+    let configuration = format!(
+        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
+         add options ro; end"
+    );
+    host.zonecfg(&["-z", "master", &configuration]).quiet();
+    let root = root.display().to_string();
+    let _ = host.on("master", &["install", "-d", &root]).ok();
+    let debs = ["app_1_all.deb", "more_1_all.deb"].map(|name| {
+        let path = archive.folder().join(name);
+        path.display().to_string()
+    });
+    let _ = zonepatch(&host, &["apply", "-z", "master", &debs[0], &debs[1]]).ok();
+    Some((host, archive))
+}
+
+/// A package with configuration files; version 2 has other content, one more file and one less.
+#[must_use]
+pub fn app(version: &str) -> Deb<'_> {
+    Deb {
+        name: "app",
+        version,
+        files: match version {
+            "1" => &[
+                ("opt/app/data", "one"),
+                ("opt/app/same", "same"),
+                ("opt/app/old", "old"),
+                ("etc/app/main.conf", "main 1\n"),
+                ("etc/app/other.conf", "other\n"),
+            ],
+            _ => &[
+                ("opt/app/data", "two"),
+                ("opt/app/same", "same"),
+                ("opt/app/new/file", "new"),
+                ("etc/app/main.conf", "main 2\n"),
+                ("etc/app/other.conf", "other\n"),
+            ],
+        },
+        postinst: "mkdir -p /var/lib/app; sha256sum /opt/app/data >/var/lib/app/index\n\
+                   echo \"configured $2\" >>/var/log/app.log",
+        fields: "",
+    }
+}
+
+/// A package with nothing but a file.
+#[must_use]
+pub fn more(version: &str) -> Deb<'_> {
+    Deb {
+        name: "more",
+        version,
+        files: match version {
+            "1" => &[("opt/more/version", "1")],
+            _ => &[("opt/more/version", "2")],
+        },
+        ..Deb::default()
+    }
+}
+
+/// Runs zonepatch.
+#[must_use]
+pub fn zonepatch(host: &Host, words: &[&str]) -> Ran {
+    run(&mut host.command("zonepatch", words), b"")
+}
+
+/// What a run says of each zone.
+///
+/// # Panics
+/// When it does not.
+#[track_caller]
+pub fn apply(host: &Host, words: &[&str]) -> BTreeMap<String, Value> {
+    let ran = zonepatch(host, &[&["apply", "-j"], words].concat());
+    let value: Value = serde_json::from_str(&ran.out).unwrap_or_else(|_| panic!("{ran:?}"));
+    let zones = value["zones"].as_array().unwrap();
+    zones
+        .iter()
+        .map(|one| (one["zone"].as_str().unwrap().to_owned(), one.clone()))
+        .collect()
+}
+
+/// The outcome, how, and the reason.
+#[must_use]
+pub fn fate(one: &Value) -> (String, String, String) {
+    let text = |name: &str| one[name].as_str().unwrap_or_default().to_owned();
+    (text("outcome"), text("how"), text("reason"))
+}
+
+/// Looks at the whole root of a halted zone.
+pub fn within<T>(host: &Host, zone: &str, look: impl FnOnce(&Path) -> T) -> T {
+    host.on(zone, &["mount"]).quiet();
+    let seen = look(&host.path("/zones").join(zone).join("lu"));
+    host.on(zone, &["unmount"]).quiet();
+    seen
+}
+
+/// All that can be told of the root of a halted zone.
+#[must_use]
+pub fn face(host: &Host, zone: &str) -> Face {
+    within(host, zone, tree::face)
+}
+
+/// A file of a halted zone; nothing when there is none.
+#[must_use]
+pub fn read(host: &Host, zone: &str, path: &str) -> String {
+    within(host, zone, |root| {
+        fs::read_to_string(root.join(path)).unwrap_or_default()
+    })
+}
+
+/// The version of a package and how far it is installed.
+///
+/// # Panics
+/// When the root has no package database.
+#[must_use]
+pub fn installed(root: &Path, package: &str) -> String {
+    let status = fs::read_to_string(root.join("var/lib/dpkg/status")).unwrap();
+    let record = status
+        .split("\n\n")
+        .find(|record| record.starts_with(&format!("Package: {package}\n")));
+    let field = |name: &str| {
+        let lines = record?.lines();
+        lines
+            .filter_map(|line| line.strip_prefix(name))
+            .next()
+            .map(str::to_owned)
+    };
+    format!(
+        "{} {}",
+        field("Version: ").unwrap_or_default(),
+        field("Status: ").unwrap_or_default()
+    )
+}
+
+/// Changes the whole root of a halted zone, as its administrator would from the host.
+pub fn change(host: &Host, zone: &str, act: impl FnOnce(&Path)) {
+    within(host, zone, act);
+}
+
+/// Compares a zone that was patched with one that shares, without times and what is
+/// of one zone: logs, caches, and what makes it itself.
+///
+/// # Panics
+/// When they differ.
+#[track_caller]
+pub fn assert_alike(real: &Face, shared: &Face) {
+    let noise = [
+        "var/log",
+        "var/cache",
+        "var/lib/apt/lists",
+        "var/lib/dpkg/status-old",
+        "var/lib/dpkg/lock",
+        "var/lib/dpkg/lock-frontend",
+        "var/lib/dpkg/triggers/Lock",
+        "var/lib/dpkg/diversions-old",
+        "etc/hostname",
+        "etc/hosts",
+        "etc/machine-id",
+        "etc/resolv.conf",
+    ];
+    let plain = |face: &Face| -> BTreeMap<PathBuf, String> {
+        face.iter()
+            .filter(|(path, _)| !noise.iter().any(|name| path.starts_with(name)))
+            .map(|(path, text)| {
+                let words: Vec<&str> = text.split(' ').collect();
+                // The third word is the time.
+                let text = [&words[..2], &words[3..]].concat().join(" ");
+                (path.clone(), text)
+            })
+            .collect()
+    };
+    let (real, shared) = (plain(real), plain(shared));
+    for (path, text) in &real {
+        assert_eq!(shared.get(path), Some(text), "{}", path.display());
+    }
+    let more: Vec<_> = shared
+        .keys()
+        .filter(|path| !real.contains_key(*path))
+        .collect();
+    assert!(more.is_empty(), "{more:?}");
+}
