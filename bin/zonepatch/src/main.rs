@@ -166,8 +166,7 @@ fn has_patch(host: &Host, zone: &ZoneName, patch: Option<&str>) -> bool {
 /// plan, apply, remove.
 fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     let conf = conf::load(&host.root).map_err(Error::Refused)?;
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let parallel = conf::effective(call.parallel.or(conf.num_proc), cpus, zones.len());
+    let parallel = conf::effective(call.parallel.or(conf.num_proc), cpus(), zones.len());
     let _held = run::begin(host)?;
     if call.global && !call.dry_run {
         patch_global(host, &call.order)?;
@@ -218,6 +217,14 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     } else {
         cli::status::OK
     })
+}
+
+/// How many CPUs there are. A measurement of what more zones at a time cost says that there
+/// are more: no more than 1.5 times as many are worked on otherwise.
+fn cpus() -> usize {
+    let said = std::env::var("ZONES_CPUS").ok();
+    said.and_then(|said| said.parse().ok())
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// A name for a patch: the time, fine enough to be the only one.
