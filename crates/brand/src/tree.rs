@@ -5,6 +5,8 @@
 //! the way, leads out of the tree or elsewhere within it. A link on the way is
 //! an error (`ELOOP`), never followed.
 
+mod edit;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};

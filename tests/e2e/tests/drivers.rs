@@ -228,6 +228,78 @@ fn subvolumes_on_btrfs() {
     });
 }
 
+/// What is in a tree, with what a stream keeps of it; but for what a zone has of its own.
+fn listed(tree: &Path) -> String {
+    let script = "export LC_ALL=C; find . -path ./etc -prune -o -type f -printf '%P %m %U %s %n %Ts\n' \
+                  -o -type l -printf '%P %l\n' -o -type d -printf '%P %m\n' | sort | tail -n +2";
+    let mut shell = Command::new("sh");
+    let found = run(shell.args(["-c", script]).current_dir(tree), b"").ok();
+    let sums =
+        "export LC_ALL=C; find . -path ./etc -prune -o -type f -exec md5sum {} + | sort -k 2";
+    let mut shell = Command::new("sh");
+    found.out
+        + &run(shell.args(["-c", sums]).current_dir(tree), b"")
+            .ok()
+            .out
+}
+
+#[test]
+fn a_stream_of_btrfs_becomes_a_zone() {
+    btrfs(|host, disk| {
+        let Some(busybox) = e2e::container::busybox() else {
+            return;
+        };
+        let shell = |script: &str| {
+            let mut shell = Command::new("sh");
+            run(shell.args(["-ec", script]).current_dir(&disk.at), b"").ok()
+        };
+        shell("btrfs -q subvolume create source");
+        let packed = e2e::container::archive(&e2e::container::system(&busybox));
+        let mut tar = Command::new("tar");
+        tar.args(["-xf", "-", "-C"]).arg(disk.at.join("source"));
+        run(&mut tar, &packed).quiet();
+        shell(
+            "cd source; mkdir -p usr/share; head -c 3M /dev/urandom >usr/share/big
+             cp --reflink=always usr/share/big usr/share/shared
+             truncate -s 8M usr/share/hole; echo x >>usr/share/hole
+             echo one >usr/share/one; ln usr/share/one usr/share/two; chmod 4755 usr/share/one
+             chown 7:8 usr/share/hole; ln -s /nowhere usr/share/link; mknod usr/share/null c 1 3
+             touch -d 2001-02-03 usr/share/one; mkfifo usr/share/pipe",
+        );
+        shell("btrfs -q subvolume snapshot -r source sent; sync -f sent");
+        let streams = host.path("/streams");
+        fs::create_dir(&streams).unwrap();
+        let at = streams.to_string_lossy().into_owned();
+        shell(&format!(
+            "btrfs -q send -f {at}/plain sent; gzip -c {at}/plain >{at}/gzip"
+        ));
+        for form in ["plain", "gzip"] {
+            host.zonecfg(&["-z", form, "create -t SUNWlx"]).quiet();
+            let ran = host
+                .on(form, &["install", "-a", &format!("{at}/{form}")])
+                .ok();
+            assert!(ran.out.contains("Left out 1 device node"), "{ran:?}");
+            assert_eq!(listed(&host.top(form)), listed(&disk.at.join("sent")));
+        }
+        host.boot("plain");
+        assert_eq!(
+            host.sh("plain", "hostname; cat /usr/share/two"),
+            "plain\none"
+        );
+        host.halt("plain");
+        // An increment needs what it was made from.
+        shell(
+            "echo more >source/usr/share/one; btrfs -q subvolume snapshot -r source later; sync -f later",
+        );
+        shell(&format!("btrfs -q send -p sent -f {at}/increment later"));
+        host.zonecfg(&["-z", "more", "create -t SUNWlx"]).quiet();
+        host.on("more", &["install", "-a", &format!("{at}/increment")])
+            .mentions(1, "an increment");
+        assert_eq!(host.state("more"), "configured");
+        shell("for one in later sent source; do btrfs -q subvolume delete $one; done");
+    });
+}
+
 #[test]
 fn a_quota_holds_on_btrfs() {
     btrfs(|host, disk| {

@@ -309,7 +309,7 @@ fn tar_archives() {
         (b"!<arch>\ndebian-binary".to_vec(), "a Debian package"),
         (b"\xed\xab\xee\xdb\x03".to_vec(), "an RPM package"),
         (b"QFI\xfb\0\0\0\x03".to_vec(), "qcow2"),
-        (b"btrfs-stream\0\x01".to_vec(), "a btrfs stream"),
+        (b"btrfs-stream\0\x01".to_vec(), "truncated"),
         (
             b"\0\0\0\0\0\0\0\0\xac\xcb\xba\xf5\x02\0\0\0".to_vec(),
             "a ZFS stream",

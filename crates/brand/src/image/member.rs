@@ -142,7 +142,7 @@ impl Unpack<'_> {
         self.root.set_mtime(&name, mtime).map_err(&blame)
     }
 
-    fn check_target(&self, target: &Path, shown: &Path) -> Result<(), Error> {
+    pub fn check_target(&self, target: &Path, shown: &Path) -> Result<(), Error> {
         let length = target.as_os_str().len();
         if length == 0 || length > self.limits.path {
             return Err(self.bad(shown, "a link to nothing, or to too long a name"));

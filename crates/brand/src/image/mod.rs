@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`decompress`] | files as plain streams |
 //! | [`archive`], [`cpio`], [`squashfs`] | the formats: what a member is |
+//! | [`btrfs`] | streams of `btrfs send` |
 //! | [`member`] | what becomes of it |
 //! | [`layer`] | what is different where layers lie below |
 //! | [`directory`] | a directory of the host instead, or a container of LXC |
@@ -16,6 +17,7 @@
 //! | [`init`] | what such an image runs, as the zone's init has it |
 
 mod archive;
+mod btrfs;
 pub mod container;
 mod cpio;
 mod decompress;
@@ -339,6 +341,9 @@ fn any_archive(unpack: &mut Unpack<'_>, path: &Path) -> Result<(), Error> {
     if cpio::is_cpio(begin) {
         return cpio::unpack(unpack, stream);
     }
+    if begin.starts_with(btrfs::MAGIC) {
+        return btrfs::unpack(unpack, stream);
+    }
     let known = OTHERS
         .iter()
         .find(|(at, magic, _)| begin.get(*at..).is_some_and(|rest| rest.starts_with(magic)));
@@ -385,11 +390,6 @@ const OTHERS: &[(usize, &[u8], &str)] = &[
         0,
         b"7z\xbc\xaf",
         "a 7z archive: it has no owners and no links; pack it with tar",
-    ),
-    (
-        0,
-        b"btrfs-stream\0",
-        "a btrfs stream: receive it with btrfs receive, and install with -d",
     ),
     (
         8,
@@ -497,6 +497,11 @@ impl<'p> Unpack<'p> {
             let limit = self.limits.members;
             return Err(self.refuse(format!("more than {limit} members")));
         }
+        self.check_name(name)
+    }
+
+    /// Checks a name; gives it below the root.
+    fn check_name(&self, name: &Path) -> Result<PathBuf, Error> {
         if name.as_os_str().len() > self.limits.path {
             let limit = self.limits.path;
             return Err(self.bad(name, format!("a name of more than {limit} bytes")));

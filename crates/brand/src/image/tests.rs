@@ -1,6 +1,7 @@
 //! What the tests of all kinds of sources share, and their options.
 
 mod archives;
+mod btrfs;
 mod containers;
 mod cpio;
 mod directory;

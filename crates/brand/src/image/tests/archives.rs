@@ -155,7 +155,7 @@ fn what_is_no_archive_of_files_is_refused_by_name() {
     for (bytes, why) in [
         (&b"PK\x03\x04...."[..], "a zip archive"),
         (b"!<arch>\n....", "a Debian package"),
-        (b"btrfs-stream\0....", "a btrfs stream"),
+        (b"btrfs-stream\0\x09\0\0\0", "a btrfs stream of version 9"),
         (b"........\xac\xcb\xba\xf5\x02\0\0\0....", "a ZFS stream"),
         (b"070707........", "the old form odc"),
     ] {

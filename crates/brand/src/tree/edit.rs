@@ -1,0 +1,73 @@
+//! Changes to what is in a tree already, for sources that make a root step by step.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, XattrFlags};
+use rustix::io::Errno;
+
+use super::{Tree, is};
+use crate::Error;
+
+impl Tree {
+    /// Gives something another name; what has that name is replaced as rename(2) says.
+    pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        let renamed = self.parent(from).and_then(|(old, last)| {
+            let (new, name) = self.parent(to)?;
+            rustix::fs::renameat(old.as_fd(), last, new.as_fd(), name)
+        });
+        renamed.map_err(self.fail("rename", from))
+    }
+
+    /// Sets the owner of `name` itself.
+    pub fn set_owner(&self, name: &Path, uid: u32, gid: u32) -> Result<(), Error> {
+        let set = self.parent(name).and_then(|(parent, last)| {
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let stat = rustix::fs::statat(parent.as_fd(), last, flags)?;
+            if (stat.st_uid, stat.st_gid) == (uid, gid) {
+                return Ok(());
+            }
+            let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+            rustix::fs::chownat(parent.as_fd(), last, Some(uid), Some(gid), flags)
+        });
+        set.map_err(self.fail("set the owner of", name))
+    }
+
+    /// Sets the permissions of a file, folder or FIFO.
+    pub fn set_mode(&self, name: &Path, mode: u32) -> Result<(), Error> {
+        let set = self
+            .open_itself(name)
+            .and_then(|fd| rustix::fs::fchmod(fd, Mode::from_raw_mode(mode)));
+        set.map_err(self.fail("set the permissions of", name))
+    }
+
+    /// Sets an extended attribute of a file or folder; a file system that has none is no
+    /// reason to fail.
+    pub fn set_attribute_of_any(&self, name: &Path, key: &str, value: &[u8]) -> Result<(), Error> {
+        let set = self
+            .open_itself(name)
+            .and_then(|fd| rustix::fs::fsetxattr(fd, key, value, XattrFlags::empty()));
+        match set {
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            other => other.map_err(self.fail("set an attribute of", name)),
+        }
+    }
+
+    /// Opens a regular file that is there, for reading and writing.
+    pub fn open_to_write(&self, name: &Path) -> Result<File, Error> {
+        let stat = self.stat(name)?;
+        if !stat.is_some_and(|stat| is(&stat, FileType::RegularFile)) {
+            return Err(self.fail("write", name)(Errno::INVAL));
+        }
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let opened = self.lookup(name, flags).map(File::from);
+        opened.map_err(self.fail("write", name))
+    }
+
+    /// There are no devices in a tree: opening has no effect.
+    fn open_itself(&self, name: &Path) -> rustix::io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        self.lookup(name, flags)
+    }
+}
