@@ -63,26 +63,36 @@ pub fn missing() -> String {
     )
 }
 
-/// Asks the QEMU of this host for its version.
+/// Finds the QEMU of this host. It is asked for its version, which takes as long as it
+/// needs to load its libraries, unless `known` has it for this file.
 ///
 /// # Errors
 /// [`Error::Program`] when there is none, or it is too old.
-pub fn find() -> Result<Qemu, Error> {
+pub fn find(known: impl FnOnce(&Path) -> Option<Version>) -> Result<Qemu, Error> {
     let path = path(Path::new("/")).ok_or_else(|| Error::Program(missing()))?;
+    let version = match known(&path) {
+        Some(version) => version,
+        None => ask(&path)?,
+    };
+    if version < OLDEST {
+        return Err(Error::Program(format!(
+            "{} is QEMU {version}; {}.{} or newer is needed",
+            path.display(),
+            OLDEST.major,
+            OLDEST.minor
+        )));
+    }
+    Ok(Qemu { path, version })
+}
+
+fn ask(path: &Path) -> Result<Version, Error> {
     let shown = path.display();
-    let output = std::process::Command::new(&path)
+    let output = std::process::Command::new(path)
         .arg("--version")
         .stdin(std::process::Stdio::null())
         .output()
         .map_err(Error::io(format!("run {shown}")))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let version = Version::parse(text.lines().next().unwrap_or_default())
-        .ok_or_else(|| Error::Program(format!("{shown} does not tell its version")))?;
-    if version < OLDEST {
-        return Err(Error::Program(format!(
-            "{shown} is QEMU {version}; {}.{} or newer is needed",
-            OLDEST.major, OLDEST.minor
-        )));
-    }
-    Ok(Qemu { path, version })
+    Version::parse(text.lines().next().unwrap_or_default())
+        .ok_or_else(|| Error::Program(format!("{shown} does not tell its version")))
 }

@@ -1,6 +1,8 @@
 //! What the boot of a machine has to know of this host.
 
 use std::fs;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +11,9 @@ use model::{Config, ZoneName};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 use rustix::time::Timespec;
+use store::atomic::Durability;
 use vm::Accelerator;
+use vm::model::Version;
 use vm::program::Qemu;
 
 use super::disks::{self, Files};
@@ -40,7 +44,7 @@ pub(crate) struct Facts {
 /// [`Error::Verify`] and [`Error::Refused`] with what keeps the machine from starting.
 pub(crate) fn find(host: &Host, subject: &Subject, config: &Config) -> Result<Facts, Error> {
     let record = Record::load(&subject.zonepath)?;
-    let mut qemu = vm::program::find().map_err(|error| refused(&error))?;
+    let mut qemu = qemu(host).map_err(|error| refused(&error))?;
     // Its file is shown to itself under this name: no link may lead there.
     qemu.path = fs::canonicalize(&qemu.path).map_err(Error::io("find QEMU"))?;
     if let Some(why) = record.model.why_not(&qemu.version) {
@@ -68,6 +72,41 @@ pub(crate) fn find(host: &Host, subject: &Subject, config: &Config) -> Result<Fa
     })
 }
 
+/// The QEMU of this host. Its version is remembered with the file it was told by: asking
+/// again takes a good part of what the boot of a suspended zone may take.
+pub(crate) fn qemu(host: &Host) -> Result<Qemu, vm::Error> {
+    let memo = host.root.run().join("qemu");
+    let mut told_by = None;
+    let qemu = vm::program::find(|path| {
+        told_by = identity(path);
+        let text = fs::read_to_string(&memo).ok()?;
+        let (version, file) = text.trim_end().split_once(' ')?;
+        (Some(file) == told_by.as_deref()).then(|| Version::parse(version))?
+    })?;
+    if let Some(file) = told_by {
+        let text = format!("{} {file}\n", qemu.version);
+        // Without it the next boot asks again.
+        if fs::read_to_string(&memo).ok().as_ref() != Some(&text) {
+            let _ = store::atomic::replace(&memo, text.as_bytes(), 0o600, Durability::Volatile);
+        }
+    }
+    Ok(qemu)
+}
+
+/// What changes with every other file of this name.
+fn identity(path: &Path) -> Option<String> {
+    let meta = fs::metadata(path).ok()?;
+    Some(format!(
+        "{} {} {} {} {}.{:09}",
+        path.display(),
+        meta.dev(),
+        meta.ino(),
+        meta.size(),
+        meta.ctime(),
+        meta.ctime_nsec()
+    ))
+}
+
 /// Where the sockets of a machine are: monitor, console, agent.
 pub(crate) fn sockets(host: &Host, zone: &ZoneName) -> [PathBuf; 3] {
     ["monitor", "console", "agent"].map(|what| host.root.machine(zone, what))
@@ -93,11 +132,41 @@ pub(crate) fn accelerator(host: &Host) -> (Accelerator, Option<String>) {
     }
 }
 
-/// Has a child try: it may hang, or be slow beyond use.
+/// Tries, unless that was done since the host has started: it takes a good part of what the
+/// boot of a suspended zone may take.
 fn try_kvm(host: &Host) -> Result<(), String> {
-    if !Path::new("/dev/kvm").exists() {
-        return Err("there is no /dev/kvm".to_owned());
+    let device = fs::metadata("/dev/kvm").map_err(|_| "there is no /dev/kvm".to_owned())?;
+    let memo = host.root.run().join("kvm");
+    // Another module makes another device.
+    let started = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let now = format!(
+        "{} {} {}.{:09}",
+        started.trim(),
+        device.ino(),
+        device.ctime(),
+        device.ctime_nsec()
+    );
+    let text = fs::read_to_string(&memo).unwrap_or_default();
+    match text.trim_end().split_once(' ') {
+        Some(("yes", tried)) if tried == now => return Ok(()),
+        Some(("no", tried)) if tried == now => return Err(NO_KERNELS.to_owned()),
+        _ => {}
     }
+    let runs = ask_kvm(host)?;
+    let text = format!("{} {now}\n", if runs { "yes" } else { "no" });
+    // Without it the next boot tries again.
+    let _ = store::atomic::replace(&memo, text.as_bytes(), 0o600, Durability::Volatile);
+    match runs {
+        true => Ok(()),
+        false => Err(NO_KERNELS.to_owned()),
+    }
+}
+
+const NO_KERNELS: &str = "its KVM does not run the kernel of a guest";
+
+/// Has a child try: it may hang, or be slow beyond use. That it is late is no answer that
+/// holds: the host may be busy.
+fn ask_kvm(host: &Host) -> Result<bool, String> {
     let child = spawn::kvm_probe(host).map_err(|error| crate::flatten(&error))?;
     let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
     let patience = Timespec::try_from(PATIENCE).ok();
@@ -105,17 +174,14 @@ fn try_kvm(host: &Host) -> Result<(), String> {
     if !ended {
         let _ = pidfd_send_signal(&child.pidfd, Signal::KILL);
     }
-    use std::os::fd::AsFd;
     let status = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
     if !ended {
         return Err("its KVM interprets instructions one by one".to_owned());
     }
-    match status
-        .ok()
-        .flatten()
-        .and_then(|status| status.exit_status())
-    {
-        Some(0) => Ok(()),
-        _ => Err("its KVM does not run the kernel of a guest".to_owned()),
-    }
+    let status = status.ok().flatten();
+    // Nor is that somebody killed it.
+    let status = status.and_then(|status| status.exit_status());
+    status
+        .map(|status| status == 0)
+        .ok_or(NO_KERNELS.to_owned())
 }

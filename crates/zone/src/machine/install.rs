@@ -33,7 +33,7 @@ pub(crate) fn make(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Record, AnyError> {
     let options = Options::parse(options)?;
-    let qemu = vm::program::find()?;
+    let qemu = super::facts::qemu(host)?;
     let model = Model::of_version(&qemu.version);
     let places = disks::places(host, config);
     let first = places
