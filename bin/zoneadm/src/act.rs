@@ -13,7 +13,7 @@ use zone::snapshot::{BadName, Name};
 use zone::{Error, Host, flatten};
 
 use crate::call::Call;
-use crate::{apply, attach, delegated, many, report, space, usage};
+use crate::{apply, attach, delegated, many, memory, report, space, usage};
 
 /// What a subcommand was asked for.
 #[derive(Debug, Default)]
@@ -328,11 +328,19 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         "detach" => zone::detach::detach(host, zone, options.dry_run, progress),
         "attach" => zone::attach::attach(host, zone, &options.attach, &attach::updater, progress),
         "ready" => zone::boot::ready(host, zone, options.dry_run),
+        "boot" if options.boot.eager && zones.len() == 1 => {
+            let boot = || zone::boot::boot(host, zone, &options.boot, options.dry_run);
+            memory::follow(host, zone, "resume", boot)
+        }
         "boot" => zone::boot::boot(host, zone, &options.boot, options.dry_run),
         "reboot" => zone::reboot::reboot(host, zone, &options.boot, options.dry_run),
         "shutdown" => {
             let again = options.again.then_some(&options.boot);
             zone::shutdown::shutdown(host, zone, again, options.dry_run)
+        }
+        "suspend" if zones.len() == 1 => {
+            let suspend = || zone::suspend::suspend(host, zone, options.dry_run);
+            memory::follow(host, zone, verb, suspend)
         }
         "suspend" => zone::suspend::suspend(host, zone, options.dry_run),
         "savecore" => zone::savecore::savecore(host, zone, options.dry_run, progress),

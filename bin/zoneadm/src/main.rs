@@ -10,6 +10,7 @@ mod links;
 mod list;
 mod listing;
 mod many;
+mod memory;
 mod migrate;
 mod rctl;
 mod report;

@@ -183,6 +183,16 @@ impl ZoneCgroups {
         }
     }
 
+    /// Moves the calling process to where those are that enter a running zone, as far as
+    /// v2 is concerned; see [`take_into`] for the way back.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn take_in(&self) -> Result<(), Error> {
+        drop(self.open_login()?);
+        take_into(&self.v2.join(LOGIN))
+    }
+
     /// Opens what a process of the zone writes "0" to, to enter the v1 groups.
     ///
     /// Writing 0 to `tasks` moves a process of one thread without the lock that
@@ -256,6 +266,15 @@ impl ZoneCgroups {
         }
         result.and(balance::rebalance(self))
     }
+}
+
+/// Moves the calling process, with all its threads, into a v2 group.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn take_into(group: &Path) -> Result<(), Error> {
+    let path = group.join("cgroup.procs");
+    fs::write(&path, "0").map_err(Error::file("write", &path))
 }
 
 /// Opens what a process of one thread writes "0" to, to enter a v1 group, and

@@ -44,6 +44,7 @@ pub mod parallel;
 pub mod plan;
 pub mod platform;
 mod pools;
+pub mod progress;
 pub mod quota;
 pub mod rctl;
 pub mod reboot;

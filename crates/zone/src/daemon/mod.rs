@@ -11,6 +11,7 @@ pub(crate) mod job;
 mod log;
 mod machine;
 mod pager;
+mod processors;
 pub mod protocol;
 mod rctl;
 mod server;
@@ -113,9 +114,9 @@ fn build<'a>(
     // The root may still be mounted by the zoneadmd of the last boot.
     let root_lock = lock::exclusive(&host.root.root_lock(zone)).map_err(|e| flatten(&e))?;
     let listener = server::listen(&host.root, zone)?;
-    let console = console::Console::open(&host.root, zone)?;
+    let mut console = console::Console::open(&host.root, zone)?;
     let mut fault: Fault = host.fault.clone();
-    let built = start(host, zone, &plan, &zinit, &mut fault);
+    let built = start(host, zone, &plan, &zinit, &mut fault, &mut console);
     let (platform, runtime, paging) = match built {
         Ok(built) => built,
         Err(error) => {
@@ -147,6 +148,7 @@ fn start(
     plan: &BootPlan,
     zinit: &std::path::Path,
     fault: &mut Fault,
+    console: &mut console::Console,
 ) -> Result<(Platform, Runtime, Option<pager::Paging>), String> {
     let mut platform = Platform::build(plan, zinit, fault).map_err(|error| flatten(&error))?;
     let mut paging = None;
@@ -170,8 +172,9 @@ fn start(
                     store::runtime::save(&host.root, zone, &runtime)
                         .map_err(|error| flatten(&error))
                 };
+                let goes_on = || console.notice("Zone resuming");
                 let resumed =
-                    suspend::resume(&mut platform, plan, from, host.fault.clone(), remember)
+                    suspend::resume(host, zone, &mut platform, plan, from, remember, goes_on)
                         .map_err(|why| format!("could not resume: {why}"))?;
                 for line in resumed.lines {
                     log::message(&host.root, zone, &line);

@@ -43,8 +43,8 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// A zoneadmd at work.
 #[derive(Debug)]
 pub(super) struct Server<'a> {
-    host: &'a Host,
-    zone: &'a ZoneName,
+    pub(super) host: &'a Host,
+    pub(super) zone: &'a ZoneName,
     listener: OwnedFd,
     pub(super) console: Console,
     pub(super) platform: Platform,

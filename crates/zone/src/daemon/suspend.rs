@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use limits::{Base, ZoneCgroups};
 use model::plan::{BootPlan, Resume};
 use model::{State, ZoneName};
 use rustix::fs::MemfdFlags;
@@ -20,14 +21,16 @@ use vm::migrate::{self, Activity};
 
 use super::log;
 use super::pager::Paging;
+use super::processors::Bound;
 use super::protocol::Suspend;
 use super::server::Server;
-use crate::fault::Fault;
+use crate::Host;
 use crate::flatten;
 use crate::machine::image::{self, DEVICES, MEMORY};
 use crate::machine::sockets;
 use crate::platform::Platform;
 use crate::platform::machine::Machine;
+use crate::progress::Teller;
 
 impl Server<'_> {
     /// Saves the machine's memory and devices. After this it is stopped for good and only
@@ -48,7 +51,12 @@ impl Server<'_> {
         }
         let machine = self.platform.machine.as_mut();
         let machine = machine.ok_or("the zone is no machine")?;
-        match save(machine, pid, order) {
+        let bound = bound(self.host, pid, &self.platform.cgroups);
+        let teller = Teller::new(&self.host.root, self.zone);
+        let saved = save(machine, pid, order, &teller);
+        drop(teller);
+        drop(bound);
+        match saved {
             Ok(saved) => {
                 for line in told(&saved) {
                     self.log(&line);
@@ -98,6 +106,11 @@ impl Server<'_> {
     }
 }
 
+/// Has this thread, and those that it starts, work on the processors of the zone.
+fn bound(host: &Host, qemu: i32, groups: &ZoneCgroups) -> Option<Bound> {
+    Bound::to(qemu, groups, &Base::find(&host.cgroup).ok()?)
+}
+
 /// A file in memory.
 fn scratch() -> Result<File, String> {
     let file = rustix::fs::memfd_create("devices", MemfdFlags::CLOEXEC);
@@ -105,7 +118,12 @@ fn scratch() -> Result<File, String> {
     Ok(File::from(file))
 }
 
-fn save(machine: &mut Machine, pid: i32, order: &Suspend) -> Result<Saved, String> {
+fn save(
+    machine: &mut Machine,
+    pid: i32,
+    order: &Suspend,
+    teller: &Teller,
+) -> Result<Saved, String> {
     let end = Instant::now() + Duration::from_secs(order.seconds);
     let key = image::read_key(&order.key)?;
     let memory = machine.memory.as_ref().map(OwnedFd::try_clone);
@@ -118,9 +136,12 @@ fn save(machine: &mut Machine, pid: i32, order: &Suspend) -> Result<Saved, Strin
     // Its disks are as they stay.
     let words = words_of(pid)?;
     let identity = image::identity(&qemu, words.iter().map(String::as_str), &order.disks)?;
-    let watch = |_: suspend::Progress| match Instant::now() < end {
-        true => ControlFlow::Continue(()),
-        false => ControlFlow::Break(()),
+    let watch = |now: suspend::Progress| {
+        teller.tell(now.done, now.total);
+        match Instant::now() < end {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
     };
     let request = suspend::Request {
         path: &order.image,
@@ -198,18 +219,23 @@ pub(super) struct Resumed {
 }
 
 /// Brings a machine that waits for it to where it was suspended, uses the image up, and
-/// lets it run. Whoever brings in memory after that is remembered before.
+/// lets it run. Whoever brings in memory after that is remembered before; `goes_on` is told
+/// the moment before the guest runs.
 pub(super) fn resume(
+    host: &Host,
+    zone: &ZoneName,
     platform: &mut Platform,
     plan: &BootPlan,
     from: &Resume,
-    fault: Fault,
     remember: impl FnOnce(Process) -> Result<(), String>,
+    goes_on: impl FnOnce(),
 ) -> Result<Resumed, String> {
     let began = Instant::now();
     // Another process may work on after this, and must keep nothing of the zone busy.
     platform.go_home().map_err(|error| error.to_string())?;
     let qemu = &platform.init;
+    // Until its end, and the process that brings in memory beyond that.
+    let _bound = bound(host, qemu.pid, &platform.cgroups);
     let machine = platform.machine.as_mut().ok_or("the zone is no machine")?;
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     let words = plan.init.arguments.iter().map(String::as_str);
@@ -219,7 +245,7 @@ pub(super) fn resume(
     let mut lines = Vec::new();
     let mut paging = None;
     if from.lazy {
-        match Paging::start(machine, qemu, &image, fault) {
+        match Paging::start(machine, qemu, &image, host.fault.clone()) {
             Ok(started) => {
                 remember(started.process())?;
                 paging = Some(started);
@@ -230,7 +256,8 @@ pub(super) fn resume(
         }
     }
     if paging.is_none() {
-        lines.push(restored_line(&restore_all(machine, &image)?));
+        let teller = Teller::new(&host.root, zone);
+        lines.push(restored_line(&restore_all(machine, &image, &teller)?));
     }
     let state = image.bytes_of(DEVICES).map_err(|error| flatten(&error))?;
     let mut devices = scratch()?;
@@ -252,6 +279,7 @@ pub(super) fn resume(
     }
     // From here on the image is of the past: the disks will not be what they were.
     image.consume().map_err(|error| flatten(&error))?;
+    goes_on();
     migrate::go_on(monitor).map_err(|error| {
         format!(
             "{}; its image is used up, so that it boots cold the next time",
@@ -267,11 +295,19 @@ pub(super) fn resume(
 }
 
 /// Restores all memory of a machine that does not run yet.
-fn restore_all(machine: &Machine, image: &Image) -> Result<Restored, String> {
+fn restore_all(machine: &Machine, image: &Image, teller: &Teller) -> Result<Restored, String> {
     let memory = machine.memory.as_ref().ok_or("its memory cannot be had")?;
     let size = usize::try_from(machine.size).map_err(|error| error.to_string())?;
     let target = Mapping::new(memory.as_fd(), size).map_err(|error| format!("map it: {error}"))?;
-    let restored = suspend::restore(image, MEMORY, &target, &Loading::default());
+    let watch = |now: suspend::Progress| {
+        teller.tell(now.done, now.total);
+        ControlFlow::Continue(())
+    };
+    let loading = Loading {
+        watch: &watch,
+        ..Loading::default()
+    };
+    let restored = suspend::restore(image, MEMORY, &target, &loading);
     restored.map_err(|error| flatten(&error))
 }
 

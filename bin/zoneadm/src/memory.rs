@@ -1,0 +1,118 @@
+//! How far the memory of a kernel zone is on its way to the disk or back.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use model::ZoneName;
+use zone::{Host, progress};
+
+/// What takes no longer says nothing.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// How it is shown: in one line that changes on a terminal, else in a line now and then.
+struct Shown<'a> {
+    zone: &'a ZoneName,
+    what: &'a str,
+    terminal: bool,
+    began: Instant,
+    told: Instant,
+    /// Whether there is a line to be wiped away.
+    drawn: bool,
+}
+
+impl Shown<'_> {
+    fn tell(&mut self, out: &mut impl Write, now: Instant, done: u64, total: u64) {
+        let took = now.duration_since(self.began);
+        let again = now.duration_since(self.told) >= SHORT;
+        if took < SHORT || !(again || self.terminal) {
+            return;
+        }
+        self.told = now;
+        self.drawn = self.terminal;
+        let text = text(self.zone, self.what, took, done, total);
+        // Nobody looks any more: the work goes on.
+        let _ = match self.terminal {
+            true => write!(out, "\r\x1b[K{text}"),
+            false => writeln!(out, "{text}"),
+        };
+        let _ = out.flush();
+    }
+
+    fn end(&self, out: &mut impl Write) {
+        if self.drawn {
+            let _ = write!(out, "\r\x1b[K");
+            let _ = out.flush();
+        }
+    }
+}
+
+fn text(zone: &ZoneName, what: &str, took: Duration, done: u64, total: u64) -> String {
+    let percent = done.saturating_mul(100) / total.max(1);
+    // Not exact beyond 2^53, which no memory has.
+    #[allow(clippy::cast_precision_loss)]
+    let rate = done as f64 / 1e6 / took.as_secs_f64().max(1e-3);
+    format!(
+        "zoneadm: zone '{zone}': {what}: {percent} %, {} of {} MB, {rate:.0} MB/s",
+        done / 1_000_000,
+        total / 1_000_000
+    )
+}
+
+/// Does something with the memory of a zone, and shows how far that is when it takes long.
+pub fn follow<T: Send>(
+    host: &Host,
+    zone: &ZoneName,
+    what: &str,
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    let began = Instant::now();
+    let mut shown = Shown {
+        zone,
+        what,
+        terminal: std::io::stdout().is_terminal(),
+        began,
+        told: began,
+        drawn: false,
+    };
+    let mut out = std::io::stdout();
+    let mut tell = |done, total| shown.tell(&mut out, Instant::now(), done, total);
+    let done = progress::follow(host, zone, &mut tell, work);
+    shown.end(&mut out);
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_when_it_takes_long() {
+        let zone: ZoneName = "k1".parse().unwrap();
+        let said = |terminal| {
+            let began = Instant::now();
+            let mut shown = Shown {
+                zone: &zone,
+                what: "suspend",
+                terminal,
+                began,
+                told: began,
+                drawn: false,
+            };
+            let mut out = Vec::new();
+            for (millis, done) in [(500, 1), (2000, 3), (2250, 4), (4000, 6)] {
+                let now = began + Duration::from_millis(millis);
+                shown.tell(&mut out, now, done * 1_000_000_000, 8_000_000_000);
+            }
+            shown.end(&mut out);
+            String::from_utf8(out).unwrap()
+        };
+        let line = |rest: &str| format!("zoneadm: zone 'k1': suspend: {rest}");
+        let first = line("37 %, 3000 of 8000 MB, 1500 MB/s");
+        let last = line("75 %, 6000 of 8000 MB, 1500 MB/s");
+        assert_eq!(said(false), format!("{first}\n{last}\n"));
+        let middle = line("50 %, 4000 of 8000 MB, 1778 MB/s");
+        let wipe = "\r\x1b[K";
+        let expected = format!("{wipe}{first}{wipe}{middle}{wipe}{last}{wipe}");
+        assert_eq!(said(true), expected);
+    }
+}

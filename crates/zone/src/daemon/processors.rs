@@ -1,0 +1,89 @@
+//! Working for a zone on its own processors: who dedicates some to a zone wants the
+//! others left alone, also while its memory is compressed.
+
+use std::path::PathBuf;
+
+use limits::{Base, ZoneCgroups};
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// This thread, and all that it starts, on the processors of a zone until it is dropped.
+#[derive(Debug)]
+pub(super) struct Bound {
+    before: CpuSet,
+    /// The group of zoneadmd, if it had to leave that.
+    home: Option<PathBuf>,
+}
+
+impl Bound {
+    /// Binds this thread to the processors that the zone's process `model` may use. What
+    /// the host does not allow is let be: the work is done somewhere else then.
+    pub fn to(model: i32, groups: &ZoneCgroups, base: &Base) -> Option<Self> {
+        let theirs = sched_getaffinity(Some(Pid::from_raw(model)?)).ok()?;
+        let before = sched_getaffinity(None).ok()?;
+        if theirs == before {
+            return None;
+        }
+        if sched_setaffinity(None, &theirs).is_ok() {
+            return Some(Self { before, home: None });
+        }
+        // A partition: nobody runs there who is not in its group.
+        let home = base.daemons();
+        groups.take_in().ok()?;
+        let bound = Self {
+            before,
+            home: Some(home),
+        };
+        let _ = sched_setaffinity(None, &theirs);
+        Some(bound)
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        if let Some(home) = &self.home {
+            let _ = limits::zone::take_into(home);
+        }
+        let _ = sched_setaffinity(None, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_bound_for_a_while_only() {
+        let all = sched_getaffinity(None).unwrap();
+        if all.count() < 2 {
+            println!("skipped: one processor");
+            return;
+        }
+        let mut one = CpuSet::new();
+        let last = (0..CpuSet::MAX_CPU).rfind(|cpu| all.is_set(*cpu)).unwrap();
+        one.set(last);
+        let mut model = std::process::Command::new("sleep");
+        let mut model = model.arg("1000").spawn().unwrap();
+        let pid = i32::try_from(model.id()).unwrap();
+        let there = Pid::from_raw(pid);
+        sched_setaffinity(there, &one).unwrap();
+        let base = Base {
+            v2: PathBuf::from("/nowhere"),
+            v1: Vec::new(),
+            v1_on_demand: Vec::new(),
+            v1_shared: Vec::new(),
+        };
+        let groups = ZoneCgroups::of(&base, &"web".parse().unwrap());
+        let bound = Bound::to(pid, &groups, &base);
+        assert!(bound.is_some());
+        assert_eq!(sched_getaffinity(None).unwrap(), one);
+        assert_eq!(suspend::all_processors().get(), 1);
+        drop(bound);
+        assert_eq!(sched_getaffinity(None).unwrap(), all);
+        // It has no others than we have.
+        sched_setaffinity(there, &all).unwrap();
+        assert!(Bound::to(pid, &groups, &base).is_none());
+        model.kill().unwrap();
+        model.wait().unwrap();
+    }
+}

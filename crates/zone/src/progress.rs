@@ -1,0 +1,132 @@
+//! How far a zoneadmd is with the memory of a zone, for the command that waits for it: a
+//! small file beside the zone's state, which is there while something takes long.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use model::ZoneName;
+use store::Root;
+
+use crate::Host;
+
+/// How often it is told, and looked at.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// Longest text that is read.
+const LONGEST: usize = 64;
+
+fn path(root: &Root, zone: &ZoneName) -> PathBuf {
+    root.run().join(format!("{zone}.progress"))
+}
+
+/// Who tells it; what is short is not told at all.
+#[derive(Debug)]
+pub(crate) struct Teller {
+    path: PathBuf,
+    told: Mutex<Instant>,
+}
+
+impl Teller {
+    pub fn new(root: &Root, zone: &ZoneName) -> Self {
+        Self {
+            path: path(root, zone),
+            told: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// So many bytes of so many. By any thread.
+    pub fn tell(&self, done: u64, total: u64) {
+        // Somebody else is about to.
+        let Ok(mut told) = self.told.try_lock() else {
+            return;
+        };
+        if told.elapsed() >= EVERY {
+            *told = Instant::now();
+            // Nobody needs it.
+            let _ = fs::write(&self.path, format!("{done} {total}\n"));
+        }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Does something that a zone's zoneadmd has its part in, and tells meanwhile how far that
+/// is: bytes, and of how many.
+pub fn follow<T: Send>(
+    host: &Host,
+    zone: &ZoneName,
+    tell: &mut dyn FnMut(u64, u64),
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    let path = path(&host.root, zone);
+    // What a zoneadmd left that was killed.
+    let _ = fs::remove_file(&path);
+    std::thread::scope(|scope| {
+        let (done, ended) = channel::<()>();
+        let work = scope.spawn(move || {
+            let _done = done;
+            work()
+        });
+        while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            if let Some((done, total)) = parse(&text) {
+                tell(done, total);
+            }
+        }
+        work.join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// One that is being written is half of it.
+fn parse(text: &str) -> Option<(u64, u64)> {
+    let line = text.strip_suffix('\n').filter(|_| text.len() < LONGEST)?;
+    let (done, total) = line.split_once(' ')?;
+    Some((done.parse().ok()?, total.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_hears_how_far_it_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::new(Root::new(dir.path()), PathBuf::from("/none"), None);
+        fs::create_dir_all(host.root.run()).unwrap();
+        let zone: ZoneName = "web".parse().unwrap();
+        let heard = std::sync::Mutex::new(None);
+        let (root, zone) = (&host.root, &zone);
+        let result = follow(
+            &host,
+            zone,
+            &mut |done, total| *heard.lock().unwrap() = Some((done, total)),
+            || {
+                let teller = Teller::new(root, zone);
+                while heard.lock().unwrap().is_none() {
+                    teller.tell(3, 7);
+                    std::thread::yield_now();
+                }
+                "done"
+            },
+        );
+        assert_eq!(result, "done");
+        assert_eq!(heard.into_inner().unwrap(), Some((3, 7)));
+        assert!(!path(&host.root, zone).exists());
+    }
+
+    #[test]
+    fn half_a_line_is_none() {
+        assert_eq!(parse("1 2\n"), Some((1, 2)));
+        for text in ["", "1 2", "1\n", "x y\n", "1 2 3\n"] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+}
