@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::os::fd::AsRawFd;
 use std::process::Stdio;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -12,6 +13,10 @@ use e2e::guest::{
     BOOT_ID, boot_machine, disk_is_whole, image, in_guest, messages, said, wait_for_guest,
 };
 use e2e::{Host, Lan, rounds, start, wait_for};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
+    send, socket_with,
+};
 
 /// What runs in the guest, each for itself: a counter with a number of its own, somebody
 /// who sends a line over and over on one connection and keeps what comes back, and a file
@@ -124,6 +129,21 @@ fn chance(seed: &mut u64, below: u64) -> u64 {
     (*seed >> 33) % below
 }
 
+/// Waits until zoneadmd has done what it was asked for before, or is gone: it answers one
+/// after the other, also that it does not understand.
+fn hear_from_zoneadmd(host: &Host) {
+    let folder = fs::File::open(host.path("run/zones")).expect("a folder");
+    let path = format!("/proc/self/fd/{}/k1.zoneadmd_sock", folder.as_raw_fd());
+    let kind = SocketType::SEQPACKET;
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+    let socket = socket.expect("a socket");
+    let address = SocketAddrUnix::new(path).expect("an address");
+    if connect(&socket, &address).is_ok() && send(&socket, b"?", SendFlags::NOSIGNAL).is_ok() {
+        let mut answer = [0; 1024];
+        let _ = recv(&socket, answer.as_mut_slice(), RecvFlags::empty());
+    }
+}
+
 #[test]
 fn whoever_dies_at_whatever_moment_no_disk_is_lost() {
     let Some(host) = Host::new() else { return };
@@ -164,7 +184,9 @@ fn whoever_dies_at_whatever_moment_no_disk_is_lost() {
             }
         }
         command.wait().expect("an end");
-        // What was begun comes to its end, or the next command finds what is left.
+        // What was begun comes to its end, or the next command finds what is left. Before
+        // that end the zone runs, and ends behind the back of who believes it.
+        hear_from_zoneadmd(&host);
         wait_for("zone that runs", || {
             let _ = host.on("k1", &["boot"]);
             (host.state("k1") == "running").then_some(())
