@@ -26,6 +26,7 @@ struct Options {
     mebibytes: Option<NonZero<usize>>,
     rounds: Option<NonZero<usize>>,
     folder: Option<PathBuf>,
+    qemu: bool,
     operands: Vec<PathBuf>,
 }
 
@@ -73,6 +74,7 @@ fn parse(words: Vec<OsString>) -> Result<(&'static str, Options), Unrun> {
             }
             Short('m') if benching => options.mebibytes = Some(count(&mut words).map_err(here)?),
             Short('n') if benching => options.rounds = Some(count(&mut words).map_err(here)?),
+            Short('q') if benching => options.qemu = true,
             Short('r') if benching => options.folder = Some(words.value().map_err(bad)?.into()),
             Value(word) => options.operands.push(word.into()),
             other => return Err(bad(other.unexpected())),
@@ -129,6 +131,7 @@ fn act(verb: &str, options: &Options) -> Result<()> {
                 rounds: options.rounds.map_or(5, NonZero::get),
                 threads,
                 folder: options.folder.as_deref(),
+                qemu: options.qemu,
             };
             let report = bench::run(&plan)?;
             print!("{}", report.render(options.json));

@@ -40,7 +40,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "bench",
-        form: "bench [-j] [-m MiB] [-n rounds] [-t threads] [-r folder] file",
+        form: "bench [-jq] [-m MiB] [-n rounds] [-t threads] [-r folder] file",
         help: "Measures suspend and resume on this host: saves memory, filled from /usr and in\n\
                part with zeros, to the file, which must not exist and is removed, and restores\n\
                it; beside that, what the memory, the processors and the disk do at most.\n\
@@ -49,6 +49,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
                \t            opened and not restored\n\
                \t-n rounds   of all measurements, by default 5; shown are the slowest and the\n\
                \t            median\n\
+               \t-q          has QEMU write the same memory, too, by its own migration: plain,\n\
+               \t            and through zstd -T0\n\
                \t-r folder   keeps the memory in files here, as on a file system of huge pages\n\
                \t-t threads  at most, by default one for each processor",
         examples: &["zonesuspend bench -m 4096 /zones/web/trial"],

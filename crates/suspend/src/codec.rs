@@ -44,12 +44,26 @@ const fn worthwhile(length: usize) -> usize {
 }
 
 /// Packs one chunk after another. One for each thread.
-pub(crate) struct Packer {
+pub struct Packer {
     zstd: CCtx<'static>,
 }
 
+impl Default for Packer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Packer {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Packer").finish_non_exhaustive()
+    }
+}
+
 impl Packer {
-    pub(crate) fn new() -> Self {
+    /// One that has packed nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
         let mut zstd = CCtx::create();
         // These are known to every release of the library; without them frames are
         // a few bytes longer.
@@ -58,9 +72,9 @@ impl Packer {
         Self { zstd }
     }
 
-    /// Packs pages into `out`, which holds a whole chunk; `None` when it is not worth
-    /// it, for this codec.
-    pub(crate) fn pack(&mut self, codec: Codec, pages: &[u8], out: &mut [u8]) -> Option<usize> {
+    /// Packs pages into `out`, which has [`PACK_ROOM`]; `None` when it is not worth it, for
+    /// this codec.
+    pub fn pack(&mut self, codec: Codec, pages: &[u8], out: &mut [u8]) -> Option<usize> {
         let most = worthwhile(pages.len());
         let packed = match codec {
             Codec::Raw => None,
@@ -73,7 +87,7 @@ impl Packer {
 }
 
 /// Room that [`Packer::pack`] needs for a chunk.
-pub(crate) const PACK_ROOM: usize = block::get_maximum_output_size(CHUNK);
+pub const PACK_ROOM: usize = block::get_maximum_output_size(CHUNK);
 
 /// Unpacks one chunk after another. One for each thread.
 pub(crate) struct Unpacker {

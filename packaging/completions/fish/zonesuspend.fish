@@ -18,6 +18,7 @@ function __zonesuspend_suboptions
             printf '%s\t%s\n' -k 'the key: 32 bytes, or 64 hexadecimal digits'
         case bench
             printf '%s\t%s\n' -j 'as JSON'
+            printf '%s\t%s\n' -q 'has QEMU write the same memory, too, by its own migration: plain,'
             printf '%s\t%s\n' -m 'of memory, by default 1024; where it is not free twice, images are'
             printf '%s\t%s\n' -n 'of all measurements, by default 5; shown are the slowest and the'
             printf '%s\t%s\n' -t 'at most, by default one for each processor'

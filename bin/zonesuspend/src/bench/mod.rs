@@ -3,6 +3,7 @@
 //! falls on all alike; ratios are taken within a round.
 
 mod memory;
+mod qemu;
 mod report;
 mod roofline;
 mod trial;
@@ -29,6 +30,8 @@ pub struct Plan<'a> {
     pub threads: NonZero<usize>,
     /// Where files of memory are kept.
     pub folder: Option<&'a Path>,
+    /// Whether QEMU's own way is measured, too.
+    pub qemu: bool,
 }
 
 /// Bytes of memory that are free, or could be.
@@ -97,6 +100,7 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
                 &at("roofline AES-256-GCM"),
                 roofline::seal(length, threads)?,
             );
+            report.add(&at("roofline lz4"), roofline::pack(&memory, threads)?);
             if twice {
                 let populated = roofline::populate(&memory, threads)?;
                 report.add(&at("roofline new memory"), populated);
@@ -111,6 +115,14 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
             if threads == all {
                 let saved = trial.save(Choice::Adaptive, Io::Plain, threads)?;
                 report.saved(&at("save adaptive, plain"), &saved);
+            }
+            if threads == all && plan.qemu {
+                for (name, through) in qemu::WAYS {
+                    let written = qemu::write(plan.file, &memory, through)?;
+                    report.add(&format!("QEMU {name}, unsynced"), written.written);
+                    report.add(&format!("QEMU {name}"), written.synced);
+                    report.add(&format!("QEMU {name}, as stored"), written.stored);
+                }
             }
             for (name, choice) in &CHOICES[..3] {
                 trial.save(*choice, Io::Auto, threads)?;

@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 /// What is compared: name, what, and with which; all threads in place of `{}`.
-const RATIOS: [(&str, &str, &[&str]); 6] = [
+const RATIOS: [(&str, &str, &[&str]); 11] = [
     (
         "adaptive / slower of disk and memory",
         "save adaptive, {} thr, unsynced",
@@ -61,6 +61,31 @@ const RATIOS: [(&str, &str, &[&str]); 6] = [
         "restore lz4, all threads / one thread",
         "restore lz4, {} thr",
         &["restore lz4, 1 thr"],
+    ),
+    (
+        "adaptive / QEMU plain, synced",
+        "save adaptive, {} thr",
+        &["QEMU plain"],
+    ),
+    (
+        "adaptive / QEMU zstd -T0, synced",
+        "save adaptive, {} thr",
+        &["QEMU zstd -T0"],
+    ),
+    (
+        "lz4 / QEMU zstd -T0, synced",
+        "save lz4, {} thr",
+        &["QEMU zstd -T0"],
+    ),
+    (
+        "zstd / QEMU zstd -T0, synced",
+        "save zstd, {} thr",
+        &["QEMU zstd -T0"],
+    ),
+    (
+        "zstd / QEMU zstd -1 -T0, synced",
+        "save zstd, {} thr",
+        &["QEMU zstd -1 -T0"],
     ),
 ];
 
@@ -220,6 +245,7 @@ mod tests {
             rounds: 2,
             threads: NonZero::new(2).unwrap(),
             folder: None,
+            qemu: false,
         };
         let mut report = Report::new(&plan, 1 << 19);
         for (disk, copy, saved) in [(2000, 9000, 1800), (500, 9000, 490), (4000, 9000, 3000)] {

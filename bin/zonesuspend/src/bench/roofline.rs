@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use rustix::fs::OFlags;
+use suspend::codec::{Codec, PACK_ROOM, Packer};
 use suspend::format::CHUNK;
 use suspend::{Cipher as _, Key};
 use sys::uring::{Buffer, Ring};
@@ -43,20 +44,44 @@ fn on_threads(
 
 /// Copies all of the memory, chunk by chunk, to a buffer that stays in the cache.
 pub fn copy(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
-    chunks(memory, threads, |chunk| {
-        black_box(chunk.first());
+    chunks(memory, threads, memory.length, || {
+        |chunk: &[u8]| {
+            black_box(chunk.first());
+        }
     })
 }
 
 /// The same, and looks for pages of zeros.
 pub fn scan(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
-    chunks(memory, threads, |chunk| {
-        black_box(suspend::nonzero_pages(chunk));
+    chunks(memory, threads, memory.length, || {
+        |chunk: &[u8]| {
+            black_box(suspend::nonzero_pages(chunk));
+        }
     })
 }
 
-fn chunks(memory: &Memory, threads: NonZero<usize>, with: impl Fn(&[u8]) + Sync) -> Result<Rate> {
-    on_threads(threads, memory.length, |one| {
+/// The same, and packs what is not zeros by lz4; counted is what is not zeros.
+pub fn pack(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
+    chunks(memory, threads, memory.nonzero, || {
+        let (mut packer, mut out) = (Packer::new(), vec![0; PACK_ROOM]);
+        move |chunk: &[u8]| {
+            if suspend::nonzero_pages(chunk) != 0 {
+                black_box(packer.pack(Codec::Lz4, chunk, &mut out));
+            }
+        }
+    })
+}
+
+/// Reads all of the memory and does something with each chunk; `with` makes what does, for
+/// each thread.
+fn chunks<W: FnMut(&[u8])>(
+    memory: &Memory,
+    threads: NonZero<usize>,
+    bytes: usize,
+    with: impl Fn() -> W + Sync,
+) -> Result<Rate> {
+    on_threads(threads, bytes, |one| {
+        let mut with = with();
         let mut chunk = vec![0; CHUNK];
         for offset in (one * CHUNK..memory.length).step_by(threads.get() * CHUNK) {
             let size = CHUNK.min(memory.length - offset);

@@ -1,0 +1,99 @@
+//! What was measured.
+
+use serde::{Deserialize, Serialize};
+
+/// Everything.
+#[derive(Debug, Default, Serialize)]
+pub struct Figures {
+    /// Where, when, and under which load.
+    pub host: String,
+    /// One for each size of memory.
+    pub engines: Vec<Engine>,
+    /// What was not measured, and why.
+    pub left_out: Vec<String>,
+    /// Suspend, resume and clone of a zone.
+    pub zone: Vec<Row>,
+}
+
+/// What `zonesuspend bench -j` prints.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Engine {
+    pub measured: Measured,
+    pub ratios: Vec<Row>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Measured {
+    pub memory_bytes: u64,
+    pub nonzero_bytes: u64,
+    pub threads: usize,
+    pub rows: Vec<Row>,
+}
+
+/// Something that was measured once a round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub name: String,
+    pub unit: String,
+    pub rounds: Vec<f64>,
+}
+
+impl Row {
+    pub fn new(name: &str, unit: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            rounds: Vec::new(),
+        }
+    }
+
+    fn sorted(&self) -> Vec<f64> {
+        let mut sorted = self.rounds.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted
+    }
+
+    pub fn median(&self) -> f64 {
+        let sorted = self.sorted();
+        sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// The slowest round: of times the longest.
+    pub fn worst(&self) -> f64 {
+        let sorted = self.sorted();
+        let worst = match self.unit.as_str() {
+            "ms" => sorted.last(),
+            _ => sorted.first(),
+        };
+        worst.copied().unwrap_or_default()
+    }
+}
+
+impl Engine {
+    pub fn gib(&self) -> u64 {
+        self.measured.memory_bytes >> 30
+    }
+
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.measured.rows.iter().find(|row| row.name == name)
+    }
+
+    pub fn ratio(&self, name: &str) -> Option<&Row> {
+        self.ratios.iter().find(|row| row.name == name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_of_times_is_the_longest() {
+        let mut row = Row::new("x", "ms");
+        row.rounds = vec![3.0, 1.0, 2.0];
+        assert_eq!((row.worst(), row.median()), (3.0, 2.0));
+        row.unit = "MB/s".to_owned();
+        assert_eq!((row.worst(), row.median()), (1.0, 2.0));
+        assert_eq!(Row::default().median(), 0.0);
+    }
+}

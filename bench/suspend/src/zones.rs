@@ -1,0 +1,293 @@
+//! A kernel zone that is suspended, resumed and cloned.
+//!
+//! Its guest ticks on the serial line, every five milliseconds: the first tick after a
+//! resume is the first thing that can be seen of it. zoneadmd writes a notice to the same
+//! history of the console at the moment before it lets QEMU run.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::figures::Row;
+
+/// Memory of the zone, and how much of it is filled, in MiB.
+const MEMORY: u64 = 1024;
+const DATA: u64 = 720;
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What the guest writes when it runs.
+const TICK: &str = "~tick~";
+
+/// Where the zones are made.
+pub struct Place {
+    pub programs: PathBuf,
+    pub root: PathBuf,
+    pub cgroup: String,
+}
+
+impl Place {
+    fn command(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(self.programs.join(program));
+        command
+            .args(words)
+            .env("ZONES_ROOT", &self.root)
+            .env("ZONES_CGROUP", &self.cgroup)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, program: &str, words: &[&str]) -> Result<Output> {
+        let output = self.command(program, words).output()?;
+        ensure!(
+            output.status.success(),
+            "{program} {words:?}: {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(output)
+    }
+
+    fn zoneadm(&self, words: &[&str]) -> Result<Output> {
+        self.run("zoneadm", words)
+    }
+
+    fn guest(&self, script: &str) -> Result<Output> {
+        self.run("zlogin", &["-n", "k1", script])
+    }
+
+    fn log(&self, what: &str) -> Log {
+        let path = self.root.join(format!("var/log/zones/k1.{what}"));
+        let from = fs::metadata(&path).map_or(0, |meta| meta.len());
+        Log { path, from }
+    }
+}
+
+/// What comes to a log from now on.
+struct Log {
+    path: PathBuf,
+    from: u64,
+}
+
+impl Log {
+    fn text(&self) -> String {
+        let mut bytes = Vec::new();
+        // One that was put aside begins anew.
+        let from = fs::metadata(&self.path).map_or(0, |meta| meta.len().min(self.from));
+        let read = File::open(&self.path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(from))?;
+            file.read_to_end(&mut bytes)
+        });
+        drop(read);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// Waits for a line with `what` in it.
+    fn line(&self, what: &str) -> Result<String> {
+        let text = wait(what, || {
+            let text = self.text();
+            let line = text.lines().find(|line| line.contains(what));
+            line.map(str::to_owned)
+        })?;
+        Ok(text)
+    }
+}
+
+fn wait<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> Result<T> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(seen) = seen() {
+            return Ok(seen);
+        }
+        ensure!(Instant::now() < end, "no {what} within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Removes the zones, however this ends.
+struct Zones<'a>(&'a Place);
+
+impl Drop for Zones<'_> {
+    fn drop(&mut self) {
+        for zone in ["k2", "k1"] {
+            for words in [&["halt"][..], &["uninstall", "-F"]] {
+                let words = [&["-z", zone], words].concat();
+                let _ = self.0.command("zoneadm", &words).output();
+            }
+            let words = ["-z", zone, "delete", "-F"];
+            let _ = self.0.command("zonecfg", &words).output();
+        }
+    }
+}
+
+/// Everything, `rounds` times; `guest` is the root of a small system.
+pub fn measure(place: &Place, guest: &Path, rounds: usize) -> Result<Vec<Row>> {
+    fs::create_dir_all(&place.root)?;
+    fill(&guest.join("data"), DATA << 20)?;
+    let _zones = Zones(place);
+    let commands = format!(
+        "create -t SYSsolaris-kz; remove -F anet; set bootargs=\"mitigations=off loglevel=3\"; \
+         select capped-memory; set physical={MEMORY}m; end; \
+         select virtual-cpu; set ncpus=1; end"
+    );
+    place.run("zonecfg", &["-z", "k1", &commands])?;
+    let from = guest.to_str().context("a path that is no UTF-8")?;
+    let size = format!("install-size={}M", DATA + 256);
+    place.zoneadm(&["-z", "k1", "install", "-d", from, "-x", &size])?;
+    place.zoneadm(&["-z", "k1", "boot"])?;
+    wait("agent in the guest", || place.guest("true").ok())?;
+    // What a file is read from stays in memory.
+    place.guest("cat /data >/dev/null")?;
+    place.guest(&format!(
+        "mkfifo /run/f; setsid sh -c 'exec 3<>/run/f; \
+         while :; do echo {TICK}; read -t 0.005 -u 3 x; done' >/dev/ttyS0 2>&1 </dev/null &"
+    ))?;
+    let mut rows = Vec::new();
+    for round in 0..rounds {
+        eprintln!("zone, round {}", round + 1);
+        for (name, words) in [
+            ("lazy", &["boot"][..]),
+            ("eager", &["boot", "--", "--eager"]),
+        ] {
+            suspend(place, &mut rows)?;
+            warm();
+            resume(place, name, words, &mut rows)?;
+        }
+    }
+    place.zoneadm(&["-z", "k1", "halt"])?;
+    for _ in 0..rounds {
+        let began = Instant::now();
+        place.zoneadm(&["-z", "k2", "clone", "--create", "k1"])?;
+        put(&mut rows, "clone", "ms", millis(began.elapsed()));
+        place.zoneadm(&["-z", "k2", "uninstall", "-F"])?;
+        place.run("zonecfg", &["-z", "k2", "delete", "-F"])?;
+    }
+    Ok(rows)
+}
+
+fn suspend(place: &Place, rows: &mut Vec<Row>) -> Result<()> {
+    let log = place.log("messages");
+    let began = Instant::now();
+    place.zoneadm(&["-z", "k1", "suspend"])?;
+    put(
+        rows,
+        "zoneadm suspend, all of it",
+        "ms",
+        millis(began.elapsed()),
+    );
+    for (line, name) in [
+        ("suspend: raw ", "suspend, raw"),
+        ("suspend: compressed ", "suspend, compressed"),
+        ("suspend without fsync: raw ", "suspend without fsync, raw"),
+        (
+            "suspend without fsync: compressed ",
+            "suspend without fsync, compressed",
+        ),
+    ] {
+        put(rows, name, "MB/s", rate(&log.line(line)?)?);
+    }
+    Ok(())
+}
+
+fn resume(place: &Place, name: &str, words: &[&str], rows: &mut Vec<Row>) -> Result<()> {
+    let (messages, console) = (place.log("messages"), place.log("console"));
+    let words = [&["-z", "k1"], words].concat();
+    let began = Instant::now();
+    let mut command = place.command("zoneadm", &words);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut command = command.spawn()?;
+    let seen = |what: &str| {
+        wait(what, || console.text().contains(what).then_some(()))?;
+        anyhow::Ok(began.elapsed())
+    };
+    let lets = seen("Zone resuming");
+    let ticks = lets.and_then(|lets| Ok((lets, seen(TICK)?)));
+    let status = command.wait()?;
+    ensure!(status.success(), "zoneadm {words:?}: {status}");
+    let (lets, ticks) = ticks?;
+    let mut add = |what: &str, took: Duration| {
+        put(rows, &format!("{name} resume, {what}"), "ms", millis(took));
+    };
+    add("boot to cont", lets);
+    add("cont to first sign of the guest", ticks - lets);
+    add("boot to first sign of the guest", ticks);
+    let line = messages.line("resume: raw ")?;
+    let what = format!("{name} resume, memory complete");
+    put(rows, &what, "MB/s", rate(&line)?);
+    Ok(())
+}
+
+/// The rate that a line of the messages ends with, or has before its first remark.
+fn rate(line: &str) -> Result<f64> {
+    let before = line.split(" MB/s").next().unwrap_or_default();
+    let number = before.rsplit(' ').next().unwrap_or_default();
+    number
+        .parse()
+        .with_context(|| format!("no rate in {line:?}"))
+}
+
+/// Has pages at hand for the memory of the zone: in a virtual machine the first touch of a
+/// page may be one of its host's.
+fn warm() {
+    let mut pages = vec![0_u8; usize::try_from((MEMORY + 256) << 20).unwrap_or_default()];
+    for at in (0..pages.len()).step_by(4096) {
+        pages[at] = 1;
+    }
+    std::hint::black_box(&pages);
+}
+
+/// Fills a file with what is in files of /usr.
+fn fill(path: &Path, size: u64) -> Result<()> {
+    let mut out = File::create(path)?;
+    let mut left = size;
+    let mut folders = vec![PathBuf::from("/usr/share"), PathBuf::from("/usr/lib")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() && left > 0 => {
+                    let Ok(file) = File::open(entry.path()) else {
+                        continue;
+                    };
+                    left -= std::io::copy(&mut file.take(left), &mut out)?;
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(out.flush()?)
+}
+
+fn put(rows: &mut Vec<Row>, name: &str, unit: &str, value: f64) {
+    let at = rows.iter().position(|row| row.name == name);
+    let at = at.unwrap_or_else(|| {
+        rows.push(Row::new(name, unit));
+        rows.len() - 1
+    });
+    rows[at].rounds.push(value);
+}
+
+fn millis(took: Duration) -> f64 {
+    took.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_from_messages() {
+        let line = "x zone 'k1': resume: raw 87.5 MB in 0.487 s, 179.8 MB/s, of 87.1 MB compressed";
+        assert_eq!(rate(line).unwrap(), 179.8);
+        assert_eq!(
+            rate("suspend: raw 1.0 MB in 0.1 s, 10.0 MB/s").unwrap(),
+            10.0
+        );
+        assert!(rate("nothing").is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! QEMU's own way to write the same memory to a file: a machine that never runs has it as
+//! its memory, and is migrated.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use serde_json::json;
+use vm::qmp::Monitor;
+
+use super::memory::Memory;
+use super::trial::Rate;
+
+/// How long a command may take that does something at once.
+const MOMENT: Duration = Duration::from_secs(60);
+
+/// How long the slowest way may take for the largest memory.
+const PATIENCE: Duration = Duration::from_secs(1800);
+
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Ways to write the memory: what they are called, and the program that it is piped through.
+pub const WAYS: [(&str, Option<&str>); 3] = [
+    ("plain", None),
+    ("zstd -T0", Some("zstd -T0 -q -c")),
+    ("zstd -1 -T0", Some("zstd -1 -T0 -q -c")),
+];
+
+/// Memory in a file.
+pub struct Written {
+    pub written: Rate,
+    pub synced: Rate,
+    /// The file, in the time until it was synced.
+    pub stored: Rate,
+}
+
+/// A QEMU with the memory.
+struct Qemu {
+    child: Child,
+    monitor: Monitor,
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Removes a file, however this ends.
+struct Remove(PathBuf);
+
+impl Drop for Remove {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Has QEMU write the memory to a file beside `path`, through a program if one is given.
+pub fn write(path: &Path, memory: &Memory, through: Option<&str>) -> Result<Written> {
+    let beside = |end: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        Remove(PathBuf::from(name))
+    };
+    let (whole, socket) = (beside(".qemu"), beside(".socket"));
+    let mut qemu = start(memory, &socket.0)?;
+    let monitor = &mut qemu.monitor;
+    let limits = json!({ "max-bandwidth": 1_u64 << 40 });
+    monitor.execute("migrate-set-parameters", Some(limits), MOMENT)?;
+    let name = whole.0.to_str().context("a path that is no UTF-8")?;
+    let began = Instant::now();
+    let file = match through {
+        None => {
+            let file = File::create_new(&whole.0)?;
+            let given = json!({ "fdname": "file" });
+            monitor.execute_with("getfd", Some(given), file.as_fd(), MOMENT)?;
+            migrate(monitor, "fd:file")?;
+            file
+        }
+        Some(program) => {
+            // What QEMU says is done may still be on its way through the program: the file
+            // gets its name when that has ended.
+            let _part = beside(".qemu-part");
+            let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+            let part = quoted(&format!("{name}-part"));
+            let command = format!("exec:{program} >{part} && mv {part} {}", quoted(name));
+            migrate(monitor, &command)?;
+            while !whole.0.exists() {
+                if began.elapsed() > PATIENCE {
+                    bail!("{program} does not end");
+                }
+                std::thread::sleep(LOOK);
+            }
+            File::open(&whole.0)?
+        }
+    };
+    let written = began.elapsed();
+    file.sync_all()?;
+    let synced = began.elapsed();
+    let stored = usize::try_from(file.metadata()?.len())?;
+    Ok(Written {
+        written: Rate::new(memory.nonzero, written),
+        synced: Rate::new(memory.nonzero, synced),
+        stored: Rate::new(stored, synced),
+    })
+}
+
+fn migrate(monitor: &mut Monitor, uri: &str) -> Result<()> {
+    let began = Instant::now();
+    monitor.execute("migrate", Some(json!({ "uri": uri })), MOMENT)?;
+    loop {
+        let said = monitor.execute("query-migrate", None, MOMENT)?;
+        match said["status"].as_str() {
+            Some("completed") => return Ok(()),
+            Some("failed" | "cancelled") => bail!("QEMU did not write its memory: {said}"),
+            _ if began.elapsed() > PATIENCE => bail!("QEMU does not end"),
+            _ => std::thread::sleep(LOOK),
+        }
+    }
+}
+
+/// Starts a machine that is stopped before its first instruction, so that the memory stays
+/// as it is.
+fn start(memory: &Memory, socket: &Path) -> Result<Qemu> {
+    let program = vm::program::path(Path::new("/")).context("there is no QEMU here")?;
+    let file = format!(
+        "/proc/{}/fd/{}",
+        std::process::id(),
+        memory.file.as_raw_fd()
+    );
+    let size = memory.length;
+    let _ = std::fs::remove_file(socket);
+    let listener = UnixListener::bind(socket)?;
+    let mut command = Command::new(&program);
+    command
+        .args(["-nodefaults", "-no-user-config", "-display", "none", "-S"])
+        .args(["-machine", "q35,memory-backend=ram0", "-accel", "tcg"])
+        .args(["-cpu", "max", "-smp", "1"])
+        .args(["-m", &format!("{}M", size >> 20)])
+        .arg("-object")
+        .arg(format!(
+            "memory-backend-file,id=ram0,size={size},mem-path={file},share=on"
+        ))
+        .arg("-chardev")
+        .arg(format!("socket,id=monitor,path={}", socket.display()))
+        .args(["-mon", "chardev=monitor,mode=control"])
+        .stdin(Stdio::null());
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    match greeted(&listener) {
+        Ok(monitor) => Ok(Qemu { child, monitor }),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(error.context("QEMU does not answer"))
+        }
+    }
+}
+
+fn greeted(listener: &UnixListener) -> Result<Monitor> {
+    let mut watched = [PollFd::new(listener, PollFlags::IN)];
+    let patience = Timespec::try_from(MOMENT)?;
+    if poll(&mut watched, Some(&patience))? == 0 {
+        bail!("it has not called");
+    }
+    let (socket, _) = listener.accept()?;
+    Ok(Monitor::greet(OwnedFd::from(socket), MOMENT)?)
+}
