@@ -28,6 +28,10 @@ pub struct Call {
     pub patch: Option<String>,
     /// When a zone that runs takes its new root.
     pub activate: Option<When>,
+    /// Zones that run are patched in place.
+    pub live: bool,
+    /// What says whether a zone is well.
+    pub health: Option<String>,
 }
 
 /// Why there is nothing to run.
@@ -50,6 +54,8 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
         order: Order::Upgrade,
         patch: None,
         activate: None,
+        live: false,
+        health: None,
     };
     let mut verb: Option<&'static Subcommand> = None;
     let mut operands = Vec::new();
@@ -100,7 +106,15 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
                 }
                 call.parallel = Some(number);
             }
-            (Short('g'), Some(one)) if one.has("-g") => call.global = true,
+            (Short('g') | Long("global"), Some(one)) if one.has("-g") => call.global = true,
+            (Long("live"), Some(one)) if one.has("--live") => call.live = true,
+            (Long("health"), Some(one)) if one.has("--health") => {
+                let command = words
+                    .value()
+                    .and_then(|value| value.string())
+                    .map_err(odd)?;
+                call.health = Some(command);
+            }
             (Short('n'), Some(one)) if one.has("-n") => call.dry_run = true,
             (Short('t'), Some(one)) if one.has("-t") => {
                 let name = words
@@ -137,6 +151,9 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
 }
 
 fn take(call: &mut Call, operands: Vec<String>) -> Result<(), String> {
+    if call.live && call.activate.is_some() {
+        return Err("--live and --activate are two ways for the same zones".into());
+    }
     match call.verb {
         "plan" | "apply" if !operands.is_empty() => {
             if call.order != Order::Upgrade {
@@ -200,6 +217,8 @@ mod tests {
         assert_eq!(call.activate, Some(When::Now));
         let call = parsed("rollback --activate next").unwrap();
         assert_eq!(call.activate, Some(When::NextBoot));
+        let call = parsed("apply --global --live --health 'true'").unwrap();
+        assert!(call.global && call.live && call.health.is_some());
         let call = parsed("apply ./a.deb b.deb").unwrap();
         assert_eq!(
             call.order,
@@ -236,6 +255,8 @@ mod tests {
             "--activate: next or now"
         );
         assert!(complaint("status --activate=now").contains("--activate"));
+        assert!(complaint("plan --live").contains("--live"));
+        assert!(complaint("apply --live --activate=now").contains("two ways"));
         assert_eq!(
             parsed("help apply").unwrap_err(),
             Problem::Help(Some("apply"))

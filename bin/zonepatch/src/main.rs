@@ -1,6 +1,7 @@
 //! zonepatch(8): updates the packages of zones.
 
 mod args;
+mod global;
 mod progress;
 mod render;
 mod subcommands;
@@ -8,13 +9,14 @@ mod subcommands;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use args::{Call, Problem};
 use model::ZoneName;
 use model::name::GLOBAL;
+use patch::health::Health;
 use patch::run::Event;
-use patch::transaction::Patch;
+use patch::transaction::{Patch, Running};
 use patch::{Options, Order, Outcome, Report, conf, record, rollback, run, status};
 use progress::Progress;
 use store::index::Index;
@@ -168,9 +170,6 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     let conf = conf::load(&host.root).map_err(Error::Refused)?;
     let parallel = conf::effective(call.parallel.or(conf.num_proc), cpus(), zones.len());
     let _held = run::begin(host)?;
-    if call.global && !call.dry_run {
-        patch_global(host, &call.order)?;
-    }
     let mut zones = zones.to_vec();
     if call.verb == "remove" && call.zones.is_empty() {
         zones.retain(|zone| has_patch(host, zone, call.patch.as_deref()));
@@ -181,10 +180,28 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
         order: call.order.clone(),
         files: None,
         keep: conf.keep,
-        activate: call.activate,
+        running: match (call.live, call.activate) {
+            (true, _) => Running::Live,
+            (false, Some(when)) => Running::Environment(when),
+            (false, None) => Running::Refused,
+        },
+        health: Health {
+            asked: call.health.clone(),
+            otherwise: conf.health,
+            within: conf.health_within,
+        },
     };
     let staged = stage(host, &mut patch)?;
     let is_plan = call.verb == "plan" || call.dry_run;
+    if call.global && !is_plan {
+        let first = global::apply(host, &patch.order, patch.files.as_deref(), call.json);
+        if let Err(error) = first {
+            if let Some(folder) = staged {
+                let _ = fs::remove_dir_all(folder);
+            }
+            return Err(error);
+        }
+    }
     let progress = Progress::new(&zones, is_plan, call.json);
     let tell = |event: &Event<'_>| progress.tell(event);
     let reports = match call.verb {
@@ -267,51 +284,4 @@ fn stage(host: &Host, patch: &mut Patch<'_>) -> Result<Option<PathBuf>, Error> {
     }
     patch.files = Some(folder.clone());
     Ok(Some(folder))
-}
-
-/// Updates the host itself, by its own package manager.
-fn patch_global(host: &Host, order: &Order) -> Result<(), Error> {
-    if host.root.dir() != Path::new("/") {
-        return Err(Error::Usage(
-            "-g does not go with an alternate root".to_owned(),
-        ));
-    }
-    let upgrade: Vec<String> = match order {
-        Order::Upgrade => ["upgrade", "--with-new-pkgs"].map(str::to_owned).into(),
-        Order::DistUpgrade => vec!["dist-upgrade".to_owned()],
-        Order::Packages(names) => ["install", "--only-upgrade"]
-            .into_iter()
-            .map(str::to_owned)
-            .chain(names.iter().cloned())
-            .collect(),
-        Order::Files(files) => {
-            let full = |file: &PathBuf| fs::canonicalize(file).unwrap_or_else(|_| file.clone());
-            let files = files.iter().map(|file| full(file).display().to_string());
-            std::iter::once("install".to_owned()).chain(files).collect()
-        }
-        Order::Security | Order::Back { .. } => {
-            return Err(Error::Usage(
-                "-g does not go with --security: name the packages".to_owned(),
-            ));
-        }
-    };
-    let run = |words: &[String]| {
-        let mut command = Command::new("apt-get");
-        command
-            .args(["-q", "-y"])
-            .args(words)
-            .env("DEBIAN_FRONTEND", "noninteractive");
-        match command.status() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(Error::Refused(format!(
-                "zone 'global': apt-get {} ended with {status}; no other zone was touched",
-                words.join(" ")
-            ))),
-            Err(error) => Err(Error::io("run apt-get")(error)),
-        }
-    };
-    if !matches!(order, Order::Files(_)) {
-        run(&["update".to_owned()])?;
-    }
-    run(&upgrade)
 }

@@ -68,7 +68,11 @@ impl Progress {
         } else if self.plan && !self.silent {
             print!("{}", render::planned(report));
         } else if !self.silent {
-            println!("{zone}: {}", render::ended(report));
+            print!(
+                "{zone}: {}\n{}",
+                render::ended(report),
+                render::stale(report)
+            );
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use patch::record::How;
+use patch::run::Checked;
 use patch::status::{Past, Row};
 use patch::{Order, Outcome, Report};
 use serde::Serialize;
@@ -44,8 +45,31 @@ pub fn ended(report: &Report) -> String {
         }
         _ => report.outcome.as_str().to_owned(),
     };
+    match report.health {
+        None => {}
+        Some(Checked::Passed) => text.push_str(", well"),
+        Some(Checked::NotRun) => text.push_str(", health not checked"),
+    }
     if let Some(why) = &report.reason {
         let _ = write!(text, " ({why})");
+    }
+    text
+}
+
+/// Processes of a zone that go on with what was replaced; empty when there are none.
+pub fn stale(report: &Report) -> String {
+    let mut text = String::new();
+    for process in &report.stale {
+        let files = match process.files.as_slice() {
+            [] => String::new(),
+            [one] => one.clone(),
+            [one, more @ ..] => format!("{one} and {} more", more.len()),
+        };
+        let _ = writeln!(
+            text,
+            "\t{} ({}) goes on with the former {files}",
+            process.name, process.pid
+        );
     }
     text
 }
@@ -100,6 +124,7 @@ pub fn status(rows: &[Row]) -> String {
     );
     for row in rows {
         let mut notes = row.problems.clone();
+        notes.extend(behind(row));
         if !row.held.is_empty() {
             notes.push(format!("held: {}", row.held.join(" ")));
         }
@@ -117,6 +142,20 @@ pub fn status(rows: &[Row]) -> String {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     text
+}
+
+/// What a sparse zone lacks of its host.
+fn behind(row: &Row) -> Option<String> {
+    let packages = match row.behind {
+        0 => return None,
+        1 => "1 package is".to_owned(),
+        count => format!("{count} packages are"),
+    };
+    let since = row.host_changed.map(cli::units::utc);
+    let since = since.map_or_else(String::new, |at| format!(", which changed {at}"));
+    Some(format!(
+        "sparse, and {packages} not as on the host{since}: apply brings it there"
+    ))
 }
 
 /// What was done to zones.
@@ -146,6 +185,7 @@ pub fn history(rows: &[Past]) -> String {
 mod tests {
     use super::*;
     use patch::Change;
+    use patch::stale::Stale;
 
     fn report(outcome: Outcome, how: Option<How>, reason: Option<&str>) -> Report {
         Report {
@@ -163,7 +203,25 @@ mod tests {
             seconds: 1.25,
             snapshot: None,
             log: None,
+            health: None,
+            stale: Vec::new(),
         }
+    }
+
+    #[test]
+    fn what_goes_on_is_named() {
+        let mut live = report(Outcome::Patched, Some(How::Live), None);
+        live.health = Some(Checked::Passed);
+        live.stale = vec![Stale {
+            pid: 12,
+            name: "nginx".into(),
+            files: vec!["/usr/sbin/nginx".into(), "/usr/lib/libssl.so".into()],
+        }];
+        assert_eq!(ended(&live), "patched live, 1 package, 1.2 s, well");
+        assert_eq!(
+            stale(&live),
+            "\tnginx (12) goes on with the former /usr/sbin/nginx and 1 more\n"
+        );
     }
 
     #[test]

@@ -17,19 +17,23 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "apply",
-        form: "apply [-gjn] [-z zone]... [-P n] [--activate next|now] [--no-share] [--security | --dist-upgrade] [package | file]...",
+        form: "apply [-gjn] [-z zone]... [-P n] [--activate next|now | --live] [--health command] [--no-share] [--security | --dist-upgrade] [package | file]...",
         help: "Updates the packages of zones, several at a time, each as one transaction:\n\
                in a private copy that is verified and then taken over, or not at all. Zones\n\
                that are alike share the result of two of them. What is updated is everything,\n\
                or the named packages, or what local package files have. A zone that runs is\n\
                patched in a new boot environment, if --activate says when it takes that; what\n\
-               it writes to its root until then stays in the former one.\n\
+               it writes to its root until then stays in the former one. Sparse zones follow\n\
+               the host, whatever is asked for.\n\
                \t-P n  so many zones at a time, at most 1.5 times the CPUs; otherwise num_proc\n\
                \t      of /etc/patch/pdo.conf, or the CPUs\n\
-               \t-g  the global zone first; if that fails no other is touched\n\
+               \t-g, --global  the global zone first; if that fails no other is touched\n\
                \t-n  shows what would be done, as plan does\n\
                \t-z zone  a zone, glob or range; without it all installed zones\n\
                \t--activate when  running zones, too, for the next boot or with a reboot now\n\
+               \t--live  running zones, too, in place; a reboot takes back what fails\n\
+               \t--health command  in each zone that runs with its patch; where it does not\n\
+               \t      succeed in time the zone is taken back\n\
                \t--no-share  each zone by its own package manager\n\
                \t--security  only what a security archive has\n\
                \t--dist-upgrade  with packages installed and removed\n\

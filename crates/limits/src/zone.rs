@@ -85,6 +85,12 @@ impl ZoneCgroups {
         [&self.v2].into_iter().chain(&self.v1).cloned().collect()
     }
 
+    /// The processes of the zone.
+    #[must_use]
+    pub fn pids(&self) -> Vec<i32> {
+        processes(&self.v2)
+    }
+
     /// The group whose subtree is the whole zone.
     #[must_use]
     pub fn v2(&self) -> &Path {

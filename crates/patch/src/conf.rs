@@ -1,11 +1,14 @@
-//! `/etc/patch/pdo.conf`: `num_proc=N`, as on Solaris 10, and how many patches can be
-//! taken back.
+//! `/etc/patch/pdo.conf`: `num_proc=N`, as on Solaris 10, how many patches can be taken
+//! back, and what says whether a zone is well.
 
 use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use store::Root;
+
+use crate::health;
 
 /// How many patches of a zone can be taken back when the file does not say.
 const KEEP: usize = 3;
@@ -14,12 +17,16 @@ const KEEP: usize = 3;
 const MAX: u64 = 64 << 10;
 
 /// What the file says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conf {
     /// Zones at a time.
     pub num_proc: Option<usize>,
     /// Snapshots of former patches that a zone keeps.
     pub keep: usize,
+    /// The health command of zones that have none of their own.
+    pub health: Option<String>,
+    /// How long it may take until that succeeds.
+    pub health_within: Duration,
 }
 
 impl Default for Conf {
@@ -27,6 +34,8 @@ impl Default for Conf {
         Self {
             num_proc: None,
             keep: KEEP,
+            health: None,
+            health_within: health::WITHIN,
         }
     }
 }
@@ -57,6 +66,17 @@ pub fn load(root: &Root) -> Result<Conf, String> {
 fn parse(text: &str) -> Result<Conf, (usize, &'static str)> {
     let mut conf = Conf::default();
     for (number, line) in (1..).zip(text.lines()) {
+        if line.trim_start().starts_with('#') {
+            continue;
+        }
+        // A command may have signs in it that are comments elsewhere.
+        if let Some(("health", command)) = line
+            .split_once('=')
+            .map(|(name, command)| (name.trim(), command.trim()))
+        {
+            conf.health = (!command.is_empty()).then(|| command.to_owned());
+            continue;
+        }
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;
@@ -72,6 +92,7 @@ fn parse(text: &str) -> Result<Conf, (usize, &'static str)> {
             "num_proc" if value == 0 => return Err((number, "num_proc must be at least 1")),
             "num_proc" => conf.num_proc = Some(value),
             "keep" => conf.keep = value,
+            "health_timeout" => conf.health_within = Duration::from_secs(value as u64),
             // Files of Solaris hosts may say more.
             _ => {}
         }
@@ -96,6 +117,9 @@ mod tests {
         let conf = parse("# parallel patching\n\nnum_proc = 4 # zones\nkeep=1\nother=2\n");
         assert_eq!(conf.unwrap().num_proc, Some(4));
         assert_eq!(parse("").unwrap(), Conf::default());
+        let conf = parse("health = test a = a # b\nhealth_timeout=5\n").unwrap();
+        assert_eq!(conf.health.as_deref(), Some("test a = a # b"));
+        assert_eq!(conf.health_within, Duration::from_secs(5));
         assert_eq!(parse("a=1\nnum_proc"), Err((2, "expected NAME=VALUE")));
         assert_eq!(parse("num_proc=x"), Err((1, "expected a number")));
         assert_eq!(parse("num_proc=0"), Err((1, "num_proc must be at least 1")));

@@ -12,12 +12,12 @@
 //! What the zone writes after the snapshot stays in the former boot environment, as it
 //! did with Live Upgrade: data that must not is kept on file systems of its own.
 
-use model::ZoneName;
+use model::{State, ZoneName};
 use storage::{Dataset, Name, driver_at};
-use store::index::Entry as Zone;
+use store::index::{Entry as Zone, Index};
 use zone::boot::{self, BootOptions};
 use zone::environments::{self, When};
-use zone::{Error, Host, Subject, flatten, reboot};
+use zone::{Error, Host, Subject, flatten, reboot, subject};
 
 use crate::record::{self, Entry, History, Standing};
 
@@ -120,27 +120,44 @@ fn bring_up_to_date(history: &mut History, active: &str, next: &str) {
 }
 
 /// Reboots a zone into the boot environment that its patch made, and back into the former
-/// one when that does not boot.
+/// one when that does not boot, or is not well.
 ///
 /// # Errors
-/// When it did not boot; the zone then runs as it was before, if the text does not say
-/// otherwise.
-pub(crate) fn boot_into(host: &Host, zone: &ZoneName, former: &str) -> Result<(), Error> {
+/// When it is not as it should be; the zone then runs as it was before, if the text does
+/// not say otherwise.
+pub(crate) fn boot_into(
+    host: &Host,
+    zone: &ZoneName,
+    former: &str,
+    check: impl FnOnce() -> Result<(), Error>,
+) -> Result<(), Error> {
     let options = BootOptions::default();
-    let Err(error) = reboot::reboot(host, zone, &options, false) else {
-        return Ok(());
+    let (what, error) = match reboot::reboot(host, zone, &options, false) {
+        Err(error) => ("did not boot with the patch", error),
+        Ok(_) => match check() {
+            Err(error) => ("is not well with the patch", error),
+            Ok(()) => return Ok(()),
+        },
     };
     let why = flatten(&error);
     let former = crate::recover::name(former)?;
     let back = environments::activate(host, zone, &former, When::Now, false)
-        .and_then(|_| boot::boot(host, zone, &options, false));
+        .and_then(|_| start_if_halted(host, zone));
     Err(Error::Refused(match back {
-        Ok(_) => format!("did not boot with the patch, and was taken back: {why}"),
+        Ok(()) => format!("{what}, and was taken back: {why}"),
         Err(also) => format!(
-            "did not boot with the patch: {why}; and not without it either: {}",
+            "{what}: {why}; and could not be booted without it either: {}",
             flatten(&also)
         ),
     }))
+}
+
+fn start_if_halted(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    let index = Index::load(&host.root)?;
+    match subject::state(host, index.get(zone)?)? {
+        (State::Installed, _) => boot::boot(host, zone, &BootOptions::default(), false).map(drop),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,9 @@
 //! | [`record`] | the journal of a transaction, and a zone's history |
 //! | [`transaction`] | one zone: snapshot, work in a copy, verify, switch |
 //! | [`environment`] | zones that run: the copy becomes a boot environment |
+//! | `live` | zones that run: in place, with a way back |
+//! | `inside`, [`health`], [`stale`] | commands in a zone that runs, and what they are for |
+//! | [`follow`] | sparse zones: the host's packages |
 //! | [`share`] | the result of two zones for all that are like them |
 //! | [`run`] | many zones at a time |
 //! | [`recover`] | what a crash left |
@@ -19,7 +22,11 @@
 
 pub mod conf;
 pub mod environment;
+pub mod follow;
+pub mod health;
+mod inside;
 pub mod inventory;
+mod live;
 pub mod manager;
 pub mod order;
 pub mod record;
@@ -27,6 +34,7 @@ pub mod recover;
 pub mod rollback;
 pub mod run;
 pub mod share;
+pub mod stale;
 pub mod status;
 pub mod transaction;
 

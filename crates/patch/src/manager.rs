@@ -27,8 +27,12 @@ pub struct Work {
 /// Whether the work is only tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
-    /// It is done.
+    /// It is done, in a copy of a zone that is halted or goes on without it.
     Do,
+    /// It is done in a zone that runs, whose services are started anew.
+    Live,
+    /// It is done on the host, which has no way back: everything is written to disk in time.
+    Host,
     /// It is shown: lines `Inst` and `Remv` as apt-get prints them.
     Try,
 }
@@ -114,6 +118,8 @@ impl Manager for Apt {
         };
         let mood = match mood {
             Mood::Do => "do",
+            Mood::Live => "live",
+            Mood::Host => "host",
             Mood::Try => "try",
         };
         let words = [what.to_owned(), mood.to_owned()];
@@ -125,15 +131,16 @@ impl Manager for Apt {
 }
 
 /// Nothing is asked, changed configuration files stay as they are (the new ones come
-/// beside them), no service is started, nothing is written to disk in time.
+/// beside them). In a copy no service is started, and nothing is written to disk in time.
 const APT: &str = r#"
 export DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical APT_LISTCHANGES_FRONTEND=none
 export NEEDRESTART_SUSPEND=1 UCF_FORCE_CONFFOLD=1 LC_ALL=C.UTF-8 HOME=/root
-what=$1 mood=$2
+what=$1 mood=$2 unsafe=--force-unsafe-io
 shift 2
+[ "$mood" != host ] || unsafe=
 apt() {
     apt-get -q -y -o Dpkg::Use-Pty=0 -o APT::Color=0 -o APT::Update::Error-Mode=any \
-        -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Options::=--force-confdef \
+        ${unsafe:+-o Dpkg::Options::=$unsafe} -o Dpkg::Options::=--force-confdef \
         -o Dpkg::Options::=--force-confold "$@"
 }
 identity() {
@@ -142,7 +149,8 @@ identity() {
     done
 }
 services=/usr/sbin/policy-rc.d made=
-if [ ! -e $services ] && [ ! -L $services ] && { : >$services; } 2>/dev/null; then
+case $mood in live | host) keep=1 ;; *) keep= ;; esac
+if [ ! "$keep" ] && [ ! -e $services ] && [ ! -L $services ] && { : >$services; } 2>/dev/null; then
     printf '#!/bin/sh\n[ "$1" = --quiet ] && shift\necho "zonepatch: service $1 $2" >&2\nexit 101\n' >$services
     chmod 755 $services
     made=1
@@ -153,7 +161,7 @@ end() {
 }
 who=$(identity)
 # What was left half done counts as a reason to stop if it cannot be finished.
-[ "$mood" = try ] || dpkg --force-confdef --force-confold --force-unsafe-io --configure -a || end 10
+[ "$mood" = try ] || dpkg --force-confdef --force-confold $unsafe --configure -a || end 10
 [ "$what" = files ] || apt update || end 11
 go() {
     if [ "$mood" = try ]; then apt -s "$@"; else apt "$@"; fi
@@ -170,7 +178,7 @@ packages) go --only-upgrade install "$@" ;;
 files) go install "$@" ;;
 back) go --allow-downgrades install "$@" ;;
 esac || end 12
-[ "$mood" = do ] || end 0
+[ "$mood" != try ] || end 0
 apt check || end 64
 # Packages without checksums are complained of, and no fault of the patch.
 bad=$(dpkg --audit | grep '^The following' | grep -v 'control file')
@@ -179,7 +187,7 @@ if [ -n "$bad" ]; then
     end 64
 fi
 apt clean
-[ "$who" = "$(identity)" ] || echo "zonepatch: identity changed"
+[ "$mood" != do ] || [ "$who" = "$(identity)" ] || echo "zonepatch: identity changed"
 end 0
 "#;
 

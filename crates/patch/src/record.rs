@@ -53,8 +53,12 @@ pub enum How {
     Real,
     /// It stands on what two others like it came to.
     Shared,
-    /// Its own package manager did it in a boot environment, while the zone ran.
+    /// In a boot environment, while the zone ran.
     Environment,
+    /// It followed the host, whose programs it shares.
+    Host,
+    /// Its own package manager did it while the zone ran, in place.
+    Live,
 }
 
 impl How {
@@ -65,6 +69,8 @@ impl How {
             Self::Real => "real",
             Self::Shared => "shared",
             Self::Environment => "be",
+            Self::Host => "host",
+            Self::Live => "live",
         }
     }
 }
@@ -152,6 +158,9 @@ pub enum Phase {
         /// What then goes into the history.
         entry: Box<Entry>,
     },
+    /// The zone is patched in place while it runs: it is between old and new, and goes back
+    /// to its snapshot when it boots.
+    Live,
 }
 
 /// A transaction that is under way.

@@ -11,6 +11,7 @@ use zone::subject::Subject;
 use zone::{Error, Host};
 
 use crate::environment;
+use crate::live;
 use crate::record::{self, Journal, Phase};
 use crate::transaction;
 
@@ -25,7 +26,7 @@ pub fn zone(host: &Host, subject: &Subject) -> Result<bool, Error> {
     };
     job::clear(host, &subject.entry.name, subject.state)?;
     let dataset = Dataset::open(&subject.zonepath)?;
-    let is_new = match journal.phase {
+    let keeps_snapshot = match journal.phase {
         Phase::Working => false,
         Phase::Switching { tree, entry } => {
             let is_new = dataset.stack()?.lowers.contains(&tree);
@@ -39,10 +40,12 @@ pub fn zone(host: &Host, subject: &Subject) -> Result<bool, Error> {
             let name = name(&journal.snapshot)?;
             environment::recover(host, subject, &dataset, &name, &tree, *entry)?
         }
+        // It needs the snapshot.
+        Phase::Live => live::recover(subject, &dataset, &name(&journal.snapshot)?)?,
     };
     Dataset::destroy(&journal.copy)?;
     let _ = fs::remove_dir(&journal.copy);
-    if !is_new {
+    if !keeps_snapshot {
         forget_snapshot(&dataset, &journal.snapshot)?;
     }
     store::atomic::remove(&path)?;

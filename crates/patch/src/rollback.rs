@@ -96,7 +96,7 @@ fn permitted(environment: bool, activate: Option<When>) -> Result<When, Error> {
         Some(When::Now) => Ok(When::Now),
         Some(When::NextBoot) if environment => Ok(When::NextBoot),
         Some(When::NextBoot) => Err(Error::Refused(
-            "was halted when it was patched, and goes back with a reboot (--activate=now) or when it is halted."
+            "was not patched in a boot environment, and goes back with a reboot (--activate=now) or when it is halted."
                 .to_owned(),
         )),
         None => Err(Error::Refused(

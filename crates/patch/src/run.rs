@@ -21,7 +21,8 @@ use crate::order::Order;
 use crate::record::{self, Change, How, Standing};
 use crate::recover;
 use crate::share::{self, Fared, Seen, Shared};
-use crate::transaction::{self, Done, Patch};
+use crate::stale::Stale;
+use crate::transaction::{self, Done, Patch, Ready, Running};
 
 /// As many zones as two of them are worth patching for the others.
 const MIN_GROUP: usize = 3;
@@ -83,6 +84,20 @@ pub struct Report {
     pub snapshot: Option<String>,
     /// What the package manager said.
     pub log: Option<PathBuf>,
+    /// What became of its health command, if it has one.
+    pub health: Option<Checked>,
+    /// Processes that go on with what a patch in place replaced.
+    pub stale: Vec<Stale>,
+}
+
+/// What became of a zone's health command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Checked {
+    /// It succeeded.
+    Passed,
+    /// Nobody ran it, as the zone does not run with its patch.
+    NotRun,
 }
 
 impl Report {
@@ -97,6 +112,8 @@ impl Report {
             seconds: 0.0,
             snapshot: None,
             log: None,
+            health: None,
+            stale: Vec::new(),
         }
     }
 }
@@ -464,22 +481,53 @@ impl Run<'_> {
         let runs = ready
             .as_ref()
             .is_ok_and(|ready| ready.subject.state != State::Installed);
+        let is_sparse = ready
+            .as_ref()
+            .is_ok_and(|ready| ready.is_sparse().unwrap_or(false));
+        if runs && self.patch.running == Running::Live {
+            return self.live(zone, ready);
+        }
+        // Others may share; it is not compared with them.
+        let why = why.filter(|_| !is_sparse);
         let mut done = ready.and_then(|ready| self.patch.zone(&ready, None));
         if !runs {
             return self.report(zone, &done, why);
         }
+        let mut checked = false;
         // The lock of the zone is free again.
-        if let (Some(When::Now), Ok(Done::Patched(entry, _))) = (self.patch.activate, &done) {
+        if let (Running::Environment(When::Now), Ok(Done::Patched(entry, _))) =
+            (self.patch.running, &done)
+        {
             let former = entry.snapshot.as_deref().unwrap_or_default();
-            if let Err(error) = environment::boot_into(self.patch.host, zone, former) {
+            let check = || {
+                checked = self.patch.check(zone)?;
+                Ok(())
+            };
+            if let Err(error) = environment::boot_into(self.patch.host, zone, former, check) {
                 done = Err(error);
             }
         }
-        let why = match self.patch.activate {
-            Some(When::Now) => "it was rebooted into it",
+        let why = match self.patch.running {
+            Running::Environment(When::Now) => "it was rebooted into it",
             _ => "for its next boot",
         };
-        self.report(zone, &done, Some(why.to_owned()))
+        let mut report = self.report(zone, &done, Some(why.to_owned()));
+        if checked && done.is_ok() {
+            report.health = Some(Checked::Passed);
+        }
+        report
+    }
+
+    fn live(&self, zone: &ZoneName, ready: Result<Ready, Error>) -> Report {
+        match ready.and_then(|ready| self.patch.live(ready)) {
+            Err(error) => self.report(zone, &Err(error), None),
+            Ok(lived) => {
+                let mut report = self.report(zone, &Ok(lived.done), None);
+                report.stale = lived.stale;
+                report.health = lived.is_healthy.then_some(Checked::Passed);
+                report
+            }
+        }
     }
 
     fn share(&self, zone: &ZoneName, shared: &Shared) -> Report {
@@ -555,6 +603,7 @@ impl Run<'_> {
                 services: entry.services.clone(),
                 snapshot: entry.snapshot.clone(),
                 log: Some(entry.log.clone()).filter(|log| !log.as_os_str().is_empty()),
+                health: self.patch.has_health(zone).then_some(Checked::NotRun),
                 ..Report::of(zone, Outcome::Patched, why)
             },
             Err(error) => {
@@ -681,7 +730,8 @@ fn take_back(patch: &Patch<'_>, former: &str, zone: &ZoneName) -> Result<Done, E
         order,
         files: None,
         keep: patch.keep,
-        activate: None,
+        running: Running::Refused,
+        health: patch.health.clone(),
     };
     let done = own.zone(&ready, None)?;
     record::change(&host.root, &ready.subject.entry, |history| {

@@ -4,14 +4,12 @@ use model::{State, ZoneName};
 use serde::Serialize;
 use storage::driver_at;
 use store::index::Index;
-use zone::{Error, Host, attach, flatten, job, subject};
+use zone::{Error, Host, environments, flatten, job, subject};
 
 use crate::environment;
-use crate::inventory;
+use crate::follow;
+use crate::inventory::{self, Inventory};
 use crate::record::{self, Entry, Standing};
-
-/// What is said of a sparse zone whose own part is of other packages than the host's.
-const BEHIND: &str = "sparse, and not at the host's packages: detach it, and attach it with -u";
 
 /// A line of `zonepatch status`.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +32,11 @@ pub struct Row {
     pub problems: Vec<String>,
     /// Zones with the same beginning have the same packages.
     pub fingerprint: Option<String>,
+    /// Packages of the host that a sparse zone has to follow.
+    pub behind: usize,
+    /// When the host's package manager changed them, in seconds since 1970; none where
+    /// nobody wrote it down.
+    pub host_changed: Option<u64>,
 }
 
 /// A line of `zonepatch history`.
@@ -71,6 +74,8 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
         held: Vec::new(),
         problems: Vec::new(),
         fingerprint: None,
+        behind: 0,
+        host_changed: None,
     };
     if let Some(one) = pending {
         let text = format!("patch {} comes with the next boot", one.patch);
@@ -83,13 +88,24 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
         return Ok(row);
     }
     let zonepath = host.root.path(&entry.zonepath);
+    let driver = driver_at(&zonepath)?;
+    if let (true, None, true) = (row.problems.is_empty(), pending, driver.has_layers()) {
+        // After a patch in place that was cut off, or by the administrator's choice.
+        if let (_, Some(next)) = environments::marked(&zonepath)? {
+            row.problems
+                .push(format!("its next boot takes boot environment {next}"));
+        }
+    }
     let config = store::xml::load(&host.root, zone)?;
-    let found = driver_at(&zonepath)?
+    let found = driver
         .stack(&zonepath)
         .map_err(Error::from)
         .and_then(|stack| job::look(host, &config, &stack, inventory::read));
     match found {
         Ok(found) => {
+            if job::is_sparse(&config)? {
+                compare(host, &mut row, &found);
+            }
             row.packages = found.packages.len();
             row.held = found.held;
             row.problems.extend(found.broken);
@@ -97,14 +113,18 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
         }
         Err(error) => row.problems.push(flatten(&error)),
     }
-    if job::is_sparse(&config)? {
-        match attach::differs(host, &zonepath, &config) {
-            Ok(false) => {}
-            Ok(true) => row.problems.push(BEHIND.to_owned()),
-            Err(error) => row.problems.push(flatten(&error)),
-        }
-    }
     Ok(row)
+}
+
+/// Compares the own part of a sparse zone with the host.
+fn compare(host: &Host, row: &mut Row, found: &Inventory) {
+    match follow::lacks(found) {
+        Ok(lacks) => row.behind = lacks.len(),
+        Err(error) => row.problems.push(flatten(&error)),
+    }
+    if row.behind > 0 {
+        row.host_changed = follow::host_changed(host);
+    }
 }
 
 /// The patches of a zone, the oldest first.

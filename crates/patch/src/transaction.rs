@@ -22,6 +22,8 @@ use zone::subject::{Start, Subject};
 use zone::{Error, Host, flatten};
 
 use crate::environment;
+use crate::follow;
+use crate::health::Health;
 use crate::inventory::{self, Inventory};
 use crate::manager::{self, Mood, NOT_SOUND, SHOWN, TOLD, Work};
 use crate::order::Order;
@@ -44,8 +46,22 @@ pub struct Patch<'a> {
     pub files: Option<PathBuf>,
     /// Snapshots of former patches that a zone keeps.
     pub keep: usize,
-    /// When a zone that runs takes what it is patched to; none: such zones are refused.
-    pub activate: Option<When>,
+    /// What is done with zones that run.
+    pub running: Running,
+    /// What says whether a zone is well with its patch.
+    pub health: Health,
+}
+
+/// How zones that run are patched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Running {
+    /// Not at all.
+    #[default]
+    Refused,
+    /// In a boot environment, which they take then.
+    Environment(When),
+    /// In place.
+    Live,
 }
 
 /// What became of a zone.
@@ -187,11 +203,11 @@ impl Patch<'_> {
         let Ready {
             subject, dataset, ..
         } = ready;
-        match (subject.state, self.activate) {
-            (State::Installed, _) | (State::Running, Some(_)) => {}
-            (State::Running, None) => {
+        match (subject.state, self.running) {
+            (State::Installed, _) | (State::Running, Running::Environment(_)) => {}
+            (State::Running, _) => {
                 return Err(Error::Refused(
-                    "is running; halt it first, or patch a boot environment of it, for the next boot (--activate=next) or with a reboot (--activate=now)."
+                    "is running; halt it first, or patch a boot environment of it, for the next boot (--activate=next) or with a reboot (--activate=now), or patch it in place (--live)."
                         .to_owned(),
                 ));
             }
@@ -199,16 +215,20 @@ impl Patch<'_> {
                 return Err(Error::Refused(format!("is {state}; halt it first.")));
             }
         }
-        if ready.is_sparse()? {
-            return Err(Error::Refused(
-                "is sparse: its /usr is that of the host, whose package manager updates it; when that has, detach the zone and attach it with -u for the rest of it."
-                    .to_owned(),
-            ));
-        }
-        let work = ready
-            .manager
-            .work(&self.order, Mood::Do)
-            .map_err(Error::Refused)?;
+        let work = match ready.is_sparse()? {
+            true => {
+                follow::refuse_order(&self.order)?;
+                // Nothing of it is taken in hand for nothing.
+                if follow::lacks(&ready.before)?.is_empty() {
+                    return Ok(Done::Unchanged);
+                }
+                None
+            }
+            false => {
+                let work = ready.manager.work(&self.order, Mood::Do);
+                Some(work.map_err(Error::Refused)?)
+            }
+        };
         let zone = &subject.entry.name;
         let copy = place_beside(&subject.zonepath, &format!(".patch-{zone}"))?;
         let journal = Journal {
@@ -220,7 +240,7 @@ impl Patch<'_> {
         };
         let path = record::journal_of(&self.host.root, &subject.entry);
         record::save(&path, &journal)?;
-        let done = self.work(ready, &journal, &work, base);
+        let done = self.work(ready, &journal, work.as_ref(), base);
         if done.is_err() {
             // Takes back what was begun; what fails here is tried again by the next call.
             let recovered = recover::zone(self.host, subject);
@@ -244,7 +264,7 @@ impl Patch<'_> {
         &self,
         ready: &Ready,
         journal: &Journal,
-        work: &Work,
+        work: Option<&Work>,
         base: Option<&Path>,
     ) -> Result<Done, Error> {
         let (subject, dataset) = (&ready.subject, &ready.dataset);
@@ -253,13 +273,25 @@ impl Patch<'_> {
         self.start(ready, &name)?;
         let above = above(&dataset.stack()?.lowers, base);
         let copy = dataset.clone_snapshot_to(&name, &journal.copy)?;
-        let said = self.run(ready, &copy, work)?;
-        let (after, changes) = job::look(host, &ready.config, &copy.stack()?, |root| {
+        let said = match work {
+            Some(work) => self.run(ready, &copy, work)?,
+            None => {
+                let log = open_log(&self.log(&subject.entry.name))?;
+                follow::carry_out(host, ready, &copy, &log)?;
+                Said::default()
+            }
+        };
+        let look = |root: &Path| {
             let after = inventory::read(root)?;
             let changes = inventory::changes(&ready.before, &after);
             inventory::verify(root, &changes)?;
             Ok((after, changes))
-        })?;
+        };
+        let (after, changes) = match work {
+            Some(_) => job::look(host, &ready.config, &copy.stack()?, look)?,
+            // What it has from the host is not its business.
+            None => job::look_at_own(host, &copy.stack()?, look)?,
+        };
         if !after.broken.is_empty() {
             return Err(Error::Refused(after.broken.join(", ")));
         }
@@ -270,7 +302,11 @@ impl Patch<'_> {
         // Nothing of the copy was written to disk in time: all of it is now, at once.
         copy.sync()?;
         let tree = copy.seal_tree()?;
-        let mut entry = self.entry(&subject.entry.name, How::Real, changes, said.services);
+        let how = match work {
+            Some(_) => How::Real,
+            None => How::Host,
+        };
+        let mut entry = self.entry(&subject.entry.name, how, changes, said.services);
         if !halted {
             let (active, _) = environments::marked(&subject.zonepath)?;
             entry.how = How::Environment;
@@ -387,6 +423,10 @@ impl Patch<'_> {
     /// Why it cannot be said.
     pub fn try_out(&self, ready: &Ready) -> Result<Vec<Change>, Error> {
         let subject = &ready.subject;
+        if ready.is_sparse()? {
+            follow::refuse_order(&self.order)?;
+            return follow::lacks(&ready.before);
+        }
         let work = ready
             .manager
             .work(&self.order, Mood::Try)
@@ -459,7 +499,7 @@ fn above(lowers: &[PathBuf], base: Option<&Path>) -> Option<Vec<PathBuf>> {
     Some(lowers[..at].to_vec())
 }
 
-fn open_log(path: &Path) -> Result<File, Error> {
+pub(crate) fn open_log(path: &Path) -> Result<File, Error> {
     use std::os::unix::fs::OpenOptionsExt;
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;

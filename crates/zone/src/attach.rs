@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid, Verb, ZoneName};
-use storage::{ROOT, driver_at};
+use storage::{ROOT, Stack, driver_at};
 use store::xml::manifest::Manifest;
 
 use crate::apply::{self, Outcome, Work};
@@ -93,6 +93,15 @@ pub fn differs(host: &Host, zonepath: &Path, config: &Config) -> Result<bool, Er
     let source = inventory::of_zone(host, zonepath, config)?;
     let comparison = compared(config, &source)?;
     Ok(comparison.is_sparse && !comparison.is_same())
+}
+
+/// Makes the own part of a sparse zone follow the host, in a copy of its root that nobody
+/// else writes into; what there is to say of it.
+///
+/// # Errors
+/// When it is not sparse, or cannot follow: the copy is then half changed.
+pub fn follow(host: &Host, config: &Config, copy: &Stack) -> Result<Vec<String>, Error> {
+    update::follow_in(host, config, copy)
 }
 
 /// Compares a zone's system with the host's.

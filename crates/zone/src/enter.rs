@@ -92,6 +92,13 @@ impl RunningZone {
         &self.runtime.environment
     }
 
+    /// The processes of the zone, as the host numbers them.
+    #[must_use]
+    pub fn processes(&self) -> Vec<i32> {
+        let cgroups = ZoneCgroups::from_paths(&self.runtime.cgroups);
+        cgroups.map_or_else(Vec::new, |cgroups| cgroups.pids())
+    }
+
     /// A pipe that processes of the zone may also open by name, as in
     /// `echo >/dev/stderr`: its reading and its writing end.
     ///

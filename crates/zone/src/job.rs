@@ -201,14 +201,42 @@ pub fn look<T: Send>(
     stack: &Stack,
     look: impl FnOnce(&Path) -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
-    let layout = brand::sparse::of(config, Path::new("/"))
-        .map_err(Error::io("look at the host's directories"))?;
-    let inherited = layout.map(|layout| layout.dirs).unwrap_or_default();
+    with_view(host, stack, &inherited(config)?, look)
+}
+
+/// [`look`] without what the zone has from the host.
+///
+/// # Errors
+/// When the root cannot be assembled, and what `look` returns.
+pub fn look_at_own<T: Send>(
+    host: &Host,
+    stack: &Stack,
+    look: impl FnOnce(&Path) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    with_view(host, stack, &[], look)
+}
+
+fn with_view<T: Send>(
+    host: &Host,
+    stack: &Stack,
+    inherited: &[PathBuf],
+    look: impl FnOnce(&Path) -> Result<T, Error> + Send,
+) -> Result<T, Error> {
     let scratch = host.root.run().join("mnt");
     std::fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
-    mount::with_view(stack, &inherited, &scratch, |root| {
+    mount::with_view(stack, inherited, &scratch, |root| {
         look(Path::new(&format!("/proc/self/fd/{}", root.as_raw_fd())))
     })
+}
+
+/// The folders of the host that are part of a zone's root.
+///
+/// # Errors
+/// When the host's folders cannot be looked at.
+pub fn inherited(config: &Config) -> Result<Vec<PathBuf>, Error> {
+    let layout = brand::sparse::of(config, Path::new("/"))
+        .map_err(Error::io("look at the host's directories"))?;
+    Ok(layout.map(|layout| layout.dirs).unwrap_or_default())
 }
 
 /// Whether folders of the host are part of a zone's root.
@@ -216,7 +244,5 @@ pub fn look<T: Send>(
 /// # Errors
 /// When the host's folders cannot be looked at.
 pub fn is_sparse(config: &Config) -> Result<bool, Error> {
-    let layout = brand::sparse::of(config, Path::new("/"))
-        .map_err(Error::io("look at the host's directories"))?;
-    Ok(layout.is_some_and(|layout| !layout.dirs.is_empty()))
+    Ok(!inherited(config)?.is_empty())
 }

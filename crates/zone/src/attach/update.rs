@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use model::Config;
-use storage::{Name, driver_at};
+use storage::{Name, Stack, driver_at};
 
 use crate::{Error, Host, inventory, mount};
 
@@ -74,40 +74,42 @@ pub(crate) fn follow(
 ) -> Result<(), Error> {
     let driver = driver_at(zonepath)?;
     let before = begin(zonepath)?;
-    let stack = driver.stack(zonepath)?;
-    let scratch = inventory::scratch(host)?;
-    let mut said = Vec::new();
-    let followed = mount::with_root(&stack, &scratch, |root| {
-        let mut say = |line: &str| said.push(line.to_owned());
-        Ok(brand::follow(config, Path::new("/"), root, &mut say)?)
-    });
-    let followed = match followed {
-        Ok(followed) => followed,
+    let said = match follow_in(host, config, &driver.stack(zonepath)?) {
+        Ok(said) => said,
         Err(error) => {
             recover(zonepath)?;
             return Err(error);
         }
     };
-    said.iter().for_each(|line| progress(line));
     driver.destroy_snapshot(zonepath, &before)?;
     unmark(zonepath)?;
+    said.iter().for_each(|line| progress(line));
+    Ok(())
+}
+
+/// Makes the root with that stack, which nobody else writes into, follow the host; what
+/// there is to say of it. After an error it is half changed.
+pub(super) fn follow_in(host: &Host, config: &Config, stack: &Stack) -> Result<Vec<String>, Error> {
+    let scratch = inventory::scratch(host)?;
+    let mut said = Vec::new();
+    let followed = mount::with_root(stack, &scratch, |root| {
+        let mut say = |line: &str| said.push(line.to_owned());
+        Ok(brand::follow(config, Path::new("/"), root, &mut say)?)
+    })?;
     if followed.taken > 0 {
-        progress(&format!(
-            "Took over {} configuration files.",
-            followed.taken
-        ));
+        said.push(format!("Took over {} configuration files.", followed.taken));
     }
-    for path in followed.kept {
-        progress(&format!(
+    said.extend(followed.kept.iter().map(|path| {
+        format!(
             "Kept {}, which was changed in the zone: the new one is beside it, with .dpkg-dist.",
             path.display()
-        ));
-    }
+        )
+    }));
     if !followed.accounts.is_empty() {
-        progress(&format!(
+        said.push(format!(
             "Added accounts and groups: {}.",
             followed.accounts.join(", ")
         ));
     }
-    Ok(())
+    Ok(said)
 }

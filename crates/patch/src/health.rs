@@ -1,0 +1,127 @@
+//! A command in the zone that says whether it is well with its patch.
+//!
+//! A zone that was just booted is still starting its services: the command is tried until
+//! it succeeds, or the time is over.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use model::{Config, ZoneName};
+use zone::{Error, Host};
+
+use crate::inside::{self, Ended};
+use crate::transaction::{self, Patch};
+
+/// The attribute of a zone's configuration that has a command of its own.
+const ATTRIBUTE: &str = "patch-health";
+
+/// How long it may take when nobody says.
+pub const WITHIN: Duration = Duration::from_secs(60);
+
+/// How long after one try the next one begins.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// What is asked of zones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The command of the command line, which all zones get.
+    pub asked: Option<String>,
+    /// That of zones that have none of their own.
+    pub otherwise: Option<String>,
+    /// How long it may take until the command succeeds.
+    pub within: Duration,
+}
+
+impl Default for Health {
+    fn default() -> Self {
+        Self {
+            asked: None,
+            otherwise: None,
+            within: WITHIN,
+        }
+    }
+}
+
+impl Health {
+    /// The command for a zone.
+    #[must_use]
+    pub fn of(&self, config: &Config) -> Option<String> {
+        let own = config.attr(ATTRIBUTE).map(str::to_owned);
+        let found = self
+            .asked
+            .clone()
+            .or(own)
+            .or_else(|| self.otherwise.clone());
+        found.filter(|command| !command.trim().is_empty())
+    }
+
+    /// Waits until the command succeeds in a running zone.
+    ///
+    /// # Errors
+    /// How it failed last when the time is over.
+    pub(crate) fn check(
+        &self,
+        host: &Host,
+        zone: &ZoneName,
+        command: &str,
+        log: &File,
+    ) -> Result<(), Error> {
+        let end = Instant::now() + self.within;
+        let seconds = self.within.as_secs();
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let ended = inside::run(host, zone, command, None, Some(left), log)?;
+            let why = match ended {
+                Ended::With(0) => return Ok(()),
+                Ended::With(status) => format!("ended with status {status}"),
+                Ended::TooLate => "had not ended".to_owned(),
+            };
+            if ended == Ended::TooLate || Instant::now() + PAUSE >= end {
+                return Err(Error::Refused(format!(
+                    "its health command {why} within {seconds} s"
+                )));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+impl Patch<'_> {
+    /// Whether a zone has a health command.
+    pub(crate) fn has_health(&self, zone: &ZoneName) -> bool {
+        let config = store::xml::load(&self.host.root, zone);
+        config.is_ok_and(|config| self.health.of(&config).is_some())
+    }
+
+    /// Asks a zone that was booted with its patch; false when it has no health command.
+    pub(crate) fn check(&self, zone: &ZoneName) -> Result<bool, Error> {
+        let config = store::xml::load(&self.host.root, zone)?;
+        let Some(command) = self.health.of(&config) else {
+            return Ok(false);
+        };
+        let log = transaction::open_log(&self.log(zone))?;
+        self.health.check(self.host, zone, &command, &log)?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_may_have_a_command_of_its_own() {
+        let mut config = Config::new("web".parse().unwrap());
+        let mut health = Health {
+            otherwise: Some("all".to_owned()),
+            ..Health::default()
+        };
+        assert_eq!(health.of(&config).as_deref(), Some("all"));
+        health.asked = Some("asked".to_owned());
+        assert_eq!(health.of(&config).as_deref(), Some("asked"));
+        health.asked = Some(" ".to_owned());
+        assert_eq!(health.of(&config), None);
+        config.set_zonepath("/zones/web").unwrap();
+        assert_eq!(Health::default().of(&config), None);
+    }
+}

@@ -1,0 +1,101 @@
+//! Commands in a zone that runs, started by zlogin: with the zone's ids, privileges and
+//! resource controls, and no descriptor of the host's but pipes.
+
+use std::fs::File;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use model::ZoneName;
+use rustix::process::{Pid, Signal, kill_process};
+use zone::{Error, Host};
+
+/// How often a command with a time limit is looked after.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a command may take to end when it was told to.
+const ENDING: Duration = Duration::from_secs(2);
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// With this status, 128 and more for a signal.
+    With(i32),
+    /// It was ended, as its time was over.
+    TooLate,
+}
+
+/// Runs a command by the zone's /bin/sh; what it prints goes to `log`.
+pub(crate) fn run(
+    host: &Host,
+    zone: &ZoneName,
+    command: &str,
+    input: Option<File>,
+    within: Option<Duration>,
+    log: &File,
+) -> Result<Ended, Error> {
+    use std::os::unix::process::ExitStatusExt;
+    let program = host
+        .program("zlogin")
+        .ok_or_else(|| Error::Refused("could not find the program zlogin.".to_owned()))?;
+    let copy = || log.try_clone().map(Stdio::from);
+    let fail = || format!("start {}", program.display());
+    let mut zlogin = Command::new(&program);
+    zlogin
+        .args(["-Q", "-S", zone.as_str(), command])
+        .env_clear()
+        .env("ZONES_ROOT", host.root.dir())
+        .env("ZONES_CGROUP", &host.cgroup)
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .stdin(input.map_or_else(Stdio::null, Stdio::from))
+        .stdout(copy().map_err(Error::io(fail()))?)
+        .stderr(copy().map_err(Error::io(fail()))?);
+    let mut child = zlogin.spawn().map_err(Error::io(fail()))?;
+    let ended = match within {
+        None => child.wait().map(Some),
+        Some(within) => wait(&mut child, within),
+    };
+    match ended.map_err(Error::io(fail()))? {
+        None => Ok(Ended::TooLate),
+        Some(status) => Ok(Ended::With(match (status.code(), status.signal()) {
+            (Some(status), _) => status,
+            (None, signal) => 128 + signal.unwrap_or_default(),
+        })),
+    }
+}
+
+fn wait(child: &mut Child, within: Duration) -> std::io::Result<Option<std::process::ExitStatus>> {
+    let look = |child: &mut Child, end: Instant| loop {
+        match child.try_wait()? {
+            None if Instant::now() < end => std::thread::sleep(LOOK),
+            other => return Ok::<_, std::io::Error>(other),
+        }
+    };
+    if let Some(status) = look(child, Instant::now() + within)? {
+        return Ok(Some(status));
+    }
+    // zlogin tells the command; what does not listen loses its zlogin.
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    if look(child, Instant::now() + ENDING)?.is_none() {
+        let _ = child.kill();
+        child.wait()?;
+    }
+    Ok(None)
+}
+
+/// A word for a shell, whatever is in it.
+pub(crate) fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_stay_words() {
+        assert_eq!(quoted("a b"), "'a b'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+    }
+}

@@ -1,0 +1,96 @@
+//! Processes that go on with what a patch replaced: their program, or a library of it, is
+//! a file without a name.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Read;
+
+use serde::Serialize;
+
+/// Most that is read of a file in /proc, in bytes.
+const MAX: u64 = 16 << 20;
+
+/// What a file without a name is called in /proc.
+const DELETED: &str = " (deleted)";
+
+/// A process that should be started anew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stale {
+    /// As the host numbers it.
+    pub pid: i32,
+    /// Its name, which it has chosen.
+    pub name: String,
+    /// The files that it goes on with.
+    pub files: Vec<String>,
+}
+
+/// Looks among processes; those that end meanwhile are none.
+pub(crate) fn among(pids: &[i32]) -> Vec<Stale> {
+    let one = |pid: &i32| {
+        let maps = read(&format!("/proc/{pid}/maps"))?;
+        let files = replaced(&maps);
+        (!files.is_empty()).then(|| Stale {
+            pid: *pid,
+            name: plain(
+                read(&format!("/proc/{pid}/comm"))
+                    .unwrap_or_default()
+                    .trim(),
+            ),
+            files: files.into_iter().collect(),
+        })
+    };
+    pids.iter().filter_map(one).collect()
+}
+
+fn read(path: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)
+        .ok()?
+        .take(MAX)
+        .read_to_end(&mut bytes)
+        .ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn plain(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).collect()
+}
+
+/// The files with code in them that are mapped and have no name any more. What is made for
+/// being without one, in memory and in folders for what is temporary, does not count.
+fn replaced(maps: &str) -> BTreeSet<String> {
+    let of = |line: &str| {
+        // ADDRESS PERMISSIONS OFFSET DEVICE INODE PATH
+        let mut fields = line.splitn(6, ' ');
+        let permissions = fields.nth(1)?;
+        let path = fields.nth(3)?.trim_start().strip_suffix(DELETED)?;
+        let temporary = ["/memfd:", "/dev/", "/tmp/", "/run/", "/SYSV", "/["];
+        let counts = permissions.contains('x')
+            && path.starts_with('/')
+            && !temporary.iter().any(|prefix| path.starts_with(prefix));
+        counts.then(|| plain(path))
+    };
+    maps.lines().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_without_a_name_is_found() {
+        let maps = "\
+55d0-55d1 r-xp 00001000 fe:01 12      /usr/sbin/nginx (deleted)
+55d1-55d2 r--p 00002000 fe:01 13      /usr/share/locale/x (deleted)
+7f00-7f01 r-xp 00000000 fe:01 14      /usr/lib/libssl.so.3
+7f01-7f02 r-xp 00000000 fe:01 15      /usr/lib/lib with blank.so (deleted)
+7f02-7f03 rwxp 00000000 00:01 16      /memfd:jit (deleted)
+7f03-7f04 rwxp 00000000 00:05 17      /dev/zero (deleted)
+7ffe-7fff r-xp 00000000 00:00 0       [vdso]
+";
+        let found: Vec<String> = replaced(maps).into_iter().collect();
+        assert_eq!(found, ["/usr/lib/lib with blank.so", "/usr/sbin/nginx"]);
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(among(&[own]), []);
+    }
+}
