@@ -308,6 +308,14 @@ impl Archive {
         file
     }
 
+    /// Writes the list of what is in it, after something was taken out.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn refresh(&self) {
+        self.index();
+    }
+
     /// Writes the list of what is in it.
     fn index(&self) {
         let mut text = String::new();

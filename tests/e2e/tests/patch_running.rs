@@ -200,3 +200,165 @@ fn a_kill_at_any_moment_leaves_a_running_zone_that_boots_old_or_new() {
     assert!(seen.keys().all(|one| one == OLD || one == NEW), "{seen:?}");
     assert!(seen.contains_key(OLD), "no kill came in time: {seen:?}");
 }
+
+/// The last patch of a zone.
+fn last(host: &Host, zone: &str) -> Value {
+    let past = zonepatch(host, &["history", "-z", zone, "-j"]).ok();
+    let past: Value = serde_json::from_str(&past.out).unwrap();
+    past.as_array().unwrap().last().unwrap().clone()
+}
+
+#[test]
+fn a_zone_is_patched_in_place_and_goes_back_when_that_fails() {
+    let Some(host) = running("web") else { return };
+    let archive = Archive::new(host.path("/repo"));
+    host.boot("web");
+    // Gone after a boot.
+    host.sh("web", "echo up >/dev/shm/up; echo before >/etc/before");
+    let up = |host: &Host| host.sh("web", "cat /dev/shm/up 2>/dev/null || :");
+    // A program that the patch replaces while it runs.
+    host.sh("web", "cp /usr/bin/sleep /opt/sleeper");
+    host.sh("web", "/opt/sleeper 100000 </dev/null >/dev/null 2>&1 &");
+    archive.add(&Deb {
+        postinst: "cat /opt/app/a >/var/lib/app\n\
+                   cp /usr/bin/sleep /opt/sleeper.new; mv /opt/sleeper.new /opt/sleeper",
+        ..app("3")
+    });
+    let ran = zonepatch(
+        &host,
+        &[
+            "apply",
+            "-z",
+            "web",
+            "--live",
+            "--health",
+            "test -e /opt/app/a",
+        ],
+    );
+    let ran = ran.ok();
+    assert!(ran.out.contains("web: patched live, 1 package"), "{ran:?}");
+    assert!(ran.out.contains(", well\n"), "{ran:?}");
+    assert!(
+        ran.out.contains("goes on with the former /opt/sleeper"),
+        "{ran:?}"
+    );
+    assert!(ran.out.contains("\tsleeper ("), "{ran:?}");
+    assert_eq!(version(&host, "web"), "3 ii 222");
+    assert_eq!(up(&host), "up");
+    assert_eq!(last(&host, "web")["how"], "live");
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--live"]).ok();
+    assert!(ran.out.contains("web: unchanged"), "{ran:?}");
+    let _ = zonepatch(&host, &["rollback", "-z", "web", "--activate=now"]).ok();
+    assert_eq!(version(&host, "web"), OLD);
+    assert_eq!(standing(&host, "web"), ["rolled_back"]);
+
+    // A file of the host, as the zone has no other source of it.
+    let file = archive.add(&app("4"));
+    let kept = host.path("/app.deb");
+    fs::rename(&file, &kept).unwrap();
+    archive.refresh();
+    let kept = kept.display().to_string();
+    let _ = zonepatch(&host, &["apply", "-z", "web", "--live", &kept]).ok();
+    assert_eq!(version(&host, "web"), "4 ii 222");
+    assert_eq!(host.sh("web", "ls -d /var/cache/zonepatch* || :"), "");
+    let _ = zonepatch(&host, &["rollback", "-z", "web", "--activate=now"]).ok();
+
+    // Nothing was changed: nothing is taken back.
+    host.sh("web", "echo up >/dev/shm/up");
+    let before = environments(&host, "web");
+    zonepatch(&host, &["apply", "-z", "web", "--live", "nothing"]).mentions(1, "nothing");
+    assert_eq!(up(&host), "up");
+    assert_eq!(environments(&host, "web"), before);
+    // The package manager fails half way, and a health command says no.
+    archive.add(&Deb {
+        postinst: "echo broken as planned >&2; exit 1",
+        ..app("5")
+    });
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--live"]);
+    ran.mentions(1, "the zone was taken back with a reboot");
+    assert_eq!(version(&host, "web"), OLD);
+    assert_eq!(
+        (up(&host), host.sh("web", "cat /etc/before")),
+        (String::new(), "before".into())
+    );
+    fs::remove_file(archive.folder().join("app_5_all.deb")).unwrap();
+    archive.refresh();
+    fs::create_dir_all(host.path("/etc/patch")).unwrap();
+    fs::write(
+        host.path("/etc/patch/pdo.conf"),
+        "health=exit 7\nhealth_timeout=1\n",
+    )
+    .unwrap();
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--live"]);
+    ran.mentions(1, "its health command ");
+    assert_eq!(version(&host, "web"), OLD);
+    assert_eq!(standing(&host, "web").len(), 2);
+}
+
+#[test]
+fn a_patch_in_place_that_is_killed_goes_back_with_the_next_boot() {
+    let Some(host) = running("web") else { return };
+    let archive = Archive::new(host.path("/repo"));
+    host.boot("web");
+    archive.add(&Deb {
+        postinst: "touch /dev/shm/half; while [ ! -e /dev/shm/go ]; do sleep 0.1; done",
+        ..app("3")
+    });
+    let mut command = host.command("zonepatch", &["apply", "-z", "web", "--live"]);
+    let mut child = start(command.stdout(std::process::Stdio::null()));
+    wait_for("the package's script", || {
+        (host.zlogin(&["web", "test -e /dev/shm/half"]).code() == Some(0)).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    zonepatch(&host, &["recover"]).quiet();
+    let status = zonepatch(&host, &["status", "-z", "web"]).ok();
+    assert!(
+        status
+            .out
+            .contains("its next boot takes boot environment patch-"),
+        "{status:?}"
+    );
+    host.sh("web", "touch /dev/shm/go");
+    host.on("web", &["reboot"]).quiet();
+    assert_eq!(version(&host, "web"), OLD);
+    let status = zonepatch(&host, &["status", "-z", "web"]).ok();
+    assert!(!status.out.contains("boot environment"), "{status:?}");
+}
+
+#[test]
+fn a_zone_that_is_not_well_with_its_patch_goes_back() {
+    let Some(host) = running("web") else { return };
+    host.boot("web");
+    fs::create_dir_all(host.path("/etc/patch")).unwrap();
+    fs::write(host.path("/etc/patch/pdo.conf"), "health_timeout=1\n").unwrap();
+    let old = "test $(cat /opt/app/a) = 1";
+    let ran = zonepatch(
+        &host,
+        &["apply", "-z", "web", "--activate=now", "--health", old],
+    );
+    ran.mentions(
+        1,
+        "is not well with the patch, and was taken back: its health command ",
+    );
+    assert_eq!(host.state("web"), "running");
+    assert_eq!(version(&host, "web"), OLD);
+    assert_eq!(standing(&host, "web"), ["rolled_back"]);
+
+    // The zone's own command, which there was no time for before.
+    fs::remove_file(host.path("/etc/patch/pdo.conf")).unwrap();
+    let own = "add attr; set name=patch-health; set type=string; \
+               set value=\"test -e /etc/well || { touch /etc/well; false; }\"; end";
+    host.zonecfg(&["-z", "web", own]).quiet();
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--activate=now"]).ok();
+    assert!(
+        ran.out.contains(", well (it was rebooted into it)"),
+        "{ran:?}"
+    );
+    assert_eq!(version(&host, "web"), NEW);
+    // Whoever is not running is not asked.
+    host.halt("web");
+    let _ = zonepatch(&host, &["rollback", "-z", "web"]).ok();
+    let ran = zonepatch(&host, &["apply", "-z", "web"]).ok();
+    assert!(ran.out.contains("health not checked"), "{ran:?}");
+}
