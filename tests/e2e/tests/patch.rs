@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use e2e::Host;
 use e2e::patching::{change, debian, installed, more, within, zonepatch};
 use serde_json::Value;
 
@@ -36,25 +35,4 @@ fn one_patch_is_taken_back_and_what_was_done_since_stays() {
     assert!(ran.out.contains("new: skipped (is configured)"), "{ran:?}");
     zonepatch(&host, &["apply", "-z", "none"])
         .mentions(1, "zonepatch: zone 'none': No such zone configured");
-}
-
-#[test]
-fn a_sparse_zone_that_is_behind_its_host_is_named() {
-    if !e2e::debian::can_be_made() {
-        return;
-    }
-    let Some(host) = Host::with_web() else {
-        return;
-    };
-    let notes = || zonepatch(&host, &["status", "-z", "web"]).ok().out;
-    assert!(!notes().contains("attach it with -u"), "{}", notes());
-    change(&host, "web", |root| {
-        let path = root.join("var/lib/dpkg/status");
-        let text = fs::read_to_string(&path).unwrap();
-        let (before, after) = text.split_once("\nVersion: ").unwrap();
-        let (_, rest) = after.split_once('\n').unwrap();
-        fs::write(&path, format!("{before}\nVersion: 0.0.1\n{rest}")).unwrap();
-    });
-    assert!(notes().contains("attach it with -u"), "{}", notes());
-    zonepatch(&host, &["apply", "-z", "web"]).mentions(1, "is sparse");
 }
