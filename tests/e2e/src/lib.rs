@@ -37,6 +37,7 @@ pub mod peer;
 mod place;
 mod pool;
 pub mod registry;
+pub mod roots;
 pub mod run;
 mod terminal;
 pub mod tree;

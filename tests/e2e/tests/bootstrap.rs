@@ -2,13 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
+use e2e::roots::DOWNLOAD;
 use e2e::{Host, wait_for};
-
-/// A limit for what downloads, on a busy machine.
-const DOWNLOAD: Duration = Duration::from_secs(1500);
 
 fn is_long() -> bool {
     std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty())
@@ -163,54 +160,6 @@ fn an_installer_ends_with_the_command_that_started_it() {
 /// Releases of Debian whose roots the machine's own mirror has.
 const RELEASES: [&str; 3] = ["bullseye", "bookworm", "trixie"];
 
-/// Makes the root of a release, or takes it from the last time.
-fn root_of(release: &str) -> Result<PathBuf, String> {
-    let cache = std::env::temp_dir().join("zones-test-roots");
-    let (made, half) = (
-        cache.join(format!("{release}.tar")),
-        cache.join(format!("{release}.half.tar")),
-    );
-    if made.exists() {
-        return Ok(made);
-    }
-    std::fs::create_dir_all(&cache).unwrap();
-    let list = Command::new("apt-get")
-        .args([
-            "indextargets",
-            "--format",
-            "$(REPO_URI) $(CODENAME)",
-            "Created-By: Packages",
-        ])
-        .output()
-        .map_err(|error| error.to_string())?;
-    let list = String::from_utf8_lossy(&list.stdout).into_owned();
-    let own = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let own = own
-        .lines()
-        .find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    let own = own.ok_or("this is no Debian")?;
-    let mut lines = list.lines().filter_map(|line| line.split_once(' '));
-    let (mirror, _) = lines.find(|(_, name)| *name == own).ok_or("no mirror")?;
-    let source = format!(
-        "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {release} main"
-    );
-    let mut tool = Command::new("mmdebstrap");
-    tool.args([
-        "--mode=root",
-        "--variant=minbase",
-        "--include=systemd-sysv,dbus",
-    ])
-    .args(["--aptopt=APT::Install-Recommends \"false\"", release])
-    .arg(&half)
-    .arg(source);
-    let ran = e2e::run::run_within(DOWNLOAD, &mut tool, b"");
-    match ran.code() {
-        Some(0) => std::fs::rename(&half, &made).map_err(|error| error.to_string())?,
-        _ => return Err(ran.err.lines().last().unwrap_or_default().to_owned()),
-    }
-    Ok(made)
-}
-
 #[test]
 fn other_releases_boot_their_own_systemd() {
     let Some(host) = Host::new() else { return };
@@ -221,7 +170,7 @@ fn other_releases_boot_their_own_systemd() {
         return e2e::skip("no mmdebstrap");
     }
     for release in RELEASES {
-        let root = match root_of(release) {
+        let root = match e2e::roots::root(release, release, "systemd-sysv,dbus") {
             Ok(root) => root,
             Err(why) => {
                 e2e::skip(&format!("no root of {release}: {why}"));
