@@ -128,12 +128,17 @@ pub fn status(rows: &[Row]) -> String {
         if !row.held.is_empty() {
             notes.push(format!("held: {}", row.held.join(" ")));
         }
+        // Nobody has counted those of some package managers.
+        let packages = match row.packages {
+            0 => "-".to_owned(),
+            count => count.to_string(),
+        };
         let kind = row.fingerprint.as_deref().and_then(|text| text.get(..8));
         let line = format!(
             "{:<16} {:<11} {:>8} {:<8} {:<20} {:<8} {}",
             row.zone,
             row.state,
-            row.packages,
+            packages,
             kind.unwrap_or("-"),
             row.patch.as_deref().unwrap_or("-"),
             row.how.as_deref().unwrap_or("-"),

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use sha2::Sha256;
 use zone::{Error, flatten};
 
+use crate::manager;
 use crate::record::Change;
 
 /// Files that decide, below the root. Of folders every file and link counts.
@@ -62,7 +63,9 @@ pub struct Inventory {
 /// When there is none, or it is damaged.
 pub fn read(root: &Path) -> Result<Inventory, Error> {
     let database = packages::open(root).map_err(|error| Error::Refused(flatten(&error)))?;
-    let database = database.ok_or_else(|| Error::Refused("has no package database.".to_owned()))?;
+    let Some(database) = database else {
+        return told(root);
+    };
     let mut inventory = Inventory {
         fingerprint: String::new(),
         packages: BTreeMap::new(),
@@ -81,13 +84,24 @@ pub fn read(root: &Path) -> Result<Inventory, Error> {
         inventory.packages.insert(key, package.version.clone());
     }
     let tree = Tree::open(root)?;
-    let mut hash = Sha256::new();
-    for name in DECIDE {
-        tree.add(&mut hash, Path::new(name), 0)?;
-    }
-    inventory.fingerprint = hex(&hash.finalize());
+    inventory.fingerprint = tree.fingerprint(DECIDE)?;
     inventory.held = tree.held()?;
     Ok(inventory)
+}
+
+/// That of a system whose package manager tells what is installed when it is called:
+/// nothing but the fingerprint.
+fn told(root: &Path) -> Result<Inventory, Error> {
+    let none = || Error::Refused("has no package database.".to_owned());
+    let manager = manager::of(root)
+        .filter(|one| one.tells())
+        .ok_or_else(none)?;
+    Ok(Inventory {
+        fingerprint: Tree::open(root)?.fingerprint(manager.decides())?,
+        packages: BTreeMap::new(),
+        broken: Vec::new(),
+        held: Vec::new(),
+    })
 }
 
 const fn word(status: Status) -> &'static str {
@@ -106,11 +120,18 @@ const fn word(status: Status) -> &'static str {
 /// What changed from one inventory to the next.
 #[must_use]
 pub fn changes(before: &Inventory, after: &Inventory) -> Vec<Change> {
+    differences(&before.packages, &after.packages)
+}
+
+/// Versions by name and architecture.
+type Versions = BTreeMap<(String, String), String>;
+
+pub(crate) fn differences(before: &Versions, after: &Versions) -> Vec<Change> {
     let mut all = BTreeMap::new();
-    for (key, version) in &before.packages {
+    for (key, version) in before {
         all.insert(key, (Some(version), None));
     }
-    for (key, version) in &after.packages {
+    for (key, version) in after {
         all.entry(key).or_insert((None, None)).1 = Some(version);
     }
     all.into_iter()
@@ -216,6 +237,14 @@ impl Tree {
                 .map_err(Error::io(format!("read {}", path.display())))?;
         }
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn fingerprint(&self, names: &[&str]) -> Result<String, Error> {
+        let mut hash = Sha256::new();
+        for name in names {
+            self.add(&mut hash, Path::new(name), 0)?;
+        }
+        Ok(hex(&hash.finalize()))
     }
 
     /// Adds a file, a link, or what is in a folder.

@@ -152,9 +152,13 @@ impl Patch<'_> {
             changed: false,
         })?;
         let said = Said::read(&self.log(zone));
+        let tells = ready.manager.tells();
         let stack = ready.dataset.stack().map_err(Error::from)?;
         let looked = job::look(host, &ready.config, &stack, |root| {
             let after = inventory::read(root)?;
+            if tells {
+                return Ok((after, said.changes(), Ok(())));
+            }
             let changes = inventory::changes(&ready.before, &after);
             let verified = inventory::verify(root, &changes);
             Ok((after, changes, verified))
@@ -164,7 +168,7 @@ impl Patch<'_> {
         match ended {
             Ended::With(0) => {}
             Ended::With(status) => {
-                let why = Error::Refused(said.reason(status));
+                let why = Error::Refused(said.reason(ready.manager.program(), status));
                 return Err(Trouble { why, changed });
             }
             Ended::TooLate => return Err(Error::Refused("had no time.".to_owned()).into()),
@@ -173,7 +177,7 @@ impl Patch<'_> {
         if !after.broken.is_empty() {
             return Err(Error::Refused(after.broken.join(", ")).into());
         }
-        if changes.is_empty() && !changed {
+        if changes.is_empty() && (tells || !changed) {
             return Ok(None);
         }
         let health = self.health.of(&ready.config);

@@ -1,6 +1,9 @@
 //! Package managers: which one a root has, and what it is told.
 
-use std::path::Path;
+mod apk;
+mod dnf;
+
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
@@ -42,11 +45,29 @@ pub trait Manager: std::fmt::Debug + Send + Sync {
     /// Its name.
     fn name(&self) -> &'static str;
 
+    /// The program that people know it by.
+    fn program(&self) -> &'static str {
+        self.name()
+    }
+
     /// What does it.
     ///
     /// # Errors
     /// A text for what it cannot do.
     fn work(&self, order: &Order, mood: Mood) -> Result<Work, String>;
+
+    /// Whether what is installed is known from what its script tells, in lines
+    /// `was NAME ARCHITECTURE VERSION` before and `is ...` after the work, as its database
+    /// is not read here.
+    fn tells(&self) -> bool {
+        false
+    }
+
+    /// Files and folders below the root that decide what it makes of an order, where it
+    /// tells; those of dpkg are in [`crate::inventory`].
+    fn decides(&self) -> &'static [&'static str] {
+        &[]
+    }
 }
 
 /// apt-get on dpkg.
@@ -58,12 +79,13 @@ struct Apt;
 struct Unsupported(&'static str);
 
 /// The package managers, by a file that only they have.
-const KNOWN: [(&str, &dyn Manager); 6] = [
+const KNOWN: [(&str, &dyn Manager); 7] = [
     ("var/lib/dpkg/status", &Apt),
-    ("usr/bin/dnf", &Unsupported("dnf")),
-    ("usr/bin/microdnf", &Unsupported("dnf")),
+    ("usr/bin/dnf", &dnf::Dnf),
+    ("usr/bin/microdnf", &dnf::Dnf),
     ("usr/bin/zypper", &Unsupported("zypper")),
-    ("lib/apk/db/installed", &Unsupported("apk")),
+    ("lib/apk/db/installed", &apk::Apk),
+    ("usr/lib/apk/db/installed", &apk::Apk),
     ("var/lib/pacman/local", &Unsupported("pacman")),
 ];
 
@@ -95,34 +117,45 @@ impl Manager for Unsupported {
     }
 }
 
+/// The word for a script.
+const fn mood(mood: Mood) -> &'static str {
+    match mood {
+        Mood::Do => "do",
+        Mood::Live => "live",
+        Mood::Host => "host",
+        Mood::Try => "try",
+    }
+}
+
+/// Where a zone sees package files.
+fn shown(files: &[PathBuf]) -> Result<Vec<String>, String> {
+    let shown = |path: &PathBuf| {
+        let name = path.file_name()?.to_str()?;
+        Some(format!("{SHOWN}/{name}"))
+    };
+    let files: Option<Vec<String>> = files.iter().map(shown).collect();
+    files.ok_or_else(|| "a package file has an odd name".to_owned())
+}
+
 impl Manager for Apt {
     fn name(&self) -> &'static str {
         "apt"
     }
 
-    fn work(&self, order: &Order, mood: Mood) -> Result<Work, String> {
+    fn program(&self) -> &'static str {
+        "apt-get"
+    }
+
+    fn work(&self, order: &Order, how: Mood) -> Result<Work, String> {
         let (what, more): (&str, Vec<String>) = match order {
             Order::Upgrade => ("upgrade", Vec::new()),
             Order::DistUpgrade => ("dist-upgrade", Vec::new()),
             Order::Security => ("security", Vec::new()),
             Order::Packages(names) => ("packages", names.clone()),
-            Order::Files(files) => {
-                let shown = |path: &std::path::PathBuf| {
-                    let name = path.file_name()?.to_str()?;
-                    Some(format!("{SHOWN}/{name}"))
-                };
-                let files: Option<Vec<String>> = files.iter().map(shown).collect();
-                ("files", files.ok_or("a package file has an odd name")?)
-            }
+            Order::Files(files) => ("files", shown(files)?),
             Order::Back { packages, .. } => ("back", packages.clone()),
         };
-        let mood = match mood {
-            Mood::Do => "do",
-            Mood::Live => "live",
-            Mood::Host => "host",
-            Mood::Try => "try",
-        };
-        let words = [what.to_owned(), mood.to_owned()];
+        let words = [what.to_owned(), mood(how).to_owned()];
         Ok(Work {
             script: APT,
             words: words.into_iter().chain(more).collect(),
@@ -195,16 +228,43 @@ end 0
 mod tests {
     use super::*;
 
-    #[test]
-    fn others_are_refused_by_name() {
+    fn root(file: &str) -> &'static dyn Manager {
         let root = tempfile::tempdir().unwrap();
         assert!(of(root.path()).is_none());
-        std::fs::create_dir_all(root.path().join("lib/apk/db")).unwrap();
-        std::fs::write(root.path().join("lib/apk/db/installed"), "").unwrap();
-        let apk = of(root.path()).unwrap();
-        assert_eq!(apk.name(), "apk");
-        let text = apk.work(&Order::Upgrade, Mood::Do).unwrap_err();
-        assert!(text.contains("managed by apk"), "{text}");
+        let file = root.path().join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "").unwrap();
+        of(root.path()).unwrap()
+    }
+
+    #[test]
+    fn others_are_refused_by_name() {
+        let zypper = root("usr/bin/zypper");
+        assert_eq!(zypper.name(), "zypper");
+        let text = zypper.work(&Order::Upgrade, Mood::Do).unwrap_err();
+        assert!(text.contains("managed by zypper"), "{text}");
+    }
+
+    #[test]
+    fn each_is_told_in_its_words() {
+        let named = Order::Packages(vec!["a=1".into(), "b".into()]);
+        for (file, name, words) in [
+            ("var/lib/dpkg/status", "apt", ["packages", "do", "a=1", "b"]),
+            (
+                "lib/apk/db/installed",
+                "apk",
+                ["packages", "do", "a=1", "b"],
+            ),
+            ("usr/bin/microdnf", "dnf", ["packages", "do", "a-1", "b"]),
+        ] {
+            let manager = root(file);
+            assert_eq!(manager.name(), name);
+            let work = manager.work(&named, Mood::Do).unwrap();
+            assert_eq!(work.words, words);
+            assert!(work.script.len() < 4096);
+        }
+        let apk = root("lib/apk/db/installed");
+        assert!(apk.work(&Order::Security, Mood::Do).is_err());
     }
 
     #[test]

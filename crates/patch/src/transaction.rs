@@ -10,6 +10,7 @@
 //! | **the zone takes over the clone's layers** | the new zone |
 //! | history; the clone goes; the journal goes | the same |
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -281,8 +282,12 @@ impl Patch<'_> {
                 Said::default()
             }
         };
+        let tells = ready.manager.tells();
         let look = |root: &Path| {
             let after = inventory::read(root)?;
+            if tells {
+                return Ok((after, said.changes()));
+            }
             let changes = inventory::changes(&ready.before, &after);
             inventory::verify(root, &changes)?;
             Ok((after, changes))
@@ -295,7 +300,8 @@ impl Patch<'_> {
         if !after.broken.is_empty() {
             return Err(Error::Refused(after.broken.join(", ")));
         }
-        if changes.is_empty() && after.fingerprint == ready.before.fingerprint {
+        // A database may change by being read.
+        if changes.is_empty() && (tells || after.fingerprint == ready.before.fingerprint) {
             dataset.destroy_snapshot(&name)?;
             return Ok(Done::Unchanged);
         }
@@ -346,6 +352,7 @@ impl Patch<'_> {
             unfit: match (&above, said.identity_changed) {
                 _ if !halted => Some("it runs".to_owned()),
                 (None, _) => Some("its layers were merged".to_owned()),
+                _ if tells => Some("its package manager's results are not compared".to_owned()),
                 (_, true) => Some("the patch changes what makes a zone itself".to_owned()),
                 _ => None,
             },
@@ -413,7 +420,7 @@ impl Patch<'_> {
         let said = Said::read(&path);
         match ran? {
             0 => Ok(said),
-            status => Err(Error::Refused(said.reason(status))),
+            status => Err(Error::Refused(said.reason(ready.manager.program(), status))),
         }
     }
 
@@ -447,7 +454,11 @@ impl Patch<'_> {
             .start(ready, &name)
             .and_then(copy)
             .and_then(|copy| self.run(ready, &copy, &work));
-        let said = tried.map(|said| said.planned);
+        let tells = ready.manager.tells();
+        let said = tried.map(|said| match tells {
+            true => said.changes(),
+            false => said.planned,
+        });
         recover::zone(self.host, subject)?;
         let _ = fs::remove_file(self.log(zone));
         said
@@ -517,6 +528,8 @@ pub(crate) struct Said {
     pub(crate) services: Vec<String>,
     identity_changed: bool,
     planned: Vec<Change>,
+    /// What was installed before and after, where the package manager tells.
+    told: [BTreeMap<(String, String), String>; 2],
     errors: Vec<String>,
     last: String,
 }
@@ -541,6 +554,10 @@ impl Said {
             if let Some(told) = line.strip_prefix(TOLD) {
                 if told == "identity changed" {
                     said.identity_changed = true;
+                } else if let Some(package) = told.strip_prefix("was ") {
+                    said.installed(0, package);
+                } else if let Some(package) = told.strip_prefix("is ") {
+                    said.installed(1, package);
                 } else if let Some(service) = told.strip_prefix("service ") {
                     let service = service.to_owned();
                     if said.services.len() < MOST && !said.services.contains(&service) {
@@ -565,16 +582,32 @@ impl Said {
         said
     }
 
+    fn installed(&mut self, at: usize, text: &str) {
+        let words: Vec<&str> = text.split(' ').collect();
+        if let ([name, architecture, version], true) =
+            (words.as_slice(), self.told[at].len() < MOST)
+        {
+            let key = ((*name).to_owned(), (*architecture).to_owned());
+            self.told[at].insert(key, (*version).to_owned());
+        }
+    }
+
+    /// What changed, where the package manager tells what is installed.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let [was, is] = &self.told;
+        inventory::differences(was, is)
+    }
+
     /// Why it failed, in one line.
-    pub(crate) fn reason(&self, status: i32) -> String {
+    pub(crate) fn reason(&self, manager: &str, status: i32) -> String {
         let full = |line: &&String| line.contains("No space left on device");
         let said = self.errors.iter().find(full).or(self.errors.first());
         let said = said.unwrap_or(&self.last);
         let said: String = said.chars().take(300).collect();
         match status {
             10 => format!("dpkg could not finish what was left half done: {said}"),
-            11 => format!("apt-get update failed: {said}"),
-            12 => format!("apt-get failed: {said}"),
+            11 => format!("{manager} update failed: {said}"),
+            12 => format!("{manager} failed: {said}"),
             NOT_SOUND => format!("the result is not sound: {said}"),
             128.. => format!("was ended by signal {}: {said}", status - 128),
             _ => format!("the package manager ended with status {status}: {said}"),
@@ -627,15 +660,27 @@ mod tests {
         assert_eq!(planned, ["a 1.0 -> 2.0", "b 1 new", "c 3 removed"]);
         assert_eq!(said.services, ["apache2 restart"]);
         assert!(said.identity_changed);
-        assert_eq!(said.reason(12), "apt-get failed: E: Sub-process failed");
         assert_eq!(
-            Said::parse("tar: x: No space left on device\nE: y\n").reason(12),
+            said.reason("apt-get", 12),
+            "apt-get failed: E: Sub-process failed"
+        );
+        assert_eq!(
+            Said::parse("tar: x: No space left on device\nE: y\n").reason("apt-get", 12),
             "apt-get failed: tar: x: No space left on device"
         );
         assert_eq!(
-            Said::parse("odd\u{7}\n").reason(3),
+            Said::parse("odd\u{7}\n").reason("apt-get", 3),
             "the package manager ended with status 3: odd"
         );
+    }
+
+    #[test]
+    fn what_a_package_manager_tells_is_compared() {
+        let text = "zonepatch: was a - 1-r0\nzonepatch: was b x 2\nzonepatch: was odd\n\
+                    zonepatch: is a - 1-r1\nzonepatch: is c x 3\n";
+        let changes = Said::parse(text).changes();
+        let changes: Vec<String> = changes.iter().map(ToString::to_string).collect();
+        assert_eq!(changes, ["a 1-r0 -> 1-r1", "b 2 removed", "c 3 new"]);
     }
 
     #[test]

@@ -1,0 +1,71 @@
+//! apk, of Alpine Linux.
+
+use super::{Manager, Mood, Work, mood, shown};
+use crate::order::Order;
+
+/// The package manager.
+#[derive(Debug)]
+pub(super) struct Apk;
+
+impl Manager for Apk {
+    fn name(&self) -> &'static str {
+        "apk"
+    }
+
+    fn work(&self, order: &Order, how: Mood) -> Result<Work, String> {
+        let (what, more) = match order {
+            Order::Upgrade => ("upgrade", Vec::new()),
+            Order::DistUpgrade => ("dist-upgrade", Vec::new()),
+            Order::Packages(names) => ("packages", names.clone()),
+            Order::Files(files) => ("files", shown(files)?),
+            Order::Security => {
+                return Err(
+                    "apk has no security archive: name the packages, or update everything"
+                        .to_owned(),
+                );
+            }
+            Order::Back { .. } => {
+                return Err("apk keeps no former versions: roll the zone back".to_owned());
+            }
+        };
+        let words = [what.to_owned(), mood(how).to_owned()];
+        Ok(Work {
+            script: SCRIPT,
+            words: words.into_iter().chain(more).collect(),
+        })
+    }
+
+    fn tells(&self) -> bool {
+        true
+    }
+
+    fn decides(&self) -> &'static [&'static str] {
+        &[
+            "lib/apk/db/installed",
+            "usr/lib/apk/db/installed",
+            "etc/apk/world",
+            "etc/apk/repositories",
+        ]
+    }
+}
+
+/// Packages are `NAME-VERSION-rN`. A try is done as well, in a copy that is thrown away.
+const SCRIPT: &str = r#"
+export LC_ALL=C HOME=/root
+what=$1
+shift 2
+list() {
+    apk info -v 2>/dev/null |
+        sed -n "s/^\(.*\)-\([^-]*-r[0-9]*\)\$/zonepatch: $1 \1 - \2/p"
+}
+list was
+[ "$what" = files ] || apk --no-progress update || exit 11
+case $what in
+upgrade) apk --no-progress upgrade ;;
+dist-upgrade) apk --no-progress upgrade --available ;;
+packages) apk --no-progress add --upgrade "$@" ;;
+files) apk --no-progress add --allow-untrusted "$@" ;;
+esac || exit 12
+list is
+exit 0
+"#;

@@ -1,0 +1,74 @@
+//! dnf and microdnf, on rpm.
+
+use super::{Manager, Mood, Work, mood, shown};
+use crate::order::Order;
+
+/// The package manager.
+#[derive(Debug)]
+pub(super) struct Dnf;
+
+impl Manager for Dnf {
+    fn name(&self) -> &'static str {
+        "dnf"
+    }
+
+    fn work(&self, order: &Order, how: Mood) -> Result<Work, String> {
+        let (what, more) = match order {
+            Order::Upgrade => ("upgrade", Vec::new()),
+            Order::DistUpgrade => ("dist-upgrade", Vec::new()),
+            Order::Security => ("security", Vec::new()),
+            Order::Packages(names) => {
+                // A version comes behind a minus here.
+                let own = names.iter().map(|name| name.replace('=', "-"));
+                ("packages", own.collect())
+            }
+            Order::Files(files) => ("files", shown(files)?),
+            Order::Back { .. } => {
+                return Err(
+                    "dnf takes whole transactions back, not packages: roll the zone back"
+                        .to_owned(),
+                );
+            }
+        };
+        let words = [what.to_owned(), mood(how).to_owned()];
+        Ok(Work {
+            script: SCRIPT,
+            words: words.into_iter().chain(more).collect(),
+        })
+    }
+
+    fn tells(&self) -> bool {
+        true
+    }
+
+    fn decides(&self) -> &'static [&'static str] {
+        &[
+            "var/lib/rpm/rpmdb.sqlite",
+            "var/lib/rpm/Packages",
+            "usr/lib/sysimage/rpm/rpmdb.sqlite",
+            "etc/dnf/dnf.conf",
+            "etc/yum.repos.d",
+        ]
+    }
+}
+
+/// A try is done as well, in a copy that is thrown away.
+const SCRIPT: &str = r#"
+export LC_ALL=C.UTF-8 HOME=/root
+what=$1
+shift 2
+dnf=$(command -v dnf || command -v microdnf) || exit 11
+list() {
+    rpm -qa --qf "zonepatch: $1 %{NAME} %{ARCH} %{EVR}\n"
+}
+list was
+case $what in
+upgrade) "$dnf" -y upgrade ;;
+dist-upgrade) "$dnf" -y distro-sync ;;
+security) "$dnf" -y upgrade --security ;;
+packages) "$dnf" -y upgrade "$@" ;;
+files) "$dnf" -y install "$@" ;;
+esac || exit 12
+list is
+exit 0
+"#;
