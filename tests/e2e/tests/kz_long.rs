@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Instant;
 
 use e2e::machine::{auxiliary, boot, configure, done, guest, has_qemu, install, up};
 use e2e::{Host, skip};
@@ -29,22 +30,39 @@ fn four_suspend_at_once() {
     }
     done(host.on("k*", &["boot"]));
     let id = |zone: &str| host.sh(zone, "cat /proc/sys/kernel/random/boot_id");
+    // As much as there is room for: it takes long enough for all to be at it at once.
     let fill = |zone: &str| {
-        let make = format!("head -c 30000000 /dev/urandom >/run/data; echo {zone} >>/run/data");
+        let make = format!("head -c 70000000 /dev/urandom >/run/data; echo {zone} >>/run/data");
         host.sh(zone, &format!("{make}; md5sum /run/data"))
     };
     let before = zones.map(|zone| {
         up(&host, zone);
         (id(zone), fill(zone))
     });
+    let began = Instant::now();
     done(host.on("k*", &["suspend"]));
-    for zone in zones {
+    let took = began.elapsed().as_secs_f64();
+    let times = zones.map(|zone| {
         assert_eq!(auxiliary(&host, zone), "suspended", "{zone}");
         let log = host.path(&format!("/var/log/zones/{zone}.messages"));
         let log = fs::read_to_string(log).expect("a log");
         let line = log.lines().find(|line| line.contains("suspend: raw "));
-        println!("{}", line.expect("a line with figures"));
-    }
+        let line = line.expect("a line with figures");
+        println!("{line}");
+        let seconds = line
+            .split(" MB in ")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next());
+        seconds
+            .and_then(|text| text.parse::<f64>().ok())
+            .expect("seconds")
+    });
+    let least = times.iter().copied().fold(f64::MAX, f64::min);
+    let most = times.iter().copied().fold(0.0, f64::max);
+    println!("from {least} to {most} s, all of them {took:.3} s");
+    // The first one and the last one are alone for a while, with four times the share of
+    // the others; as much again is the host's.
+    assert!(most <= 8.0 * least, "not fair: {times:?}");
     done(host.on("k*", &["boot"]));
     let after = zones.map(|zone| {
         up(&host, zone);
