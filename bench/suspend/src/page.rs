@@ -74,7 +74,11 @@ const GOALS: [Goal; 8] = [
 pub fn tables(figures: &Figures) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{}\n", figures.host);
+    let _ = writeln!(
+        text,
+        "{} Every round is in [suspend.json](suspend.json).\n\n![Rates](suspend.svg)\n",
+        figures.host
+    );
     for left in &figures.left_out {
         let _ = writeln!(text, "Not measured: {left}.\n");
     }
