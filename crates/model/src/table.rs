@@ -137,6 +137,9 @@ pub struct PropertySpec {
     /// auth `config` may change it. Whatever names something of the host, or guards the
     /// host from the zone, is not. For a property of a resource the resource says it.
     pub delegable: bool,
+    /// True for what only root may know: `info` says no more than that it is set, and a
+    /// configuration that has it is stored for root alone.
+    pub secret: bool,
     /// One line of help.
     pub help: &'static str,
 }

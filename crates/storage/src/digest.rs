@@ -78,6 +78,10 @@ impl Digest {
         Self(hash.finalize().into())
     }
 
+    pub(crate) const fn from_hash(hash: [u8; 32]) -> Self {
+        Self(hash)
+    }
+
     /// The digest of these bytes.
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())

@@ -125,6 +125,7 @@ mod remove;
 mod repair;
 mod small;
 mod snapshot;
+pub mod sparse;
 mod stack;
 mod top;
 mod transfer;

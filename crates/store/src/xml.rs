@@ -111,7 +111,8 @@ fn save_as(root: &Root, config: &Config, durability: Durability) -> Result<(), E
         let why = format!("the configuration would be larger than {MAX_SIZE} bytes");
         return Err(Error::file("write", &path)(std::io::Error::other(why)));
     }
-    atomic::replace(&path, text.as_bytes(), 0o644, durability)
+    let mode = if config.has_secrets() { 0o600 } else { 0o644 };
+    atomic::replace(&path, text.as_bytes(), mode, durability)
 }
 
 /// Removes the configuration of a zone that is in the index no more; that

@@ -100,6 +100,9 @@ pub fn resource_property(
         // Of limits only those that there are.
     } else if value.is_empty() {
         out.push_str(&format!("\t{} not specified\n", spec.name));
+    } else if spec.secret {
+        // As Solaris says it; export has it.
+        out.push_str(&format!("\t{} redacted\n", spec.name));
     } else if let Some(expanded) = config.expanded_in(resource, spec.name, value) {
         line(
             out,

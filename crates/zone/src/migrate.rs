@@ -15,6 +15,7 @@
 //!
 //! To give the command again is the way on from everywhere.
 
+mod machine;
 mod target;
 mod top;
 mod wire;
@@ -37,6 +38,7 @@ use crate::halt::halt_locked;
 use crate::subject::{self, Start, Subject};
 use crate::{Error, Host, environments, flatten, images, inventory};
 
+use machine::Load;
 pub(crate) use target::{ARRIVED, INCOMING};
 pub use target::{receive, status};
 use top::Listing;
@@ -73,8 +75,12 @@ pub fn migrate(
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
-    crate::machine::refuse(host, &subject, Verb::Migrate)?;
     let path = subject.zonepath.clone();
+    if subject.state == State::Running && crate::machine::is_machine(&subject.config(host)?) {
+        return Err(Error::Refused(
+            "is a kernel zone that runs: suspend it first, and it goes on over there.".to_owned(),
+        ));
+    }
     if !driver_at(&path)?.has_layers() {
         return Err(Error::Refused(
             "its root has no layers: use zoneadm export and import.".to_owned(),
@@ -114,7 +120,8 @@ pub fn migrate(
     let sent = subject::settle(host, zone).and_then(|()| {
         progress("Sending what is left.");
         trip.send_top()?;
-        trip.compare()
+        trip.compare()?;
+        trip.send_machine(progress)
     });
     let done = sent.and_then(|()| trip.commit(&path, runs));
     match done {
@@ -171,6 +178,15 @@ fn give_up(
     apply::record_now(host, entry)?;
     environments::forget(path)?;
     driver_at(path)?.destroy(path)?;
+    let config = subject.config(host)?;
+    if crate::machine::is_machine(&config) {
+        // Also an image that lies elsewhere: the other host has gone on from it, or will.
+        if let Some(image) = crate::machine::image::path(host, &config) {
+            crate::machine::image::remove(&image).map_err(Error::Refused)?;
+        }
+        crate::machine::install::remove(host, &config, path)
+            .map_err(|error| Error::Refused(error.to_string()))?;
+    }
     come_back(path)?;
     let _ = fs::remove_file(path.join(ARRIVED));
     let _ = fs::remove_dir(path);
@@ -270,6 +286,8 @@ struct Trip {
     top: PathBuf,
     /// The top as it was when it was sent last.
     sent: Option<Listing>,
+    /// What a kernel zone has beside its root.
+    load: Option<Load>,
 }
 
 impl Trip {
@@ -281,6 +299,7 @@ impl Trip {
     ) -> Result<Self, Error> {
         let path = subject.zonepath.clone();
         let config = subject.config(host)?;
+        let load = Load::of(host, subject, &config)?;
         let system = inventory::of_zone(host, &path, &config)?;
         let manifest = inventory::manifest(&config, subject.entry.uuid, system);
         let dataset = Dataset::open(&path)?;
@@ -295,6 +314,7 @@ impl Trip {
             layers: layers.iter().map(|one| one.digest.to_string()).collect(),
             dry_run,
             update: options.update,
+            machine: load.as_ref().map(|load| load.cargo.clone()),
         };
         let mut child = ssh(&subject.entry.name, options, &["receive"])?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
@@ -312,6 +332,7 @@ impl Trip {
             have: 0,
             top,
             sent: None,
+            load,
         };
         let welcome = trip
             .wire
@@ -324,6 +345,9 @@ impl Trip {
             return Err(trip.lost()(std::io::Error::other("it has too many layers")));
         }
         trip.have = welcome.have;
+        if let Some(load) = &mut trip.load {
+            load.without(&welcome.files);
+        }
         Ok(trip)
     }
 
@@ -336,9 +360,16 @@ impl Trip {
     fn plan(&self, zone: &ZoneName, options: &Options) -> String {
         let lacks = self.layers.len() - self.have;
         let top = Listing::of(&self.top).map_or(0, |top| top.len());
+        let files = match self.load.as_ref().map(Load::size) {
+            Some((files, bytes)) => format!(
+                "  send {files} files of its machine, {} MB\n",
+                bytes / 1_000_000
+            ),
+            None => String::new(),
+        };
         format!(
             "migrate zone {zone}:\n  send {lacks} of {} layers to {}\n  send the top with {top} entries\n  \
-             halt the zone, and send what has changed since\n  compare digests\n  \
+             halt the zone, and send what has changed since\n{files}  compare digests\n  \
              have it stored and booted there\n  remove it here\n",
             self.layers.len(),
             options.host
@@ -384,6 +415,19 @@ impl Trip {
         })?;
         let (stream, _) = pack.finish().map_err(&lost)?;
         stream.end().map_err(lost)
+    }
+
+    /// Sends what a kernel zone has beside its root.
+    fn send_machine(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        let Some(load) = &self.load else {
+            return Ok(());
+        };
+        let (files, bytes) = load.size();
+        progress(&format!(
+            "Sending {files} files of its machine, {} MB.",
+            bytes / 1_000_000
+        ));
+        load.send(&mut self.wire).map_err(self.lost())
     }
 
     /// Compares the top here with that over there. The zone is halted.

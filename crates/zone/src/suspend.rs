@@ -72,14 +72,17 @@ fn act(host: &Host, zone: &ZoneName, patience: Duration, dry_run: bool) -> Resul
             path.display()
         )));
     }
-    let key = image::key_path(&subject.zonepath);
+    // What is configured now: it will be looked for with that.
+    let key = image::key_source(&config, &subject.zonepath);
     image::make_key(&key)?;
+    image::read_key(&key).map_err(|why| Error::Refused(format!("{why}.")))?;
     let record = Record::load(&subject.zonepath)?;
     let places = disks::places(host, &running);
     let order = Suspend {
         image: path,
         key,
         disks: written(disks::files(&places, &record, &subject.zonepath)?),
+        zonepath: subject.zonepath.clone(),
         seconds: patience.as_secs().max(1),
     };
     let socket = client::connect_or_adopt(host, zone)?;
@@ -152,7 +155,7 @@ pub(crate) fn prepare(
             path.display()
         )]);
     }
-    let key = image::key_path(&subject.zonepath);
+    let key = image::key_source(config, &subject.zonepath);
     let disks: Vec<PathBuf> = plan
         .platform
         .iter()
@@ -160,7 +163,12 @@ pub(crate) fn prepare(
         .flatten()
         .collect();
     let words = plan.init.arguments.iter().map(String::as_str);
-    let now = image::identity(&facts.qemu.version.to_string(), words, &disks);
+    let now = image::identity(
+        &facts.qemu.version.to_string(),
+        words,
+        &disks,
+        &subject.zonepath,
+    );
     let fits = now.and_then(|now| image::open(&path, &key, &now));
     if let Err(why) = fits {
         return Err(Error::Refused(format!(
@@ -178,6 +186,7 @@ pub(crate) fn prepare(
     plan.resume = Some(Resume {
         image: path,
         key,
+        zonepath: subject.zonepath.clone(),
         disks,
         lazy: !options.eager,
     });

@@ -11,7 +11,7 @@ use store::{Root, xml};
 
 use crate::apply::Outcome;
 use crate::subject::{self, DETACHED, Start, Subject};
-use crate::{Error, Host, devices, network};
+use crate::{Error, Host, devices, machine, network};
 
 /// Verifies a zone as it is configured now.
 ///
@@ -84,6 +84,10 @@ pub(crate) fn before(
             config.zonepath().display(),
             subject.entry.name
         ));
+    }
+    // It is needed when the zone runs.
+    if matches!(verb, Verb::Boot | Verb::Ready | Verb::Verify) {
+        problems.extend(machine::image::why_no_key(config));
     }
     check_zonepath(host, subject, &mut problems);
     if matches!(

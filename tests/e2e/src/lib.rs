@@ -10,6 +10,7 @@
 //! | [`inside`] | small programs to run in a zone |
 //! | [`debian`], [`patching`] | a small system in which apt-get works, and zones that are patched |
 //! | [`guest`] | a kernel zone that is suspended and goes on |
+//! | [`ssh`] | another host, reached over a real sshd |
 //! | [`tree`] | trees that are compared |
 //! | [`container`], [`registry`] | container images, and who gives them out |
 //! | [`World`] | a host in a network of namespaces, see [`Lan`] |
@@ -39,6 +40,7 @@ mod pool;
 pub mod registry;
 pub mod roots;
 pub mod run;
+pub mod ssh;
 mod terminal;
 pub mod tree;
 

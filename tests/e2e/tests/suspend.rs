@@ -1,7 +1,7 @@
 //! Kernel zones that are suspended and go on: what is in their memory, and what is refused.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use e2e::guest::{BOOT_ID, boot_machine, image, said, wait_for_guest};
 use e2e::run::run;
@@ -180,6 +180,39 @@ fn an_image_that_is_not_what_was_written_is_refused() {
 #[test]
 fn what_cannot_be_suspended_says_why() {
     let Some(host) = with_machine() else { return };
+    // A key that is named must be there, for root alone, and the same later.
+    let key = host.path("key");
+    let command = format!("add keysource; set file={}; end", key.display());
+    host.zonecfg(&["-z", "k1", &command]).quiet();
+    host.on("k1", &["suspend"])
+        .mentions(1, "cannot read the key");
+    fs::write(&key, "07".repeat(32)).expect("a key");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("a mode");
+    host.on("k1", &["suspend"]).mentions(1, "chmod 600");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("a mode");
+    host.on("k1", &["suspend"]).quiet();
+    assert!(!host.path("zones/k1/suspend.key").exists());
+    let mut verify = host.command("zonesuspend", &["verify", "-k"]);
+    let _ = run(verify.arg(&key).arg(image(&host)), b"").ok();
+    fs::remove_file(&key).expect("to be removed");
+    host.on("k1", &["boot"])
+        .mentions(1, "could not verify keysource: cannot read the key");
+    let raw = |text: &str| {
+        let command = format!("select keysource; clear file; set raw={text}; end");
+        host.zonecfg(&["-z", "k1", &command])
+    };
+    raw(&"08".repeat(32)).quiet();
+    host.on("k1", &["boot"])
+        .mentions(1, "made with another key");
+    raw("short").mentions(1, "is no key");
+    raw(&"07".repeat(32)).quiet();
+    let shown = host.zonecfg(&["-z", "k1", "info keysource"]).ok();
+    assert!(shown.out.contains("raw redacted"), "{shown:?}");
+    let stored = fs::metadata(host.path("etc/zones/k1.xml")).expect("a file");
+    assert_eq!(stored.permissions().mode() & 0o777, 0o600);
+    let _ = host.on("k1", &["boot"]).ok();
+    wait_for_guest(&host);
+
     host.zonecfg(&["-z", "k1", "remove suspend"]).quiet();
     host.on("k1", &["suspend"])
         .mentions(1, "it has no place for an image");

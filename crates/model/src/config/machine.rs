@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::Config;
 use crate::brands::Family;
 use crate::table;
@@ -32,6 +34,27 @@ pub fn storage_path(uri: &str) -> Option<PathBuf> {
     let path = Path::new(path);
     let plain = |part| matches!(part, Component::Normal(_) | Component::RootDir);
     (path.is_absolute() && path.components().all(plain)).then(|| path.to_owned())
+}
+
+/// Where the key comes from that protects the image of a suspended machine.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeySource {
+    /// A file in the zonepath, made when there is none.
+    Own(PathBuf),
+    /// A file of the host.
+    File(PathBuf),
+    /// The key itself stands in the configuration.
+    Raw(String),
+}
+
+impl std::fmt::Debug for KeySource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Own(path) | Self::File(path) => path.fmt(f),
+            Self::Raw(_) => f.write_str("raw"),
+        }
+    }
 }
 
 /// A disk of a machine.
@@ -67,6 +90,26 @@ impl Config {
             path if path.is_empty() => storage_path(&self.text(one, "storage")),
             path => Some(path.into()),
         }
+    }
+
+    /// What `keysource` says; nothing where the zone has a key of its own.
+    #[must_use]
+    pub fn keysource(&self) -> Option<KeySource> {
+        let one = self.resources_of("keysource").next()?;
+        Some(match self.text(one, "file") {
+            path if path.is_empty() => KeySource::Raw(one.get("raw").to_owned()),
+            path => KeySource::File(path.into()),
+        })
+    }
+
+    /// Whether something is in it that only root may know.
+    #[must_use]
+    pub fn has_secrets(&self) -> bool {
+        let set = |one: &super::Resource| {
+            let mut properties = one.spec().properties.iter();
+            properties.any(|spec| spec.secret && one.is_set(spec.name))
+        };
+        self.resources.iter().any(set)
     }
 
     /// Whether the machine's memory may be in large pages.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{InsideStep, PlatformStep};
 use crate::config::IpType;
+use crate::config::machine::KeySource;
 use crate::{Uuid, ZoneName};
 
 /// A zone's virtual platform and its init.
@@ -47,8 +48,10 @@ pub struct BootPlan {
 pub struct Resume {
     /// The image.
     pub image: PathBuf,
-    /// The file with its key.
-    pub key: PathBuf,
+    /// Where the key comes from.
+    pub key: KeySource,
+    /// The zonepath, in which disks go by their names.
+    pub zonepath: PathBuf,
     /// The files of the machine's disks that are written to.
     pub disks: Vec<PathBuf>,
     /// Whether the machine may run before all of its memory is there.

@@ -36,6 +36,7 @@ pub fn resource(resource: &Resource) -> Vec<Problem> {
             &["path", "storage"],
             "exactly one of path and storage must be set.",
         ),
+        "keysource" => keysource(resource),
         "rctl" => rctl(resource),
         _ => Vec::new(),
     }
@@ -50,6 +51,23 @@ fn one_of(resource: &Resource, properties: &[&str], rule: &'static str) -> Vec<P
         resource: resource.spec().name,
         rule,
     }]
+}
+
+fn keysource(keysource: &Resource) -> Vec<Problem> {
+    let mut problems = one_of(
+        keysource,
+        &["raw", "file"],
+        "exactly one of raw and file must be set.",
+    );
+    let raw = keysource.get("raw");
+    let digits = raw.len() == 64 && raw.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+/".contains(&byte);
+    let base64 = raw.len() == 44 && raw.ends_with('=') && raw.bytes().take(43).all(letter);
+    if !raw.is_empty() && !digits && !base64 {
+        let why = "is no key: 32 bytes in base64, or 64 hexadecimal digits";
+        problems.push(invalid(keysource, "raw", why));
+    }
+    problems
 }
 
 fn fs(fs: &Resource) -> Vec<Problem> {

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use limits::Changed;
+use model::config::machine::KeySource;
 use model::controls::Controls;
 use model::plan::Init;
 use serde::{Deserialize, Serialize};
@@ -41,8 +42,10 @@ pub enum Request {
 pub struct Suspend {
     /// The image that is made.
     pub image: PathBuf,
-    /// The file with its key.
-    pub key: PathBuf,
+    /// Where its key comes from.
+    pub key: KeySource,
+    /// The zonepath, in which disks go by their names.
+    pub zonepath: PathBuf,
     /// The files of disks that are written to.
     pub disks: Vec<PathBuf>,
     /// How long it may take; the zone runs on when it takes longer.

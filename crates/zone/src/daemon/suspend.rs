@@ -135,7 +135,12 @@ fn save(
     migrate::save(monitor, devices.as_fd()).map_err(|error| flatten(&error))?;
     // Its disks are as they stay.
     let words = words_of(pid)?;
-    let identity = image::identity(&qemu, words.iter().map(String::as_str), &order.disks)?;
+    let identity = image::identity(
+        &qemu,
+        words.iter().map(String::as_str),
+        &order.disks,
+        &order.zonepath,
+    )?;
     let watch = |now: suspend::Progress| {
         teller.tell(now.done, now.total);
         match Instant::now() < end {
@@ -239,7 +244,7 @@ pub(super) fn resume(
     let machine = platform.machine.as_mut().ok_or("the zone is no machine")?;
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     let words = plan.init.arguments.iter().map(String::as_str);
-    let now = image::identity(monitor.version(), words, &from.disks)?;
+    let now = image::identity(monitor.version(), words, &from.disks, &from.zonepath)?;
     let image = image::open(&from.image, &from.key, &now)?;
     image.claim().map_err(|error| flatten(&error))?;
     let mut lines = Vec::new();

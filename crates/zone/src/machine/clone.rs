@@ -89,6 +89,7 @@ fn link_bases(disk: &Disk, from: &Path, to: &Path) -> Result<Vec<Base>, AnyError
         bases.push(Base {
             name: link(&from.join(&base.name), to)?,
             format: base.format,
+            digest: base.digest.clone(),
         });
     }
     Ok(bases)
@@ -97,20 +98,25 @@ fn link_bases(disk: &Disk, from: &Path, to: &Path) -> Result<Vec<Base>, AnyError
 /// A further name for a file that never changes; a copy on another file system.
 fn link(file: &Path, to: &Path) -> Result<String, AnyError> {
     let name = format!("{BASE}{}", apply::new_uuid()?);
-    let path = to.join(&name);
-    match fs::hard_link(file, &path) {
+    link_as(file, &to.join(&name))?;
+    Ok(name)
+}
+
+/// [`link`] with a name that is known.
+pub(crate) fn link_as(file: &Path, path: &Path) -> Result<(), AnyError> {
+    match fs::hard_link(file, path) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => {
             let copy = fs::OpenOptions::new()
                 .write(true)
                 .create_new(true)
-                .open(&path)?;
+                .open(path)?;
             closed(&copy)?;
             copy_or_share(&File::open(file)?, &copy)?;
         }
         Err(error) => return Err(format!("{}: {error}", path.display()).into()),
     }
-    Ok(name)
+    Ok(())
 }
 
 /// Makes the origin's disk one that both zones stand on.
@@ -141,6 +147,7 @@ fn stand_on(
         let mut bases = vec![Base {
             name: top,
             format: disk.format,
+            digest: None,
         }];
         bases.extend(disk.bases.clone());
         let sealed = Disk {

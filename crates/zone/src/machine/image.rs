@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use model::Config;
+use model::config::machine::KeySource;
 use serde_json::{Map, Value, json};
 use suspend::{Image, Key};
 
@@ -37,16 +38,32 @@ pub(crate) fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Where the key of a zone is.
-pub(crate) fn key_path(zonepath: &Path) -> PathBuf {
+/// Where the key is that a zone makes for itself.
+pub(crate) fn own_key_path(zonepath: &Path) -> PathBuf {
     zonepath.join(KEY)
 }
 
-/// Makes the key of a zone that has none yet.
+/// Where the key of a zone comes from.
+pub(crate) fn key_source(config: &Config, zonepath: &Path) -> KeySource {
+    let own = || KeySource::Own(own_key_path(zonepath));
+    config.keysource().unwrap_or_else(own)
+}
+
+/// What is wrong with the key that a configuration names.
+pub(crate) fn why_no_key(config: &Config) -> Option<String> {
+    let source = config.keysource()?;
+    let problem = |why| format!("could not verify keysource: {why}");
+    read_key(&source).err().map(problem)
+}
+
+/// Makes the key of a zone that has none yet and shall make one for itself.
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn make_key(path: &Path) -> Result<(), Error> {
+pub(crate) fn make_key(source: &KeySource) -> Result<(), Error> {
+    let KeySource::Own(path) = source else {
+        return Ok(());
+    };
     let failed = || format!("make the key {}", path.display());
     let mut options = fs::OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(path);
@@ -67,28 +84,55 @@ pub(crate) fn make_key(path: &Path) -> Result<(), Error> {
 const LONGEST_KEY: u64 = 128;
 
 /// Reads a key.
-pub(crate) fn read_key(path: &Path) -> Result<Key, String> {
-    let mut bytes = Vec::new();
-    fs::File::open(path)
-        .and_then(|file| file.take(LONGEST_KEY).read_to_end(&mut bytes))
-        .map_err(|error| format!("cannot read the key {}: {error}", path.display()))?;
-    let key = Key::parse(&bytes);
+pub(crate) fn read_key(source: &KeySource) -> Result<Key, String> {
+    let (mut bytes, name) = match source {
+        KeySource::Raw(text) => (text.clone().into_bytes(), "raw".to_owned()),
+        KeySource::Own(path) | KeySource::File(path) => {
+            (read_file(path)?, path.display().to_string())
+        }
+    };
+    let key = Key::parse(&bytes).or_else(|error| {
+        // As zonecfg has it, and as many programs write keys.
+        let text = std::str::from_utf8(&bytes).unwrap_or_default();
+        let mut plain = vm::base64::decode(text.trim_end_matches('\n')).unwrap_or_default();
+        let key = <[u8; 32]>::try_from(plain.as_slice()).map(Key::from);
+        plain.fill(0);
+        key.map_err(|_| error)
+    });
     bytes.fill(0);
-    key.map_err(|error| format!("{}: {error}", path.display()))
+    key.map_err(|error| format!("{name}: {error}"))
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("cannot read the key {}: {error}", path.display());
+    let file = fs::File::open(path).map_err(failed)?;
+    let meta = file.metadata().map_err(failed)?;
+    if meta.mode() & 0o077 != 0 {
+        return Err(format!(
+            "the key {} can be read by others than its owner: chmod 600",
+            path.display()
+        ));
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST_KEY)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    Ok(bytes)
 }
 
 /// Opens an image and compares what it was made with to what is there now.
 ///
 /// # Errors
 /// Why it cannot be used; it stays as it is.
-pub(crate) fn open(image: &Path, key: &Path, now: &Value) -> Result<Image, String> {
+pub(crate) fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, String> {
     let image = Image::open(image, &read_key(key)?).map_err(|error| flatten(&error))?;
     image.check_identity(now).map_err(|error| flatten(&error))?;
     Ok(image)
 }
 
 /// What must be the same when a machine goes on: the QEMU, all that it was told, and
-/// disks that nobody has written to meanwhile. `words` are QEMU's own arguments.
+/// disks that nobody has written to meanwhile. `words` are QEMU's own arguments. Disks in
+/// the zonepath go by their names there: a zone may be moved.
 ///
 /// # Errors
 /// When a disk cannot be looked at.
@@ -96,8 +140,9 @@ pub(crate) fn identity<'a>(
     qemu: &str,
     words: impl IntoIterator<Item = &'a str>,
     disks: &[PathBuf],
+    zonepath: &Path,
 ) -> Result<Value, String> {
-    let disks: Result<Vec<Value>, String> = disks.iter().map(|path| disk(path)).collect();
+    let disks: Result<Vec<Value>, String> = disks.iter().map(|path| disk(path, zonepath)).collect();
     Ok(json!({ "qemu": qemu, "machine": options(words), "disks": disks? }))
 }
 
@@ -123,8 +168,9 @@ fn options<'a>(words: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     found
 }
 
-fn disk(path: &Path) -> Result<Value, String> {
+fn disk(path: &Path, zonepath: &Path) -> Result<Value, String> {
     let meta = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let path = path.strip_prefix(zonepath).unwrap_or(path);
     Ok(match meta.file_type().is_block_device() {
         // When a device was written to nobody knows.
         true => json!({ "path": path }),
@@ -161,13 +207,19 @@ mod tests {
     fn what_differs_is_named() {
         let line = "qemu -nodefaults -smp 2 -device a,b -device c -append root=/dev/vda x";
         let words = |line: &'static str| line.split(' ');
-        let then = identity("7.2.22", words(line), &[]).unwrap();
+        let then = identity("7.2.22", words(line), &[], Path::new("/")).unwrap();
         let same = "qemu -nodefaults -smp 2 -device a,b -device c -append other -incoming defer";
         assert_eq!(
-            identity("7.2.22", words(same), &[]).unwrap()["machine"]["smp"],
+            identity("7.2.22", words(same), &[], Path::new("/")).unwrap()["machine"]["smp"],
             "2"
         );
-        let now = identity("7.2.23", words("qemu -nodefaults -smp 4 -device a,b"), &[]).unwrap();
+        let now = identity(
+            "7.2.23",
+            words("qemu -nodefaults -smp 4 -device a,b"),
+            &[],
+            Path::new("/"),
+        )
+        .unwrap();
         let found = suspend::differences(&then, &now);
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -186,25 +238,57 @@ mod tests {
         let path = dir.path().join("disk0");
         fs::write(&path, "one").unwrap();
         let disks = [path.clone()];
-        let of = || identity("7.2.22", ["qemu"], &disks).unwrap();
+        let of = || identity("7.2.22", ["qemu"], &disks, dir.path()).unwrap();
         let then = of();
         assert_eq!(of(), then);
+        assert_eq!(then["disks"][0]["path"], "disk0");
         let file = fs::File::options().write(true).open(&path).unwrap();
         file.set_modified(std::time::UNIX_EPOCH).unwrap();
         assert_ne!(of(), then);
         fs::remove_file(&path).unwrap();
-        assert!(identity("7.2.22", ["qemu"], &disks).is_err());
+        assert!(identity("7.2.22", ["qemu"], &disks, dir.path()).is_err());
     }
 
     #[test]
     fn keys_are_made_once() {
         let dir = tempfile::tempdir().unwrap();
-        let path = key_path(dir.path());
-        assert!(read_key(&path).is_err());
-        make_key(&path).unwrap();
-        let first = *read_key(&path).unwrap().bytes();
-        make_key(&path).unwrap();
-        assert_eq!(*read_key(&path).unwrap().bytes(), first);
+        let path = own_key_path(dir.path());
+        let own = KeySource::Own(path.clone());
+        assert!(read_key(&own).is_err());
+        make_key(&own).unwrap();
+        let first = *read_key(&own).unwrap().bytes();
+        make_key(&own).unwrap();
+        assert_eq!(*read_key(&own).unwrap().bytes(), first);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn keys_that_are_named_are_read_and_never_made() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let file = KeySource::File(path.clone());
+        make_key(&file).unwrap();
+        let why = read_key(&file).unwrap_err();
+        assert!(why.contains("cannot read the key"), "{why}");
+        let base64 = vm::base64::encode(&[7; 32]);
+        let raw = KeySource::Raw(base64.clone());
+        assert_eq!(read_key(&raw).unwrap().bytes(), &[7; 32]);
+        assert!(!format!("{raw:?}").contains(&base64));
+        let forms = [
+            vec![7; 32],
+            "07".repeat(32).into_bytes(),
+            format!("{base64}\n").into(),
+        ];
+        for form in forms {
+            fs::write(&path, form).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            assert_eq!(read_key(&file).unwrap().bytes(), &[7; 32]);
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(read_key(&file).unwrap_err().contains("chmod 600"));
+        fs::write(&path, "short").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        assert!(read_key(&file).unwrap_err().contains("a key is 32 bytes"));
     }
 }

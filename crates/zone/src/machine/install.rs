@@ -542,15 +542,13 @@ pub(crate) fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<()
         }
     }
     if let Ok(record) = Record::load(zonepath) {
-        let names = record.disks.into_iter();
-        let names = names.flat_map(|disk| disk.bases.into_iter().map(|base| base.name));
-        paths.extend(names.map(|name| zonepath.join(name)));
+        paths.extend(record.files().map(|name| zonepath.join(name)));
     }
     // An image that lies elsewhere stays, and nobody can open it without the key.
     if let Some(image) = image::path(host, config).filter(|path| path.starts_with(zonepath)) {
         image::remove(&image)?;
     }
-    paths.push(image::key_path(zonepath));
+    paths.push(image::own_key_path(zonepath));
     // The record last: it says what there is.
     paths.push(zonepath.join(FILE));
     for path in paths {

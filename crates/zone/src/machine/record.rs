@@ -77,6 +77,10 @@ pub struct Base {
     pub name: String,
     /// How it is read.
     pub format: Format,
+    /// The digest of its blocks, once somebody wanted to know it: another host may have
+    /// such a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 impl Record {
@@ -98,15 +102,29 @@ impl Record {
             .map_err(|error| fail(error.to_string()))?;
         let record: Self =
             serde_json::from_slice(&text).map_err(|error| fail(error.to_string()))?;
-        for disk in &record.disks {
-            let names = disk.bases.iter().map(|base| &base.name).chain(&disk.file);
-            for name in names {
-                if name.contains('/') || name.starts_with('.') || name.is_empty() {
-                    return Err(fail(format!("{name} is no file of the zone")));
-                }
-            }
-        }
+        record.check().map_err(fail)?;
         Ok(record)
+    }
+
+    /// Whether all that is named can only be in the zonepath.
+    ///
+    /// # Errors
+    /// What leads elsewhere.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_plain =
+            |name: &&str| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
+        match self.files().find(|name| !is_plain(name)) {
+            Some(name) => Err(format!("{name} is no file of the zone")),
+            None => Ok(()),
+        }
+    }
+
+    /// The names of all files in the zonepath that its disks are in.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
+        self.disks.iter().flat_map(|disk| {
+            let bases = disk.bases.iter().map(|base| base.name.as_str());
+            bases.chain(disk.file.as_deref())
+        })
     }
 
     /// Stores it.
@@ -149,6 +167,7 @@ mod tests {
                 bases: vec![Base {
                     name: base.to_owned(),
                     format: Format::Raw,
+                    digest: None,
                 }],
             }],
         }

@@ -16,13 +16,14 @@ use store::index::{self, Entry, Index};
 use store::lock::Wait;
 use store::xml::{self, manifest::Manifest};
 
+use super::machine::{Head, Unloading};
 use super::wire::{Commit, Fate, Hello, VERSION, Welcome, Wire, digest};
 use super::{keeps, wire};
 use crate::apply::{self, new_uuid};
 use crate::attach::{self, update};
 use crate::boot::{BootOptions, start_locked};
 use crate::subject::{self, Subject};
-use crate::{Error, Host, flatten, images, import, verify};
+use crate::{Error, Host, flatten, images, import, machine, verify};
 
 /// Stands in a zonepath that is being received into; its text names the migration.
 pub(crate) const INCOMING: &str = ".incoming";
@@ -95,11 +96,17 @@ fn converse<R: Read, W: Write>(
     }
     if hello.dry_run {
         let have = look(host, zone, &manifest, &hello, &layers)?;
-        return wire.say_json(b'w', &Welcome { have }).map_err(lost);
+        let files = Vec::new();
+        return wire.say_json(b'w', &Welcome { have, files }).map_err(lost);
     }
     let mut guest = Guest::admit(host, zone, &manifest, &hello)?;
     let have = guest.stand(&hello, &layers)?;
-    wire.say_json(b'w', &Welcome { have }).map_err(lost)?;
+    let files = match &mut guest.machine {
+        Some(machine) => machine.begin(host)?,
+        None => Vec::new(),
+    };
+    wire.say_json(b'w', &Welcome { have, files })
+        .map_err(lost)?;
     for n in have..layers.len() {
         wire.expect(b'l').map_err(lost)?;
         guest.layer(wire, &layers[..=n])?;
@@ -119,6 +126,7 @@ fn converse<R: Read, W: Write>(
                 guest.compare(&String::from_utf8_lossy(&body))?;
                 compared = true;
             }
+            b'f' => guest.file(wire, &body)?,
             b'c' if compared => {
                 let commit: Commit = serde_json::from_slice(&body)
                     .map_err(|error| Error::Refused(error.to_string()))?;
@@ -207,6 +215,9 @@ struct Guest<'a> {
     config: Config,
     path: PathBuf,
     uuid: Uuid,
+    /// What a kernel zone has beside its root.
+    machine: Option<Unloading>,
+    suspended: bool,
     /// The configuration came with it.
     new: bool,
     update: bool,
@@ -228,7 +239,7 @@ impl<'a> Guest<'a> {
             let entry = Entry::configured(zone.clone(), config.zonepath());
             apply::record_now(host, entry)?;
         }
-        let begin = || -> Result<(Subject, PathBuf), Error> {
+        let begin = || -> Result<(Subject, PathBuf, Option<Unloading>), Error> {
             refuse_root(host, zone, &config)?;
             let subject = Subject::admit_incoming(host, zone, INCOMING)?;
             let path = subject.zonepath.clone();
@@ -236,12 +247,25 @@ impl<'a> Guest<'a> {
             let parent = path.parent().unwrap_or(Path::new("/"));
             fs::create_dir_all(parent).map_err(Error::io(format!("make {}", parent.display())))?;
             // What an earlier one left that was killed.
-            if path.join(INCOMING).exists() {
+            let again = path.join(INCOMING).exists();
+            if again {
                 driver_at(&path)?.destroy(&path)?;
+                remove_machine(host, &config, &path)?;
             }
-            Ok((subject, path))
+            if machine::is_machine(&config) != hello.machine.is_some() {
+                return Err(Error::Refused(format!(
+                    "is configured as zone of brand {} here.",
+                    config.brand()
+                )));
+            }
+            let machine = hello.machine.as_ref().map(|cargo| {
+                machine::install::refuse_there(host, &config, &path)
+                    .map_err(|error| Error::Refused(format!("{error}.")))?;
+                Unloading::new(host, &config, &path, cargo, again)
+            });
+            Ok((subject, path, machine.transpose()?))
         };
-        let (subject, path) = begin().inspect_err(|_| {
+        let (subject, path, machine) = begin().inspect_err(|_| {
             if new {
                 let _ = forget(host, zone);
             }
@@ -260,6 +284,8 @@ impl<'a> Guest<'a> {
             config,
             path,
             uuid,
+            machine,
+            suspended: hello.machine.as_ref().is_some_and(|one| one.suspended),
             new,
             update: hello.update,
             id: hello.id.chars().take(64).collect(),
@@ -326,6 +352,16 @@ impl<'a> Guest<'a> {
         incoming.finish().map_err(lost)
     }
 
+    /// Takes a file of a machine.
+    fn file<R: Read, W: Write>(&mut self, wire: &mut Wire<R, W>, head: &[u8]) -> Result<(), Error> {
+        let head: Head = serde_json::from_slice(head)
+            .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
+        match &mut self.machine {
+            Some(machine) => machine.take(wire, &head),
+            None => Err(Error::Refused("was sent a file of no machine.".to_owned())),
+        }
+    }
+
     fn remove(&self, names: &[u8]) -> Result<(), Error> {
         let top = self.dataset()?.stack()?.top;
         let names = names.split(|&byte| byte == 0).filter(|one| !one.is_empty());
@@ -352,6 +388,9 @@ impl<'a> Guest<'a> {
             update::follow(self.host, &self.path, &self.config, &mut |_| {})?;
         }
         self.dataset()?.sync()?;
+        if let Some(machine) = &self.machine {
+            machine.finish()?;
+        }
         let (from, to) = (self.path.join(INCOMING), self.path.join(ARRIVED));
         fs::rename(&from, &to).map_err(Error::io(format!("write {}", to.display())))?;
         let entry = Entry {
@@ -360,7 +399,8 @@ impl<'a> Guest<'a> {
             ..self.subject.entry.clone()
         };
         apply::record_now(self.host, entry.clone())?;
-        if boot {
+        // What was suspended must be able to go on: that is found out without doing it.
+        if boot || self.suspended {
             self.subject.entry = Index::load(&self.host.root)?.get(&entry.name)?.clone();
             self.subject.state = State::Installed;
             let booted = start_locked(
@@ -368,7 +408,7 @@ impl<'a> Guest<'a> {
                 &self.subject,
                 Verb::Boot,
                 &BootOptions::default(),
-                false,
+                !boot,
             );
             if let Err(error) = booted {
                 // It stays the source's.
@@ -396,7 +436,8 @@ impl Drop for Guest<'_> {
         }
         // What cannot be removed now the next one removes, or uninstall.
         let cleared = driver_at(&self.path).and_then(|driver| driver.destroy(&self.path));
-        if cleared.is_err() {
+        let removed = remove_machine(self.host, &self.config, &self.path);
+        if cleared.is_err() || removed.is_err() {
             return;
         }
         for mark in [INCOMING, ARRIVED] {
@@ -407,6 +448,18 @@ impl Drop for Guest<'_> {
             let _ = forget(self.host, &self.subject.entry.name);
         }
     }
+}
+
+/// Removes what a kernel zone that is not to stay has beside its root.
+fn remove_machine(host: &Host, config: &Config, zonepath: &Path) -> Result<(), Error> {
+    if !machine::is_machine(config) {
+        return Ok(());
+    }
+    if let Some(image) = machine::image::path(host, config) {
+        machine::image::remove(&image).map_err(Error::Refused)?;
+    }
+    machine::install::remove(host, config, zonepath)
+        .map_err(|error| Error::Refused(error.to_string()))
 }
 
 fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {

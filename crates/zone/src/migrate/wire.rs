@@ -11,6 +11,8 @@
 //! | source | `t` | the top follows, or what has changed in it since |
 //! | source | `r` | names that are gone from the top, a zero byte behind each |
 //! | source | `v` | the digest of the top |
+//! | source | `f` | a file of a machine: its blocks follow as a stream |
+//! | source | `s` | the digest of that file |
 //! | source | `c` | [`Commit`]: the zone is the target's now |
 //! | target | `k` | done, up to here |
 //! | target | `x` | an error, and the end |
@@ -20,6 +22,8 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 use storage::Digest;
 
+use super::machine::Cargo;
+
 /// Longest frame that is no stream's.
 const MAX_FRAME: usize = 16 << 20;
 
@@ -27,7 +31,7 @@ const MAX_FRAME: usize = 16 << 20;
 const MAX_PIECE: usize = 1 << 20;
 
 /// What both sides must agree on.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The begin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -45,6 +49,8 @@ pub(super) struct Hello {
     pub(super) dry_run: bool,
     /// Let a zone that shares the host's programs follow the host.
     pub(super) update: bool,
+    /// What a kernel zone has beside its root.
+    pub(super) machine: Option<Cargo>,
 }
 
 /// The answer.
@@ -52,6 +58,9 @@ pub(super) struct Hello {
 pub(super) struct Welcome {
     /// How many of the layers are there, from the lowest.
     pub(super) have: usize,
+    /// Which files of disks are there, by their names.
+    #[serde(default)]
+    pub(super) files: Vec<String>,
 }
 
 /// The end.

@@ -1,7 +1,7 @@
 //! What only a zone with a kernel of its own has.
 
 use super::{ALL_TOKENS, KZ, property, required, single};
-use crate::table::{Effect, Kind, PropertySpec, ResourceSpec, Token, Xml};
+use crate::table::{Kind, PropertySpec, ResourceSpec, Token, Xml};
 
 pub(super) const VIRTUAL_CPU: ResourceSpec = ResourceSpec {
     brands: KZ,
@@ -36,11 +36,27 @@ pub(super) const SUSPEND: ResourceSpec = ResourceSpec {
 
 pub(super) const KEYSOURCE: ResourceSpec = ResourceSpec {
     brands: KZ,
-    effect: Effect::NotYet,
     ..single(
         "keysource",
-        &[required("raw", Kind::Text, "The key, in base64.")],
-        "The key that protects the zone's data on the host.",
+        &[
+            PropertySpec {
+                secret: true,
+                ..property(
+                    "raw",
+                    Kind::Text,
+                    "The key itself: 32 bytes in base64, or 64 hexadecimal digits.",
+                )
+            },
+            PropertySpec {
+                tokens: &[Token::ZoneName],
+                ..property(
+                    "file",
+                    Kind::Path,
+                    "A file of the host that holds the key, as 32 bytes or as raw has it.",
+                )
+            },
+        ],
+        "The key that protects the image of the suspended zone: raw or file.",
     )
 };
 

@@ -36,6 +36,7 @@ const fn property(name: &'static str, kind: Kind, help: &'static str) -> Propert
         effect: Effect::Honoured,
         show: Show::Always,
         delegable: false,
+        secret: false,
         help,
     }
 }

@@ -1,0 +1,172 @@
+//! Another host that is reached over ssh: a real sshd, whose sessions see another root of
+//! zones.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use crate::run::run;
+use crate::{Host, Ran, start, wait_for};
+
+/// A host that is reached over ssh.
+#[derive(Debug)]
+pub struct Server {
+    port: u16,
+    folder: PathBuf,
+    sshd: Child,
+}
+
+fn sshd() -> Option<PathBuf> {
+    let named = std::env::var_os("SSHD").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join("sshd"));
+    let mut places = named
+        .into_iter()
+        .chain(on_path)
+        .chain(["/usr/sbin/sshd".into()]);
+    let found = places.find(|path| path.is_absolute() && path.exists());
+    if found.is_none() || !Path::new("/usr/bin/ssh-keygen").exists() {
+        crate::skip("no sshd");
+        return None;
+    }
+    found
+}
+
+impl Server {
+    /// An sshd on the loopback interface whose sessions see the zones of `there`.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn new(there: &Host) -> Option<Self> {
+        let sshd = sshd()?;
+        let folder = there.path("ssh");
+        fs::create_dir(&folder).unwrap();
+        for key in ["host", "user"] {
+            let mut keygen = Command::new("ssh-keygen");
+            keygen
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(folder.join(key));
+            run(&mut keygen, b"").quiet();
+        }
+        fs::copy(folder.join("user.pub"), folder.join("authorized")).unwrap();
+        // A free one; it may be taken until sshd has it, and then the test fails.
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|socket| socket.local_addr())
+            .unwrap()
+            .port();
+        let real = there.command("zoneadm", &[]);
+        let bin = Path::new(real.get_program())
+            .parent()
+            .unwrap()
+            .display()
+            .to_string();
+        let session = folder.join("session");
+        fs::write(
+            &session,
+            format!(
+                "#!/bin/sh\nexport ZONES_ROOT={} ZONES_CGROUP={} PATH={bin}:/usr/sbin:/usr/bin:/sbin:/bin\n\
+                 exec nsenter --mount=/proc/{}/ns/mnt sh -c \"$SSH_ORIGINAL_COMMAND\"\n",
+                there.root().display(),
+                there.cgroup(),
+                std::process::id()
+            ),
+        )
+        .unwrap();
+        let config = folder.join("config");
+        let mut text = format!(
+            "ListenAddress 127.0.0.1\nPort {port}\nHostKey {0}/host\nPidFile none\n\
+             AuthorizedKeysFile {0}/authorized\nStrictModes no\nUsePAM no\n\
+             PermitRootLogin yes\nPasswordAuthentication no\nMaxStartups 100\n\
+             ForceCommand sh {0}/session\n",
+            folder.display()
+        );
+        // What newer ones are made of, when it is not installed.
+        for (word, name) in [
+            ("SshdSessionPath", "sshd-session"),
+            ("SshdAuthPath", "sshd-auth"),
+        ] {
+            let path = sshd.with_file_name(name);
+            if path.exists() {
+                text += &format!("{word} {}\n", path.display());
+            }
+        }
+        fs::write(&config, text).unwrap();
+        // It wants a user and a folder, which only its own package makes: in its own view
+        // of the machine. What it is asked to run is back in everybody's.
+        let users = folder.join("passwd");
+        let mut known = fs::read_to_string("/etc/passwd").unwrap();
+        if !known.lines().any(|line| line.starts_with("sshd:")) {
+            known += "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n";
+        }
+        fs::write(&users, known).unwrap();
+        let mut command = Command::new("unshare");
+        command.args([
+            "-m",
+            "sh",
+            "-c",
+            "mount --bind \"$1\" /etc/passwd && mount -t tmpfs -o mode=755 none /run && \
+             mkdir /run/sshd && shift && exec \"$@\"",
+            "sh",
+        ]);
+        command.arg(&users).arg(&sshd);
+        command.arg("-De").arg("-f").arg(&config);
+        command.stderr(fs::File::create(folder.join("log")).unwrap());
+        let child = start(&mut command);
+        wait_for("sshd", || {
+            std::net::TcpStream::connect(("127.0.0.1", port)).ok()
+        });
+        Some(Self {
+            port,
+            folder,
+            sshd: child,
+        })
+    }
+
+    /// `zoneadm migrate` of a zone of `here` to it.
+    #[must_use]
+    pub fn command(&self, here: &Host, zone: &str, words: &[&str]) -> Command {
+        let folder = self.folder.display();
+        let options = [
+            format!("Port={}", self.port),
+            format!("IdentityFile={folder}/user"),
+            format!("UserKnownHostsFile={folder}/known"),
+            "StrictHostKeyChecking=no".to_owned(),
+            "LogLevel=ERROR".to_owned(),
+        ];
+        let mut all = vec!["-z", zone, "migrate"];
+        for option in &options {
+            all.extend(["-o", option]);
+        }
+        all.extend(words);
+        all.push("root@127.0.0.1");
+        here.command("zoneadm", &all)
+    }
+
+    /// Runs [`command`](Self::command).
+    #[must_use]
+    pub fn migrate(&self, here: &Host, zone: &str, words: &[&str]) -> Ran {
+        run(&mut self.command(here, zone, words), b"")
+    }
+
+    /// Ends every session, as a cable that is cut does.
+    pub fn cut(&self) {
+        let mut find = Command::new("pgrep");
+        find.args(["-P", &self.sshd.id().to_string()]);
+        for pid in run(&mut find, b"").out.split_whitespace() {
+            let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
+            if let Some(pid) = pid {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.cut();
+        let _ = self.sshd.kill();
+        let _ = self.sshd.wait();
+    }
+}

@@ -1,0 +1,178 @@
+//! `zoneadm migrate` of kernel zones, over a real sshd: halted and suspended ones, and what a
+//! cut at any moment leaves.
+
+use std::fs;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use e2e::guest::{BOOT_ID, boot_machine, disk_is_whole, image, said, wait_for_guest};
+use e2e::ssh::Server;
+use e2e::{Host, Ran, rounds, start};
+
+/// State of a zone, which need not be there.
+fn state(host: &Host, zone: &str) -> String {
+    let rows = host.rows();
+    let row = rows.iter().find(|row| row.name == zone);
+    row.map_or_else(|| "none".to_owned(), |row| row.state.clone())
+}
+
+/// The file that the machine says its first disk is written to, and those below.
+fn parts(host: &Host, zone: &str) -> Vec<String> {
+    let path = host.path("zones").join(zone).join("machine.json");
+    let text = fs::read(path).expect("a record");
+    let record: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    let disk = &record["disks"][0];
+    let bases = disk["bases"].as_array().expect("bases").iter();
+    let mut all = vec![disk["file"].as_str().expect("a file").to_owned()];
+    all.extend(bases.filter_map(|base| base["name"].as_str().map(str::to_owned)));
+    all
+}
+
+/// It succeeded, whatever it warned of.
+fn done(ran: Ran) -> Ran {
+    ran.ok()
+}
+
+#[test]
+fn a_machine_goes_to_another_host_and_back() {
+    let (Some(here), Some(there)) = (Host::new(), Host::new()) else {
+        return;
+    };
+    let Some(server) = Server::new(&there) else {
+        return;
+    };
+    if !boot_machine(&here, "") {
+        return;
+    }
+    let boot = said(&here, BOOT_ID);
+    let sum = "md5sum /run/data /root.data";
+    let make = "head -c 20000000 /dev/urandom >/run/data; cp /run/data /root.data";
+    let sums = said(&here, &format!("{make}; {sum}"));
+    let count = wait_for_guest(&here);
+    here.on("k1", &["suspend"]).quiet();
+    let uuid = here.row("k1").uuid;
+    let planned = done(server.migrate(&here, "k1", &["-n"])).out;
+    assert!(planned.contains("files of its machine"), "{planned}");
+    assert_eq!(state(&there, "k1"), "none");
+
+    // Where the image would not fit it is not taken.
+    there
+        .zonecfg(&["-z", "k1", "create -t SYSsolaris-kz; remove anet"])
+        .quiet();
+    server
+        .migrate(&here, "k1", &[])
+        .mentions(1, "cannot go on from where it was suspended");
+    assert_eq!(state(&there, "k1"), "configured");
+    assert!(!there.path("zones/k1").exists());
+    assert_eq!(state(&here, "k1"), "installed");
+    there.zonecfg(&["-z", "k1", "delete -F"]).quiet();
+
+    cut_off(&server, &here);
+    again_until_done(&server, &here, &there);
+    assert!(!here.path("zones/k1").exists());
+    let row = (there.state("k1"), there.row("k1").uuid);
+    assert_eq!(row, ("installed".into(), uuid));
+    assert!(image(&there).exists());
+    let _ = done(there.on("k1", &["boot"]));
+    assert!(wait_for_guest(&there) >= count);
+    assert_eq!(said(&there, BOOT_ID), boot);
+    assert_eq!(said(&there, sum), sums);
+    assert!(!image(&there).exists());
+    there.halt("k1");
+    disk_is_whole(&there);
+
+    only_what_is_not_there_is_sent(&there, &here);
+}
+
+/// Begins migrations, and ends them at random moments.
+fn cut_off(server: &Server, here: &Host) {
+    // About what one takes where nothing else is done.
+    let most = 2_000;
+    let mut seed = 7_u64;
+    let mut cut = 0;
+    for round in rounds(3) {
+        let mut command = server.command(here, "k1", &[]);
+        let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let end = Instant::now() + Duration::from_millis((seed >> 33) % most);
+        while Instant::now() < end && child.try_wait().expect("a child").is_none() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        cut += u32::from(child.try_wait().expect("a child").is_none());
+        // The program, the line, or both.
+        if round % 3 != 1 {
+            let _ = child.kill();
+        }
+        if round % 3 != 0 {
+            server.cut();
+        }
+        let _ = child.wait();
+        if state(here, "k1") != "installed" {
+            break;
+        }
+    }
+    println!("{cut} were cut off");
+}
+
+/// Given again it goes all the way; until then it is whole on one side.
+fn again_until_done(server: &Server, here: &Host, there: &Host) {
+    let mut tries = 0;
+    while state(here, "k1") != "configured" {
+        if state(here, "k1") == "incomplete" {
+            // Cut while the source removed what is the target's.
+            assert_eq!(state(there, "k1"), "installed", "nowhere");
+            here.on("k1", &["uninstall", "-F"]).quiet();
+            break;
+        }
+        let ran = server.migrate(here, "k1", &[]);
+        tries += 1;
+        assert!(tries < 8, "{ran:?}");
+        if ran.code() != Some(0) {
+            // The other side may be throwing away what it has.
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    }
+}
+
+/// Two that stand on one file go back.
+fn only_what_is_not_there_is_sent(here: &Host, there: &Host) {
+    let Some(server) = Server::new(there) else {
+        return;
+    };
+    let _ = done(here.on("k2", &["clone", "--create", "k1"]));
+    let shares = parts(here, "k2").len() > 1;
+    for zone in ["k1", "k2"] {
+        let files = parts(here, zone);
+        let ran = done(server.migrate(here, zone, &[]));
+        // Of the second, what both stand on is there.
+        let sent = match zone {
+            "k2" if shares => files.len() - 1,
+            _ => files.len(),
+        };
+        let line = format!("Sending {sent} files of its machine");
+        assert!(ran.out.contains(&line), "{line}: {ran:?}");
+        assert_eq!(state(here, zone), "configured");
+        assert!(!here.path("zones").join(zone).exists());
+        assert_eq!(there.state(zone), "installed");
+        assert_eq!(parts(there, zone), files);
+        if shares {
+            let base = there.path("zones").join(zone).join(&files[1]);
+            let links = std::os::unix::fs::MetadataExt::nlink(&fs::metadata(base).expect("it"));
+            assert_eq!(links, if zone == "k2" { 2 } else { 1 }, "{zone}");
+        }
+    }
+
+    // A disk that lies elsewhere does not go along.
+    let disk = there.path("elsewhere");
+    fs::write(&disk, [0; 4096]).expect("a disk");
+    let command = format!(
+        "add device; set storage=file://{}; set id=1; end",
+        disk.display()
+    );
+    there.zonecfg(&["-z", "k2", &command]).quiet();
+    server
+        .migrate(there, "k2", &[])
+        .mentions(1, "only disks that lie in the zonepath go along");
+}
