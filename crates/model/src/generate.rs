@@ -186,6 +186,11 @@ fn fill(resource: &mut Resource, spec: &PropertySpec, choices: &mut Choices) {
         }
         return;
     }
+    if spec.secret {
+        // A key, which no made-up text is.
+        let _ = resource.set(spec.name, &"0f".repeat(32));
+        return;
+    }
     let count = if spec.is_list() {
         1 + choices.below(4)
     } else {
