@@ -15,7 +15,7 @@ use args::{Call, Problem};
 use model::ZoneName;
 use model::name::GLOBAL;
 use patch::health::Health;
-use patch::run::Event;
+use patch::report::Event;
 use patch::transaction::{Patch, Running};
 use patch::{Options, Order, Outcome, Report, conf, record, rollback, run, status};
 use progress::Progress;

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
 use model::ZoneName;
-use patch::run::Event;
+use patch::report::Event;
 use patch::{Outcome, Report};
 
 use crate::render;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use patch::record::How;
-use patch::run::Checked;
+use patch::report::Checked;
 use patch::status::{Past, Row};
 use patch::{Order, Outcome, Report};
 use serde::Serialize;

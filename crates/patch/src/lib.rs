@@ -13,7 +13,8 @@
 //! | `inside`, [`health`], [`stale`] | commands in a zone that runs, and what they are for |
 //! | [`follow`] | sparse zones: the host's packages |
 //! | [`share`] | the result of two zones for all that are like them |
-//! | [`run`] | many zones at a time |
+//! | [`run`], `queue` | many zones at a time, and which is next |
+//! | [`report`] | what became of each |
 //! | [`recover`] | what a crash left |
 //! | [`rollback`], [`status`] | the way back, and where zones stand |
 //!
@@ -29,8 +30,10 @@ pub mod inventory;
 mod live;
 pub mod manager;
 pub mod order;
+mod queue;
 pub mod record;
 pub mod recover;
+pub mod report;
 pub mod rollback;
 pub mod run;
 pub mod share;
@@ -40,4 +43,5 @@ pub mod transaction;
 
 pub use order::Order;
 pub use record::{Change, Entry};
-pub use run::{Options, Outcome, Report};
+pub use report::{Outcome, Report};
+pub use run::Options;

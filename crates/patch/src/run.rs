@@ -1,31 +1,25 @@
 //! Many zones at a time.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
-use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use model::{State, ZoneName};
-use serde::Serialize;
-use storage::{Dataset, driver_at};
 use store::index::Index;
 use store::lock;
 use zone::environments::When;
 use zone::subject;
-use zone::{Error, Host, flatten, job};
+use zone::{Error, Host, flatten};
 
 use crate::environment;
-use crate::inventory;
 use crate::order::Order;
-use crate::record::{self, Change, How, Standing};
+use crate::queue::{Queue, Task, Verdict, lock_of, queue};
+use crate::record::{self, Change, Standing};
 use crate::recover;
+use crate::report::{Checked, Event, Outcome, Report, Teller, in_order};
 use crate::share::{self, Fared, Seen, Shared};
-use crate::stale::Stale;
 use crate::transaction::{self, Done, Patch, Ready, Running};
-
-/// As many zones as two of them are worth patching for the others.
-const MIN_GROUP: usize = 3;
 
 /// How zones are gone through.
 #[derive(Clone, Copy, Debug)]
@@ -35,100 +29,6 @@ pub struct Options {
     /// Whether zones that are alike share a result.
     pub share: bool,
 }
-
-/// What became of a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// It is patched.
-    Patched,
-    /// There was nothing to do.
-    Unchanged,
-    /// It has no root that could be patched.
-    Skipped,
-    /// It could not be patched and is as it was.
-    Failed,
-}
-
-impl Outcome {
-    /// The word for people.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Patched => "patched",
-            Self::Unchanged => "unchanged",
-            Self::Skipped => "skipped",
-            Self::Failed => "failed",
-        }
-    }
-}
-
-/// What is to be said of a zone.
-#[derive(Clone, Debug, Serialize)]
-pub struct Report {
-    /// The zone.
-    pub zone: String,
-    /// What became of it.
-    pub outcome: Outcome,
-    /// How.
-    pub how: Option<How>,
-    /// Why it failed or was skipped, or why it was patched for real where others share.
-    pub reason: Option<String>,
-    /// What changed, or would.
-    pub packages: Vec<Change>,
-    /// Services that the packages wanted to be restarted.
-    pub services: Vec<String>,
-    /// How long it took.
-    pub seconds: f64,
-    /// The snapshot before it.
-    pub snapshot: Option<String>,
-    /// What the package manager said.
-    pub log: Option<PathBuf>,
-    /// What became of its health command, if it has one.
-    pub health: Option<Checked>,
-    /// Processes that go on with what a patch in place replaced.
-    pub stale: Vec<Stale>,
-}
-
-/// What became of a zone's health command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Checked {
-    /// It succeeded.
-    Passed,
-    /// Nobody ran it, as the zone does not run with its patch.
-    NotRun,
-}
-
-impl Report {
-    fn of(zone: &ZoneName, outcome: Outcome, reason: Option<String>) -> Self {
-        Self {
-            zone: zone.to_string(),
-            outcome,
-            how: None,
-            reason,
-            packages: Vec::new(),
-            services: Vec::new(),
-            seconds: 0.0,
-            snapshot: None,
-            log: None,
-            health: None,
-            stale: Vec::new(),
-        }
-    }
-}
-
-/// What is told while zones are patched.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// Work on a zone begins.
-    Begin(&'a ZoneName),
-    /// A zone is through.
-    End(&'a Report),
-}
-
-/// Takes events, from several threads.
-pub type Teller<'a> = &'a (dyn Fn(&Event<'_>) + Sync);
 
 /// How long the lock is tried: a command that was killed while it started a process holds
 /// it until that process executes its program.
@@ -146,96 +46,6 @@ pub fn begin(host: &Host) -> Result<File, Error> {
     let held = held.ok_or_else(|| Error::Refused("another zonepatch is at work.".to_owned()))?;
     recover::all(host)?;
     Ok(held)
-}
-
-/// The layers and the packages of a zone that could share.
-#[derive(Debug)]
-struct Facts {
-    lowers: Vec<PathBuf>,
-    fingerprint: String,
-}
-
-/// Zones that are alike.
-#[derive(Debug)]
-struct Group {
-    base: PathBuf,
-    before: String,
-    waiting: VecDeque<ZoneName>,
-    at_work: usize,
-    unchanged: usize,
-    fit: Vec<Seen>,
-    verdict: Verdict,
-}
-
-#[derive(Clone, Debug)]
-enum Verdict {
-    /// Two zones are being patched.
-    Open,
-    /// Theirs are being compared.
-    Judging,
-    /// All others can have this.
-    Shared(Arc<Shared>),
-    /// Nobody can.
-    Refused(String),
-    /// There is nothing to do for any of them.
-    Unchanged,
-}
-
-/// What one thread does next.
-enum Task {
-    /// A zone by itself, with the reason if others share.
-    Alone(ZoneName, Option<String>),
-    /// A zone for its group, too.
-    Witness(ZoneName, usize),
-    /// A zone that gets what others came to.
-    Share(ZoneName, Arc<Shared>),
-    /// A zone that has nothing to get.
-    Nothing(ZoneName),
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    alone: VecDeque<(ZoneName, Option<String>)>,
-    groups: Vec<Group>,
-}
-
-impl Queue {
-    /// The next task; `None` in the inner place when others have to finish first.
-    fn next(&mut self) -> Option<Option<Task>> {
-        let mut pending = false;
-        for (number, group) in self.groups.iter_mut().enumerate() {
-            if group.waiting.is_empty() {
-                continue;
-            }
-            match &group.verdict {
-                Verdict::Open if group.at_work + group.fit.len() + group.unchanged < 2 => {
-                    group.at_work += 1;
-                    let zone = group.waiting.pop_front()?;
-                    return Some(Some(Task::Witness(zone, number)));
-                }
-                Verdict::Open | Verdict::Judging => pending = true,
-                Verdict::Shared(shared) => {
-                    let shared = Arc::clone(shared);
-                    let zone = group.waiting.pop_front()?;
-                    return Some(Some(Task::Share(zone, shared)));
-                }
-                Verdict::Refused(why) => {
-                    let why = Some(why.clone());
-                    let zone = group.waiting.pop_front()?;
-                    return Some(Some(Task::Alone(zone, why)));
-                }
-                Verdict::Unchanged => {
-                    let zone = group.waiting.pop_front()?;
-                    return Some(Some(Task::Nothing(zone)));
-                }
-            }
-        }
-        match self.alone.pop_front() {
-            Some((zone, why)) => Some(Some(Task::Alone(zone, why))),
-            None if pending => Some(None),
-            None => None,
-        }
-    }
 }
 
 /// Patches zones. A zone's failure stops no other.
@@ -279,15 +89,6 @@ pub fn apply(
     in_order(reports.unwrap_or_else(PoisonError::into_inner), zones)
 }
 
-fn in_order(mut reports: Vec<Report>, zones: &[ZoneName]) -> Vec<Report> {
-    let place: HashMap<&str, usize> = (0..)
-        .zip(zones)
-        .map(|(number, zone)| (zone.as_str(), number))
-        .collect();
-    reports.sort_by_key(|report| place.get(report.zone.as_str()).copied());
-    reports
-}
-
 /// Which of the zones cannot be patched because of their state.
 fn states(host: &Host, zones: &[ZoneName]) -> Vec<Option<Report>> {
     let index = Index::load(&host.root);
@@ -313,111 +114,6 @@ fn states(host: &Host, zones: &[ZoneName]) -> Vec<Option<Report>> {
         }
     };
     zones.iter().map(look).collect()
-}
-
-/// Sorts zones into groups that may share.
-fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queue {
-    let mut queue = Queue::default();
-    if !options.share || zones.len() < MIN_GROUP {
-        queue.alone = zones.into_iter().map(|zone| (zone, None)).collect();
-        return queue;
-    }
-    let facts = survey(host, &zones, options.parallel);
-    let mut users: HashMap<&PathBuf, usize> = HashMap::new();
-    for one in facts.iter().flatten() {
-        for tree in &one.lowers {
-            *users.entry(tree).or_default() += 1;
-        }
-    }
-    let mut groups: BTreeMap<(PathBuf, String), VecDeque<ZoneName>> = BTreeMap::new();
-    let mut shares = false;
-    let mut alone = Vec::new();
-    for (zone, one) in zones.iter().zip(&facts) {
-        let key = one.as_ref().and_then(|one| {
-            let common = |tree: &&PathBuf| users.get(tree).is_some_and(|n| *n >= MIN_GROUP);
-            let base = one.lowers.iter().find(common)?;
-            Some((base.clone(), one.fingerprint.clone()))
-        });
-        match key {
-            Some(key) => groups.entry(key).or_default().push_back(zone.clone()),
-            None => alone.push(zone.clone()),
-        }
-    }
-    for ((base, before), waiting) in groups {
-        if waiting.len() < MIN_GROUP {
-            let why = "fewer than three zones have the same packages".to_owned();
-            let with = waiting.into_iter().map(|zone| (zone, Some(why.clone())));
-            queue.alone.extend(with);
-            continue;
-        }
-        shares = true;
-        queue.groups.push(Group {
-            base,
-            before,
-            waiting,
-            at_work: 0,
-            unchanged: 0,
-            fit: Vec::new(),
-            verdict: Verdict::Open,
-        });
-    }
-    let why = shares.then(|| "it has no layer in common with them".to_owned());
-    queue
-        .alone
-        .extend(alone.into_iter().map(|zone| (zone, why.clone())));
-    if !shares {
-        queue.alone.iter_mut().for_each(|(_, why)| *why = None);
-    }
-    queue
-}
-
-/// Looks into zones; nothing for those that cannot share.
-fn survey(host: &Host, zones: &[ZoneName], parallel: usize) -> Vec<Option<Facts>> {
-    let index = Index::load(&host.root).unwrap_or_default();
-    let slots: Vec<Mutex<Option<Facts>>> = zones.iter().map(|_| Mutex::new(None)).collect();
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let look = |zone: &ZoneName| -> Option<Facts> {
-        let entry = index.find(zone)?;
-        let (state, _) = subject::state(host, entry).ok()?;
-        if state != State::Installed {
-            return None;
-        }
-        let zonepath = host.root.path(&entry.zonepath);
-        if !driver_at(&zonepath).ok()?.has_layers() {
-            return None;
-        }
-        let config = store::xml::load(&host.root, zone).ok()?;
-        if job::is_sparse(&config).ok()? {
-            return None;
-        }
-        let stack = Dataset::open(&zonepath).ok()?.stack().ok()?;
-        let found = job::look(host, &config, &stack, inventory::read).ok()?;
-        Some(Facts {
-            lowers: stack.lowers,
-            fingerprint: found.fingerprint,
-        })
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..parallel {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                    let (Some(zone), Some(slot)) = (zones.get(at), slots.get(at)) else {
-                        return;
-                    };
-                    *lock_of(slot) = look(zone);
-                }
-            });
-        }
-    });
-    slots
-        .into_iter()
-        .map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner))
-        .collect()
-}
-
-fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Run<'a> {

@@ -1,0 +1,213 @@
+//! Which zone is next: those that are alike wait for the two that are patched for them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::{State, ZoneName};
+use storage::{Dataset, driver_at};
+use store::index::Index;
+use zone::{Host, job, subject};
+
+use crate::inventory;
+use crate::run::Options;
+use crate::share::{Seen, Shared};
+
+/// As many zones as two of them are worth patching for the others.
+const MIN_GROUP: usize = 3;
+
+/// The layers and the packages of a zone that could share.
+#[derive(Debug)]
+struct Facts {
+    lowers: Vec<PathBuf>,
+    fingerprint: String,
+}
+
+/// Zones that are alike.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) base: PathBuf,
+    pub(crate) before: String,
+    pub(crate) waiting: VecDeque<ZoneName>,
+    pub(crate) at_work: usize,
+    pub(crate) unchanged: usize,
+    pub(crate) fit: Vec<Seen>,
+    pub(crate) verdict: Verdict,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    /// Two zones are being patched.
+    Open,
+    /// Theirs are being compared.
+    Judging,
+    /// All others can have this.
+    Shared(Arc<Shared>),
+    /// Nobody can.
+    Refused(String),
+    /// There is nothing to do for any of them.
+    Unchanged,
+}
+
+/// What one thread does next.
+pub(crate) enum Task {
+    /// A zone by itself, with the reason if others share.
+    Alone(ZoneName, Option<String>),
+    /// A zone for its group, too.
+    Witness(ZoneName, usize),
+    /// A zone that gets what others came to.
+    Share(ZoneName, Arc<Shared>),
+    /// A zone that has nothing to get.
+    Nothing(ZoneName),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub(crate) alone: VecDeque<(ZoneName, Option<String>)>,
+    pub(crate) groups: Vec<Group>,
+}
+
+impl Queue {
+    /// The next task; `None` in the inner place when others have to finish first.
+    pub(crate) fn next(&mut self) -> Option<Option<Task>> {
+        let mut pending = false;
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            if group.waiting.is_empty() {
+                continue;
+            }
+            match &group.verdict {
+                Verdict::Open if group.at_work + group.fit.len() + group.unchanged < 2 => {
+                    group.at_work += 1;
+                    let zone = group.waiting.pop_front()?;
+                    return Some(Some(Task::Witness(zone, number)));
+                }
+                Verdict::Open | Verdict::Judging => pending = true,
+                Verdict::Shared(shared) => {
+                    let shared = Arc::clone(shared);
+                    let zone = group.waiting.pop_front()?;
+                    return Some(Some(Task::Share(zone, shared)));
+                }
+                Verdict::Refused(why) => {
+                    let why = Some(why.clone());
+                    let zone = group.waiting.pop_front()?;
+                    return Some(Some(Task::Alone(zone, why)));
+                }
+                Verdict::Unchanged => {
+                    let zone = group.waiting.pop_front()?;
+                    return Some(Some(Task::Nothing(zone)));
+                }
+            }
+        }
+        match self.alone.pop_front() {
+            Some((zone, why)) => Some(Some(Task::Alone(zone, why))),
+            None if pending => Some(None),
+            None => None,
+        }
+    }
+}
+
+/// Sorts zones into groups that may share.
+pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queue {
+    let mut queue = Queue::default();
+    if !options.share || zones.len() < MIN_GROUP {
+        queue.alone = zones.into_iter().map(|zone| (zone, None)).collect();
+        return queue;
+    }
+    let facts = survey(host, &zones, options.parallel);
+    let mut users: HashMap<&PathBuf, usize> = HashMap::new();
+    for one in facts.iter().flatten() {
+        for tree in &one.lowers {
+            *users.entry(tree).or_default() += 1;
+        }
+    }
+    let mut groups: BTreeMap<(PathBuf, String), VecDeque<ZoneName>> = BTreeMap::new();
+    let mut shares = false;
+    let mut alone = Vec::new();
+    for (zone, one) in zones.iter().zip(&facts) {
+        let key = one.as_ref().and_then(|one| {
+            let common = |tree: &&PathBuf| users.get(tree).is_some_and(|n| *n >= MIN_GROUP);
+            let base = one.lowers.iter().find(common)?;
+            Some((base.clone(), one.fingerprint.clone()))
+        });
+        match key {
+            Some(key) => groups.entry(key).or_default().push_back(zone.clone()),
+            None => alone.push(zone.clone()),
+        }
+    }
+    for ((base, before), waiting) in groups {
+        if waiting.len() < MIN_GROUP {
+            let why = "fewer than three zones have the same packages".to_owned();
+            let with = waiting.into_iter().map(|zone| (zone, Some(why.clone())));
+            queue.alone.extend(with);
+            continue;
+        }
+        shares = true;
+        queue.groups.push(Group {
+            base,
+            before,
+            waiting,
+            at_work: 0,
+            unchanged: 0,
+            fit: Vec::new(),
+            verdict: Verdict::Open,
+        });
+    }
+    let why = shares.then(|| "it has no layer in common with them".to_owned());
+    queue
+        .alone
+        .extend(alone.into_iter().map(|zone| (zone, why.clone())));
+    if !shares {
+        queue.alone.iter_mut().for_each(|(_, why)| *why = None);
+    }
+    queue
+}
+
+/// Looks into zones; nothing for those that cannot share.
+fn survey(host: &Host, zones: &[ZoneName], parallel: usize) -> Vec<Option<Facts>> {
+    let index = Index::load(&host.root).unwrap_or_default();
+    let slots: Vec<Mutex<Option<Facts>>> = zones.iter().map(|_| Mutex::new(None)).collect();
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let look = |zone: &ZoneName| -> Option<Facts> {
+        let entry = index.find(zone)?;
+        let (state, _) = subject::state(host, entry).ok()?;
+        if state != State::Installed {
+            return None;
+        }
+        let zonepath = host.root.path(&entry.zonepath);
+        if !driver_at(&zonepath).ok()?.has_layers() {
+            return None;
+        }
+        let config = store::xml::load(&host.root, zone).ok()?;
+        if job::is_sparse(&config).ok()? {
+            return None;
+        }
+        let stack = Dataset::open(&zonepath).ok()?.stack().ok()?;
+        let found = job::look(host, &config, &stack, inventory::read).ok()?;
+        Some(Facts {
+            lowers: stack.lowers,
+            fingerprint: found.fingerprint,
+        })
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..parallel {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                    let (Some(zone), Some(slot)) = (zones.get(at), slots.get(at)) else {
+                        return;
+                    };
+                    *lock_of(slot) = look(zone);
+                }
+            });
+        }
+    });
+    slots
+        .into_iter()
+        .map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect()
+}
+
+/// What a mutex holds; a thread that panicked has left it whole.
+pub(crate) fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
