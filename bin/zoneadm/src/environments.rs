@@ -4,13 +4,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use lexopt::prelude::*;
-use zone::Error;
-use zone::environments::{self, Row, When};
+use model::ZoneName;
+use zone::apply::Outcome;
+use zone::environments::{self, By, Row, When};
 use zone::snapshot::{BadName, Name};
+use zone::{Error, Host};
 
 use crate::call::Call;
 use crate::listing::{self, Form};
-use crate::{act, many, report, usage};
+use crate::{act, inside, many, report, usage};
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,15 +41,39 @@ struct Options {
 
 pub fn run(call: &Call) -> u8 {
     let verb = call.verb.as_str();
-    let options = match parse(&call.rest) {
+    let (by, words) = match call.rest.split_first() {
+        Some((word, words)) if word == environments::inside::INSIDE => (By::Zone, words),
+        _ => (By::Host, call.rest.as_slice()),
+    };
+    let options = match parse(words) {
         Ok(Some(options)) => options,
         Ok(None) => return usage::print(Some(verb)),
         Err(text) => return usage::complain(&text, Some(verb)),
     };
+    let asks = call.zones.is_empty() && call.uuid.is_none();
+    let from_within = asks && cli::current_zone().is_some();
+    if from_within || by == By::Zone {
+        if let Some(what) = options.refused_inside() {
+            eprintln!("beadm: {what} is for the global zone.");
+            return cli::status::ERROR;
+        }
+    }
+    if from_within {
+        return match options.is_meant() {
+            Ok(()) => inside::ask(
+                words,
+                matches!(options.task, Task::Destroy { force: false, .. }),
+            ),
+            Err(status) => status,
+        };
+    }
     let (host, zones) = match act::admitted(call) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };
+    if by == By::Zone {
+        return of_zone(&host, &zones, &options);
+    }
     if let Task::List(form, only) = &options.task {
         let (mut rows, mut status) = (Vec::new(), cli::status::OK);
         for zone in &zones {
@@ -61,41 +87,100 @@ pub fn run(call: &Call) -> u8 {
         }
         return status;
     }
-    if let Task::Destroy { name, force: false } = &options.task {
-        if !options.dry_run {
-            if !cli::prompt::can_ask() {
-                eprintln!(
-                    "zoneadm: Input not from terminal and -F not specified: destroy not done."
-                );
-                return cli::status::ERROR;
-            }
-            let question =
-                format!("Are you sure you want to destroy {name}? This action cannot be undone");
-            if !cli::prompt::confirm(&question) {
-                return cli::status::OK;
-            }
-        }
+    if let Err(status) = options.is_meant() {
+        return status;
     }
+    many::for_each(verb, &zones, |zone, progress| {
+        carry_out(&host, zone, &options, by, progress)
+    })
+}
+
+/// What is asked for, but for a list.
+fn carry_out(
+    host: &Host,
+    zone: &ZoneName,
+    options: &Options,
+    by: By,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
     let dry_run = options.dry_run;
-    many::for_each(verb, &zones, |zone, progress| match &options.task {
-        Task::List(..) => Ok(zone::apply::Outcome::Done),
+    match &options.task {
+        Task::List(..) => Ok(Outcome::Done),
         Task::Create {
             name,
             from,
             activate,
         } => {
-            let made = environments::create(&host, zone, name, from.as_ref(), dry_run, progress)?;
+            let from = from.as_ref();
+            let made = environments::create(host, zone, name, from, by, dry_run, progress)?;
             match *activate && !dry_run {
-                true => environments::activate(&host, zone, name, When::NextBoot, false),
+                true => environments::activate(host, zone, name, When::NextBoot, false),
                 false => Ok(made),
             }
         }
-        Task::Activate(name, when) => environments::activate(&host, zone, name, *when, dry_run),
-        Task::Destroy { name, .. } => environments::destroy(&host, zone, name, dry_run),
-        Task::Rename(from, to) => environments::rename(&host, zone, from, to, dry_run),
-        Task::Mount(name, at) => environments::mount(&host, zone, name, at.as_deref(), progress),
-        Task::Unmount(name) => environments::unmount(&host, zone, name),
-    })
+        Task::Activate(name, when) => environments::activate(host, zone, name, *when, dry_run),
+        Task::Destroy { name, .. } => environments::destroy(host, zone, name, by, dry_run),
+        Task::Rename(from, to) => environments::rename(host, zone, from, to, by, dry_run),
+        Task::Mount(name, at) => environments::mount(host, zone, name, at.as_deref(), progress),
+        Task::Unmount(name) => environments::unmount(host, zone, name),
+    }
+}
+
+/// Does what a zone asks for. What it is told has no path of the host in it.
+fn of_zone(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
+    let [zone] = zones else {
+        return usage::complain("one zone asks for itself", None);
+    };
+    let done = match &options.task {
+        Task::List(form, only) => environments::list(host, zone)
+            .and_then(|rows| chosen(rows, only.as_ref()))
+            .map(|mut rows| {
+                for row in rows.iter_mut().filter(|row| !row.active_now) {
+                    row.mountpoint = None;
+                }
+                print!("{}", render(&rows, *form, false));
+                Outcome::Done
+            }),
+        _ => carry_out(host, zone, options, By::Zone, &mut |line| {
+            println!("{line}");
+        }),
+    };
+    match done {
+        Ok(outcome) => act::show(zone, &Ok(outcome)),
+        Err(error) => inside::tell(host, zone, &error),
+    }
+}
+
+impl Options {
+    /// What a zone must not ask for. A plan has paths of the host in it.
+    fn refused_inside(&self) -> Option<&'static str> {
+        match self.task {
+            Task::Mount(..) => Some("mount"),
+            Task::Unmount(_) => Some("unmount"),
+            Task::Activate(_, When::Now) => Some("activate --now"),
+            _ => self.dry_run.then_some("-n"),
+        }
+    }
+
+    /// Asks before something goes for good; the exit status when it is not to.
+    fn is_meant(&self) -> Result<(), u8> {
+        let Task::Destroy { name, force: false } = &self.task else {
+            return Ok(());
+        };
+        if self.dry_run {
+            return Ok(());
+        }
+        if !cli::prompt::can_ask() {
+            eprintln!("zoneadm: Input not from terminal and -F not specified: destroy not done.");
+            return Err(cli::status::ERROR);
+        }
+        let question =
+            format!("Are you sure you want to destroy {name}? This action cannot be undone");
+        match cli::prompt::confirm(&question) {
+            true => Ok(()),
+            false => Err(cli::status::OK),
+        }
+    }
 }
 
 /// The rows that are asked for.

@@ -6,6 +6,7 @@ mod attach;
 mod call;
 mod delegated;
 mod environments;
+mod inside;
 mod links;
 mod list;
 mod listing;
@@ -21,6 +22,7 @@ mod transfer;
 mod usage;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use call::{Call, Problem};
@@ -28,7 +30,14 @@ use call::{Call, Problem};
 fn main() -> ExitCode {
     // As everybody expects of a command in a pipe; Rust ignores the signal.
     sys::process::restore_sigpipe();
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let name = words.first().and_then(|path| Path::new(path).file_name());
+    if name.is_some_and(|name| name == "beadm") {
+        // The name under which a zone has it.
+        words[0] = "beadm".into();
+    } else if !words.is_empty() {
+        words.remove(0);
+    }
     ExitCode::from(match call::parse(words) {
         Ok(call) => {
             // What runs long must not hold the caller's folder. No path that is given

@@ -255,7 +255,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
                has now. The list has the flags N, active now, and R, active on reboot.\n\
                create makes one of the root as it is now, also of a running zone; activate has\n\
                the next boot take one; mount shows one on the host, to be written into while\n\
-               the zone runs. boot -- -Z be boots one once.\n\
+               the zone runs. boot -- -Z be boots one once. Root of a zone has them of its own,\n\
+               without -z and without mount, also where this program is called beadm.\n\
                \t-H     for programs: be;;flags;mountpoint;bytes;policy;seconds since 1970\n\
                \t-j     as JSON\n\
                \t-a     activates the new one\n\

@@ -56,7 +56,7 @@ pub fn zone(
             // Nobody has booted it: it goes.
             drop(subject);
             environments::activate(host, zone, &snapshot, When::NextBoot, false)?;
-            environments::destroy(host, zone, &own, false)?;
+            environments::destroy(host, zone, &own, environments::By::Host, false)?;
         }
         (own, _, State::Running) => {
             let when = permitted(own.is_some(), activate)?;

@@ -204,8 +204,8 @@ impl Program {
     }
 
     /// Starts the program as a daemon: in a session of its own, in `cgroup` when
-    /// given, standard error on `errors`, the other streams (and that one if none is
-    /// given) on /dev/null, and `pass` as descriptors 3, 4, ...
+    /// given, standard output on `output`, standard error on `errors`, the other streams
+    /// (and those that are not given) on /dev/null, and `pass` as descriptors 3, 4, ...
     /// Threads of the caller do not matter.
     ///
     /// # Errors
@@ -214,6 +214,7 @@ impl Program {
     pub fn spawn_daemon(
         &self,
         cgroup: Option<BorrowedFd<'_>>,
+        output: Option<BorrowedFd<'_>>,
         errors: Option<BorrowedFd<'_>>,
         pass: &[BorrowedFd<'_>],
     ) -> io::Result<Child> {
@@ -221,8 +222,8 @@ impl Program {
             .read(true)
             .write(true)
             .open("/dev/null")?;
-        let errors = errors.map_or(null.as_raw_fd(), |fd| fd.as_raw_fd());
-        let streams = [null.as_raw_fd(), null.as_raw_fd(), errors];
+        let or_null = |fd: Option<BorrowedFd<'_>>| fd.map_or(null.as_raw_fd(), |fd| fd.as_raw_fd());
+        let streams = [null.as_raw_fd(), or_null(output), or_null(errors)];
         let mut wanted: Vec<RawFd> = streams
             .into_iter()
             .chain(pass.iter().map(AsRawFd::as_raw_fd))
@@ -419,7 +420,9 @@ mod tests {
                 .into(),
             environment: vec![c"X=y".into(), c"PATH=/bin".into()],
         };
-        let child = shell.spawn_daemon(None, None, &[theirs.as_fd()]).unwrap();
+        let child = shell
+            .spawn_daemon(None, None, None, &[theirs.as_fd()])
+            .unwrap();
         drop(theirs);
         let text = std::io::read_to_string(std::fs::File::from(ours)).unwrap();
         assert_eq!(status(&child), Some(0));
@@ -441,7 +444,7 @@ mod tests {
         };
         let null = std::fs::File::open("/dev/null").unwrap();
         let child = shell
-            .spawn_daemon(None, None, &[null.as_fd(), theirs.as_fd()])
+            .spawn_daemon(None, None, None, &[null.as_fd(), theirs.as_fd()])
             .unwrap();
         drop(theirs);
         assert_eq!(
@@ -459,7 +462,7 @@ mod tests {
             environment: vec![],
         };
         assert_eq!(
-            status(&nothing.spawn_daemon(None, None, &[]).unwrap()),
+            status(&nothing.spawn_daemon(None, None, None, &[]).unwrap()),
             Some(127)
         );
     }

@@ -10,7 +10,9 @@
 //! | `marks` | which one is active, and which is next: links in `<zonepath>/be` |
 //! | `switch` | the change from one to the other |
 //! | `mounts` | one that is shown on the host, and written into |
+//! | `inside` | what `beadm` in a zone says to zoneadmd |
 
+pub mod inside;
 mod marks;
 mod mounts;
 pub(crate) mod switch;
@@ -28,9 +30,21 @@ use crate::boot::BootOptions;
 use crate::subject::{self, Start, Subject};
 use crate::{Error, Host, reboot, snapshot};
 
-use marks::Marks;
+use marks::{Active, Marks};
 pub(crate) use mounts::forget;
 pub use mounts::{mount, unmount};
+
+/// Most boot environments with which a zone makes itself one more.
+pub const MOST_INSIDE: usize = 32;
+
+/// Who asks for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The global zone.
+    Host,
+    /// The zone itself. It removes and renames only what it made.
+    Zone,
+}
 
 /// A line of `beadm list`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -114,12 +128,37 @@ fn seconds(time: SystemTime) -> u64 {
 /// Makes a boot environment of the zone's root as it is now, or of another one.
 ///
 /// # Errors
-/// When there is one of that name, or none to copy.
+/// When there is one of that name, or none to copy; when a zone has as many as it may make
+/// itself.
 pub fn create(
     host: &Host,
     zone: &ZoneName,
     name: &Name,
     from: Option<&Name>,
+    by: By,
+    dry_run: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Outcome, Error> {
+    if by == By::Host {
+        return make(host, zone, name, from, by, dry_run, progress);
+    }
+    let made = make(host, zone, name, from, by, dry_run, progress)?;
+    // Cut off before this it is one that only the host removes.
+    if let (Admitted::Go(_, dataset, marks), false) = (admit(host, zone)?, dry_run) {
+        let known = dataset.snapshots()?;
+        if let Some(one) = known.iter().find(|one| one.name == *name) {
+            marks.set_inside(name, Some(seconds(one.created)))?;
+        }
+    }
+    Ok(made)
+}
+
+fn make(
+    host: &Host,
+    zone: &ZoneName,
+    name: &Name,
+    from: Option<&Name>,
+    by: By,
     dry_run: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
@@ -130,6 +169,12 @@ pub fn create(
     let active = marks.active()?.name;
     if *name == active {
         return Err(exists(name));
+    }
+    // The active one is none of the snapshots.
+    if by == By::Zone && dataset.snapshots()?.len() + 1 >= MOST_INSIDE {
+        return Err(Error::Refused(format!(
+            "has {MOST_INSIDE} boot environments, the most with which it makes another itself."
+        )));
     }
     match from.filter(|from| **from != active) {
         None => {
@@ -159,8 +204,15 @@ fn exists(name: &Name) -> Error {
 /// Removes a boot environment.
 ///
 /// # Errors
-/// When it is the active one, now or after the next boot, or mounted.
-pub fn destroy(host: &Host, zone: &ZoneName, name: &Name, dry_run: bool) -> Result<Outcome, Error> {
+/// When it is the active one, now or after the next boot, or mounted, or not that of who
+/// asks.
+pub fn destroy(
+    host: &Host,
+    zone: &ZoneName,
+    name: &Name,
+    by: By,
+    dry_run: bool,
+) -> Result<Outcome, Error> {
     let (subject, dataset, marks) = match admit(host, zone)? {
         Admitted::Go(subject, dataset, marks) => (subject, dataset, marks),
         Admitted::Over(outcome) => return Ok(outcome),
@@ -177,11 +229,13 @@ pub fn destroy(host: &Host, zone: &ZoneName, name: &Name, dry_run: bool) -> Resu
         )));
     }
     refuse_mounted(&marks, name)?;
+    refuse_others(&dataset, &marks, name, by)?;
     if dry_run {
         let text = format!("beadm zone {zone}:\n  remove boot environment {name}\n");
         return Ok(Outcome::Planned(text));
     }
     dataset.destroy_snapshot(name)?;
+    marks.set_inside(name, None)?;
     drop(subject);
     Ok(Outcome::Done)
 }
@@ -189,12 +243,13 @@ pub fn destroy(host: &Host, zone: &ZoneName, name: &Name, dry_run: bool) -> Resu
 /// Gives a boot environment another name.
 ///
 /// # Errors
-/// When there is none, or one of the new name.
+/// When there is none, or one of the new name, or it is not that of who asks.
 pub fn rename(
     host: &Host,
     zone: &ZoneName,
     from: &Name,
     to: &Name,
+    by: By,
     dry_run: bool,
 ) -> Result<Outcome, Error> {
     let (subject, dataset, marks) = match admit(host, zone)? {
@@ -210,10 +265,13 @@ pub fn rename(
         find(&dataset, from)?;
         refuse_mounted(&marks, from)?;
     }
+    refuse_others(&dataset, &marks, from, by)?;
     if dry_run {
         let text = format!("beadm zone {zone}:\n  rename boot environment {from} to {to}\n");
         return Ok(Outcome::Planned(text));
     }
+    // First: that nothing has this mark's name does no harm.
+    marks.set_inside(to, marks.inside(from)?)?;
     if *from == active.name {
         active.name = to.clone();
         marks.set_active(&active)?;
@@ -223,6 +281,7 @@ pub fn rename(
     if marks.next()?.as_ref() == Some(from) {
         marks.set_next(Some(to))?;
     }
+    marks.set_inside(from, None)?;
     drop(subject);
     Ok(Outcome::Done)
 }
@@ -335,6 +394,32 @@ fn find(dataset: &Dataset, name: &Name) -> Result<(), Error> {
     match dataset.snapshots()?.iter().any(|one| one.name == *name) {
         true => Ok(()),
         false => Err(Error::Refused(format!("has no boot environment {name}."))),
+    }
+}
+
+/// A zone leaves alone what was made in the global zone: that may be how somebody gets the
+/// zone back from who broke into it.
+fn refuse_others(dataset: &Dataset, marks: &Marks, name: &Name, by: By) -> Result<(), Error> {
+    if by == By::Host {
+        return Ok(());
+    }
+    // The time, too: another one may have got that name since.
+    let made = match marks.active()? {
+        Active {
+            name: active,
+            created,
+        } if active == *name => created,
+        _ => {
+            let known = dataset.snapshots()?;
+            let one = known.iter().find(|one| one.name == *name);
+            one.map(|one| seconds(one.created))
+        }
+    };
+    match marks.inside(name)? {
+        Some(mark) if Some(mark) == made => Ok(()),
+        _ => Err(Error::Refused(format!(
+            "boot environment {name} was made in the global zone; only there can it be destroyed or renamed."
+        ))),
     }
 }
 

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
 use limits::{Base, ZoneCgroups};
-use model::plan::{BootPlan, PlatformStep};
+use model::plan::{BootPlan, InsideStep, PlatformStep};
 use model::{Config, State, Verb, ZoneName};
 use storage::Stack;
 use store::runtime;
@@ -159,6 +159,9 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
         steps.extend(after);
     }
     plan.platform = steps;
+    // Nobody would answer.
+    let asks = |step: &InsideStep| matches!(step, InsideStep::Environments { .. });
+    plan.inside.retain(|step| !asks(step));
     Ok(plan)
 }
 

@@ -12,6 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::os::fd::AsFd;
 use sys::process::{Child, Executable, Program};
 
+use crate::environments::inside::INSIDE;
 use crate::{Error, Host};
 
 /// How often to try again what another command undoes at this moment.
@@ -31,7 +32,7 @@ pub(crate) fn zoneadmd(
     loop {
         let group = limits::zone::open_daemons(&base)?;
         let group = Some(group.as_fd());
-        match start(host, "zoneadmd", &arguments, group, None, pass) {
+        match start(host, "zoneadmd", &arguments, group, None, None, pass) {
             // Another command took the group for one that nobody needs any more.
             Err(Error::Io(_, error)) if limits::zone::is_gone(&error) && tries > 0 => tries -= 1,
             other => return other,
@@ -42,7 +43,7 @@ pub(crate) fn zoneadmd(
 /// Starts a program that tries whether the processor runs the kernel of a guest: its exit
 /// status is 0 then. It may hang.
 pub(crate) fn kvm_probe(host: &Host) -> Result<Child, Error> {
-    start(host, "zoneadmd", &["--probe-kvm"], None, None, &[])
+    start(host, "zoneadmd", &["--probe-kvm"], None, None, None, &[])
 }
 
 /// Starts `zoneadm -z zone boot`, for a zone that rebooted itself; what it has to
@@ -57,9 +58,24 @@ pub(crate) fn zoneadm_boot(
         "zoneadm",
         &["-z", zone.as_str(), "boot"],
         None,
+        None,
         log,
         &[],
     )
+}
+
+/// Starts `zoneadm -z zone beadm --inside words`, for what the zone itself asks for.
+pub(crate) fn beadm(
+    host: &Host,
+    zone: &ZoneName,
+    words: &[String],
+    output: &File,
+    errors: &File,
+) -> Result<Child, Error> {
+    let mut arguments = vec!["-z", zone.as_str(), "beadm", INSIDE];
+    arguments.extend(words.iter().map(String::as_str));
+    let (output, errors) = (Some(output), Some(errors));
+    start(host, "zoneadm", &arguments, None, output, errors, &[])
 }
 
 fn start(
@@ -67,6 +83,7 @@ fn start(
     name: &str,
     arguments: &[&str],
     cgroup: Option<BorrowedFd<'_>>,
+    output: Option<&File>,
     errors: Option<&File>,
     pass: &[BorrowedFd<'_>],
 ) -> Result<Child, Error> {
@@ -100,6 +117,11 @@ fn start(
         environment,
     };
     program
-        .spawn_daemon(cgroup, errors.map(AsFd::as_fd), pass)
+        .spawn_daemon(
+            cgroup,
+            output.map(AsFd::as_fd),
+            errors.map(AsFd::as_fd),
+            pass,
+        )
         .map_err(fail)
 }

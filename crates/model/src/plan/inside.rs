@@ -46,6 +46,11 @@ pub enum InsideStep {
         /// Absolute paths below /dev.
         paths: Vec<PathBuf>,
     },
+    /// Listens for the zone's own beadm.
+    Environments {
+        /// Where its socket is, an absolute path in the zone.
+        socket: PathBuf,
+    },
     /// Covers files and folders with nothing.
     Mask {
         /// Absolute paths in the zone; those that are not there are skipped.
@@ -123,6 +128,9 @@ impl fmt::Display for InsideStep {
                 paths
                     .iter()
                     .try_for_each(|path| write!(f, " {}", path.display()))
+            }
+            Self::Environments { socket } => {
+                write!(f, "listen for beadm at {}", socket.display())
             }
             Self::Mask { paths } => {
                 f.write_str("mask")?;

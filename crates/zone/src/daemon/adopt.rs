@@ -4,7 +4,7 @@
 //! with it is the console: the zone gets a new one in its place.
 
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use super::pager::Paging;
 use super::server::{Server, listen};
 use super::{log, myself, suspend};
 use crate::Host;
+use crate::environments::inside;
 use crate::flatten;
 use crate::platform::Platform;
 use crate::platform::console::Console;
@@ -74,7 +75,15 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
             log::message(&host.root, zone, &format!("ended: {why}"));
             let _ = cgroups.kill();
         })?;
-    let platform = Platform::adopted(init, cgroups, controller, made.terminal, delegated, machine);
+    let environments = match &machine {
+        Some(_) => None,
+        None => environments(&init, known.first_id)
+            .inspect_err(|why| log::message(&host.root, zone, &format!("has no beadm: {why}")))
+            .ok(),
+    };
+    let mut platform =
+        Platform::adopted(init, cgroups, controller, made.terminal, delegated, machine);
+    platform.environments = environments;
     let mut server = Server::new(host, zone, root_lock, listener, console, platform, known);
     server.paging = paging;
     Ok(server)
@@ -151,20 +160,43 @@ fn replace_console(init: &Child, mount: &OwnedFd) -> Result<(), String> {
             .map_err(|errno| errno.to_string())?;
         sys::mount::attach(mount, &place, Path::new("")).map_err(|error| flatten(&error))
     };
-    let child = sys::process::fork(0, None, &[init.pidfd.as_fd(), mount.as_fd()], || {
-        u8::from(enter().is_err())
-    })
-    .map_err(|error| error.to_string())?;
+    match in_child(&[init.pidfd.as_fd(), mount.as_fd()], enter)? {
+        true => Ok(()),
+        false => Err("its /dev/console could not be replaced".to_owned()),
+    }
+}
+
+/// Makes the socket for the zone's own beadm anew; that of the zoneadmd that died is
+/// removed.
+fn environments(init: &Child, first_id: u32) -> Result<OwnedFd, String> {
+    let socket = inside::socket().map_err(|error| error.to_string())?;
+    let enter = || -> Result<(), String> {
+        sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT).map_err(|error| error.to_string())?;
+        // Whatever the zone has made of its paths, they lead to what its root can reach.
+        sys::idmap::with_fs_ids(first_id, || {
+            let _ = std::fs::remove_file(inside::SOCKET);
+            inside::listen(socket.as_fd(), Path::new(inside::SOCKET))
+        })
+        .map_err(|error| flatten(&error))?
+        .map_err(|error| error.to_string())
+    };
+    match in_child(&[init.pidfd.as_fd(), socket.as_fd()], enter)? {
+        true => Ok(socket),
+        false => Err(format!("{} could not be made", inside::SOCKET)),
+    }
+}
+
+/// Does something in a child, which has these descriptors; whether it could.
+fn in_child(
+    keep: &[BorrowedFd<'_>],
+    act: impl FnOnce() -> Result<(), String>,
+) -> Result<bool, String> {
+    let child = sys::process::fork(0, None, keep, || u8::from(act().is_err()))
+        .map_err(|error| error.to_string())?;
     let status = rustix::process::waitid(
         rustix::process::WaitId::PidFd(child.pidfd.as_fd()),
         rustix::process::WaitIdOptions::EXITED,
     );
-    match status
-        .ok()
-        .flatten()
-        .and_then(|status| status.exit_status())
-    {
-        Some(0) => Ok(()),
-        _ => Err("its /dev/console could not be replaced".to_owned()),
-    }
+    let status = status.ok().flatten();
+    Ok(status.and_then(|status| status.exit_status()) == Some(0))
 }

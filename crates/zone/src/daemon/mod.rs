@@ -5,6 +5,7 @@
 //! need it to go on: a new one adopts the zone (see [`adopt`]).
 
 mod adopt;
+mod beadm;
 pub mod client;
 mod console;
 pub(crate) mod job;
@@ -100,6 +101,11 @@ pub fn adopt(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String>
             Err(error)
         }
     }
+}
+
+/// Adds a line to the zone's log.
+pub fn note(host: &Host, zone: &ZoneName, text: &str) {
+    log::message(&host.root, zone, text);
 }
 
 fn build<'a>(

@@ -19,6 +19,7 @@ use store::Root;
 use store::lock::{self, Wait, ZoneLock};
 use store::runtime::Runtime;
 
+use super::beadm::Requests;
 use super::console::Console;
 use super::log;
 use super::pager::Paging;
@@ -60,6 +61,8 @@ pub(super) struct Server<'a> {
     pub(super) resumed: Option<PathBuf>,
     /// Who still brings memory in.
     pub(super) paging: Option<Paging>,
+    /// What the zone asks of its boot environments.
+    requests: Option<Requests>,
     /// Tells others that the root may be mounted; released last.
     _root_lock: File,
     /// Connections that are answered when the zone has ended.
@@ -105,9 +108,11 @@ impl<'a> Server<'a> {
         root_lock: File,
         listener: OwnedFd,
         console: Console,
-        platform: Platform,
+        mut platform: Platform,
         runtime: Runtime,
     ) -> Self {
+        let asked = platform.environments.take();
+        let requests = asked.map(|socket| Requests::new(socket, runtime.first_id));
         // What a client types must never make zoneadmd wait for the zone.
         if let Ok(flags) = fcntl_getfl(&platform.console) {
             let _ = fcntl_setfl(&platform.console, flags | OFlags::NONBLOCK);
@@ -125,6 +130,7 @@ impl<'a> Server<'a> {
             complaints: 0,
             resumed: None,
             paging: None,
+            requests,
             _root_lock: root_lock,
             waiting: Vec::new(),
         }
@@ -178,10 +184,14 @@ impl<'a> Server<'a> {
                 told,
                 complains,
                 paged,
+                wanted,
             ] = self.wait(ended.is_some())?;
             if paged {
                 // What it says is in the log; the zone ends if it must.
                 let _ = self.hear_pager();
+            }
+            if let Some(requests) = &mut self.requests {
+                requests.go_on(self.host, self.zone, wanted);
             }
             if told {
                 self.hear_machine();
@@ -225,7 +235,7 @@ impl<'a> Server<'a> {
     }
 
     /// Waits for something to happen; says what did.
-    fn wait(&self, ended: bool) -> Result<[bool; 8], String> {
+    fn wait(&self, ended: bool) -> Result<[bool; 9], String> {
         let client = self.console.client();
         let limit = self.rctls.as_ref().and_then(Rctls::descriptor);
         // Descriptors that do not matter now are replaced by one that never speaks.
@@ -235,6 +245,9 @@ impl<'a> Server<'a> {
         let monitor = monitor.map(AsFd::as_fd);
         let complaints = machine.map(|machine| machine.complaints.as_fd());
         let pager = self.paging.as_ref().map(AsFd::as_fd);
+        let requests = self.requests.as_ref().filter(|_| !ended);
+        let (request, events, pause) =
+            requests.map_or((idle, PollFlags::empty(), None), Requests::watched);
         let mut watched = [
             PollFd::from_borrowed_fd(self.platform.console.as_fd(), reading(!self.silent)),
             PollFd::from_borrowed_fd(
@@ -269,13 +282,15 @@ impl<'a> Server<'a> {
             PollFd::from_borrowed_fd(monitor.unwrap_or(idle), reading(monitor.is_some())),
             PollFd::from_borrowed_fd(complaints.unwrap_or(idle), reading(complaints.is_some())),
             PollFd::from_borrowed_fd(pager.unwrap_or(idle), reading(pager.is_some())),
+            PollFd::from_borrowed_fd(request, events),
         ];
         let patience = self.rctls.as_ref().and_then(Rctls::patience);
+        let patience = patience.into_iter().chain(pause).min();
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let patience = if ended { Some(RETRY) } else { patience };
         match poll(&mut watched, patience.as_ref()) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok([false; 8]),
+            Err(rustix::io::Errno::INTR) => return Ok([false; 9]),
             Err(errno) => return Err(format!("could not wait: {errno}")),
         }
         let spoke = |i: usize, really: bool| really && !watched[i].revents().is_empty();
@@ -288,6 +303,7 @@ impl<'a> Server<'a> {
             spoke(5, monitor.is_some()),
             spoke(6, complaints.is_some()),
             spoke(7, pager.is_some()),
+            spoke(8, !events.is_empty()),
         ])
     }
 

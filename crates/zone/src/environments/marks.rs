@@ -6,6 +6,7 @@
 //! | `active` | the name of the one that is the root, and when it was made; absent: `initial` |
 //! | `next` | the name of the one that the next boot takes; absent: the active one |
 //! | `switch` | a change that is under way, see `switch.rs` |
+//! | `inside-NAME` | when the zone itself made that one, in seconds since 1970 |
 //! | `mount-NAME` | `made` or `kept`, and the folder on which it is shown |
 
 use std::fs;
@@ -26,6 +27,9 @@ const INITIAL: &str = "initial";
 
 /// What begins the name of the mark of a mount.
 const MOUNT: &str = "mount-";
+
+/// What begins the name of the mark of one that the zone itself made.
+const INSIDE: &str = "inside-";
 
 /// The active boot environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,15 +163,34 @@ impl Marks {
         }
     }
 
+    /// When the zone itself made one of this name.
+    pub(super) fn inside(&self, name: &Name) -> Result<Option<u64>, Error> {
+        let text = self.read(&format!("{INSIDE}{name}"))?;
+        Ok(text.and_then(|text| text.parse().ok()))
+    }
+
+    pub(super) fn set_inside(&self, name: &Name, created: Option<u64>) -> Result<(), Error> {
+        let link = format!("{INSIDE}{name}");
+        match created {
+            Some(created) => self.write(&link, &created.to_string()),
+            None => self.remove(&link),
+        }
+    }
+
     /// The boot environments that are shown.
     pub(super) fn all_mounted(&self) -> Result<Vec<Name>, Error> {
+        self.all(MOUNT)
+    }
+
+    /// The names of which there is a mark that begins so.
+    fn all(&self, prefix: &str) -> Result<Vec<Name>, Error> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(Error::io(format!("read {}", self.folder.display())))?,
         };
         let names = entries.flatten().filter_map(|entry| {
             let name = entry.file_name();
-            name.to_str()?.strip_prefix(MOUNT)?.parse().ok()
+            name.to_str()?.strip_prefix(prefix)?.parse().ok()
         });
         Ok(names.collect())
     }
@@ -176,6 +199,9 @@ impl Marks {
     pub(super) fn remove_all(&self) -> Result<(), Error> {
         for name in ["active", "next", "switch"] {
             self.remove(name)?;
+        }
+        for name in self.all(INSIDE)? {
+            self.set_inside(&name, None)?;
         }
         match fs::remove_dir(&self.folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Io(
@@ -302,6 +328,9 @@ mod tests {
         assert_eq!(marks.mounted(&name("c")).unwrap(), Some(at));
         assert_eq!(marks.all_mounted().unwrap(), [name("c")]);
         marks.set_mounted(&name("c"), None).unwrap();
+        marks.set_inside(&name("c"), Some(7)).unwrap();
+        assert_eq!(marks.inside(&name("c")).unwrap(), Some(7));
+        assert_eq!(marks.inside(&name("d")).unwrap(), None);
         marks.remove_all().unwrap();
         assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
         marks.remove_all().unwrap();

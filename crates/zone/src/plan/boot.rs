@@ -14,6 +14,7 @@ use model::{Config, Uuid};
 use storage::Stack;
 
 use super::{machine, syscalls};
+use crate::environments::inside;
 use crate::machine::facts::Facts;
 use crate::{Error, devices};
 
@@ -356,6 +357,12 @@ fn inside_steps(
         });
     }
     steps.push(InsideStep::Enter);
+    // In a machine's zone there is nobody to ask.
+    if inputs.machine.is_none() {
+        steps.push(InsideStep::Environments {
+            socket: PathBuf::from(inside::SOCKET),
+        });
+    }
     steps.push(InsideStep::Mask {
         paths: MASKED.iter().map(PathBuf::from).collect(),
     });

@@ -37,6 +37,8 @@ pub(super) struct FirstProcess<'a> {
     pub console: &'a Console,
     /// Whom to tell of a filter that asks about uname(2).
     pub answerer: Option<BorrowedFd<'a>>,
+    /// The socket for the zone's own beadm, not bound yet.
+    pub environments: Option<BorrowedFd<'a>>,
 }
 
 impl<'a> FirstProcess<'a> {
@@ -53,6 +55,7 @@ impl<'a> FirstProcess<'a> {
         .into_iter()
         .chain(self.tasks.iter().map(AsFd::as_fd))
         .chain(self.answerer)
+        .chain(self.environments)
         .collect()
     }
 }
@@ -118,6 +121,10 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
         InsideStep::Place { held, target } => put_in_place(*held, target),
         InsideStep::Devices { names } => populate_dev(names, first.console),
         InsideStep::DeviceNodes { paths } => paths.iter().try_for_each(|path| show_node(path)),
+        InsideStep::Environments { socket } => {
+            let listener = first.environments.ok_or("no socket")?;
+            Ok(crate::environments::inside::listen(listener, socket)?)
+        }
         InsideStep::Mask { paths } => paths.iter().try_for_each(|path| mask(path)),
         InsideStep::Interpreter { interpreter } => register(interpreter),
         InsideStep::Enter => Ok(sys::mount::pivot_into_cwd()?),

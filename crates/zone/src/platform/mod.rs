@@ -83,6 +83,8 @@ pub struct Platform {
     _terminal: OwnedFd,
     /// The machine of a kernel zone; its console is the serial line then.
     pub machine: Option<machine::Machine>,
+    /// Where the zone's own beadm asks; taken by whoever answers.
+    pub(crate) environments: Option<OwnedFd>,
     channel: Option<Channel>,
     layers: Option<storage::Scratch>,
     delegated: Option<Rc<Delegated>>,
@@ -169,6 +171,7 @@ impl Platform {
             console,
             _terminal: terminal,
             machine,
+            environments: None,
             channel: None,
             layers: None,
             delegated: delegated.map(Rc::new),

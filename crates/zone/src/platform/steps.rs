@@ -11,7 +11,7 @@ use limits::devices::{self, Device, Kind};
 use model::config::IpType;
 use model::controls::Controls;
 use model::plan::network::Link;
-use model::plan::{BootPlan, PlatformStep};
+use model::plan::{BootPlan, InsideStep, PlatformStep};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
@@ -50,6 +50,8 @@ struct Building<'a> {
     console: Option<Console>,
     /// Where the first process hands over what the answerer of uname(2) listens to.
     answerer: Option<OwnedFd>,
+    /// The socket for the zone's own beadm.
+    environments: Option<OwnedFd>,
     delegated: Option<Rc<datasets::Delegated>>,
     /// What the machine of a kernel zone works with.
     machine: Option<machine::Opened>,
@@ -83,6 +85,7 @@ pub(super) fn build(
         first: None,
         console: None,
         answerer: None,
+        environments: None,
         delegated: None,
         machine: None,
         remarks: Vec::new(),
@@ -272,6 +275,10 @@ impl Building<'_> {
         let (ours, theirs) = Channel::pair()?;
         let network = net::namespaces_of_first_process(self.ip_type);
         let flags = ns::USER | ns::PID | ns::UTS | ns::IPC | network;
+        let asks = |step: &InsideStep| matches!(step, InsideStep::Environments { .. });
+        if self.plan.inside.iter().any(asks) {
+            self.environments = Some(crate::environments::inside::socket()?);
+        }
         // Everything the child needs is open already; it gets copies.
         let first = inside::FirstProcess {
             plan: self.plan,
@@ -280,6 +287,7 @@ impl Building<'_> {
             tasks: &tasks,
             console: self.console.as_ref().ok_or("no console")?,
             answerer: self.answerer.as_ref().map(AsFd::as_fd),
+            environments: self.environments.as_ref().map(AsFd::as_fd),
         };
         let child = sys::process::fork(flags, Some(payload.as_fd()), &first.kept(), || {
             inside::run(&first)
@@ -485,6 +493,7 @@ impl Building<'_> {
             console: controller,
             _terminal: console.terminal,
             machine,
+            environments: self.environments,
             channel: Some(channel),
             layers: self.layers,
             delegated: self.delegated,

@@ -1,0 +1,186 @@
+//! What a zone asks of its own boot environments.
+//!
+//! The zone's root is hostile. One request is looked at at a time; the next one only when
+//! the answer is given and a pause is over, which is as long as the answer took: what a
+//! zone has done for it takes half of one processor's time at most. A flood waits in the
+//! socket's short queue, and who asks there waits with it. The work is a `zoneadm beadm
+//! --inside` of its own: zoneadmd only waits for its end.
+
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use model::ZoneName;
+use rustix::event::PollFlags;
+use rustix::fs::MemfdFlags;
+use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
+use rustix::process::{WaitId, WaitIdOptions, waitid};
+use sys::process::Child;
+
+use crate::environments::inside::{Answer, MAX_ANSWER, MAX_REQUEST, read_request};
+use crate::{Host, flatten, spawn};
+
+/// Least time from one request to the next: five a second.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How long a connection may take to say what it wants.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Most that is passed on of each stream, in bytes: more than a zone's boot environments
+/// ever need, and less than what a socket holds for one that does not read.
+const MAX_OUTPUT: u64 = 48 << 10;
+
+/// Answers a zone's own beadm.
+#[derive(Debug)]
+pub(super) struct Requests {
+    listener: OwnedFd,
+    /// The zone's root, as the host knows it.
+    owner: u32,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Nobody is asked before then.
+    Idle(Instant),
+    /// Has to say what it wants by then.
+    Asked(OwnedFd, Instant),
+    /// The work is under way since then.
+    Works(OwnedFd, Work, Instant),
+}
+
+#[derive(Debug)]
+struct Work {
+    child: Child,
+    output: File,
+    errors: File,
+}
+
+impl Requests {
+    pub(super) fn new(listener: OwnedFd, owner: u32) -> Self {
+        let stage = Stage::Idle(Instant::now());
+        Self {
+            listener,
+            owner,
+            stage,
+        }
+    }
+
+    /// What to wait for, and how long at most.
+    pub(super) fn watched(&self) -> (BorrowedFd<'_>, PollFlags, Option<Duration>) {
+        let now = Instant::now();
+        // A moment more than what is left: not to be back too early.
+        let rest = |until: &Instant| *until - now + Duration::from_millis(1);
+        let listener = self.listener.as_fd();
+        match &self.stage {
+            Stage::Idle(until) if *until > now => (listener, PollFlags::empty(), Some(rest(until))),
+            Stage::Idle(_) => (listener, PollFlags::IN, None),
+            Stage::Asked(client, until) => (client.as_fd(), PollFlags::IN, Some(rest(until))),
+            Stage::Works(_, work, _) => (work.child.pidfd.as_fd(), PollFlags::IN, None),
+        }
+    }
+
+    /// Goes on; `spoke` tells whether what [`Requests::watched`] returned has something.
+    pub(super) fn go_on(&mut self, host: &Host, zone: &ZoneName, spoke: bool) {
+        let now = Instant::now();
+        let stage = std::mem::replace(&mut self.stage, Stage::Idle(now));
+        self.stage = match stage {
+            Stage::Idle(until) if spoke && until <= now => self.admit(now),
+            Stage::Asked(client, _) if spoke => self.hear(host, zone, client, now),
+            Stage::Asked(_, until) if until <= now => Stage::Idle(now + PAUSE),
+            Stage::Works(client, work, began) if spoke => {
+                work.answer(&client);
+                Stage::Idle(now + PAUSE.max(began.elapsed()))
+            }
+            other => other,
+        };
+    }
+
+    fn admit(&self, now: Instant) -> Stage {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let Ok(client) = accept_with(&self.listener, flags) else {
+            return Stage::Idle(now + PAUSE);
+        };
+        Stage::Asked(client, now + PATIENCE)
+    }
+
+    /// Reads the request and has it done.
+    fn hear(&self, host: &Host, zone: &ZoneName, client: OwnedFd, now: Instant) -> Stage {
+        // First, whoever it is: who is closed with words unread sees no answer.
+        let mut packet = [0; MAX_REQUEST + 1];
+        let Ok((length, _)) = recv(&client, packet.as_mut_slice(), RecvFlags::empty()) else {
+            return Stage::Idle(now + PAUSE);
+        };
+        // The socket's permissions say the same, until the zone's root changes them.
+        if !sys::peer::peer(client.as_fd()).is_ok_and(|peer| peer.uid == self.owner) {
+            return refuse(&client, "only root of the zone may do that", now);
+        }
+        let words = match read_request(&packet[..length]) {
+            Ok(words) => words,
+            Err(why) => return refuse(&client, why, now),
+        };
+        match Work::begin(host, zone, &words) {
+            Ok(work) => Stage::Works(client, work, now),
+            Err(why) => {
+                super::log::message(&host.root, zone, &format!("beadm: {why}"));
+                refuse(
+                    &client,
+                    "could not be started; the zone's log says why",
+                    now,
+                )
+            }
+        }
+    }
+}
+
+fn refuse(client: &OwnedFd, why: &str, now: Instant) -> Stage {
+    Answer::Errors(format!("beadm: {why}.\n").into_bytes()).send(client);
+    Answer::Exit(1).send(client);
+    Stage::Idle(now + PAUSE)
+}
+
+impl Work {
+    fn begin(host: &Host, zone: &ZoneName, words: &[String]) -> Result<Self, String> {
+        let file = |name| {
+            let made = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC);
+            made.map(File::from).map_err(|errno| errno.to_string())
+        };
+        let (output, errors) = (file("output")?, file("errors")?);
+        let child = spawn::beadm(host, zone, words, &output, &errors);
+        let child = child.map_err(|error| flatten(&error))?;
+        Ok(Self {
+            child,
+            output,
+            errors,
+        })
+    }
+
+    /// Passes on what it said, when it has ended.
+    fn answer(self, client: &OwnedFd) {
+        let pidfd = WaitId::PidFd(self.child.pidfd.as_fd());
+        let status = waitid(pidfd, WaitIdOptions::EXITED).ok().flatten();
+        let status = status.and_then(|status| status.exit_status());
+        let status = status.and_then(|status| u8::try_from(status).ok());
+        for piece in pieces(self.output) {
+            Answer::Output(piece).send(client);
+        }
+        for piece in pieces(self.errors) {
+            Answer::Errors(piece).send(client);
+        }
+        Answer::Exit(status.unwrap_or(1)).send(client);
+    }
+}
+
+/// What was written, as far as it is passed on.
+fn pieces(mut file: File) -> Vec<Vec<u8>> {
+    let mut text = Vec::new();
+    let read = file.rewind().and_then(|()| {
+        let mut most = file.take(MAX_OUTPUT);
+        most.read_to_end(&mut text)
+    });
+    match read {
+        Ok(_) => text.chunks(MAX_ANSWER - 1).map(<[u8]>::to_vec).collect(),
+        Err(_) => Vec::new(),
+    }
+}

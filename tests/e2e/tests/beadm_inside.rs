@@ -1,0 +1,224 @@
+//! `beadm` in a zone: its boot environments from inside, and what its root tries there.
+
+use std::fs;
+
+use e2e::{Host, inside, wait_for};
+
+/// A running zone that has beadm, as sparse zones have it by the host's /usr.
+fn zone() -> Option<Host> {
+    let host = Host::with_web()?;
+    let program = host.command("zoneadm", &[]).get_program().to_owned();
+    host.put_program("web", "root/beadm", fs::read(program).unwrap());
+    host.boot("web");
+    Some(host)
+}
+
+/// Name and flags of each boot environment, as the zone sees them, in order of names.
+fn list(host: &Host) -> String {
+    host.sh(
+        "web",
+        "/root/beadm list -H | sed 's/^\\([^;]*\\);;\\([^;]*\\);.*/\\1=\\2/' | LC_ALL=C sort | tr '\\n' ' '",
+    )
+}
+
+/// What beadm says in the zone when it does not succeed.
+#[track_caller]
+fn refused(host: &Host, words: &str, expected: &str) {
+    let ran = host.zlogin(&["web", &format!("/root/beadm {words}")]);
+    assert_eq!(ran.code(), Some(1), "{ran:?}");
+    assert_eq!(ran.err.trim_end(), format!("beadm: {expected}"), "{words}");
+}
+
+/// What is answered to a packet, which is a Perl expression.
+fn packet(host: &Host, packet: &str) -> String {
+    let code = format!(
+        "use Socket; socket(S, AF_UNIX, SOCK_SEQPACKET, 0); \
+         connect(S, sockaddr_un(\"/dev/zone-beadm\")) or die; \
+         send(S, {packet}, 0); \
+         while (defined recv(S, $a, 70000, 0) and length $a) {{ $a =~ s/^x(.)/\"x\".ord($1)/se; print $a }}"
+    );
+    host.sh("web", &inside::perl(&code))
+}
+
+#[test]
+fn a_zone_goes_to_another_environment_and_back_by_itself() {
+    let Some(host) = zone() else { return };
+    assert_eq!(list(&host), "initial=NR ");
+    assert!(
+        host.sh("web", "/root/beadm list")
+            .starts_with("BE      Flags Mountpoint Space")
+    );
+    host.sh("web", "echo one >/var/word; /root/beadm create before");
+    host.sh("web", "echo two >/var/word; /root/beadm activate before");
+    assert_eq!(list(&host), "before=R initial=N ");
+    refused(
+        &host,
+        "destroy -F before",
+        "boot environment before is active on reboot; activate another one first.",
+    );
+    host.on("web", &["reboot"]).quiet();
+    assert_eq!(host.sh("web", "cat /var/word"), "one");
+    assert_eq!(list(&host), "before=NR initial= ");
+
+    // And back; by a new zoneadmd, too.
+    host.kill(host.zoneadmd("web").unwrap());
+    assert_eq!(host.state("web"), "running");
+    wait_for("the socket of the new one", || {
+        let ran = host.zlogin(&["web", "/root/beadm activate initial"]);
+        (ran.code() == Some(0)).then_some(())
+    });
+    assert_eq!(list(&host), "before=N initial=R ");
+    host.on("web", &["reboot"]).quiet();
+    assert_eq!(host.sh("web", "cat /var/word"), "two");
+
+    // What it made it may rename and remove, after the two reboots, too.
+    host.sh("web", "/root/beadm rename before after");
+    host.sh("web", "/root/beadm create -a -e after third");
+    assert_eq!(list(&host), "after= initial=N third=R ");
+    host.sh(
+        "web",
+        "/root/beadm activate initial; /root/beadm destroy -F after",
+    );
+    assert_eq!(list(&host), "initial=NR third= ");
+    host.on("web", &["beadm", "destroy", "-F", "third"]).quiet();
+
+    // What was made outside it may boot, and no more.
+    let _ = host.on("web", &["beadm", "create", "third"]).ok();
+    for words in ["destroy -F third", "rename third mine"] {
+        refused(
+            &host,
+            words,
+            "boot environment third was made in the global zone; only there can it be destroyed or renamed.",
+        );
+    }
+    host.sh(
+        "web",
+        "/root/beadm activate third && /root/beadm activate initial",
+    );
+    let _ = host.on("web", &["beadm", "mount", "third"]).ok();
+    refused(
+        &host,
+        "activate third",
+        "boot environment third is mounted in the global zone.",
+    );
+    assert_eq!(
+        host.sh("web", "/root/beadm list -H third | cut -d';' -f1-4"),
+        "third;;;"
+    );
+    host.on("web", &["beadm", "unmount", "third"]).quiet();
+    host.halt("web");
+    host.on("web", &["uninstall", "-F"]).quiet();
+}
+
+#[test]
+fn a_hostile_root_reaches_nothing_else() {
+    let Some(host) = zone() else { return };
+    let daemon = host.zoneadmd("web").unwrap();
+    host.clone_from("master", "other");
+    for (words, what) in [
+        ("mount initial", "mount"),
+        ("unmount initial", "unmount"),
+        ("activate --now initial", "activate --now"),
+        ("create -n a", "-n"),
+    ] {
+        refused(&host, words, &format!("{what} is for the global zone."));
+        // Nor by who leaves our program out.
+        let said = packet(&host, &format!("\"{words}\""));
+        assert_eq!(said, format!("ebeadm: {what} is for the global zone.\nx1"));
+    }
+    let outside = "must be in the global zone to beadm a zone.";
+    host.zlogin(&[
+        "web",
+        "cp /root/beadm /root/zoneadm; /root/zoneadm -z other beadm list",
+    ])
+    .mentions(1, outside);
+
+    let plain = "ebeadm: a request has letters, digits, '_', '-', '.', ':' and spaces.\nx1";
+    let short = "ebeadm: a request has 1 to 1024 bytes.\nx1";
+    for (bytes, answer) in [
+        ("\"\"", short),
+        ("\"a\" x 1025", short),
+        ("\"a\" x 60000", short),
+        ("\"list\\0\"", plain),
+        ("\"create ../../x\"", plain),
+        ("\"list;id\"", plain),
+        ("\" \"", "ebeadm: a request has up to 8 words.\nx1"),
+        (
+            "\"a \" x 9 . \"a\"",
+            "ebeadm: a request has up to 8 words.\nx1",
+        ),
+    ] {
+        assert_eq!(packet(&host, bytes), answer, "{bytes}");
+    }
+    for words in [
+        "lost",
+        "--inside list",
+        "-z other list",
+        "list -z other",
+        "-R .. list",
+        "create .hidden",
+    ] {
+        let said = packet(&host, &format!("\"{words}\""));
+        assert!(
+            said.ends_with("x2") && !said.contains("other="),
+            "{words}: {said}"
+        );
+    }
+    // The other zone's is none of this one's.
+    let _ = host.on("other", &["beadm", "create", "theirs"]).ok();
+    let said = packet(&host, "\"activate theirs\"");
+    assert_eq!(said, "ebeadm: has no boot environment theirs.\nx1");
+
+    // Others in the zone, whatever its root makes of the socket.
+    let connect = inside::perl(
+        "use Socket; $) = 65534; $> = 65534; socket(S, AF_UNIX, SOCK_SEQPACKET, 0); \
+         connect(S, sockaddr_un(\"/dev/zone-beadm\")) or die \"$!\\n\"; \
+         send(S, \"list\", 0); recv(S, $a, 9999, 0); print $a",
+    );
+    host.zlogin(&["web", &connect])
+        .mentions(13, "Permission denied");
+    let said = host.sh("web", &format!("chmod 666 /dev/zone-beadm; {connect}"));
+    assert_eq!(said, "ebeadm: only root of the zone may do that.");
+
+    // One that is silent, many that do not wait for their answers, and one that asks.
+    let flood = inside::perl(
+        "use Socket; for (1..10) { next if fork; socket(S, AF_UNIX, SOCK_SEQPACKET, 0); \
+         connect(S, sockaddr_un(\"/dev/zone-beadm\")); send(S, \"list\", 0) if $_ > 1; \
+         sleep 600 if $_ == 1; exit }",
+    );
+    host.sh(
+        "web",
+        &format!("({flood}) >/dev/null 2>&1 </dev/null & sleep 0.2; /root/beadm create late"),
+    );
+    assert_eq!(list(&host), "initial=NR late= ");
+
+    // A bound on what it makes itself: 32 with the one that it has.
+    for number in 2..32 {
+        let name = format!("n{number}");
+        let _ = host
+            .on("web", &["beadm", "create", "-e", "late", &name])
+            .ok();
+    }
+    refused(
+        &host,
+        "create more",
+        "has 32 boot environments, the most with which it makes another itself.",
+    );
+    // It can remove the socket, and has none then; the host sees nothing of it.
+    host.sh("web", "rm /dev/zone-beadm");
+    refused(
+        &host,
+        "list",
+        "the zone's zoneadmd is not there; any zoneadm command of the global zone brings it back.",
+    );
+    host.sh("web", "ln -s /etc /dev/zone-beadm");
+    assert_eq!(host.zoneadmd("web"), Some(daemon));
+    host.kill(daemon);
+    assert_eq!(host.state("web"), "running");
+    wait_for("the socket of the new zoneadmd", || {
+        let ran = host.zlogin(&["web", "/root/beadm list -H initial"]);
+        ran.out.starts_with("initial;;NR;/;").then_some(())
+    });
+    host.halt("web");
+    assert_eq!(host.state("other"), "installed");
+}
