@@ -50,7 +50,7 @@ fn no_device_but_harmless_ones() {
     let names = host.sh("web", "ls /dev");
     assert_eq!(
         names.replace('\n', " "),
-        "console fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero"
+        "console fd full mqueue null ptmx pts random shm stderr stdin stdout tty urandom zero zone-beadm"
     );
     let new_disk = format!("mknod /root/new b {major} {minor} && cat /root/new");
     let shared_disk = format!("mknod /shared/new b {major} {minor} && cat /shared/new");
