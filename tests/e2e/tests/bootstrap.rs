@@ -53,6 +53,9 @@ fn lives(host: &Host, zone: &str) {
     assert_eq!(state, "running", "zone {zone}: {}", failed.out);
     assert_eq!(host.sh(zone, "hostname"), zone);
     assert_eq!(host.sh(zone, "cat /proc/1/comm"), "systemd");
+    // What is mounted at boot hides nothing of the platform's /dev.
+    let socket = host.sh(zone, "stat -c '%F %a %u' /dev/zone-beadm");
+    assert_eq!(socket, "socket 600 0");
     host.on(zone, &["shutdown"]).quiet();
     assert_eq!(host.state(zone), "installed");
     let copy = format!("{zone}-copy");
