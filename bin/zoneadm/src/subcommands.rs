@@ -133,7 +133,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         form: "migrate [-n] [-q] [-u] [-c cipher] [-o option] [user@]host",
         help: "Takes the zone to another host, over ssh: the layers that host lacks, then the\n\
                top while the zone runs, then what has changed since, with the zone halted.\n\
-               A zone that ran runs there afterwards. Cut off anywhere, it is whole on one\n\
+               A zone that ran runs there afterwards; a kernel zone goes on where it was, after it\n\
+               stood still for as long as its memory travels. Cut off anywhere, it is whole on one\n\
                side: give the same command again.\n\
                \t-n         asks the other host, and changes nothing\n\
                \t-q         tells errors only\n\

@@ -171,6 +171,21 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_has_no_links_of_the_host() {
+        let mut config = Config::new("k1".parse().unwrap());
+        config.set("zonepath", "/zones/k1").unwrap();
+        config.set("brand", "solaris-kz").unwrap();
+        config.set("ip-type", "exclusive").unwrap();
+        config
+            .add(resource("net", &[("physical", "eth1")]))
+            .unwrap();
+        assert_eq!(
+            texts(&super::config(&config)),
+            ["net: not allowed for brand 'solaris-kz'."]
+        );
+    }
+
+    #[test]
     fn all_problems_are_collected() {
         let mut config = Config::new("web1".parse().unwrap());
         config.set("brand", "lx").unwrap();

@@ -1,8 +1,9 @@
 //! `zoneadm migrate`: a zone goes to another host, over ssh.
 //!
 //! First go the layers that the other host lacks, then the top, while the zone still
-//! runs; then it is halted, and what has changed in the top since goes, too. Both sides
-//! compare the digest of the top before anything counts. The zone is the source's until
+//! runs; then it is halted, and what has changed in the top since goes, too. A kernel zone
+//! that runs is suspended instead, and goes on over there from the image of its memory; the
+//! files of its disks go while it runs, as the top does. Both sides compare the digest of the top before anything counts. The zone is the source's until
 //! the target has said that it runs there:
 //!
 //! | what | a cut after it leaves |
@@ -18,31 +19,33 @@
 mod machine;
 mod target;
 mod top;
+mod trip;
+mod unload;
 mod wire;
 
 use std::fs;
-use std::io::{BufReader, BufWriter, ErrorKind, Write as _};
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Instant;
 
-use brand::{Content, Pack};
+use brand::Content;
 use model::{State, Verb, ZoneName};
-use storage::{Dataset, driver_at};
+use storage::driver_at;
 use store::index::Entry;
 
-use crate::apply::{self, Outcome, new_uuid};
+use crate::apply::{self, Outcome};
 use crate::boot::{BootOptions, start_locked};
+use crate::daemon::client;
 use crate::export::start as start_program;
 use crate::halt::halt_locked;
 use crate::subject::{self, Start, Subject};
-use crate::{Error, Host, environments, flatten, images, inventory};
+use crate::{Error, Host, environments, flatten, suspend};
 
-use machine::Load;
 pub(crate) use target::{ARRIVED, INCOMING};
 pub use target::{receive, status};
-use top::Listing;
-use wire::{Commit, Fate, Hello, VERSION, Welcome, Wire};
+use trip::Trip;
+use wire::Fate;
 
 /// Stands in the zonepath of a zone that may be another host's already.
 const AWAY: &str = ".migrating";
@@ -76,11 +79,6 @@ pub fn migrate(
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
     let path = subject.zonepath.clone();
-    if subject.state == State::Running && crate::machine::is_machine(&subject.config(host)?) {
-        return Err(Error::Refused(
-            "is a kernel zone that runs: suspend it first, and it goes on over there.".to_owned(),
-        ));
-    }
     if !driver_at(&path)?.has_layers() {
         return Err(Error::Refused(
             "its root has no layers: use zoneadm export and import.".to_owned(),
@@ -109,11 +107,20 @@ pub fn migrate(
     }
     trip.send_layers(progress)?;
     let runs = subject.state == State::Running || subject.state == State::Ready;
+    let mut stands_since = None;
     if runs {
         progress("Sending the top while the zone runs.");
         trip.send_top()?;
-        progress("Halting the zone.");
-        halt_locked(host, &subject)?;
+        if trip.goes_on {
+            trip.send_drafts(progress)?;
+            trip.probe(host, &subject)?;
+            progress("Suspending the zone.");
+            stands_since = Some(Instant::now());
+            stop(host, &subject)?;
+        } else {
+            progress("Halting the zone.");
+            halt_locked(host, &subject)?;
+        }
         subject.state = State::Installed;
         subject.runtime = None;
     }
@@ -121,16 +128,32 @@ pub fn migrate(
         progress("Sending what is left.");
         trip.send_top()?;
         trip.compare()?;
-        trip.send_machine(progress)
+        trip.send_machine(host, &subject, progress)
     });
     let done = sent.and_then(|()| trip.commit(&path, runs));
     match done {
-        Ok(()) => give_up(host, &subject, progress),
+        Ok(()) => {
+            if let Some(since) = stands_since {
+                let seconds = since.elapsed().as_secs_f64();
+                progress(&format!(
+                    "The guest goes on over there; it stood still for {seconds:.1} s."
+                ));
+            }
+            give_up(host, &subject, progress)
+        }
         Err(error) => {
             drop(trip);
             stay(host, &subject, options, runs, error, progress)
         }
     }
+}
+
+/// Suspends a machine, which runs on if that fails.
+fn stop(host: &Host, subject: &Subject) -> Result<(), Error> {
+    suspend::suspend_locked(host, subject).inspect_err(|_| {
+        // Its zoneadmd may have died: a new one lets the guest run on.
+        let _ = client::attend(host, &subject.entry.name);
+    })
 }
 
 /// Finds out whose a zone is when its migration failed.
@@ -157,7 +180,11 @@ fn stay(
         }
     }
     if runs {
-        progress("Booting the zone here again.");
+        let config = subject.config(host)?;
+        match suspend::is_suspended(host, &subject.entry, &config) {
+            true => progress("The zone goes on here."),
+            false => progress("Booting the zone here again."),
+        }
         start_locked(host, subject, Verb::Boot, &BootOptions::default(), false)?;
     }
     Err(error)
@@ -274,208 +301,7 @@ fn ssh(zone: &ZoneName, options: &Options, words: &[&str]) -> Result<Child, Erro
     start_program("ssh", &all, Stdio::piped(), Stdio::piped())
 }
 
-/// A zone on its way.
-struct Trip {
-    id: String,
-    to: String,
-    child: Child,
-    wire: Wire<BufReader<ChildStdout>, BufWriter<ChildStdin>>,
-    /// The trees of the layers with their digests, the lowest first.
-    layers: Vec<storage::Known>,
-    have: usize,
-    top: PathBuf,
-    /// The top as it was when it was sent last.
-    sent: Option<Listing>,
-    /// What a kernel zone has beside its root.
-    load: Option<Load>,
-}
-
-impl Trip {
-    fn begin(
-        host: &Host,
-        subject: &Subject,
-        options: &Options,
-        dry_run: bool,
-    ) -> Result<Self, Error> {
-        let path = subject.zonepath.clone();
-        let config = subject.config(host)?;
-        let load = Load::of(host, subject, &config)?;
-        let system = inventory::of_zone(host, &path, &config)?;
-        let manifest = inventory::manifest(&config, subject.entry.uuid, system);
-        let dataset = Dataset::open(&path)?;
-        let layers = dataset.known_layers(&keeps)?;
-        let top = dataset.stack()?.top;
-        let id = new_uuid()?.simple();
-        let hello = Hello {
-            version: VERSION,
-            id: id.clone(),
-            manifest: manifest.text(),
-            image: image_of(host, layers.first())?,
-            layers: layers.iter().map(|one| one.digest.to_string()).collect(),
-            dry_run,
-            update: options.update,
-            machine: load.as_ref().map(|load| load.cargo.clone()),
-        };
-        let mut child = ssh(&subject.entry.name, options, &["receive"])?;
-        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Error::Refused("no pipe to ssh".to_owned()));
-        };
-        let mut trip = Self {
-            id,
-            to: options.host.clone(),
-            child,
-            wire: Wire::new(
-                BufReader::with_capacity(64 << 10, from),
-                BufWriter::with_capacity(256 << 10, to),
-            ),
-            layers,
-            have: 0,
-            top,
-            sent: None,
-            load,
-        };
-        let welcome = trip
-            .wire
-            .say_json(b'h', &hello)
-            .and_then(|()| trip.wire.expect(b'w'));
-        let welcome = welcome.map_err(trip.lost())?;
-        let welcome: Welcome = serde_json::from_slice(&welcome)
-            .map_err(|error| trip.lost()(std::io::Error::other(error)))?;
-        if welcome.have > trip.layers.len() {
-            return Err(trip.lost()(std::io::Error::other("it has too many layers")));
-        }
-        trip.have = welcome.have;
-        if let Some(load) = &mut trip.load {
-            load.without(&welcome.files);
-        }
-        Ok(trip)
-    }
-
-    /// What went wrong on the way, with the name of the other host.
-    fn lost(&self) -> impl Fn(std::io::Error) -> Error + use<> {
-        let to = self.to.clone();
-        move |error| Error::Refused(format!("{to}: {error}"))
-    }
-
-    fn plan(&self, zone: &ZoneName, options: &Options) -> String {
-        let lacks = self.layers.len() - self.have;
-        let top = Listing::of(&self.top).map_or(0, |top| top.len());
-        let files = match self.load.as_ref().map(Load::size) {
-            Some((files, bytes)) => format!(
-                "  send {files} files of its machine, {} MB\n",
-                bytes / 1_000_000
-            ),
-            None => String::new(),
-        };
-        format!(
-            "migrate zone {zone}:\n  send {lacks} of {} layers to {}\n  send the top with {top} entries\n  \
-             halt the zone, and send what has changed since\n{files}  compare digests\n  \
-             have it stored and booted there\n  remove it here\n",
-            self.layers.len(),
-            options.host
-        )
-    }
-
-    fn send_layers(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
-        let lacks = self.layers.len() - self.have;
-        progress(&format!("Sending {lacks} of {} layers.", self.layers.len()));
-        for layer in self.layers.split_off(self.have) {
-            self.wire.say(b'l', b"").map_err(self.lost())?;
-            self.send_tree(&layer.tree, None)?;
-            self.answer()?;
-        }
-        Ok(())
-    }
-
-    /// Sends the top, or what has changed in it since it was sent.
-    fn send_top(&mut self) -> Result<(), Error> {
-        let now = Listing::of(&self.top)?;
-        let before = self.sent.take();
-        if let Some(before) = &before {
-            let mut names = Vec::new();
-            for path in before.gone(&now) {
-                names.extend_from_slice(path.as_os_str().as_bytes());
-                names.push(0);
-            }
-            self.wire.say(b'r', &names).map_err(self.lost())?;
-            self.answer()?;
-        }
-        self.wire.say(b't', b"").map_err(self.lost())?;
-        let top = self.top.clone();
-        self.send_tree(&top, before.as_ref())?;
-        self.sent = Some(now);
-        self.answer()
-    }
-
-    fn send_tree(&mut self, tree: &Path, known: Option<&Listing>) -> Result<(), Error> {
-        let lost = self.lost();
-        let mut pack = Pack::new(self.wire.stream(), Content::Layer);
-        pack.tree(tree, &mut |path, stat| {
-            known.is_none_or(|known| !known.has(path, stat))
-        })?;
-        let (stream, _) = pack.finish().map_err(&lost)?;
-        stream.end().map_err(lost)
-    }
-
-    /// Sends what a kernel zone has beside its root.
-    fn send_machine(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
-        let Some(load) = &self.load else {
-            return Ok(());
-        };
-        let (files, bytes) = load.size();
-        progress(&format!(
-            "Sending {files} files of its machine, {} MB.",
-            bytes / 1_000_000
-        ));
-        load.send(&mut self.wire).map_err(self.lost())
-    }
-
-    /// Compares the top here with that over there. The zone is halted.
-    fn compare(&mut self) -> Result<(), Error> {
-        let digest = storage::Digest::of_layer(&self.top, &keeps)?;
-        self.wire
-            .say(b'v', digest.to_string().as_bytes())
-            .map_err(self.lost())?;
-        self.answer()
-    }
-
-    /// Lets the zone be the target's.
-    fn commit(&mut self, zonepath: &Path, boot: bool) -> Result<(), Error> {
-        leave(zonepath, &self.id)?;
-        self.wire
-            .say_json(b'c', &Commit { boot })
-            .map_err(self.lost())?;
-        self.answer()
-    }
-
-    fn answer(&mut self) -> Result<(), Error> {
-        self.wire.expect(b'k').map(|_| ()).map_err(self.lost())
-    }
-}
-
-impl Drop for Trip {
-    fn drop(&mut self) {
-        // The other side sees the end of the connection, and throws away what it has
-        // unless it was told to keep it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// What of a layer goes with it.
 fn keeps(name: &[u8], value: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok_and(|name| Content::Layer.keeps(name, value))
-}
-
-/// The image that the lowest layer is.
-fn image_of(host: &Host, lowest: Option<&storage::Known>) -> Result<Option<String>, Error> {
-    let Some(lowest) = lowest else {
-        return Ok(None);
-    };
-    let all = images::open(host)?.list()?;
-    // One of a single layer: of several, the lowest is not the image.
-    let is_it =
-        |image: &&storage::Image| matches!(image.trees.as_slice(), [tree] if *tree == lowest.tree);
-    let image = all.iter().find(is_it);
-    Ok(image.map(|image| image.digest.to_string()))
 }

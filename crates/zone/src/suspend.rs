@@ -1,19 +1,22 @@
 //! `zoneadm suspend`: keeps a zone's memory and ends it; the next boot goes on there.
 
+use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use model::brands::Family;
 use model::plan::{BootPlan, PlatformStep, Resume};
 use model::{Config, Verb, ZoneName};
+use serde_json::Value;
+use storage::driver_at;
 use store::index::Entry;
 
 use crate::apply::Outcome;
-use crate::boot::BootOptions;
+use crate::boot::{BootOptions, Linked, plan_on};
 use crate::daemon::client;
 use crate::daemon::protocol::{Request, Suspend};
 use crate::machine::disks;
-use crate::machine::facts::Facts;
+use crate::machine::facts::{self, Facts};
 use crate::machine::image;
 use crate::machine::record::Record;
 use crate::subject::{Start, Subject};
@@ -49,10 +52,32 @@ fn act(host: &Host, zone: &ZoneName, patience: Duration, dry_run: bool) -> Resul
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
+    let (path, running) = place(host, &subject)?;
+    if dry_run {
+        return Ok(Outcome::Planned(format!(
+            "suspend zone {zone}:\n  stop its machine\n  save its memory and devices to {}\n  halt it\n",
+            path.display()
+        )));
+    }
+    suspending(host, &subject, path, &running, patience)?;
+    Ok(Outcome::Done)
+}
+
+/// Suspends a zone whose lock is held already.
+pub(crate) fn suspend_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
+    let (path, running) = place(host, subject)?;
+    suspending(host, subject, path, &running, PATIENCE)
+}
+
+/// Where a zone that runs would be suspended to, and the configuration that it runs with.
+///
+/// # Errors
+/// [`Error::Refused`] when there is no such place.
+pub(crate) fn place(host: &Host, subject: &Subject) -> Result<(PathBuf, Config), Error> {
     let config = subject.config(host)?;
     may_suspend(&config)?;
     // What counts is what it runs with: there it will be looked for.
-    let running = store::xml::load_running(&host.root, zone)?;
+    let running = store::xml::load_running(&host.root, &subject.entry.name)?;
     let (Some(path), Some(next)) = (image::path(host, &running), image::path(host, &config)) else {
         return Err(Error::Refused(
             "it has no place for an image: add the resource suspend, with zonecfg, and boot it again."
@@ -66,18 +91,24 @@ fn act(host: &Host, zone: &ZoneName, patience: Duration, dry_run: bool) -> Resul
             next.display()
         )));
     }
-    if dry_run {
-        return Ok(Outcome::Planned(format!(
-            "suspend zone {zone}:\n  stop its machine\n  save its memory and devices to {}\n  halt it\n",
-            path.display()
-        )));
-    }
+    Ok((path, running))
+}
+
+fn suspending(
+    host: &Host,
+    subject: &Subject,
+    path: PathBuf,
+    running: &Config,
+    patience: Duration,
+) -> Result<(), Error> {
+    let zone = &subject.entry.name;
+    let config = subject.config(host)?;
     // What is configured now: it will be looked for with that.
     let key = image::key_source(&config, &subject.zonepath);
     image::make_key(&key)?;
     image::read_key(&key).map_err(|why| Error::Refused(format!("{why}.")))?;
     let record = Record::load(&subject.zonepath)?;
-    let places = disks::places(host, &running);
+    let places = disks::places(host, running);
     let order = Suspend {
         image: path,
         key,
@@ -89,8 +120,62 @@ fn act(host: &Host, zone: &ZoneName, patience: Duration, dry_run: bool) -> Resul
     // It keeps the time itself, and has a little more to bring the zone back.
     let patience = patience.saturating_add(Duration::from_secs(20));
     client::ask_within(&socket, &Request::Suspend(Box::new(order)), patience)?
-        .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
-    Ok(Outcome::Done)
+        .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
+}
+
+/// What a machine that runs is, without its disks: the same it must be where it goes on.
+///
+/// # Errors
+/// [`Error::Refused`] for one that goes on nowhere.
+pub(crate) fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
+    let refused = |why: String| Error::Refused(format!("{why}."));
+    let runtime = subject.runtime.as_ref();
+    let pid = runtime.map(|runtime| runtime.init.pid);
+    let pid = pid.ok_or_else(|| refused("does not run".to_owned()))?;
+    let words = image::words_of(pid).map_err(refused)?;
+    let program = fs::read_link(format!("/proc/{pid}/exe"));
+    let program = program.map_err(Error::io("look at its QEMU"))?;
+    if program.to_string_lossy().ends_with(" (deleted)") {
+        return Err(refused(
+            "its QEMU is another by now than it runs in, in which it could not go on: boot it again first"
+                .to_owned(),
+        ));
+    }
+    let qemu = facts::qemu(host).map_err(|error| Error::Refused(format!("{error}.")))?;
+    image::identity(
+        &qemu.version.to_string(),
+        words.iter().map(String::as_str),
+        &[],
+        &subject.zonepath,
+    )
+    .map_err(refused)
+}
+
+/// What the machine of a zone would be here, as [`machine_of`] says of one that runs.
+///
+/// # Errors
+/// What keeps it from being started.
+pub(crate) fn machine_here(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+) -> Result<Value, Error> {
+    let facts = facts::find(host, subject, config)?;
+    let plan = plan_on(
+        host,
+        subject,
+        config,
+        &driver_at(&subject.zonepath)?.stack(&subject.zonepath)?,
+        &facts.nodes,
+        Some(&facts),
+        Verb::Boot,
+        &BootOptions::default(),
+        Linked::Yes,
+    )?;
+    let words = plan.init.arguments.iter().map(String::as_str);
+    let version = facts.qemu.version.to_string();
+    image::identity(&version, words, &[], &subject.zonepath)
+        .map_err(|why| Error::Refused(format!("{why}.")))
 }
 
 /// The file of each disk that is written to.

@@ -1,11 +1,11 @@
-//! `zoneadm migrate` of kernel zones, over a real sshd: halted and suspended ones, and what a
+//! `zoneadm migrate` of kernel zones, over a real sshd: halted, suspended and running ones, and what a
 //! cut at any moment leaves.
 
 use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use e2e::guest::{BOOT_ID, boot_machine, disk_is_whole, image, said, wait_for_guest};
+use e2e::guest::{BOOT_ID, boot_machine, disk_is_whole, image, messages, said, wait_for_guest};
 use e2e::ssh::Server;
 use e2e::{Host, Ran, rounds, start};
 
@@ -38,7 +38,7 @@ fn a_machine_goes_to_another_host_and_back() {
     let (Some(here), Some(there)) = (Host::new(), Host::new()) else {
         return;
     };
-    let Some(server) = Server::new(&there) else {
+    let (Some(server), Some(back)) = (Server::new(&there), Server::new(&here)) else {
         return;
     };
     if !boot_machine(&here, "") {
@@ -48,55 +48,147 @@ fn a_machine_goes_to_another_host_and_back() {
     let sum = "md5sum /run/data /root.data";
     let make = "head -c 20000000 /dev/urandom >/run/data; cp /run/data /root.data";
     let sums = said(&here, &format!("{make}; {sum}"));
-    let count = wait_for_guest(&here);
-    here.on("k1", &["suspend"]).quiet();
     let uuid = here.row("k1").uuid;
+    let goes_on = |host: &Host, count: u64| {
+        assert_eq!(host.state("k1"), "running");
+        let now = wait_for_guest(host);
+        assert!(now >= count, "the counter was {count} and is {now}");
+        assert_eq!(said(host, BOOT_ID), boot);
+        assert_eq!(said(host, sum), sums);
+        assert!(!image(host).exists());
+    };
     let planned = done(server.migrate(&here, "k1", &["-n"])).out;
-    assert!(planned.contains("files of its machine"), "{planned}");
+    assert!(planned.contains("  suspend the zone"), "{planned}");
     assert_eq!(state(&there, "k1"), "none");
 
-    // Where the image would not fit it is not taken.
+    // Where it could not go on it is not taken, and it never stood still.
     there
         .zonecfg(&["-z", "k1", "create -t SYSsolaris-kz; remove anet"])
         .quiet();
     server
         .migrate(&here, "k1", &[])
-        .mentions(1, "cannot go on from where it was suspended");
+        .mentions(1, "its machine could not go on here: machine.");
     assert_eq!(state(&there, "k1"), "configured");
     assert!(!there.path("zones/k1").exists());
-    assert_eq!(state(&here, "k1"), "installed");
+    goes_on(&here, 0);
+    assert!(!messages(&here).contains("suspended to"));
     there.zonecfg(&["-z", "k1", "delete -F"]).quiet();
 
-    cut_off(&server, &here);
-    again_until_done(&server, &here, &there);
+    // One that runs.
+    let count = wait_for_guest(&here);
+    let ran = done(server.migrate(&here, "k1", &[]));
+    let told = ran
+        .out
+        .lines()
+        .find(|line| line.contains("it stood still for "));
+    println!("{}", told.expect("how long it stood still"));
+    assert_eq!(here.state("k1"), "configured");
     assert!(!here.path("zones/k1").exists());
-    let row = (there.state("k1"), there.row("k1").uuid);
-    assert_eq!(row, ("installed".into(), uuid));
-    assert!(image(&there).exists());
-    let _ = done(there.on("k1", &["boot"]));
-    assert!(wait_for_guest(&there) >= count);
-    assert_eq!(said(&there, BOOT_ID), boot);
-    assert_eq!(said(&there, sum), sums);
-    assert!(!image(&there).exists());
-    there.halt("k1");
-    disk_is_whole(&there);
+    goes_on(&there, count);
+    assert_eq!(there.row("k1").uuid, uuid);
+    cut_off_while_it_runs(&back, &there, &here);
+    if state(&there, "k1") != "running" {
+        let _ = done(server.migrate(&here, "k1", &[]));
+    }
 
-    only_what_is_not_there_is_sent(&there, &here);
+    // One that is suspended.
+    there.on("k1", &["suspend"]).quiet();
+    let memory = |size| format!("select capped-memory; set physical={size}; end");
+    here.zonecfg(&["-z", "k1", &memory("200m")]).quiet();
+    back.migrate(&there, "k1", &[])
+        .mentions(1, "cannot go on from where it was suspended");
+    assert_eq!(here.state("k1"), "configured");
+    assert!(!here.path("zones/k1").exists());
+    here.zonecfg(&["-z", "k1", &memory("192m")]).quiet();
+    cut_off(&back, &there);
+    again_until_done(&back, &there, &here);
+    assert!(!there.path("zones/k1").exists());
+    let row = (here.state("k1"), here.row("k1").uuid);
+    assert_eq!(row, ("installed".into(), uuid));
+    assert!(image(&here).exists());
+    let _ = done(here.on("k1", &["boot"]));
+    goes_on(&here, count);
+    here.halt("k1");
+    disk_is_whole(&here);
+
+    only_what_is_not_there_is_sent(&server, &here, &there);
+}
+
+/// Cuts migrations of a machine that runs: it goes on, on one side.
+fn cut_off_while_it_runs(server: &Server, here: &Host, there: &Host) {
+    let mut random = Random(11);
+    for round in rounds(1) {
+        let count = wait_for_guest(here);
+        let mut command = server.command(here, "k1", &[]);
+        let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
+        let end = Instant::now() + Duration::from_millis(random.below(8_000));
+        let mut is_over = || child.try_wait().expect("a child").is_some();
+        // The first one while the guest stands still.
+        while !is_over()
+            && match round {
+                0 => !image(here).exists(),
+                _ => Instant::now() < end,
+            }
+        {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        println!("round {round}: cut off: {}", !is_over());
+        if round % 3 == 2 {
+            let _ = child.kill();
+        }
+        if round % 3 != 1 {
+            server.cut();
+        }
+        let _ = child.wait();
+        let mut tries = 0;
+        while state(here, "k1") == "installed" {
+            tries += 1;
+            assert!(tries < 20, "goes on nowhere");
+            let ran = here.on("k1", &["boot"]);
+            if ran.code() != Some(0) {
+                // It may be there, or just going.
+                let _ = server.migrate(here, "k1", &[]);
+            }
+        }
+        let sides = (state(here, "k1"), state(there, "k1"));
+        match sides.0.as_str() {
+            "running" => {
+                assert_ne!(sides.1, "running", "on both sides");
+                assert!(wait_for_guest(here) >= count);
+            }
+            _ => {
+                assert_eq!(sides.1, "running", "{sides:?}");
+                assert!(wait_for_guest(there) >= count);
+                // Back by the same way.
+                return;
+            }
+        }
+    }
+}
+
+/// Numbers that are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
 }
 
 /// Begins migrations, and ends them at random moments.
 fn cut_off(server: &Server, here: &Host) {
     // About what one takes where nothing else is done.
     let most = 2_000;
-    let mut seed = 7_u64;
+    let mut random = Random(7);
     let mut cut = 0;
-    for round in rounds(3) {
+    for round in rounds(1) {
         let mut command = server.command(here, "k1", &[]);
         let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let end = Instant::now() + Duration::from_millis((seed >> 33) % most);
+        let end = Instant::now() + Duration::from_millis(random.below(most));
         while Instant::now() < end && child.try_wait().expect("a child").is_none() {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -136,11 +228,8 @@ fn again_until_done(server: &Server, here: &Host, there: &Host) {
     }
 }
 
-/// Two that stand on one file go back.
-fn only_what_is_not_there_is_sent(here: &Host, there: &Host) {
-    let Some(server) = Server::new(there) else {
-        return;
-    };
+/// Two that stand on one file go.
+fn only_what_is_not_there_is_sent(server: &Server, here: &Host, there: &Host) {
     let _ = done(here.on("k2", &["clone", "--create", "k1"]));
     let shares = parts(here, "k2").len() > 1;
     for zone in ["k1", "k2"] {

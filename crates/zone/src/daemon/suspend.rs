@@ -134,7 +134,7 @@ fn save(
     let devices = scratch()?;
     migrate::save(monitor, devices.as_fd()).map_err(|error| flatten(&error))?;
     // Its disks are as they stay.
-    let words = words_of(pid)?;
+    let words = image::words_of(pid)?;
     let identity = image::identity(
         &qemu,
         words.iter().map(String::as_str),
@@ -168,18 +168,6 @@ fn save(
         },
     };
     suspend::save(&request).map_err(|error| flatten(&error))
-}
-
-/// What QEMU was told when it was started. One that a guest has taken over may lie: the
-/// image is then refused, and nothing else comes of it.
-fn words_of(pid: i32) -> Result<Vec<String>, String> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).map_err(|error| error.to_string())?;
-    let words = line
-        .split(|byte| *byte == 0)
-        .filter(|word| !word.is_empty());
-    Ok(words
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect())
 }
 
 /// Lets a stopped machine run. There is no image of it then: what has run on must never

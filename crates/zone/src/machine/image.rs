@@ -146,6 +146,18 @@ pub(crate) fn identity<'a>(
     Ok(json!({ "qemu": qemu, "machine": options(words), "disks": disks? }))
 }
 
+/// What QEMU was told when it was started. One that a guest has taken over may lie: the
+/// image is then refused, and nothing else comes of it.
+pub(crate) fn words_of(pid: i32) -> Result<Vec<String>, String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).map_err(|error| error.to_string())?;
+    let words = line
+        .split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty());
+    Ok(words
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect())
+}
+
 /// Options of QEMU by their names, so that what differs can be named.
 fn options<'a>(words: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     let mut found = Map::new();

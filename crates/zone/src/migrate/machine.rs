@@ -2,28 +2,27 @@
 //! of its disks, and what it was suspended to.
 //!
 //! A file goes as its blocks that are not zeros. The target reads back what it has written,
-//! and compares digests. Files that disks stand on never change, so they are known by their
+//! and compares digests. Of a machine that runs the files of its disks go before it is
+//! suspended, as drafts, and then the blocks that are others by then. Files that disks stand on never change, so they are known by their
 //! digests: one that a zone of the target has is not sent.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
 
-use model::Config;
 use model::config::machine::KeySource;
+use model::{Config, State};
 use serde::{Deserialize, Serialize};
 use storage::Digest;
 use storage::sparse::{self, BLOCK, Sum};
-use store::index::Index;
-use vm::Format;
 
-use super::wire::{Wire, plain};
-use crate::machine::record::{Disk, Record};
-use crate::machine::{self, clone, disks, image};
+use super::wire::Wire;
+use crate::machine::record::Record;
+use crate::machine::{self, disks, image};
 use crate::subject::Subject;
-use crate::{Error, Host, flatten, suspend};
+use crate::{Error, Host, suspend};
 
 /// What is said of a machine before anything of it is sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -49,17 +48,25 @@ pub(super) enum Role {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) role: Role,
-    size: u64,
+    pub(super) size: u64,
     /// When it was written last, in nanoseconds since 1970: an image of memory fits only
     /// disks that nobody has written to since.
-    written: i64,
+    pub(super) written: i64,
+    /// It is being written to: what is new in it comes later.
+    #[serde(default)]
+    pub(super) draft: bool,
 }
 
 /// What the source has to send.
 pub(super) struct Load {
     pub(super) cargo: Cargo,
     files: Vec<(Role, PathBuf)>,
+    /// What was sent of files that are written to, by their names.
+    drafts: BTreeMap<PathBuf, Sums>,
 }
+
+/// The sum of each block of a file that is not all zeros, by where it begins.
+type Sums = BTreeMap<u64, [u8; 32]>;
 
 impl Load {
     /// That of a zone; nothing for one that is no machine.
@@ -79,21 +86,35 @@ impl Load {
         refuse_elsewhere(host, config, &record, zonepath)?;
         note_digests(&mut record, zonepath)?;
         let suspended = suspend::is_suspended(host, &subject.entry, config);
-        let mut files: Vec<(Role, PathBuf)> = record
+        let files: Vec<(Role, PathBuf)> = record
             .files()
             .map(|name| (Role::Disk(name.to_owned()), zonepath.join(name)))
             .collect();
-        if let (true, Some(path)) = (suspended, image::path(host, config)) {
-            files.push((Role::Image, path));
-            // One that the configuration names is the other host's affair.
-            if let KeySource::Own(path) = image::key_source(config, zonepath) {
-                files.push((Role::Key, path));
-            }
-        }
-        Ok(Some(Self {
-            cargo: Cargo { record, suspended },
+        let mut load = Self {
+            // One that runs is suspended on its way.
+            cargo: Cargo {
+                record,
+                suspended: suspended || subject.state == State::Running,
+            },
             files,
-        }))
+            drafts: BTreeMap::new(),
+        };
+        if suspended {
+            load.add_image(host, config, zonepath);
+        }
+        Ok(Some(load))
+    }
+
+    /// Adds the image of a zone that is suspended.
+    pub(super) fn add_image(&mut self, host: &Host, config: &Config, zonepath: &Path) {
+        let Some(path) = image::path(host, config) else {
+            return;
+        };
+        self.files.push((Role::Image, path));
+        // One that the configuration names is the other host's affair.
+        if let KeySource::Own(path) = image::key_source(config, zonepath) {
+            self.files.push((Role::Key, path));
+        }
     }
 
     /// Leaves out what the target has.
@@ -111,36 +132,126 @@ impl Load {
         (self.files.len(), bytes)
     }
 
-    /// Sends all of them; `answer` waits until the target has one.
+    /// Sends all of them, or what is new in them; waits until the target has each.
     pub(super) fn send<R: Read, W: Write>(&self, wire: &mut Wire<R, W>) -> io::Result<()> {
         for (role, path) in &self.files {
             let file = File::open(path)?;
-            let meta = file.metadata()?;
-            let size = meta.len();
-            let seconds = meta.mtime().saturating_mul(1_000_000_000);
-            let head = Head {
-                role: role.clone(),
-                size,
-                written: seconds.saturating_add(meta.mtime_nsec()),
-            };
+            let head = head(&file, role, false)?;
             wire.say_json(b'f', &head)?;
-            let mut sum = Sum::new(size);
+            let mut sum = Sum::new(head.size);
             let mut stream = wire.stream();
-            sparse::blocks(&file, size, &mut |at, block| {
-                sum.add(at, block);
-                let length = u32::try_from(block.len()).map_err(io::Error::other)?;
-                let mut piece = Vec::with_capacity(12 + block.len());
-                piece.extend(at.to_be_bytes());
-                piece.extend(length.to_be_bytes());
-                piece.extend(block);
-                stream.write_all(&piece)
-            })?;
+            let mut send = |at, block: &[u8]| stream.write_all(&piece(at, block)?);
+            match self.drafts.get(path) {
+                None => sparse::blocks(&file, head.size, &mut |at, block| {
+                    sum.add(at, block);
+                    send(at, block)
+                })?,
+                Some(then) => {
+                    let mut sums = then.clone();
+                    let mut each = |at, block: &[u8]| {
+                        sum.add(at, block);
+                        Ok(())
+                    };
+                    changes(&file, head.size, &mut sums, &mut each, &mut send)?;
+                }
+            }
             stream.end()?;
             wire.say(b's', sum.end().to_string().as_bytes())?;
             wire.expect(b'k')?;
         }
         Ok(())
     }
+
+    /// Sends the files that never change, which are then no longer to be sent.
+    pub(super) fn send_bases<R: Read, W: Write>(
+        &mut self,
+        wire: &mut Wire<R, W>,
+    ) -> io::Result<()> {
+        let disks = &self.cargo.record.disks;
+        let is_base = |(role, _): &(Role, PathBuf)| {
+            let mut bases = disks.iter().flat_map(|disk| &disk.bases);
+            matches!(role, Role::Disk(name) if bases.any(|base| base.name == *name))
+        };
+        let files = std::mem::take(&mut self.files);
+        let (bases, others) = files.into_iter().partition(is_base);
+        self.files = bases;
+        self.send(wire)?;
+        self.files = others;
+        Ok(())
+    }
+
+    /// Sends the files of disks that are being written to, or what is new in them; returns
+    /// how many bytes that were.
+    pub(super) fn draft<R: Read, W: Write>(&mut self, wire: &mut Wire<R, W>) -> io::Result<u64> {
+        let mut sent = 0;
+        for (role, path) in &self.files {
+            let file = File::open(path)?;
+            let head = head(&file, role, true)?;
+            wire.say_json(b'f', &head)?;
+            let sums = self.drafts.entry(path.clone()).or_default();
+            let mut stream = wire.stream();
+            let mut send = |at, block: &[u8]| {
+                sent += block.len() as u64;
+                stream.write_all(&piece(at, block)?)
+            };
+            changes(&file, head.size, sums, &mut |_, _| Ok(()), &mut send)?;
+            stream.end()?;
+            wire.expect(b'k')?;
+        }
+        Ok(sent)
+    }
+}
+
+fn head(file: &File, role: &Role, draft: bool) -> io::Result<Head> {
+    let meta = file.metadata()?;
+    let seconds = meta.mtime().saturating_mul(1_000_000_000);
+    Ok(Head {
+        role: role.clone(),
+        size: meta.len(),
+        written: seconds.saturating_add(meta.mtime_nsec()),
+        draft,
+    })
+}
+
+/// A block as it is sent: where it begins, how long it is, and that.
+fn piece(at: u64, block: &[u8]) -> io::Result<Vec<u8>> {
+    let length = u32::try_from(block.len()).map_err(io::Error::other)?;
+    let mut piece = Vec::with_capacity(12 + block.len());
+    piece.extend(at.to_be_bytes());
+    piece.extend(length.to_be_bytes());
+    piece.extend(block);
+    Ok(piece)
+}
+
+/// Gives `each` all blocks of a file that are not zeros, and `new` those that are not as
+/// `sums` has them, also zeros; `sums` is as the file is afterwards.
+fn changes(
+    file: &File,
+    size: u64,
+    sums: &mut Sums,
+    each: &mut dyn FnMut(u64, &[u8]) -> io::Result<()>,
+    new: &mut dyn FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut now = Sums::new();
+    sparse::blocks(file, size, &mut |at, block| {
+        each(at, block)?;
+        let sum = sparse::sum(block);
+        if sums.get(&at) != Some(&sum) {
+            new(at, block)?;
+        }
+        now.insert(at, sum);
+        Ok(())
+    })?;
+    // What is zeros by now.
+    let zeros = [0; BLOCK];
+    for at in sums.keys().filter(|at| !now.contains_key(at)) {
+        let left = usize::try_from(size.saturating_sub(*at)).unwrap_or(BLOCK);
+        if left > 0 {
+            new(*at, &zeros[..left.min(BLOCK)])?;
+        }
+    }
+    *sums = now;
+    Ok(())
 }
 
 /// Disks that lie elsewhere do not go along: nobody knows whether the other host has the
@@ -182,221 +293,4 @@ fn note_digests(record: &mut Record, zonepath: &Path) -> Result<(), Error> {
         true => record.save(zonepath),
         false => Ok(()),
     }
-}
-
-/// What the target still waits for.
-#[derive(Debug)]
-pub(super) struct Unloading {
-    record: Record,
-    zonepath: PathBuf,
-    /// Files of disks that are not there yet.
-    lacks: Vec<String>,
-    /// Where the image of the memory goes to, until it is there.
-    image: Option<PathBuf>,
-    key: PathBuf,
-    /// Whether an image may be what an earlier one left that was killed.
-    again: bool,
-}
-
-impl Unloading {
-    /// Looks at what would come.
-    ///
-    /// # Errors
-    /// [`Error::Refused`] for what has no place here.
-    pub(super) fn new(
-        host: &Host,
-        config: &Config,
-        zonepath: &Path,
-        cargo: &Cargo,
-        again: bool,
-    ) -> Result<Self, Error> {
-        let record = cargo.record.clone();
-        record.check().map_err(Error::Refused)?;
-        let places = disks::places(host, config);
-        for disk in &record.disks {
-            let place = places.iter().find(|place| place.id == disk.id);
-            if !place.is_some_and(|place| disks::is_own(place, zonepath)) {
-                return Err(Error::Refused(format!(
-                    "has no place in its zonepath for disk {}: give the zone a device with this id whose storage is a file there.",
-                    disk.id
-                )));
-            }
-        }
-        let lacks: Vec<String> = record.files().map(str::to_owned).collect();
-        let path = image::path(host, config).filter(|_| cargo.suspended);
-        if cargo.suspended && path.is_none() {
-            return Err(Error::Refused(
-                "has no place for the image of the suspended zone: add the resource suspend."
-                    .to_owned(),
-            ));
-        }
-        if let Some(path) = path.as_ref().filter(|path| !again && image::exists(path)) {
-            return Err(Error::Refused(format!(
-                "{} is there already.",
-                path.display()
-            )));
-        }
-        Ok(Self {
-            record,
-            zonepath: zonepath.to_owned(),
-            lacks,
-            image: path,
-            key: image::own_key_path(zonepath),
-            again,
-        })
-    }
-
-    /// Begins: the record is there, and what other zones have of what disks stand on.
-    /// Returns the names of those.
-    pub(super) fn begin(&mut self, host: &Host) -> Result<Vec<String>, Error> {
-        self.record.save(&self.zonepath)?;
-        let mut have = Vec::new();
-        for base in self.record.disks.iter().flat_map(|disk| &disk.bases) {
-            let Some(found) = base.digest.as_ref().map(|digest| known(host, digest)) else {
-                continue;
-            };
-            if let Some(found) = found? {
-                let path = self.zonepath.join(&base.name);
-                clone::link_as(&found, &path)
-                    .map_err(|error| Error::Refused(format!("{}: {error}", found.display())))?;
-                have.push(base.name.clone());
-            }
-        }
-        self.lacks.retain(|name| !have.contains(name));
-        Ok(have)
-    }
-
-    /// Takes a file: `head` was said, its blocks follow.
-    pub(super) fn take<R: Read, W: Write>(
-        &mut self,
-        wire: &mut Wire<R, W>,
-        head: &Head,
-    ) -> Result<(), Error> {
-        let odd = || Error::Refused("was sent a file that it does not know.".to_owned());
-        if head.size > vm::image::LARGEST {
-            return Err(odd());
-        }
-        let path = match &head.role {
-            Role::Disk(name) => {
-                let at = self.lacks.iter().position(|lacking| lacking == name);
-                self.zonepath
-                    .join(self.lacks.swap_remove(at.ok_or_else(odd)?))
-            }
-            Role::Image => self.image.take().ok_or_else(odd)?,
-            Role::Key => self.key.clone(),
-        };
-        let replaces = head.role == Role::Image && self.again;
-        let file = receive(wire, head, &path, replaces)?;
-        match &head.role {
-            Role::Disk(name) if self.is_qcow2(name) => vm::image::inspect(&file, name)
-                .map(drop)
-                .map_err(|error| Error::Refused(format!("{}.", flatten(&error)))),
-            _ => Ok(()),
-        }
-    }
-
-    fn is_qcow2(&self, name: &str) -> bool {
-        let is_it = |disk: &Disk| {
-            let top = disk.file.as_deref() == Some(name) && disk.format == Format::Qcow2;
-            let mut bases = disk.bases.iter();
-            top || bases.any(|base| base.name == name && base.format == Format::Qcow2)
-        };
-        self.record.disks.iter().any(is_it)
-    }
-
-    /// Whether all is there; on the disk for certain, then.
-    pub(super) fn finish(&self) -> Result<(), Error> {
-        if let Some(name) = self.lacks.first() {
-            return Err(Error::Refused(format!("{name} was not sent.")));
-        }
-        if self.image.is_some() {
-            return Err(Error::Refused("no image was sent.".to_owned()));
-        }
-        let path = &self.zonepath;
-        let synced = File::open(path).and_then(|folder| folder.sync_all());
-        synced.map_err(Error::io(format!("write {}", path.display())))
-    }
-}
-
-/// A file with this digest that a disk of some zone here stands on.
-fn known(host: &Host, digest: &str) -> Result<Option<PathBuf>, Error> {
-    let index = Index::load(&host.root)?;
-    let installed = index
-        .entries()
-        .iter()
-        .filter(|entry| entry.state == model::State::Installed);
-    for entry in installed {
-        let zonepath = host.root.path(&entry.zonepath);
-        // Most zones are no machines.
-        let Ok(record) = Record::load(&zonepath) else {
-            continue;
-        };
-        let mut bases = record.disks.iter().flat_map(|disk| &disk.bases);
-        if let Some(base) = bases.find(|base| base.digest.as_deref() == Some(digest)) {
-            return Ok(Some(zonepath.join(&base.name)));
-        }
-    }
-    Ok(None)
-}
-
-/// Writes the blocks that come to a file, and compares what is in it then with what was
-/// sent.
-fn receive<R: Read, W: Write>(
-    wire: &mut Wire<R, W>,
-    head: &Head,
-    path: &Path,
-    replaces: bool,
-) -> Result<File, Error> {
-    let fail = || Error::io(format!("write {}", path.display()));
-    let lost = |error| Error::Io("hear from the source".to_owned(), error);
-    let mut options = fs::OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    match replaces {
-        true => options.create(true).truncate(true),
-        false => options.create_new(true),
-    };
-    let file = options.open(path).map_err(fail())?;
-    file.set_len(head.size).map_err(fail())?;
-    let mut incoming = wire.incoming();
-    let mut block = vec![0; BLOCK];
-    while let Some((at, length)) = next(&mut incoming).map_err(lost)? {
-        let end = at.checked_add(length as u64);
-        if length > BLOCK || end.is_none_or(|end| end > head.size) {
-            return Err(lost(io::Error::other("a block that is not in the file")));
-        }
-        incoming.read_exact(&mut block[..length]).map_err(lost)?;
-        file.write_all_at(&block[..length], at).map_err(fail())?;
-    }
-    incoming.finish().map_err(lost)?;
-    file.sync_all().map_err(fail())?;
-    let wanted = wire.expect(b's').map_err(lost)?;
-    let found = Digest::of_blocks(&file).map_err(Error::io(format!("read {}", path.display())))?;
-    if String::from_utf8_lossy(&wanted).parse() != Ok(found) {
-        return Err(Error::Refused(format!(
-            "what came of {} is not what was sent: {found}, not {}.",
-            path.display(),
-            plain(&wanted)
-        )));
-    }
-    let written = u64::try_from(head.written).unwrap_or(0);
-    let written = UNIX_EPOCH + Duration::from_nanos(written);
-    file.set_modified(written)
-        .and_then(|()| file.sync_all())
-        .map_err(fail())?;
-    Ok(file)
-}
-
-/// Place and length of the next block.
-fn next(from: &mut impl Read) -> io::Result<Option<(u64, usize)>> {
-    let mut at = [0; 8];
-    match from.read(&mut at[..1])? {
-        0 => return Ok(None),
-        _ => from.read_exact(&mut at[1..])?,
-    }
-    let mut length = [0; 4];
-    from.read_exact(&mut length)?;
-    Ok(Some((
-        u64::from_be_bytes(at),
-        u32::from_be_bytes(length) as usize,
-    )))
 }

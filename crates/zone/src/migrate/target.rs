@@ -16,14 +16,16 @@ use store::index::{self, Entry, Index};
 use store::lock::Wait;
 use store::xml::{self, manifest::Manifest};
 
-use super::machine::{Head, Unloading};
+use super::machine::Head;
+use super::unload::Unloading;
 use super::wire::{Commit, Fate, Hello, VERSION, Welcome, Wire, digest};
 use super::{keeps, wire};
 use crate::apply::{self, new_uuid};
 use crate::attach::{self, update};
 use crate::boot::{BootOptions, start_locked};
+use crate::halt::halt_locked;
 use crate::subject::{self, Subject};
-use crate::{Error, Host, flatten, images, import, machine, verify};
+use crate::{Error, Host, flatten, images, import, machine, suspend, verify};
 
 /// Stands in a zonepath that is being received into; its text names the migration.
 pub(crate) const INCOMING: &str = ".incoming";
@@ -127,6 +129,7 @@ fn converse<R: Read, W: Write>(
                 compared = true;
             }
             b'f' => guest.file(wire, &body)?,
+            b'p' => guest.probe(&body)?,
             b'c' if compared => {
                 let commit: Commit = serde_json::from_slice(&body)
                     .map_err(|error| Error::Refused(error.to_string()))?;
@@ -362,6 +365,35 @@ impl<'a> Guest<'a> {
         }
     }
 
+    /// Finds out whether a machine that runs could go on here: while it still does.
+    fn probe(&mut self, machine: &[u8]) -> Result<(), Error> {
+        let machine: serde_json::Value = serde_json::from_slice(machine)
+            .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
+        // As it will be stored; any range of ids will do.
+        let free = || Index::load(&self.host.root)?.free_slots(1);
+        let slot = match self.subject.entry.slot {
+            None => free()?.into_iter().next(),
+            slot => slot,
+        };
+        let entry = Entry {
+            uuid: Some(self.uuid),
+            slot,
+            ..self.subject.entry.clone()
+        };
+        let before = std::mem::replace(&mut self.subject.entry, entry);
+        let here = suspend::machine_here(self.host, &self.subject, &self.config);
+        self.subject.entry = before;
+        let differences = ::suspend::differences(&machine, &here?);
+        if differences.is_empty() {
+            return Ok(());
+        }
+        let differences: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        Err(Error::Refused(format!(
+            "its machine could not go on here: {}.",
+            differences.join("; ")
+        )))
+    }
+
     fn remove(&self, names: &[u8]) -> Result<(), Error> {
         let top = self.dataset()?.stack()?.top;
         let names = names.split(|&byte| byte == 0).filter(|one| !one.is_empty());
@@ -411,6 +443,12 @@ impl<'a> Guest<'a> {
                 !boot,
             );
             if let Err(error) = booted {
+                // It may run all the same, if its zoneadmd died at the end of that; and must
+                // not run in two places.
+                if boot && halt_locked(self.host, &self.subject).is_err() {
+                    self.kept = true;
+                    return Err(error);
+                }
                 // It stays the source's.
                 apply::record_now(
                     self.host,

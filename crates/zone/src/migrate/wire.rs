@@ -12,7 +12,8 @@
 //! | source | `r` | names that are gone from the top, a zero byte behind each |
 //! | source | `v` | the digest of the top |
 //! | source | `f` | a file of a machine: its blocks follow as a stream |
-//! | source | `s` | the digest of that file |
+//! | source | `s` | the digest of that file, unless it is a draft |
+//! | source | `p` | what the machine is that runs: could it go on there? |
 //! | source | `c` | [`Commit`]: the zone is the target's now |
 //! | target | `k` | done, up to here |
 //! | target | `x` | an error, and the end |
@@ -31,7 +32,7 @@ const MAX_FRAME: usize = 16 << 20;
 const MAX_PIECE: usize = 1 << 20;
 
 /// What both sides must agree on.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// The begin.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,0 +1,274 @@
+//! The way of a zone from here to the target, as the source goes it.
+
+use std::io::{BufReader, BufWriter};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout};
+
+use brand::{Content, Pack};
+use model::{State, ZoneName};
+use storage::Dataset;
+
+use super::machine::Load;
+use super::top::Listing;
+use super::wire::{Commit, Hello, VERSION, Welcome, Wire};
+use super::{Options, keeps, leave, ssh};
+use crate::apply::new_uuid;
+use crate::subject::Subject;
+use crate::{Error, Host, images, inventory, suspend};
+
+/// How often the disks of a machine that runs are sent at the most.
+const MOST_DRAFTS: usize = 4;
+
+/// When no more than this was new on the disks, in bytes, the machine is suspended.
+const LITTLE: u64 = 64 << 20;
+
+/// A zone on its way.
+pub(super) struct Trip {
+    id: String,
+    to: String,
+    child: Child,
+    wire: Wire<BufReader<ChildStdout>, BufWriter<ChildStdin>>,
+    /// The trees of the layers with their digests, the lowest first.
+    layers: Vec<storage::Known>,
+    have: usize,
+    top: PathBuf,
+    /// The top as it was when it was sent last.
+    sent: Option<Listing>,
+    /// What a kernel zone has beside its root.
+    load: Option<Load>,
+    /// It is a machine that runs: it is suspended, and goes on over there.
+    pub(super) goes_on: bool,
+}
+
+impl Trip {
+    pub(super) fn begin(
+        host: &Host,
+        subject: &Subject,
+        options: &Options,
+        dry_run: bool,
+    ) -> Result<Self, Error> {
+        let path = subject.zonepath.clone();
+        let config = subject.config(host)?;
+        let load = Load::of(host, subject, &config)?;
+        let goes_on = load.is_some() && subject.state == State::Running;
+        if goes_on {
+            // Before anything is sent.
+            suspend::place(host, subject)?;
+        }
+        let system = inventory::of_zone(host, &path, &config)?;
+        let manifest = inventory::manifest(&config, subject.entry.uuid, system);
+        let dataset = Dataset::open(&path)?;
+        let layers = dataset.known_layers(&keeps)?;
+        let top = dataset.stack()?.top;
+        let id = new_uuid()?.simple();
+        let hello = Hello {
+            version: VERSION,
+            id: id.clone(),
+            manifest: manifest.text(),
+            image: image_of(host, layers.first())?,
+            layers: layers.iter().map(|one| one.digest.to_string()).collect(),
+            dry_run,
+            update: options.update,
+            machine: load.as_ref().map(|load| load.cargo.clone()),
+        };
+        let mut child = ssh(&subject.entry.name, options, &["receive"])?;
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Error::Refused("no pipe to ssh".to_owned()));
+        };
+        let mut trip = Self {
+            id,
+            to: options.host.clone(),
+            child,
+            wire: Wire::new(
+                BufReader::with_capacity(64 << 10, from),
+                BufWriter::with_capacity(256 << 10, to),
+            ),
+            layers,
+            have: 0,
+            top,
+            sent: None,
+            load,
+            goes_on,
+        };
+        let welcome = trip
+            .wire
+            .say_json(b'h', &hello)
+            .and_then(|()| trip.wire.expect(b'w'));
+        let welcome = welcome.map_err(trip.lost())?;
+        let welcome: Welcome = serde_json::from_slice(&welcome)
+            .map_err(|error| trip.lost()(std::io::Error::other(error)))?;
+        if welcome.have > trip.layers.len() {
+            return Err(trip.lost()(std::io::Error::other("it has too many layers")));
+        }
+        trip.have = welcome.have;
+        if let Some(load) = &mut trip.load {
+            load.without(&welcome.files);
+        }
+        Ok(trip)
+    }
+
+    /// What went wrong on the way, with the name of the other host.
+    fn lost(&self) -> impl Fn(std::io::Error) -> Error + use<> {
+        let to = self.to.clone();
+        move |error| Error::Refused(format!("{to}: {error}"))
+    }
+
+    pub(super) fn plan(&self, zone: &ZoneName, options: &Options) -> String {
+        let lacks = self.layers.len() - self.have;
+        let top = Listing::of(&self.top).map_or(0, |top| top.len());
+        let files = match self.load.as_ref().map(Load::size) {
+            Some(size) => format!("  send {}\n", described(size)),
+            None => String::new(),
+        };
+        let steps = match self.goes_on {
+            true => format!(
+                "{files}  suspend the zone, and send what has changed since, and its memory\n"
+            ),
+            false => format!("  halt the zone, and send what has changed since\n{files}"),
+        };
+        format!(
+            "migrate zone {zone}:\n  send {lacks} of {} layers to {}\n  send the top with {top} entries\n\
+             {steps}  compare digests\n  have it stored and booted there\n  remove it here\n",
+            self.layers.len(),
+            options.host
+        )
+    }
+
+    pub(super) fn send_layers(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        let lacks = self.layers.len() - self.have;
+        progress(&format!("Sending {lacks} of {} layers.", self.layers.len()));
+        for layer in self.layers.split_off(self.have) {
+            self.wire.say(b'l', b"").map_err(self.lost())?;
+            self.send_tree(&layer.tree, None)?;
+            self.answer()?;
+        }
+        Ok(())
+    }
+
+    /// Sends the top, or what has changed in it since it was sent.
+    pub(super) fn send_top(&mut self) -> Result<(), Error> {
+        let now = Listing::of(&self.top)?;
+        let before = self.sent.take();
+        if let Some(before) = &before {
+            let mut names = Vec::new();
+            for path in before.gone(&now) {
+                names.extend_from_slice(path.as_os_str().as_bytes());
+                names.push(0);
+            }
+            self.wire.say(b'r', &names).map_err(self.lost())?;
+            self.answer()?;
+        }
+        self.wire.say(b't', b"").map_err(self.lost())?;
+        let top = self.top.clone();
+        self.send_tree(&top, before.as_ref())?;
+        self.sent = Some(now);
+        self.answer()
+    }
+
+    fn send_tree(&mut self, tree: &Path, known: Option<&Listing>) -> Result<(), Error> {
+        let lost = self.lost();
+        let mut pack = Pack::new(self.wire.stream(), Content::Layer);
+        pack.tree(tree, &mut |path, stat| {
+            known.is_none_or(|known| !known.has(path, stat))
+        })?;
+        let (stream, _) = pack.finish().map_err(&lost)?;
+        stream.end().map_err(lost)
+    }
+
+    /// Sends the files of a machine's disks while it writes to them, until little is new.
+    pub(super) fn send_drafts(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        let lost = self.lost();
+        let Some(load) = &mut self.load else {
+            return Ok(());
+        };
+        progress(&format!(
+            "Sending {} while the zone runs.",
+            described(load.size())
+        ));
+        load.send_bases(&mut self.wire).map_err(&lost)?;
+        for _ in 0..MOST_DRAFTS {
+            if load.draft(&mut self.wire).map_err(&lost)? < LITTLE {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks whether a machine that runs could go on over there.
+    pub(super) fn probe(&mut self, host: &Host, subject: &Subject) -> Result<(), Error> {
+        let machine = suspend::machine_of(host, subject)?;
+        self.wire.say_json(b'p', &machine).map_err(self.lost())?;
+        self.answer()
+    }
+
+    /// Sends what a kernel zone has beside its root, or what of that is not there yet. The
+    /// zone does not run.
+    pub(super) fn send_machine(
+        &mut self,
+        host: &Host,
+        subject: &Subject,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), Error> {
+        let lost = self.lost();
+        let Some(load) = &mut self.load else {
+            return Ok(());
+        };
+        if self.goes_on {
+            load.add_image(host, &subject.config(host)?, &subject.zonepath);
+            progress("Sending its memory, and what is new on its disks.");
+        } else {
+            progress(&format!("Sending {}.", described(load.size())));
+        }
+        load.send(&mut self.wire).map_err(lost)
+    }
+
+    /// Compares the top here with that over there. The zone is halted.
+    pub(super) fn compare(&mut self) -> Result<(), Error> {
+        let digest = storage::Digest::of_layer(&self.top, &keeps)?;
+        self.wire
+            .say(b'v', digest.to_string().as_bytes())
+            .map_err(self.lost())?;
+        self.answer()
+    }
+
+    /// Lets the zone be the target's.
+    pub(super) fn commit(&mut self, zonepath: &Path, boot: bool) -> Result<(), Error> {
+        leave(zonepath, &self.id)?;
+        self.wire
+            .say_json(b'c', &Commit { boot })
+            .map_err(self.lost())?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<(), Error> {
+        self.wire.expect(b'k').map(|_| ()).map_err(self.lost())
+    }
+}
+
+impl Drop for Trip {
+    fn drop(&mut self) {
+        // The other side sees the end of the connection, and throws away what it has
+        // unless it was told to keep it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The image that the lowest layer is.
+fn image_of(host: &Host, lowest: Option<&storage::Known>) -> Result<Option<String>, Error> {
+    let Some(lowest) = lowest else {
+        return Ok(None);
+    };
+    let all = images::open(host)?.list()?;
+    // One of a single layer: of several, the lowest is not the image.
+    let is_it =
+        |image: &&storage::Image| matches!(image.trees.as_slice(), [tree] if *tree == lowest.tree);
+    let image = all.iter().find(is_it);
+    Ok(image.map(|image| image.digest.to_string()))
+}
+
+/// What is to be sent of a machine, for people.
+fn described((files, bytes): (usize, u64)) -> String {
+    format!("{files} files of its machine, {} MB", bytes / 1_000_000)
+}

@@ -1,0 +1,271 @@
+//! What comes of a machine, as the target takes it.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use model::Config;
+use storage::Digest;
+use storage::sparse::BLOCK;
+use store::index::Index;
+use vm::Format;
+
+use super::machine::{Cargo, Head, Role};
+use super::wire::{Wire, plain};
+use crate::machine::record::{Disk, Record};
+use crate::machine::{clone, disks, image};
+use crate::{Error, Host, flatten};
+
+/// What the target still waits for.
+#[derive(Debug)]
+pub(super) struct Unloading {
+    record: Record,
+    zonepath: PathBuf,
+    /// Files of disks that are not there yet.
+    lacks: Vec<String>,
+    /// Those of them of which there is something that counts when the rest has come.
+    drafts: Vec<String>,
+    /// Where the image of the memory goes to, until it is there.
+    image: Option<PathBuf>,
+    key: PathBuf,
+    /// Whether an image may be what an earlier one left that was killed.
+    again: bool,
+}
+
+impl Unloading {
+    /// Looks at what would come.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for what has no place here.
+    pub(super) fn new(
+        host: &Host,
+        config: &Config,
+        zonepath: &Path,
+        cargo: &Cargo,
+        again: bool,
+    ) -> Result<Self, Error> {
+        let record = cargo.record.clone();
+        record.check().map_err(Error::Refused)?;
+        let places = disks::places(host, config);
+        for disk in &record.disks {
+            let place = places.iter().find(|place| place.id == disk.id);
+            if !place.is_some_and(|place| disks::is_own(place, zonepath)) {
+                return Err(Error::Refused(format!(
+                    "has no place in its zonepath for disk {}: give the zone a device with this id whose storage is a file there.",
+                    disk.id
+                )));
+            }
+        }
+        let lacks: Vec<String> = record.files().map(str::to_owned).collect();
+        let path = image::path(host, config).filter(|_| cargo.suspended);
+        if cargo.suspended && path.is_none() {
+            return Err(Error::Refused(
+                "has no place for the image of the suspended zone: add the resource suspend."
+                    .to_owned(),
+            ));
+        }
+        if let Some(path) = path.as_ref().filter(|path| !again && image::exists(path)) {
+            return Err(Error::Refused(format!(
+                "{} is there already.",
+                path.display()
+            )));
+        }
+        Ok(Self {
+            record,
+            zonepath: zonepath.to_owned(),
+            lacks,
+            drafts: Vec::new(),
+            image: path,
+            key: image::own_key_path(zonepath),
+            again,
+        })
+    }
+
+    /// Begins: the record is there, and what other zones have of what disks stand on.
+    /// Returns the names of those.
+    pub(super) fn begin(&mut self, host: &Host) -> Result<Vec<String>, Error> {
+        self.record.save(&self.zonepath)?;
+        let mut have = Vec::new();
+        for base in self.record.disks.iter().flat_map(|disk| &disk.bases) {
+            let Some(found) = base.digest.as_ref().map(|digest| known(host, digest)) else {
+                continue;
+            };
+            if let Some(found) = found? {
+                let path = self.zonepath.join(&base.name);
+                clone::link_as(&found, &path)
+                    .map_err(|error| Error::Refused(format!("{}: {error}", found.display())))?;
+                have.push(base.name.clone());
+            }
+        }
+        self.lacks.retain(|name| !have.contains(name));
+        Ok(have)
+    }
+
+    /// Takes a file: `head` was said, its blocks follow.
+    pub(super) fn take<R: Read, W: Write>(
+        &mut self,
+        wire: &mut Wire<R, W>,
+        head: &Head,
+    ) -> Result<(), Error> {
+        let odd = || Error::Refused("was sent a file that it does not know.".to_owned());
+        if head.size > vm::image::LARGEST {
+            return Err(odd());
+        }
+        let path = match &head.role {
+            Role::Disk(name) => {
+                let at = self.lacks.iter().position(|lacking| lacking == name);
+                let at = at.ok_or_else(odd)?;
+                let path = self.zonepath.join(&self.lacks[at]);
+                if !head.draft {
+                    self.lacks.swap_remove(at);
+                }
+                path
+            }
+            _ if head.draft => return Err(odd()),
+            Role::Image => self.image.take().ok_or_else(odd)?,
+            Role::Key => self.key.clone(),
+        };
+        let begun = matches!(&head.role, Role::Disk(name) if self.drafts.contains(name));
+        let how = match (begun, head.role == Role::Image && self.again) {
+            (true, _) => How::Goes,
+            (_, true) => How::Replaces,
+            _ => How::New,
+        };
+        let file = receive(wire, head, &path, how)?;
+        if head.draft {
+            if let (Role::Disk(name), false) = (&head.role, begun) {
+                self.drafts.push(name.clone());
+            }
+            return Ok(());
+        }
+        match &head.role {
+            Role::Disk(name) if self.is_qcow2(name) => vm::image::inspect(&file, name)
+                .map(drop)
+                .map_err(|error| Error::Refused(format!("{}.", flatten(&error)))),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_qcow2(&self, name: &str) -> bool {
+        let is_it = |disk: &Disk| {
+            let top = disk.file.as_deref() == Some(name) && disk.format == Format::Qcow2;
+            let mut bases = disk.bases.iter();
+            top || bases.any(|base| base.name == name && base.format == Format::Qcow2)
+        };
+        self.record.disks.iter().any(is_it)
+    }
+
+    /// Whether all is there; on the disk for certain, then.
+    pub(super) fn finish(&self) -> Result<(), Error> {
+        if let Some(name) = self.lacks.first() {
+            return Err(Error::Refused(format!("{name} was not sent.")));
+        }
+        if self.image.is_some() {
+            return Err(Error::Refused("no image was sent.".to_owned()));
+        }
+        let path = &self.zonepath;
+        let synced = File::open(path).and_then(|folder| folder.sync_all());
+        synced.map_err(Error::io(format!("write {}", path.display())))
+    }
+}
+
+/// A file with this digest that a disk of some zone here stands on.
+fn known(host: &Host, digest: &str) -> Result<Option<PathBuf>, Error> {
+    let index = Index::load(&host.root)?;
+    let installed = index
+        .entries()
+        .iter()
+        .filter(|entry| entry.state == model::State::Installed);
+    for entry in installed {
+        let zonepath = host.root.path(&entry.zonepath);
+        // Most zones are no machines.
+        let Ok(record) = Record::load(&zonepath) else {
+            continue;
+        };
+        let mut bases = record.disks.iter().flat_map(|disk| &disk.bases);
+        if let Some(base) = bases.find(|base| base.digest.as_deref() == Some(digest)) {
+            return Ok(Some(zonepath.join(&base.name)));
+        }
+    }
+    Ok(None)
+}
+
+/// What is to be at the place of a file that comes.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// Nothing.
+    New,
+    /// Perhaps what an earlier one left.
+    Replaces,
+    /// Its draft.
+    Goes,
+}
+
+/// Writes the blocks that come to a file, and, but for a draft, compares what is in it then
+/// with what was sent.
+fn receive<R: Read, W: Write>(
+    wire: &mut Wire<R, W>,
+    head: &Head,
+    path: &Path,
+    how: How,
+) -> Result<File, Error> {
+    let fail = || Error::io(format!("write {}", path.display()));
+    let lost = |error| Error::Io("hear from the source".to_owned(), error);
+    let mut options = fs::OpenOptions::new();
+    options.read(true).write(true).mode(0o600);
+    match how {
+        How::New => options.create_new(true),
+        How::Replaces => options.create(true).truncate(true),
+        How::Goes => &mut options,
+    };
+    let file = options.open(path).map_err(fail())?;
+    file.set_len(head.size).map_err(fail())?;
+    let mut incoming = wire.incoming();
+    let mut block = vec![0; BLOCK];
+    while let Some((at, length)) = next(&mut incoming).map_err(lost)? {
+        let end = at.checked_add(length as u64);
+        if length > BLOCK || end.is_none_or(|end| end > head.size) {
+            return Err(lost(io::Error::other("a block that is not in the file")));
+        }
+        incoming.read_exact(&mut block[..length]).map_err(lost)?;
+        file.write_all_at(&block[..length], at).map_err(fail())?;
+    }
+    incoming.finish().map_err(lost)?;
+    // What goes to the disk now need not go while the guest stands still.
+    file.sync_all().map_err(fail())?;
+    if head.draft {
+        return Ok(file);
+    }
+    let wanted = wire.expect(b's').map_err(lost)?;
+    let found = Digest::of_blocks(&file).map_err(Error::io(format!("read {}", path.display())))?;
+    if String::from_utf8_lossy(&wanted).parse() != Ok(found) {
+        return Err(Error::Refused(format!(
+            "what came of {} is not what was sent: {found}, not {}.",
+            path.display(),
+            plain(&wanted)
+        )));
+    }
+    let written = u64::try_from(head.written).unwrap_or(0);
+    let written = UNIX_EPOCH + Duration::from_nanos(written);
+    file.set_modified(written)
+        .and_then(|()| file.sync_all())
+        .map_err(fail())?;
+    Ok(file)
+}
+
+/// Place and length of the next block.
+fn next(from: &mut impl Read) -> io::Result<Option<(u64, usize)>> {
+    let mut at = [0; 8];
+    match from.read(&mut at[..1])? {
+        0 => return Ok(None),
+        _ => from.read_exact(&mut at[1..])?,
+    }
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    Ok(Some((
+        u64::from_be_bytes(at),
+        u32::from_be_bytes(length) as usize,
+    )))
+}
