@@ -294,3 +294,47 @@ fn note_digests(record: &mut Record, zonepath: &Path) -> Result<(), Error> {
         false => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn what_is_new_in_a_file_makes_its_draft_the_same() {
+        let (file, draft) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
+        let block = BLOCK as u64;
+        let mut sums = Sums::new();
+        // Returns the places of what was sent.
+        let mut send = |size: u64| {
+            file.set_len(size).unwrap();
+            draft.set_len(size).unwrap();
+            let (mut sent, mut sum) = (Vec::new(), Sum::new(size));
+            let mut each = |at, block: &[u8]| {
+                sum.add(at, block);
+                Ok(())
+            };
+            let mut new = |at, block: &[u8]| {
+                sent.push(at);
+                draft.write_all_at(block, at)
+            };
+            changes(&file, size, &mut sums, &mut each, &mut new).unwrap();
+            let digest = Digest::of_blocks(&draft).unwrap();
+            assert_eq!(digest, Digest::of_blocks(&file).unwrap());
+            assert_eq!(digest, sum.end());
+            sent
+        };
+        file.write_all_at(b"a", 0).unwrap();
+        file.write_all_at(b"b", 2 * block).unwrap();
+        file.write_all_at(b"c", 5 * block).unwrap();
+        assert_eq!(send(5 * block + 100), [0, 2 * block, 5 * block]);
+        assert_eq!(send(5 * block + 100), [0; 0]);
+        // Another, zeros by now, and a new one; the last is longer.
+        file.write_all_at(b"x", 7).unwrap();
+        file.write_all_at(&[0], 2 * block).unwrap();
+        file.write_all_at(b"d", 3 * block).unwrap();
+        assert_eq!(send(6 * block), [0, 3 * block, 5 * block, 2 * block]);
+        assert_eq!(send(block), [0; 0]);
+        assert_eq!(send(6 * block), [0; 0]);
+    }
+}
