@@ -5,6 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use crate::run::run;
 use crate::{Host, Ran, start, wait_for};
@@ -33,6 +34,19 @@ fn sshd() -> Option<PathBuf> {
     found
 }
 
+/// A port that nobody has. It is none of those that the kernel gives to connections, which
+/// could take it until sshd has it.
+fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let own = u16::try_from(std::process::id() % 200).expect("less than 200") * 100;
+    loop {
+        let port = 10_000 + own + NEXT.fetch_add(1, Ordering::Relaxed) % 100;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
 impl Server {
     /// An sshd on the loopback interface whose sessions see the zones of `there`.
     ///
@@ -51,11 +65,7 @@ impl Server {
             run(&mut keygen, b"").quiet();
         }
         fs::copy(folder.join("user.pub"), folder.join("authorized")).unwrap();
-        // A free one; it may be taken until sshd has it, and then the test fails.
-        let port = TcpListener::bind("127.0.0.1:0")
-            .and_then(|socket| socket.local_addr())
-            .unwrap()
-            .port();
+        let port = free_port();
         let real = there.command("zoneadm", &[]);
         let bin = Path::new(real.get_program())
             .parent()

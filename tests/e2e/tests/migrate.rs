@@ -134,7 +134,12 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
                 here.boot(zone);
             }
             if !marked && both.0 != "configured" && both.0 != "incomplete" {
-                assert_eq!(here.sh(zone, sum), sums, "{both:?}");
+                let ran = here.zlogin(&[zone, sum]);
+                // zoneadmd still halts it for a command that was killed.
+                if state(&here, zone) != both.0 {
+                    continue;
+                }
+                assert_eq!(ran.ok().text(), sums, "{both:?}");
             }
             if both.0 == "incomplete" {
                 // Cut while the source removed what is the target's.
