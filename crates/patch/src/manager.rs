@@ -27,6 +27,17 @@ pub struct Work {
     pub words: Vec<String>,
 }
 
+impl Work {
+    /// A script that is told what to do, how, and with what.
+    fn new(script: &'static str, what: &str, how: Mood, more: Vec<String>) -> Self {
+        let words = [what.to_owned(), mood(how).to_owned()];
+        Self {
+            script,
+            words: words.into_iter().chain(more).collect(),
+        }
+    }
+}
+
 /// Whether the work is only tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
@@ -155,11 +166,7 @@ impl Manager for Apt {
             Order::Files(files) => ("files", shown(files)?),
             Order::Back { packages, .. } => ("back", packages.clone()),
         };
-        let words = [what.to_owned(), mood(how).to_owned()];
-        Ok(Work {
-            script: APT,
-            words: words.into_iter().chain(more).collect(),
-        })
+        Ok(Work::new(APT, what, how, more))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -205,4 +206,41 @@ pub fn assert_alike(real: &Face, shared: &Face) {
         .filter(|path| !real.contains_key(*path))
         .collect();
     assert!(more.is_empty(), "{more:?}");
+}
+
+/// Where the patches of a zone stand, the oldest first.
+///
+/// # Panics
+/// When zonepatch does not say.
+#[must_use]
+pub fn standing(host: &Host, zone: &str) -> Vec<String> {
+    let past = zonepatch(host, &["history", "-z", zone, "-j"]).ok();
+    let past: Value = serde_json::from_str(&past.out).unwrap();
+    let past = past.as_array().unwrap();
+    past.iter()
+        .map(|one| one["standing"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// A program of the host's with another package database than the machine's.
+#[must_use]
+pub fn with_database(real: &Command, database: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args([
+            "-m",
+            "sh",
+            "-c",
+            "mount --make-rprivate / && mount --bind \"$0\" /var/lib/dpkg && exec \"$@\"",
+        ])
+        .arg(database)
+        .arg(real.get_program())
+        .args(real.get_args())
+        .env_clear();
+    for (name, value) in real.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command
 }

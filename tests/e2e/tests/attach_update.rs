@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use e2e::debian::{self, Archive, Deb};
+use e2e::patching::with_database;
 use e2e::run::run;
 use e2e::tree::{self, Face};
 use e2e::{Host, Ran, rounds, start};
@@ -122,24 +123,7 @@ impl Hosts {
         let real = self
             .there
             .command("zoneadm", &[&["-z", "web"], words].concat());
-        let mut command = Command::new("unshare");
-        command
-            .args([
-                "-m",
-                "sh",
-                "-c",
-                "mount --make-rprivate / && mount --bind \"$0\" /var/lib/dpkg && exec \"$@\"",
-            ])
-            .arg(&database)
-            .arg(real.get_program())
-            .args(real.get_args())
-            .env_clear();
-        for (name, value) in real.get_envs() {
-            if let Some(value) = value {
-                command.env(name, value);
-            }
-        }
-        command
+        with_database(&real, &database)
     }
 
     fn on(&self, version: &str, words: &[&str]) -> Ran {

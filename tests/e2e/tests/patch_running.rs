@@ -5,8 +5,8 @@ use std::fs;
 use std::time::Duration;
 
 use e2e::debian::{self, Archive, Deb};
-use e2e::run::run;
-use e2e::{Host, Ran, rounds, start, wait_for};
+use e2e::patching::{standing, zonepatch};
+use e2e::{Host, rounds, start, wait_for};
 use serde_json::Value;
 
 /// Something to be the first process for as long as a test needs it.
@@ -23,10 +23,6 @@ fn app(version: &str) -> Deb<'_> {
         postinst: "cat /opt/app/a >/var/lib/app",
         fields: "",
     }
-}
-
-fn zonepatch(host: &Host, words: &[&str]) -> Ran {
-    run(&mut host.command("zonepatch", words), b"")
 }
 
 /// A host with running zones that have `app` 1, and an archive that has 2.
@@ -69,16 +65,6 @@ fn version(host: &Host, zone: &str) -> String {
 
 const OLD: &str = "1 ii 111";
 const NEW: &str = "2 ii 222";
-
-/// Where the patches of a zone stand, the oldest first.
-fn standing(host: &Host, zone: &str) -> Vec<String> {
-    let past = zonepatch(host, &["history", "-z", zone, "-j"]).ok();
-    let past: Value = serde_json::from_str(&past.out).unwrap();
-    let past = past.as_array().unwrap();
-    past.iter()
-        .map(|one| one["standing"].as_str().unwrap().to_owned())
-        .collect()
-}
 
 fn environments(host: &Host, zone: &str) -> BTreeMap<String, String> {
     let list = host.on(zone, &["beadm", "list", "-H"]).ok();

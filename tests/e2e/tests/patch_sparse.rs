@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use e2e::patching::{face, standing, with_database, within, zonepatch};
 use e2e::run::run;
-use e2e::tree::{self, Face};
+use e2e::tree;
 use e2e::{Host, Ran, rounds, skip, start};
 use serde_json::Value;
 
@@ -49,44 +50,11 @@ fn database(host: &Host, name: &str, version: &str, status: &str) -> PathBuf {
 /// zonepatch where the host has this package database.
 fn command(host: &Host, database: &Path, words: &[&str]) -> Command {
     let real = host.command("zonepatch", words);
-    let mut command = Command::new("unshare");
-    command
-        .args([
-            "-m",
-            "sh",
-            "-c",
-            "mount --make-rprivate / && mount --bind \"$0\" /var/lib/dpkg && exec \"$@\"",
-        ])
-        .arg(database)
-        .arg(real.get_program())
-        .args(real.get_args())
-        .env_clear();
-    for (name, value) in real.get_envs() {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
-    }
-    command
+    with_database(&real, database)
 }
 
 fn with(host: &Host, database: &Path, words: &[&str]) -> Ran {
     run(&mut command(host, database, words), b"")
-}
-
-fn zonepatch(host: &Host, words: &[&str]) -> Ran {
-    run(&mut host.command("zonepatch", words), b"")
-}
-
-/// Looks at the own root of a halted zone.
-fn within<T>(host: &Host, zone: &str, look: impl FnOnce(&Path) -> T) -> T {
-    host.on(zone, &["mount"]).quiet();
-    let seen = look(&host.path("/zones").join(zone).join("lu"));
-    host.on(zone, &["unmount"]).quiet();
-    seen
-}
-
-fn face(host: &Host, zone: &str) -> Face {
-    within(host, zone, tree::face)
 }
 
 /// The version of a package that the zone has on record, with its list.
@@ -102,15 +70,6 @@ fn version(host: &Host, zone: &str, name: &str) -> Option<String> {
             .find_map(|line| line.strip_prefix("Version: "));
         version.map(str::to_owned)
     })
-}
-
-fn standing(host: &Host, zone: &str) -> Vec<String> {
-    let past = zonepatch(host, &["history", "-z", zone, "-j"]).ok();
-    let past: Value = serde_json::from_str(&past.out).unwrap();
-    let past = past.as_array().unwrap();
-    past.iter()
-        .map(|one| one["standing"].as_str().unwrap().to_owned())
-        .collect()
 }
 
 #[test]

@@ -1,24 +1,25 @@
 //! What `--help` and a wrong command line show.
 
-/// How it is called.
-pub const USAGE: &str = "\
+macro_rules! usage {
+    () => {
+        "\
 usage: zonestat [-z zonelist] [-r reslist] [-n namelist] [-T u|d|i] [-R reports] [-q]
                 [-p [-P lines]] [-S cols] interval [duration [report]]
        zonestat [-l] [-P] [-N] [-z zonelist] [interval [count]]
        zonestat -j [-z zonelist] [-R reports] [-q] [interval [duration [report]]]
        zonestat --tui [-z zonelist] [interval]
        zonestat --openmetrics | --serve [address] | --help
-";
+"
+    };
+}
+
+/// How it is called.
+pub const USAGE: &str = usage!();
 
 /// All there is to know.
-pub const HELP: &str = "\
-usage: zonestat [-z zonelist] [-r reslist] [-n namelist] [-T u|d|i] [-R reports] [-q]
-                [-p [-P lines]] [-S cols] interval [duration [report]]
-       zonestat [-l] [-P] [-N] [-z zonelist] [interval [count]]
-       zonestat -j [-z zonelist] [-R reports] [-q] [interval [duration [report]]]
-       zonestat --tui [-z zonelist] [interval]
-       zonestat --openmetrics | --serve [address] | --help
-
+pub const HELP: &str = concat!(
+    usage!(),
+    "
 Shows what zones use: CPUs, memory and what else there is a limit for.
 
 As on Solaris 11:
@@ -65,4 +66,5 @@ Examples:
     zonestat -q -R total,high 10s 24h 1h
     zonestat -l 5                     the dashboard, with limits
     zonestat -j 1 | jq '.zones[].name'
-";
+"
+);

@@ -1,6 +1,6 @@
 //! apk, of Alpine Linux.
 
-use super::{Manager, Mood, Work, mood, shown};
+use super::{Manager, Mood, Work, shown};
 use crate::order::Order;
 
 /// The package manager.
@@ -28,11 +28,7 @@ impl Manager for Apk {
                 return Err("apk keeps no former versions: roll the zone back".to_owned());
             }
         };
-        let words = [what.to_owned(), mood(how).to_owned()];
-        Ok(Work {
-            script: SCRIPT,
-            words: words.into_iter().chain(more).collect(),
-        })
+        Ok(Work::new(SCRIPT, what, how, more))
     }
 
     fn tells(&self) -> bool {

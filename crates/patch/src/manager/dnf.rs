@@ -1,6 +1,6 @@
 //! dnf and microdnf, on rpm.
 
-use super::{Manager, Mood, Work, mood, shown};
+use super::{Manager, Mood, Work, shown};
 use crate::order::Order;
 
 /// The package manager.
@@ -30,11 +30,7 @@ impl Manager for Dnf {
                 );
             }
         };
-        let words = [what.to_owned(), mood(how).to_owned()];
-        Ok(Work {
-            script: SCRIPT,
-            words: words.into_iter().chain(more).collect(),
-        })
+        Ok(Work::new(SCRIPT, what, how, more))
     }
 
     fn tells(&self) -> bool {
