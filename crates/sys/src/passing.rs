@@ -17,17 +17,39 @@ const MAX_TEXT: usize = 256;
 /// # Errors
 /// What sendmsg(2) says.
 pub fn send(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>, text: &str) -> io::Result<()> {
+    send_one(socket, descriptor, text.as_bytes(), SendFlags::NOSIGNAL).map(drop)
+}
+
+/// [`send`], but never waits until there is room for it. Says how many bytes went; the
+/// descriptor went with the first.
+///
+/// # Errors
+/// What sendmsg(2) says; [`io::ErrorKind::WouldBlock`] when nothing went.
+pub fn send_now(
+    socket: BorrowedFd<'_>,
+    descriptor: BorrowedFd<'_>,
+    bytes: &[u8],
+) -> io::Result<usize> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    send_one(socket, descriptor, bytes, flags)
+}
+
+fn send_one(
+    socket: BorrowedFd<'_>,
+    descriptor: BorrowedFd<'_>,
+    bytes: &[u8],
+    flags: SendFlags,
+) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let list = [descriptor];
     control.push(SendAncillaryMessage::ScmRights(&list));
-    sendmsg(
+    Ok(sendmsg(
         socket,
-        &[IoSlice::new(text.as_bytes())],
+        &[IoSlice::new(bytes)],
         &mut control,
-        SendFlags::NOSIGNAL,
-    )?;
-    Ok(())
+        flags,
+    )?)
 }
 
 /// Receives what [`send`] sent; `None` when the other end is closed or sent
@@ -113,6 +135,19 @@ mod tests {
         let (descriptor, text) = receive(there.as_fd()).unwrap();
         assert_eq!(text, "pts/7");
         assert_eq!(std::fs::File::from(descriptor).read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn who_does_not_read_is_not_waited_for() {
+        let (here, _there) = UnixDatagram::pair().unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let full = loop {
+            match send_now(here.as_fd(), null.as_fd(), &[7; 4096]) {
+                Ok(4096) => {}
+                other => break other.unwrap_err(),
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -29,7 +29,8 @@ const NAME: &str = "state";
 /// # Errors
 /// [`Error::Refused`] with what QEMU says.
 pub fn save(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
-    monitor.execute("stop", None, MOMENT)?;
+    // It waits for the disks.
+    monitor.execute("stop", None, PATIENCE)?;
     prepare(monitor, file)?;
     monitor.execute("migrate", Some(uri()), MOMENT)?;
     wait(monitor)

@@ -15,6 +15,10 @@ const LONGEST: usize = 1 << 20;
 /// Most events that are kept; older ones go.
 const MOST_EVENTS: usize = 256;
 
+/// Most bytes that are read at once for events: one that talks without end must not keep
+/// anybody from other work.
+const MOST_AT_ONCE: usize = 256 * 1024;
+
 /// The monitor's end in messages.
 const WHAT: &str = "QEMU";
 
@@ -48,6 +52,8 @@ pub struct Monitor {
     events: VecDeque<Event>,
     /// The version in the greeting.
     version: String,
+    /// The number of the last command: its answer has it, too.
+    number: u64,
 }
 
 impl Monitor {
@@ -60,6 +66,7 @@ impl Monitor {
             wire: Wire::new(socket, WHAT, LONGEST),
             events: VecDeque::new(),
             version: String::new(),
+            number: 0,
         };
         let end = Instant::now() + limit;
         let greeting = within(limit, monitor.receive(end))?;
@@ -96,7 +103,7 @@ impl Monitor {
         arguments: Option<Value>,
         limit: Duration,
     ) -> Result<Value, Error> {
-        let line = text(command, arguments);
+        let line = self.text(command, arguments);
         let end = Instant::now() + limit;
         within(limit, self.wire.send(line.as_bytes(), end))?;
         self.answer(command, limit, end)
@@ -113,18 +120,27 @@ impl Monitor {
         descriptor: BorrowedFd<'_>,
         limit: Duration,
     ) -> Result<Value, Error> {
-        let line = text(command, arguments);
+        let line = self.text(command, arguments);
         let end = Instant::now() + limit;
-        // Its first byte carries the descriptor: this is one small message.
-        sys::passing::send(self.wire.as_fd(), descriptor, &line)
-            .map_err(Error::io("pass QEMU a descriptor"))?;
+        within(limit, self.wire.send_with(line.as_bytes(), descriptor, end))?;
         self.answer(command, limit, end)
+    }
+
+    fn text(&mut self, command: &str, arguments: Option<Value>) -> String {
+        self.number += 1;
+        let mut line = json!({ "execute": command, "id": self.number });
+        if let Some(arguments) = arguments {
+            line["arguments"] = arguments;
+        }
+        format!("{line}\n")
     }
 
     fn answer(&mut self, command: &str, limit: Duration, end: Instant) -> Result<Value, Error> {
         loop {
             let mut said = within(limit, self.receive(end))?;
-            if self.is_event(&said) {
+            // The answer to a command that was waited for in vain may come yet.
+            let another = said["id"].as_u64().is_some_and(|id| id != self.number);
+            if self.is_event(&said) || another {
                 continue;
             }
             if let Some(done) = said.get_mut("return") {
@@ -156,20 +172,26 @@ impl Monitor {
         }
     }
 
-    /// The events that are there by now, oldest first. After an error the connection is
-    /// of no more use; what came before it is returned by the next call.
+    /// The events that are there by now, oldest first; of many only some, and others with
+    /// the next call. After an error the connection is of no more use; what came before it
+    /// is returned by the next call.
     ///
     /// # Errors
     /// When QEMU is gone or talks nonsense.
     pub fn events(&mut self) -> Result<Vec<Event>, Error> {
+        let mut read = 0;
         loop {
             while let Some(line) = self.wire.take_line()? {
-                let said = parse(&line)?;
-                self.is_event(&said);
+                if !line.is_empty() {
+                    self.is_event(&parse(&line)?);
+                }
+            }
+            if read >= MOST_AT_ONCE {
+                break;
             }
             match self.wire.fill() {
-                Ok(true) => {}
-                Ok(false) => break,
+                Ok(0) => break,
+                Ok(length) => read += length,
                 Err(_) if !self.events.is_empty() => break,
                 Err(error) => return Err(error),
             }
@@ -207,14 +229,6 @@ impl AsFd for Monitor {
     }
 }
 
-fn text(command: &str, arguments: Option<Value>) -> String {
-    let mut line = json!({ "execute": command });
-    if let Some(arguments) = arguments {
-        line["arguments"] = arguments;
-    }
-    format!("{line}\n")
-}
-
 fn parse(line: &[u8]) -> Result<Value, Error> {
     // The depth is bounded by the parser.
     let said: Value = serde_json::from_slice(line).map_err(|error| odd(&error.to_string()))?;
@@ -244,7 +258,7 @@ pub(crate) fn printable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Read, Write};
+    use std::io::{BufRead, BufReader, Read, Write};
     use std::os::unix::net::UnixStream;
 
     use super::*;
@@ -310,6 +324,89 @@ mod tests {
         std::thread::spawn(move || while theirs.write_all(&[b'['; 4096]).is_ok() {});
         let error = Monitor::greet(ours.into(), LIMIT).unwrap_err();
         assert!(matches!(error, Error::Odd { .. }), "{error}");
+    }
+
+    /// A QEMU that agrees on what is spoken, and says this without end then.
+    fn floods(line: &'static [u8]) -> Monitor {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let agreed = format!("{GREETING}\n{{\"return\": {{}}, \"id\": 1}}\n");
+            let _ = theirs.write_all(agreed.as_bytes());
+            let many = line.repeat(1 + 65536 / line.len());
+            while theirs.write_all(&many).is_ok() {}
+        });
+        Monitor::greet(ours.into(), LIMIT).unwrap()
+    }
+
+    #[test]
+    fn who_talks_without_end_is_late() {
+        for line in [&b"{\"event\": \"E\"}\n"[..], b"\r\n", b"{\"id\": 7}\n"] {
+            let mut monitor = floods(line);
+            // That this comes back is the test.
+            let few = Duration::from_millis(20);
+            let error = monitor.execute("x", None, few).unwrap_err();
+            assert!(matches!(error, Error::Late { .. }), "{error}");
+            assert!(monitor.events().unwrap().len() <= MOST_EVENTS);
+        }
+    }
+
+    #[test]
+    fn who_does_not_read_is_late() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let agreed = format!("{GREETING}\n{{\"return\": {{}}}}\n");
+        theirs.write_all(agreed.as_bytes()).unwrap();
+        let mut monitor = Monitor::greet(ours.into(), LIMIT).unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let few = Duration::from_millis(20);
+        let many = json!("x".repeat(8 << 20));
+        let error = monitor.execute("x", Some(many), few).unwrap_err();
+        assert!(matches!(error, Error::Late { .. }), "{error}");
+        // It has half a line: whatever comes after that it would take for the rest.
+        let error = monitor.execute_with("getfd", None, null.as_fd(), few);
+        assert!(matches!(error, Err(Error::Closed(_))), "{error:?}");
+    }
+
+    #[test]
+    fn descriptors_wait_no_longer_than_others() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let agreed = format!("{GREETING}\n{{\"return\": {{}}}}\n");
+        theirs.write_all(agreed.as_bytes()).unwrap();
+        let mut monitor = Monitor::greet(ours.into(), LIMIT).unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let few = Duration::from_millis(1);
+        // It reads nothing: after some hundreds no more goes in.
+        let other =
+            (0..500).find_map(
+                |_| match monitor.execute_with("getfd", None, null.as_fd(), few) {
+                    Err(Error::Late { .. }) => None,
+                    other => Some(other),
+                },
+            );
+        // Always late, or half a line was sent.
+        assert!(matches!(other, None | Some(Err(Error::Closed(_)))));
+    }
+
+    #[test]
+    fn a_late_answer_is_of_the_command_before() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut asked = BufReader::new(theirs.try_clone().unwrap()).lines();
+            writeln!(theirs, "{GREETING}").unwrap();
+            asked.next();
+            writeln!(theirs, r#"{{"return": {{}}, "id": 1}}"#).unwrap();
+            asked.by_ref().take(3).for_each(drop);
+            for (what, id) in [("return", 2), ("error", 3), ("return", 4)] {
+                let said = json!({ what: { "desc": id }, "id": id });
+                writeln!(theirs, "{said}").unwrap();
+            }
+            asked.next();
+        });
+        let mut monitor = Monitor::greet(ours.into(), LIMIT).unwrap();
+        for _ in 0..2 {
+            let error = monitor.execute("x", None, Duration::ZERO).unwrap_err();
+            assert!(matches!(error, Error::Late { .. }), "{error}");
+        }
+        assert_eq!(monitor.execute("y", None, LIMIT).unwrap()["desc"], 4);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use rustix::time::Timespec;
 
 use crate::Error;
@@ -22,7 +22,9 @@ pub(crate) struct Wire {
     /// Longest line that is taken.
     longest: usize,
     read: Vec<u8>,
-    /// What of it is known to hold no end of a line.
+    /// How much of it was taken.
+    taken: usize,
+    /// Up to where it is known to hold no end of a line.
     searched: usize,
 }
 
@@ -33,6 +35,7 @@ impl Wire {
             what,
             longest,
             read: Vec::new(),
+            taken: 0,
             searched: 0,
         }
     }
@@ -41,8 +44,44 @@ impl Wire {
         self.socket.as_fd()
     }
 
-    /// Sends everything before `end`.
-    pub(crate) fn send(&self, mut bytes: &[u8], end: Instant) -> Result<(), Error> {
+    /// Sends everything before `end`. After half of it nothing more can be said: the
+    /// connection is closed then.
+    pub(crate) fn send(&self, bytes: &[u8], end: Instant) -> Result<(), Error> {
+        self.send_rest(bytes, bytes.len(), end)
+    }
+
+    /// [`Wire::send`], with a descriptor that goes along.
+    pub(crate) fn send_with(
+        &self,
+        bytes: &[u8],
+        descriptor: BorrowedFd<'_>,
+        end: Instant,
+    ) -> Result<(), Error> {
+        loop {
+            match sys::passing::send_now(self.socket.as_fd(), descriptor, bytes) {
+                // Its first byte carries the descriptor.
+                Ok(sent) => return self.send_rest(&bytes[sent..], bytes.len(), end),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::OUT, end)?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+                    ) =>
+                {
+                    return Err(Error::Closed(self.what));
+                }
+                Err(error) => {
+                    let what = format!("pass {} a descriptor", self.what);
+                    return Err(Error::Io(what, error));
+                }
+            }
+        }
+    }
+
+    fn send_rest(&self, mut bytes: &[u8], whole: usize, end: Instant) -> Result<(), Error> {
         while !bytes.is_empty() {
             match send(
                 &self.socket,
@@ -50,7 +89,13 @@ impl Wire {
                 SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
             ) {
                 Ok(sent) => bytes = &bytes[sent..],
-                Err(rustix::io::Errno::AGAIN) => self.wait(PollFlags::OUT, end)?,
+                Err(rustix::io::Errno::AGAIN) => {
+                    self.wait(PollFlags::OUT, end).inspect_err(|_| {
+                        if bytes.len() < whole {
+                            let _ = shutdown(&self.socket, Shutdown::Both);
+                        }
+                    })?;
+                }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
                     return Err(Error::Closed(self.what));
@@ -70,49 +115,55 @@ impl Wire {
             .position(|&byte| byte == b'\n')
             .map(|at| at + self.searched);
         match found {
-            Some(at) => {
-                let rest = self.read.split_off(at + 1);
-                let mut line = std::mem::replace(&mut self.read, rest);
-                self.searched = 0;
-                line.truncate(at);
+            Some(at) if at - self.taken <= self.longest => {
+                let mut line = self.read[self.taken..at].to_vec();
+                self.taken = at + 1;
+                self.searched = self.taken;
                 while matches!(line.last(), Some(b'\r')) {
                     line.pop();
                 }
                 Ok(Some(line))
             }
-            None if self.read.len() > self.longest => Err(Error::Odd {
-                what: self.what,
-                why: format!("a line of more than {} bytes", self.longest),
-            }),
-            None => {
+            None if self.read.len() - self.taken <= self.longest => {
                 self.searched = self.read.len();
                 Ok(None)
             }
+            _ => Err(Error::Odd {
+                what: self.what,
+                why: format!("a line of more than {} bytes", self.longest),
+            }),
         }
     }
 
-    /// Reads what is there; false when nothing is.
-    pub(crate) fn fill(&mut self) -> Result<bool, Error> {
+    /// Reads what is there, and says how much; 0 when nothing is.
+    pub(crate) fn fill(&mut self) -> Result<usize, Error> {
+        self.read.drain(..self.taken);
+        self.searched -= self.taken;
+        self.taken = 0;
         let mut piece = [0; PIECE];
         match recv(&self.socket, piece.as_mut_slice(), RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(Error::Closed(self.what)),
             Ok((length, _)) => {
                 self.read.extend_from_slice(&piece[..length]);
-                Ok(true)
+                Ok(length)
             }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(false),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
             Err(rustix::io::Errno::CONNRESET) => Err(Error::Closed(self.what)),
             Err(errno) => Err(Error::Io(format!("hear {}", self.what), errno.into())),
         }
     }
 
-    /// The next line, waited for until `end`.
+    /// The next line, waited for until `end`. Who says much without end is not heard for
+    /// longer than who says nothing: nothing is read after that.
     pub(crate) fn line(&mut self, end: Instant) -> Result<Vec<u8>, Error> {
         loop {
             if let Some(line) = self.take_line()? {
                 return Ok(line);
             }
-            if !self.fill()? {
+            if Instant::now() >= end {
+                return Err(self.late());
+            }
+            if self.fill()? == 0 {
                 self.wait(PollFlags::IN, end)?;
             }
         }
@@ -121,6 +172,7 @@ impl Wire {
     /// Throws away what was read and not taken.
     pub(crate) fn forget(&mut self) {
         self.read.clear();
+        self.taken = 0;
         self.searched = 0;
     }
 
