@@ -6,7 +6,6 @@ use model::{Verb, ZoneName};
 
 use crate::apply::Outcome;
 use crate::daemon::client;
-use crate::daemon::protocol::Request;
 use crate::subject::{self, Start, Subject};
 use crate::{Error, Host};
 
@@ -57,7 +56,8 @@ fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Err
         // Nobody can take it over: then the groups are enough to end it.
         Err(_) => return subject::settle(host, zone),
     };
-    match client::ask_within(&socket, &Request::Halt, patience)? {
+    // It may wait for a machine that does not let it go.
+    match client::halt_within(&socket, patience, || kill_remains(host, zone))? {
         Some(()) => Ok(()),
         // It died on the way: what it left is cleared as after any death.
         None => {
@@ -67,7 +67,7 @@ fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Err
     }
 }
 
-/// Kills what is left of a zone whose zoneadmd died while halting.
+/// Kills what is left of a zone whose zoneadmd died while halting, or hangs.
 fn kill_remains(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     let Some(runtime) = store::runtime::load_any(&host.root, zone)? else {
         return Ok(());

@@ -98,13 +98,44 @@ pub fn ask_within(
         _ => ("shutdown", "look at its console, or halt it"),
     };
     let answer = exchange(socket, request, Some(patience));
-    done(answer.map_err(|error| match error {
-        Error::Io(_, source) if source.kind() == ErrorKind::WouldBlock => Error::Daemon(format!(
+    done(answer.map_err(|error| match is_late(&error) {
+        true => Error::Daemon(format!(
             "{verb} takes longer than {} s; {advice}.",
             patience.as_secs_f32().ceil()
         )),
-        other => other,
+        false => error,
     })?)
+}
+
+/// Asks a zoneadmd to halt its zone. One that does not answer in three quarters of the
+/// time waits for something in the zone: then `kill` is called, and it has the rest.
+/// `Ok(None)` as [`ask`].
+///
+/// # Errors
+/// As [`ask_within`].
+pub(crate) fn halt_within(
+    socket: &OwnedFd,
+    patience: Duration,
+    kill: impl FnOnce() -> Result<(), Error>,
+) -> Result<Option<()>, Error> {
+    match exchange(socket, &Request::Halt, Some(patience * 3 / 4)) {
+        Err(error) if is_late(&error) => {}
+        other => return done(other?),
+    }
+    kill()?;
+    limit(socket, patience / 4)?;
+    done(hear(socket).map_err(|error| match is_late(&error) {
+        true => Error::Daemon(format!(
+            "halt takes longer than {} s, though all of the zone was killed; try again.",
+            patience.as_secs_f32().ceil()
+        )),
+        false => error,
+    })?)
+}
+
+/// Whether an error is that of a time that was over.
+fn is_late(error: &Error) -> bool {
+    matches!(error, Error::Io(_, source) if source.kind() == ErrorKind::WouldBlock)
 }
 
 fn done(reply: Option<Reply>) -> Result<Option<()>, Error> {
@@ -144,14 +175,23 @@ fn exchange(
     if packet.len() > MAX_PACKET {
         return Err(Error::Refused("boot arguments are too long".to_owned()));
     }
-    if patience.is_some() {
-        set_socket_timeout(socket, Timeout::Recv, patience)
-            .map_err(|errno| Error::Io("set a time limit".to_owned(), errno.into()))?;
+    if let Some(patience) = patience {
+        limit(socket, patience)?;
     }
     match send(socket, &packet, SendFlags::NOSIGNAL) {
         Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => return Ok(None),
         other => other.map_err(|errno| Error::Io("ask zoneadmd".to_owned(), errno.into()))?,
     };
+    hear(socket)
+}
+
+fn limit(socket: &OwnedFd, patience: Duration) -> Result<(), Error> {
+    set_socket_timeout(socket, Timeout::Recv, Some(patience))
+        .map_err(|errno| Error::Io("set a time limit".to_owned(), errno.into()))
+}
+
+/// Waits for the answer; none when zoneadmd went away.
+fn hear(socket: &OwnedFd) -> Result<Option<Reply>, Error> {
     let mut answer = vec![0; MAX_PACKET];
     let received =
         rustix::io::retry_on_intr(|| recv(socket, answer.as_mut_slice(), RecvFlags::empty()));
@@ -236,5 +276,66 @@ pub(crate) fn listen_to(report: OwnedFd) -> Result<Vec<String>, Error> {
         Some("ok") => Ok(lines.map(str::to_owned).collect()),
         None => Err(Error::Daemon("zoneadmd ended without a word".to_owned())),
         Some(_) => Err(Error::Daemon(text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::socketpair;
+
+    use super::*;
+
+    fn pair() -> (OwnedFd, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC;
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+    }
+
+    #[test]
+    fn a_zoneadmd_that_waits_for_its_zone_answers_once_that_is_killed() {
+        let (ours, theirs) = pair();
+        let short = Duration::from_millis(100);
+        // It hangs until the zone is killed.
+        let kill = || {
+            let answer = serde_json::to_vec(&Reply::Done).unwrap();
+            send(&theirs, &answer, SendFlags::NOSIGNAL).unwrap();
+            Ok(())
+        };
+        assert_eq!(halt_within(&ours, short, kill).unwrap(), Some(()));
+        // The same request is answered: it is asked once.
+        let mut packet = [0; 256];
+        let (length, _) = recv(&theirs, packet.as_mut_slice(), RecvFlags::DONTWAIT).unwrap();
+        assert!(length > 0 && recv(&theirs, packet.as_mut_slice(), RecvFlags::DONTWAIT).is_err());
+    }
+
+    #[test]
+    fn a_zoneadmd_that_hangs_all_the_same_is_told() {
+        let (ours, _theirs) = pair();
+        let mut killed = false;
+        let kill = || {
+            killed = true;
+            Ok(())
+        };
+        let error = halt_within(&ours, Duration::from_millis(100), kill).unwrap_err();
+        assert!(
+            killed && error.to_string().contains("was killed"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_killed_when_it_answers() {
+        for (answer, expected) in [(Some(Reply::Done), Some(())), (None, None)] {
+            let (ours, theirs) = pair();
+            match answer {
+                Some(answer) => {
+                    let answer = serde_json::to_vec(&answer).unwrap();
+                    send(&theirs, &answer, SendFlags::NOSIGNAL).unwrap();
+                }
+                None => drop(theirs),
+            }
+            let kill = || panic!("there is no reason to kill");
+            let patience = Duration::from_secs(400);
+            assert_eq!(halt_within(&ours, patience, kill).unwrap(), expected);
+        }
     }
 }
