@@ -6,11 +6,13 @@
 //! listing counts as changed after it.
 
 use std::collections::HashMap;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Stat;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 use rustix::time::ClockId;
 
 use crate::Error;
@@ -18,14 +20,34 @@ use crate::Error;
 /// Folders in folders that are looked into.
 const DEPTH: usize = 256;
 
+/// Names that are kept in memory, some 150 bytes each: a zone may make any number.
+const MOST: usize = 8 << 20;
+
 /// Changes so short before a listing count as after it, in seconds.
 const SLACK: i64 = 2;
+
+/// How a folder is opened.
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     number: u64,
     changed: (i64, i64),
     kind: u32,
+}
+
+impl Mark {
+    fn of(stat: &Stat) -> Self {
+        let nanoseconds = i64::try_from(stat.st_ctime_nsec).unwrap_or(0);
+        Self {
+            number: stat.st_ino,
+            changed: (stat.st_ctime, nanoseconds),
+            kind: stat.st_mode & 0o170_000,
+        }
+    }
 }
 
 /// What was in a top.
@@ -44,38 +66,43 @@ impl Listing {
             entries: HashMap::new(),
             begun: now.tv_sec,
         };
-        listing.walk(top, Path::new(""), 0)?;
+        let open = rustix::fs::openat(CWD, top, FOLDER, Mode::empty())
+            .map_err(|errno| Error::Io(format!("read {}", top.display()), errno.into()))?;
+        listing.walk(&open, Path::new(""), 0)?;
         Ok(listing)
     }
 
-    fn walk(&mut self, top: &Path, at: &Path, depth: usize) -> Result<(), Error> {
-        let folder = top.join(at);
-        let fail = || Error::io(format!("read {}", folder.display()));
+    /// Lists what is in a folder, each folder below being opened in the one above: a zone
+    /// that runs may put a link to anywhere in its place at any moment.
+    fn walk(&mut self, folder: &OwnedFd, at: &Path, depth: usize) -> Result<(), Error> {
+        let fail = |error: std::io::Error| Error::Io(format!("read {}", at.display()), error);
         if depth > DEPTH {
-            let error = std::io::Error::other("folders too deep in each other");
-            return Err(fail()(error));
+            return Err(fail(std::io::Error::other(
+                "folders too deep in each other",
+            )));
         }
-        let entries = match fs::read_dir(&folder) {
-            // Gone since it was listed.
-            Err(error) if depth > 0 && error.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(());
+        for entry in Dir::read_from(folder).map_err(|errno| fail(errno.into()))? {
+            let entry = entry.map_err(|errno| fail(errno.into()))?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
             }
-            other => other.map_err(fail())?,
-        };
-        for entry in entries {
-            let entry = entry.map_err(fail())?;
-            let Ok(meta) = fs::symlink_metadata(entry.path()) else {
+            let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
-            let path = at.join(entry.file_name());
-            let mark = Mark {
-                number: meta.ino(),
-                changed: (meta.ctime(), meta.ctime_nsec()),
-                kind: meta.mode() & 0o170_000,
-            };
-            self.entries.insert(path.clone(), mark);
-            if meta.is_dir() {
-                self.walk(top, &path, depth + 1)?;
+            if self.entries.len() >= MOST {
+                let text = format!("more than {MOST} files");
+                return Err(fail(std::io::Error::other(text)));
+            }
+            let path = at.join(name);
+            self.entries.insert(path.clone(), Mark::of(&stat));
+            if FileType::from_raw_mode(stat.st_mode).is_dir() {
+                match rustix::fs::openat(folder.as_fd(), name, FOLDER, Mode::empty()) {
+                    Ok(below) => self.walk(&below, &path, depth + 1)?,
+                    // Gone since it was listed, or something else by now.
+                    Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                    Err(errno) => return Err(fail(errno.into())),
+                }
             }
         }
         Ok(())
@@ -88,18 +115,10 @@ impl Listing {
 
     /// Whether what is at a path now need not be sent again.
     pub(super) fn has(&self, path: &Path, stat: &Stat) -> bool {
-        let changed = (
-            stat.st_ctime,
-            i64::try_from(stat.st_ctime_nsec).unwrap_or(0),
-        );
-        let now = Mark {
-            number: stat.st_ino,
-            changed,
-            kind: stat.st_mode & 0o170_000,
-        };
+        let now = Mark::of(stat);
         // A folder's own times change with what is sent into it.
         let folder = stat.st_mode & 0o170_000 == 0o040_000;
-        !folder && changed.0 < self.begun - SLACK && self.entries.get(path) == Some(&now)
+        !folder && now.changed.0 < self.begun - SLACK && self.entries.get(path) == Some(&now)
     }
 
     /// Names that are gone since, or something of another kind, those in a folder before
@@ -122,6 +141,8 @@ impl Listing {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -150,5 +171,15 @@ mod tests {
         };
         assert!(later.has(Path::new("stays"), &stat));
         assert!(!later.has(Path::new("other"), &stat));
+    }
+
+    #[test]
+    fn a_link_to_elsewhere_is_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("top")).unwrap();
+        fs::create_dir_all(dir.path().join("host/secret")).unwrap();
+        std::os::unix::fs::symlink("../host", dir.path().join("top/var")).unwrap();
+        let listing = Listing::of(&dir.path().join("top")).unwrap();
+        assert_eq!(listing.len(), 1);
     }
 }

@@ -23,6 +23,9 @@ const MOST_DRAFTS: usize = 4;
 /// When no more than this was new on the disks, in bytes, the machine is suspended.
 const LITTLE: u64 = 64 << 20;
 
+/// Bytes of names that go in one frame, about.
+const MOST_NAMES: usize = 1 << 20;
+
 /// A zone on its way.
 pub(super) struct Trip {
     id: String,
@@ -155,14 +158,31 @@ impl Trip {
             for path in before.gone(&now) {
                 names.extend_from_slice(path.as_os_str().as_bytes());
                 names.push(0);
+                if names.len() >= MOST_NAMES {
+                    self.gone(&mut names)?;
+                }
             }
-            self.wire.say(b'r', &names).map_err(self.lost())?;
-            self.answer()?;
+            self.gone(&mut names)?;
         }
+        // What a zone has changed through a mapping is dated when it is written out.
+        rustix::fs::open(
+            &self.top,
+            rustix::fs::OFlags::RDONLY,
+            rustix::fs::Mode::empty(),
+        )
+        .and_then(rustix::fs::syncfs)
+        .map_err(|errno| Error::Io(format!("sync {}", self.top.display()), errno.into()))?;
         self.wire.say(b't', b"").map_err(self.lost())?;
         let top = self.top.clone();
         self.send_tree(&top, before.as_ref())?;
         self.sent = Some(now);
+        self.answer()
+    }
+
+    /// Sends names that are gone.
+    fn gone(&mut self, names: &mut Vec<u8>) -> Result<(), Error> {
+        self.wire.say(b'r', names).map_err(self.lost())?;
+        names.clear();
         self.answer()
     }
 
