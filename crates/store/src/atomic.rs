@@ -48,6 +48,15 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> 
     Ok(())
 }
 
+/// Renames a file within its folder, durably.
+///
+/// # Errors
+/// [`Error::File`] when it could not be renamed, or not be made durable.
+pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(Error::file("rename to", to))?;
+    sync_folder_of(to)
+}
+
 /// Removes `path` durably; a file that is not there is fine.
 ///
 /// # Errors
@@ -100,7 +109,12 @@ fn write_aside(aside: &Path, bytes: &[u8], mode: u32, durability: Durability) ->
 }
 
 fn sync_folder_of(path: &Path) -> Result<(), Error> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
+    let folder = match path.parent() {
+        // A name alone is one in the current folder.
+        Some(here) if here.as_os_str().is_empty() => Path::new("."),
+        Some(folder) => folder,
+        None => Path::new("/"),
+    };
     File::open(folder)
         .and_then(|dir| dir.sync_all())
         .map_err(Error::file("sync", folder))

@@ -17,7 +17,7 @@ use crate::attach::update;
 use crate::error::is_full;
 use crate::fault::Fault;
 use crate::flatten;
-use crate::subject::{FORCED, UNFINISHED};
+use crate::subject::{FORCED, UNFINISHED, UNPACKING};
 use crate::undo::UndoStack;
 use crate::{Error, Host, environments, inventory, machine, migrate, mount};
 
@@ -167,6 +167,15 @@ impl Work<'_> {
                 Ok(())
             }
             Step::MakeZonepath { path } => make_zonepath(path, undo),
+            Step::MarkUnpacking { path } => {
+                let mark = path.join(UNPACKING);
+                store::atomic::write(&mark, b"", 0o600)?;
+                undo.push(step.to_string(), move || {
+                    store::atomic::remove(&mark).map_err(|error| flatten(&error))
+                });
+                Ok(())
+            }
+            Step::EndUnpacking { path } => Ok(store::atomic::remove(&path.join(UNPACKING))?),
             Step::MakeDataset { path } => {
                 refuse_root(path)?;
                 undo_dataset(path, undo);
@@ -427,10 +436,12 @@ fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
     // A clone that was stored and could not take it away any more leaves it.
     for ours in [
         UNFINISHED,
+        UNPACKING,
         FORCED,
         manifest::DETACHED,
         migrate::INCOMING,
         migrate::ARRIVED,
+        migrate::AWAY,
     ] {
         let _ = fs::remove_file(path.join(ours));
     }

@@ -20,7 +20,7 @@ use store::xml::manifest::Manifest;
 
 use crate::apply::{self, Outcome, Work};
 use crate::inventory::{self, System};
-use crate::subject::{DETACHED, Start, Subject};
+use crate::subject::{DETACHED, Start, Subject, UNPACKING};
 use crate::{Error, Host, verify};
 
 use compare::Comparison;
@@ -131,6 +131,11 @@ pub fn attach(
     let path = subject.zonepath.clone();
     if let Some(source) = &options.source {
         fill(host, &subject, &config, source, progress)?;
+    } else if path.join(UNPACKING).exists() {
+        return Err(Error::Refused(format!(
+            "{}/root was not unpacked to its end: give attach -a or import again, or uninstall it.",
+            subject.entry.zonepath.display()
+        )));
     } else if !path.join(ROOT).exists() {
         return Err(Error::Refused(format!(
             "{}/root: no such directory: there is nothing to attach.",
@@ -168,7 +173,11 @@ fn fill(
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
     let path = subject.zonepath.clone();
-    if path.join(ROOT).exists() {
+    if path.join(UNPACKING).exists() {
+        // What one left that was cut off.
+        driver_at(&path)?.destroy(&path)?;
+        store::xml::manifest::remove(&path)?;
+    } else if path.join(ROOT).exists() {
         return Err(Error::Refused(format!(
             "{}/root is there already: attach it without {}, or move it away.",
             subject.entry.zonepath.display(),
@@ -180,12 +189,16 @@ fn fill(
         verb: Verb::Attach,
         steps: vec![
             Step::MakeZonepath { path: path.clone() },
+            Step::MarkUnpacking { path: path.clone() },
             Step::MakeDataset { path: path.clone() },
             Step::Unpack {
                 root: path.join(ROOT),
                 options: source.to_vec(),
             },
-            Step::Sync { path },
+            Step::Sync { path: path.clone() },
+            // Before this it is nobody's zone: what is unpacked brings the manifest of a
+            // detached one along, and is not on the disk by then.
+            Step::EndUnpacking { path },
         ],
     };
     run(host, subject, config, &plan, progress)

@@ -123,10 +123,11 @@ fn write(
         return write_to(host, stack, manifest, File::from(out), cipher);
     }
     let aside = part(to);
+    // What one left that was cut off: it may be somebody else's to read.
+    let _ = fs::remove_file(&aside);
     let file = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(&aside)
         .map_err(Error::io(format!("write {}", aside.display())))?;
@@ -135,8 +136,8 @@ fn write(
         .map_err(Error::io(format!("write {}", aside.display())))?;
     let written = write_to(host, stack, manifest, file, cipher).and_then(|packed| {
         kept.sync_all()
-            .and_then(|()| fs::rename(&aside, to))
             .map_err(Error::io(format!("write {}", to.display())))?;
+        store::atomic::rename(&aside, to)?;
         Ok(packed)
     });
     if written.is_err() {

@@ -24,7 +24,7 @@ mod unload;
 mod wire;
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Instant;
@@ -48,7 +48,7 @@ use trip::Trip;
 use wire::Fate;
 
 /// Stands in the zonepath of a zone that may be another host's already.
-const AWAY: &str = ".migrating";
+pub(crate) const AWAY: &str = ".migrating";
 
 /// How a zone is migrated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -74,7 +74,7 @@ pub fn migrate(
     dry_run: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
-    let mut subject = match Subject::admit(host, zone, Verb::Migrate)? {
+    let mut subject = match admit(host, zone)? {
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
@@ -94,6 +94,13 @@ pub fn migrate(
         progress("Asking for what was cut off.");
         match ask(zone, options, &id)? {
             Fate::Arrived => return give_up(host, &subject, progress),
+            // Its removal began when the other host had said that it has the zone.
+            Fate::Unknown if subject.state == State::Incomplete => {
+                return Err(Error::Refused(format!(
+                    "{} does not have it, and half of it was removed here: uninstall it.",
+                    options.host
+                )));
+            }
             Fate::Unknown => come_back(&path)?,
         }
     }
@@ -145,6 +152,17 @@ pub fn migrate(
             drop(trip);
             stay(host, &subject, options, runs, error, progress)
         }
+    }
+}
+
+/// A zone that may go, or whose removal was cut off after it went.
+fn admit(host: &Host, zone: &ZoneName) -> Result<Start, Error> {
+    match Subject::admit(host, zone, Verb::Migrate) {
+        Err(Error::Refused(text)) => match Subject::admit_leaving(host, zone, is_away)? {
+            Some(subject) => Ok(Start::Go(Box::new(subject))),
+            None => Err(Error::Refused(text)),
+        },
+        other => other,
     }
 }
 
@@ -245,25 +263,13 @@ pub(crate) fn is_away(zonepath: &Path) -> bool {
 }
 
 fn come_back(zonepath: &Path) -> Result<(), Error> {
-    match fs::remove_file(zonepath.join(AWAY)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::Io(
-            format!("remove {}/{AWAY}", zonepath.display()),
-            error,
-        )),
-        _ => Ok(()),
-    }
+    Ok(store::atomic::remove(&zonepath.join(AWAY))?)
 }
 
 /// Stores that a zone may be another host's from now on.
 fn leave(zonepath: &Path, id: &str) -> Result<(), Error> {
     let path = zonepath.join(AWAY);
-    let write = || -> std::io::Result<()> {
-        let mut file = fs::File::create(&path)?;
-        file.write_all(id.as_bytes())?;
-        file.sync_all()?;
-        fs::File::open(zonepath)?.sync_all()
-    };
-    write().map_err(Error::io(format!("write {}", path.display())))
+    Ok(store::atomic::write(&path, id.as_bytes(), 0o600)?)
 }
 
 /// Asks the target what became of a migration.

@@ -1,6 +1,6 @@
 //! The zone that a verb acts on: its place in the index, its state, its lock.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,9 @@ pub(crate) const FORCED: &str = "SUNWattached.xml";
 
 /// Stands in the zonepath of a clone from its first step until it is stored.
 pub(crate) const UNFINISHED: &str = ".unfinished-clone";
+
+/// Stands in the zonepath while what comes from outside is unpacked into the root.
+pub(crate) const UNPACKING: &str = ".unfinished-root";
 
 /// A zone, locked against other commands.
 #[derive(Debug)]
@@ -119,17 +122,20 @@ impl Subject {
     }
 
     /// A configured zone that a migration is received into; also when an earlier one that
-    /// was cut off has left `mark`, and a root, in its zonepath.
+    /// was cut off has left a root in its zonepath, which `is_half` knows.
     ///
     /// # Errors
     /// See [`Subject::admit`].
-    pub(crate) fn admit_incoming(host: &Host, zone: &ZoneName, mark: &str) -> Result<Self, Error> {
+    pub(crate) fn admit_incoming(
+        host: &Host,
+        zone: &ZoneName,
+        is_half: impl FnOnce(&Path) -> bool,
+    ) -> Result<Self, Error> {
         let (lock, entry, index) = lock_known(host, zone, Wait::No)?;
         let zonepath = host.root.path(&entry.zonepath);
         match self::state(host, &entry)?.0 {
             State::Configured => {}
-            State::Incomplete
-                if entry.state == State::Configured && zonepath.join(mark).exists() => {}
+            State::Incomplete if entry.state == State::Configured && is_half(&zonepath) => {}
             state => match Verb::Attach.admission(state) {
                 Admission::Refuse(text) => return Err(Error::Refused(text)),
                 _ => return Err(Error::Refused(format!("is {state}."))),
@@ -144,6 +150,29 @@ impl Subject {
             index,
             lock,
         })
+    }
+
+    /// A zone that was being removed here because it is another host's, which was cut off.
+    ///
+    /// # Errors
+    /// See [`Subject::admit`].
+    pub(crate) fn admit_leaving(
+        host: &Host,
+        zone: &ZoneName,
+        is_away: impl FnOnce(&Path) -> bool,
+    ) -> Result<Option<Self>, Error> {
+        let (lock, entry, index) = lock_known(host, zone, Wait::No)?;
+        let zonepath = host.root.path(&entry.zonepath);
+        let found = entry.state == State::Incomplete && is_away(&zonepath);
+        Ok(found.then_some(Self {
+            state: State::Incomplete,
+            runtime: None,
+            zonepath,
+            unfinished: false,
+            entry,
+            index,
+            lock,
+        }))
     }
 
     fn start(
@@ -370,7 +399,8 @@ pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Err
         // Clone stores a zone only when it is whole: what lies here without being
         // stored is half a zone.
         State::Configured
-            if zonepath.join(storage::ROOT).exists() && !zonepath.join(DETACHED).exists() =>
+            if zonepath.join(storage::ROOT).exists()
+                && (!zonepath.join(DETACHED).exists() || zonepath.join(UNPACKING).exists()) =>
         {
             State::Incomplete
         }

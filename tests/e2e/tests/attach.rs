@@ -329,9 +329,8 @@ fn cut_off_anywhere_a_zone_is_installed_or_detached() {
     host.boot("web");
 }
 
-#[test]
-fn a_root_comes_from_an_archive() {
-    let Some(host) = Host::new() else { return };
+/// A configured zone shop, and an archive of a root for it.
+fn shop(host: &Host) -> String {
     let tree = host.path("tree");
     fs::create_dir_all(tree.join("bin")).unwrap();
     fs::create_dir_all(tree.join("etc")).unwrap();
@@ -342,12 +341,49 @@ fn a_root_comes_from_an_archive() {
     run(&mut tar, b"").quiet();
     host.zonecfg(&["-z", "shop", "create -b; set zonepath=/zones/shop"])
         .quiet();
-    let archive = archive.to_str().unwrap();
+    archive.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_unpacking_that_was_cut_off_counts_for_nothing() {
+    let Some(host) = Host::new() else { return };
+    let archive = shop(&host);
+    let unpack = ["attach", "-a", &archive];
+    let mut half = 0;
+    for step in 1..20 {
+        let fault = format!("attach:{step}:kill");
+        let ran = host.with_fault(&fault, "shop", &unpack);
+        if ran.code() == Some(0) {
+            break;
+        }
+        assert!(step < 19, "no end");
+        if host.path("/zones/shop/.unfinished-root").exists() {
+            half += 1;
+            // Also a manifest that came along makes it no zone.
+            for words in [&["attach"][..], &["attach", "-F"]] {
+                assert_eq!(host.on("shop", words).code(), Some(1), "after {fault}");
+            }
+            let _ = host.on("shop", &unpack).ok();
+            assert_eq!(host.state("shop"), "installed", "after {fault}");
+        }
+        let _ = host.on("shop", &["uninstall", "-F"]);
+        assert!(!host.path("/zones/shop/root").exists(), "after {fault}");
+        // An empty folder is what a zone may be configured with.
+        let _ = fs::remove_dir(host.path("/zones/shop"));
+    }
+    assert!(half >= 3, "cut off only {half} times in the midst");
+}
+
+#[test]
+fn a_root_comes_from_an_archive() {
+    let Some(host) = Host::new() else { return };
+    let archive = shop(&host);
+    let tree = host.path("tree");
     host.on("shop", &["attach", "-a", "/nowhere.tar"])
         .mentions(1, "/nowhere.tar");
     assert_eq!(host.state("shop"), "configured");
     assert!(!host.path("/zones/shop").exists());
-    let _ = host.on("shop", &["attach", "-a", archive]).ok();
+    let _ = host.on("shop", &["attach", "-a", &archive]).ok();
     assert_eq!(host.state("shop"), "installed");
     // It is the same system: nobody gave it another name.
     let name = fs::read_to_string(host.top("shop").join("etc/hostname")).unwrap();

@@ -214,12 +214,16 @@ fn uninstall_keeps_files_of_the_user_and_says_so() {
     };
     let mine = host.path("/zones/web/notes");
     fs::write(&mine, "mine").unwrap();
+    // A mark of a migration is no file of the user's: another zone may get the zonepath.
+    let away = host.path("/zones/web/.migrating");
+    fs::write(&away, "id").unwrap();
     let ran = host.on("web", &["uninstall", "-F"]).ok();
     assert!(
         (ran.out + &ran.err).contains("contains additional user data"),
         "no warning"
     );
     assert_eq!(fs::read_to_string(&mine).unwrap(), "mine");
+    assert!(!away.exists());
     fs::remove_file(&mine).unwrap();
     fs::remove_dir(host.path("/zones/web")).unwrap();
 }

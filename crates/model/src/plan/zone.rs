@@ -81,6 +81,16 @@ pub enum Step {
         /// Where.
         path: PathBuf,
     },
+    /// Says in the zonepath that a root is being unpacked there.
+    MarkUnpacking {
+        /// The zonepath.
+        path: PathBuf,
+    },
+    /// The root that was being unpacked is whole, and on the disk.
+    EndUnpacking {
+        /// The zonepath.
+        path: PathBuf,
+    },
     /// Makes an empty dataset: the writable top at `<zonepath>/root`.
     MakeDataset {
         /// The zonepath.
@@ -273,6 +283,12 @@ impl fmt::Display for Step {
         match self {
             Self::Begin { .. } => f.write_str("store state incomplete"),
             Self::MakeZonepath { path } => write!(f, "make {} (mode 0700)", path.display()),
+            Self::MarkUnpacking { path } => {
+                write!(f, "mark the root of {} as unfinished", path.display())
+            }
+            Self::EndUnpacking { path } => {
+                write!(f, "mark the root of {} as whole", path.display())
+            }
             Self::MakeDataset { path } => {
                 write!(f, "make an empty root at {}/root", path.display())
             }

@@ -24,7 +24,7 @@ use crate::apply::{self, new_uuid};
 use crate::attach::{self, update};
 use crate::boot::{BootOptions, start_locked};
 use crate::halt::halt_locked;
-use crate::subject::{self, Subject};
+use crate::subject::{self, DETACHED, Subject};
 use crate::{Error, Host, flatten, images, import, machine, suspend, verify};
 
 /// Stands in a zonepath that is being received into; its text names the migration.
@@ -196,9 +196,16 @@ fn check(manifest: &Manifest, hello: &Hello) -> Result<(), Error> {
     }
 }
 
+/// Whether what a cut-off migration left lies in the zonepath of a zone that is configured.
+/// One that arrived and was detached since is whole.
+fn is_half(zonepath: &Path) -> bool {
+    zonepath.join(INCOMING).exists()
+        || zonepath.join(ARRIVED).exists() && !zonepath.join(DETACHED).exists()
+}
+
 fn refuse_root(host: &Host, zone: &ZoneName, config: &Config) -> Result<(), Error> {
     let zonepath = host.root.path(&config.zonepath());
-    let half = zonepath.join(INCOMING).exists();
+    let half = is_half(&zonepath);
     let installed = Index::load(&host.root)?
         .find(zone)
         .is_some_and(|entry| entry.state != State::Configured);
@@ -244,13 +251,13 @@ impl<'a> Guest<'a> {
         }
         let begin = || -> Result<(Subject, PathBuf, Option<Unloading>), Error> {
             refuse_root(host, zone, &config)?;
-            let subject = Subject::admit_incoming(host, zone, INCOMING)?;
+            let subject = Subject::admit_incoming(host, zone, is_half)?;
             let path = subject.zonepath.clone();
             verify::before(host, &subject, &config, Verb::Attach)?;
             let parent = path.parent().unwrap_or(Path::new("/"));
             fs::create_dir_all(parent).map_err(Error::io(format!("make {}", parent.display())))?;
             // What an earlier one left that was killed.
-            let again = path.join(INCOMING).exists();
+            let again = is_half(&path);
             if again {
                 driver_at(&path)?.destroy(&path)?;
                 remove_machine(host, &config, &path)?;
@@ -424,7 +431,9 @@ impl<'a> Guest<'a> {
             machine.finish()?;
         }
         let (from, to) = (self.path.join(INCOMING), self.path.join(ARRIVED));
-        fs::rename(&from, &to).map_err(Error::io(format!("write {}", to.display())))?;
+        // On the disk before the index says that the zone is here: it must never be said of
+        // one that cannot be asked for.
+        store::atomic::rename(&from, &to)?;
         let entry = Entry {
             state: State::Installed,
             uuid: Some(self.uuid),
