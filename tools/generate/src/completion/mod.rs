@@ -23,7 +23,10 @@ const SHELLS: [(&str, FileName); 3] = [
 ];
 
 /// Templates by program and shell.
-const TEMPLATES: [(&str, &str, &str); 12] = [
+const TEMPLATES: [(&str, &str, &str); 15] = [
+    ("beadm", "bash", include_str!("beadm.bash")),
+    ("beadm", "zsh", include_str!("beadm.zsh")),
+    ("beadm", "fish", include_str!("beadm.fish")),
     ("zoneadm", "bash", include_str!("zoneadm.bash")),
     ("zoneadm", "zsh", include_str!("zoneadm.zsh")),
     ("zoneadm", "fish", include_str!("zoneadm.fish")),
