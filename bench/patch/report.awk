@@ -1,6 +1,7 @@
 # Reads "row DISK ZONES WAY ROUND WALL CPU KIB OTHERS", "point DISK ZONES WAY ROUND K SECONDS"
-# and "down SECONDS GAP"; writes tables, JSON and plots. Of rounds the medians count.
+# "down SECONDS GAP" and "left WHAT"; writes tables, JSON and plots. Of rounds the medians count.
 $1 == "load" { load = $2 " " $3 " " $4 }
+$1 == "left" { left = substr($0, 6) }
 $1 == "row" {
     set = $2 " " $3
     if (!(set in seen)) { seen[set] = 1; sets[++set_count] = set }
@@ -29,6 +30,7 @@ function put(text) { printf "%s", text > json }
 function table(set,    part, list, count, i, key, w, one) {
     split(set, part, " ")
     printf "\n**%s zones, %s disk**\n\n", part[2], part[1]
+    printf "![When how many zones were through](patch-bench-%s-%s.svg)\n\n", part[1], part[2]
     printf "| way | s | s a zone | CPU s a zone | CPU over -P 1 | speed-up over -P 1 | times the loop | MiB on disk | CPUs of others |\n"
     printf "|---|--:|--:|--:|--:|--:|--:|--:|--:|\n"
     count = split(ways[set], list, " ")
@@ -114,6 +116,7 @@ END {
             put("]}")
         }
     }
+    if (left != "nothing") printf "\nLeft out, as there was no time: %s.\n", left
     if (computed) printf "\n(1) The loop's time follows from that of fewer zones.\n"
     put("\n], \"downtime\": [")
     for (i = 1; i <= down_count; i++) { put(sprintf("%s%.3f", (i > 1 ? ", " : ""), down[i])); if (down[i] > longest) longest = down[i] }
