@@ -8,6 +8,7 @@
 //! | [`inventory`] | what is installed in a root, and whether it is as packaged |
 //! | [`record`] | the journal of a transaction, and a zone's history |
 //! | [`transaction`] | one zone: snapshot, work in a copy, verify, switch |
+//! | `memory` | which copies are worked on in memory |
 //! | [`environment`] | zones that run: the copy becomes a boot environment |
 //! | `live` | zones that run: in place, with a way back |
 //! | `inside`, [`health`], [`stale`] | commands in a zone that runs, and what they are for |
@@ -29,6 +30,7 @@ mod inside;
 pub mod inventory;
 mod live;
 pub mod manager;
+mod memory;
 pub mod order;
 mod queue;
 pub mod record;

@@ -170,7 +170,7 @@ pub struct Journal {
     pub patch: String,
     /// The zone; none for a layer that zones are to share.
     pub zone: Option<String>,
-    /// The zone's snapshot.
+    /// The zone's snapshot, which goes when nothing came of it; empty when it is to stay.
     pub snapshot: String,
     /// Where the copy is, a zonepath of its own.
     pub copy: PathBuf,

@@ -281,11 +281,22 @@ impl Run<'_> {
         };
         drop(queue);
         if let Some(([one, other], base, before)) = judged {
-            let verdict = match share::judge(self.patch, &base, &before, number, [&one, &other]) {
-                Ok(shared) => Verdict::Shared(Arc::new(shared)),
-                Err(text) => Verdict::Refused(text),
-            };
-            lock_of(&self.queue).groups[number].verdict = verdict;
+            match share::judge(self.patch, &base, &before, number, [&one, &other]) {
+                Err(text) => {
+                    lock_of(&self.queue).groups[number].verdict = Verdict::Refused(text);
+                }
+                Ok(shared) => {
+                    let shared = Arc::new(shared);
+                    let verdict = Verdict::Shared(Arc::clone(&shared));
+                    lock_of(&self.queue).groups[number].verdict = verdict;
+                    // Nobody waits for the rest.
+                    self.changed.notify_all();
+                    if let Err(error) = shared.take_in(self.patch, &other) {
+                        let error = flatten(&error);
+                        why = Some(format!("it keeps a copy of its own: {error}"));
+                    }
+                }
+            }
         }
         self.report(zone, &done, why)
     }

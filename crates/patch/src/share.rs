@@ -8,8 +8,8 @@
 
 use std::path::{Path, PathBuf};
 
-use model::ZoneName;
-use storage::{Dataset, differences, misfit};
+use model::{State, ZoneName};
+use storage::{Dataset, differences, holds, misfit};
 use zone::job;
 use zone::{Error, Host};
 
@@ -95,7 +95,26 @@ pub fn unfit(seen: &Seen) -> Result<Option<String>, Error> {
     if let Some(why) = &seen.witness.unfit {
         return Ok(Some(why.clone()));
     }
-    let misfit = misfit(&seen.witness.tree, &seen.witness.above)?;
+    in_the_way(&seen.witness.tree, &seen.witness.above)
+}
+
+/// What a package manager writes whatever it does.
+const DATABASE: &str = "var/lib/dpkg/status";
+
+/// What a zone has of its own in the way of a layer. Where that is the package database it
+/// is the reason, and all else comes of it.
+fn in_the_way(layer: &Path, own: &[PathBuf]) -> Result<Option<String>, Error> {
+    let database = Path::new(DATABASE);
+    if holds(layer, database)? {
+        for tree in own {
+            if holds(tree, database)? {
+                return Ok(Some(
+                    "packages were installed, removed or updated in this zone alone".to_owned(),
+                ));
+            }
+        }
+    }
+    let misfit = misfit(layer, own, &is_noise)?;
     Ok(misfit.map(|misfit| misfit.to_string()))
 }
 
@@ -200,8 +219,8 @@ impl Shared {
             .into_iter()
             .chain(stack.lowers[..at].iter().cloned())
             .collect();
-        if let Some(misfit) = misfit(&self.tree, &own)? {
-            return Ok(Fared::Unlike(misfit.to_string()));
+        if let Some(why) = in_the_way(&self.tree, &own)? {
+            return Ok(Fared::Unlike(why));
         }
         let zone = &subject.entry.name;
         let name = patch.snapshot()?;
@@ -267,6 +286,55 @@ impl Shared {
         Ok(Some("it did not come to the same packages".to_owned()))
     }
 
+    /// Lets the second witness stand on the layer, too, in the place of what it came to by
+    /// itself, which is the same but for logs and caches: these it keeps. Says whether it
+    /// does: not when it was used meanwhile. A crash leaves it on the one or the other.
+    ///
+    /// # Errors
+    /// When it could not be done; the zone then stays on its own.
+    pub fn take_in(&self, patch: &Patch<'_>, seen: &Seen) -> Result<bool, Error> {
+        let ready = transaction::prepare(patch.host, &seen.zone)?;
+        let (subject, dataset) = (&ready.subject, &ready.dataset);
+        let topmost = dataset.stack()?.lowers.into_iter().next();
+        if subject.state != State::Installed
+            || topmost.as_ref() != Some(&seen.witness.tree)
+            || !dataset.is_untouched()?
+        {
+            return Ok(false);
+        }
+        // Nothing of the zone goes when this is cut off, and what was done is whole.
+        let journal = Journal {
+            patch: patch.name.clone(),
+            zone: Some(seen.zone.to_string()),
+            snapshot: String::new(),
+            copy: transaction::place_beside(&subject.zonepath, &format!(".patch-{}", seen.zone))?,
+            phase: Phase::Working,
+        };
+        record::save(
+            &record::journal_of(&patch.host.root, &subject.entry),
+            &journal,
+        )?;
+        let taken = self.replace(patch, &ready, &journal.copy);
+        recover::zone(patch.host, subject)?;
+        taken
+    }
+
+    /// Prepares the zone once more, on the layer, and lets it take that over.
+    fn replace(&self, patch: &Patch<'_>, ready: &Ready, copy: &Path) -> Result<bool, Error> {
+        let dataset = &ready.dataset;
+        let copy = dataset.clone_snapshot_to(&patch.snapshot()?, copy)?;
+        copy.put_below(&Dataset::open(&self.place)?, &self.base)?;
+        copy.add_part(dataset, &is_noise)?;
+        let after = job::look(patch.host, &ready.config, &copy.stack()?, inventory::read)?;
+        if after.fingerprint != self.after || !after.broken.is_empty() {
+            return Ok(false);
+        }
+        // What is in the files is on disk, as for whoever is given the layer.
+        dataset.take_over(&copy)?;
+        dataset.settle(&patch.host.root.index())?;
+        Ok(true)
+    }
+
     /// Lets go of the layer: the zones on it keep it.
     ///
     /// # Errors
@@ -294,5 +362,25 @@ mod tests {
         ] {
             assert_eq!(is_noise(Path::new(path)), noise, "{path}");
         }
+    }
+
+    #[test]
+    fn a_package_database_of_its_own_is_the_reason() {
+        let (layer, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let put = |root: &tempfile::TempDir, path: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "x").unwrap();
+        };
+        let why = || in_the_way(layer.path(), &[own.path().to_owned()]).unwrap();
+        for path in [DATABASE, "usr/bin/a", "var/log/apt/eipp.log.xz"] {
+            put(&layer, path);
+        }
+        put(&own, "var/log/apt/eipp.log.xz");
+        assert_eq!(why(), None);
+        put(&own, "usr/bin/a");
+        assert_eq!(why().unwrap(), "/usr/bin/a was changed in this zone");
+        put(&own, DATABASE);
+        assert!(why().unwrap().contains("in this zone alone"));
     }
 }

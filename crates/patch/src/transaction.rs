@@ -16,7 +16,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use model::{Config, State, Verb, ZoneName};
-use storage::{Dataset, Name, driver_at};
+use storage::{Dataset, Name, Stack, driver_at};
 use zone::environments::{self, When};
 use zone::job::{self, Job};
 use zone::subject::{Start, Subject};
@@ -27,6 +27,7 @@ use crate::follow;
 use crate::health::Health;
 use crate::inventory::{self, Inventory};
 use crate::manager::{self, Mood, NOT_SOUND, SHOWN, TOLD, Work};
+use crate::memory;
 use crate::order::Order;
 use crate::record::{self, Change, Entry, How, Journal, Phase, Standing};
 use crate::recover;
@@ -403,25 +404,71 @@ impl Patch<'_> {
     fn run(&self, ready: &Ready, copy: &Dataset, work: &Work) -> Result<Said, Error> {
         let path = self.log(&ready.subject.entry.name);
         let log = open_log(&path)?;
-        let mut stack = copy.stack()?;
-        stack.volatile = !stack.lowers.is_empty();
-        let shown = self.files.clone();
-        let ran = job::run(
-            self.host,
-            &ready.subject,
-            &Job {
-                stack,
-                script: work.script,
-                words: &work.words,
-                shown: shown.map(|folder| (folder, PathBuf::from(SHOWN))),
-                log: &log,
-            },
-        );
+        if let Some(status) = self.in_memory(ready, copy, work, &log)? {
+            let said = Said::read(&path);
+            if status == 0 {
+                return Ok(said);
+            }
+            if !said.lacks_room() && status < 128 {
+                return Err(Error::Refused(said.reason(ready.manager.program(), status)));
+            }
+        }
+        // The disk may have the room.
+        log.set_len(0)
+            .map_err(Error::io(format!("write {}", path.display())))?;
+        let ran = self.job(ready, work, &log, copy.stack()?);
         let said = Said::read(&path);
         match ran? {
             0 => Ok(said),
             status => Err(Error::Refused(said.reason(ready.manager.program(), status))),
         }
+    }
+
+    /// Runs the work in memory, and puts what it came to into the copy; nothing when it
+    /// cannot be run there.
+    fn in_memory(
+        &self,
+        ready: &Ready,
+        copy: &Dataset,
+        work: &Work,
+        log: &File,
+    ) -> Result<Option<i32>, Error> {
+        let Some(grant) = memory::grant(&ready.config, copy, &self.order) else {
+            return Ok(None);
+        };
+        // Whoever assembles the root has to see what is mounted here.
+        job::aside(|| {
+            let top = copy.memory_top(grant.bytes());
+            let ran = top.map_err(Error::from).and_then(|top| {
+                let status = self.job(ready, work, log, top.stack().clone())?;
+                Ok((top, status))
+            });
+            match ran {
+                // Before Linux 6.3 no tmpfs can be shown with other owners.
+                Err(_) => Ok(None),
+                Ok((top, 0)) => {
+                    copy.keep_memory(&top)?;
+                    Ok(Some(0))
+                }
+                Ok((_, status)) => Ok(Some(status)),
+            }
+        })
+    }
+
+    fn job(&self, ready: &Ready, work: &Work, log: &File, stack: Stack) -> Result<i32, Error> {
+        let volatile = !stack.lowers.is_empty();
+        let shown = self.files.clone();
+        job::run(
+            self.host,
+            &ready.subject,
+            &Job {
+                stack: Stack { volatile, ..stack },
+                script: work.script,
+                words: &work.words,
+                shown: shown.map(|folder| (folder, PathBuf::from(SHOWN))),
+                log,
+            },
+        )
     }
 
     /// What the work would do, as the package manager says.
@@ -596,6 +643,14 @@ impl Said {
     pub(crate) fn changes(&self) -> Vec<Change> {
         let [was, is] = &self.told;
         inventory::differences(was, is)
+    }
+
+    /// Whether it was for want of room.
+    fn lacks_room(&self) -> bool {
+        let room = |line: &String| {
+            line.contains("No space left on device") || line.contains("enough free space")
+        };
+        self.errors.iter().any(room) || room(&self.last)
     }
 
     /// Why it failed, in one line.

@@ -11,9 +11,11 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
 
 use crate::attributes::{Attributes, Xattrs, xattrs};
 use crate::error::{Error, Result};
@@ -69,9 +71,14 @@ impl std::fmt::Display for Misfit {
     }
 }
 
-/// Looks for the first thing in a zone's own layers (`own`, trees) that stands in the way
-/// of the layer with the tree `patch`.
-pub fn misfit(patch: &Path, own: &[PathBuf]) -> Result<Option<Misfit>> {
+/// Looks for the first thing, by name, in a zone's own layers (`own`, trees) that stands in
+/// the way of the layer with the tree `patch`, but for its files and links that `except`
+/// names.
+pub fn misfit(
+    patch: &Path,
+    own: &[PathBuf],
+    except: &dyn Fn(&Path) -> bool,
+) -> Result<Option<Misfit>> {
     let patch = Folder::open(patch)?;
     if let Some(path) = moved(&patch, Path::new(""), 0)? {
         return Ok(Some(Misfit {
@@ -91,15 +98,38 @@ pub fn misfit(patch: &Path, own: &[PathBuf]) -> Result<Option<Misfit>> {
         }
         folders.push(folder);
     }
-    in_the_way(&patch, &folders, Path::new(""), 0)
+    in_the_way(&patch, &folders, except, Path::new(""), 0)
 }
 
-fn in_the_way(patch: &Folder, own: &[Folder], at: &Path, depth: usize) -> Result<Option<Misfit>> {
+/// Whether a file, link or folder is in a tree.
+pub fn holds(tree: &Path, path: &Path) -> Result<bool> {
+    let mut folder = Folder::open(tree)?;
+    let Some(name) = path.file_name() else {
+        return Ok(true);
+    };
+    for part in path.parent().into_iter().flat_map(Path::iter) {
+        if !folder.is_folder(part)? {
+            return Ok(false);
+        }
+        folder = folder.open_child(part)?;
+    }
+    Ok(folder.kind(name)?.is_some())
+}
+
+fn in_the_way(
+    patch: &Folder,
+    own: &[Folder],
+    except: &dyn Fn(&Path) -> bool,
+    at: &Path,
+    depth: usize,
+) -> Result<Option<Misfit>> {
     if own.is_empty() {
         return Ok(None);
     }
     too_deep(patch, depth)?;
-    for (name, _) in patch.entries()? {
+    let mut names = patch.entries()?;
+    names.sort_by(|(a, _), (b, _)| a.cmp(b));
+    for (name, _) in names {
         let path = at.join(&name);
         let found = |what| {
             Ok(Some(Misfit {
@@ -108,6 +138,9 @@ fn in_the_way(patch: &Folder, own: &[Folder], at: &Path, depth: usize) -> Result
             }))
         };
         let is_folder = patch.is_folder(&name)?;
+        if !is_folder && except(&path) {
+            continue;
+        }
         let mut inner = Vec::new();
         for folder in own {
             let Some(stat) = stat(folder, &name)? else {
@@ -135,7 +168,7 @@ fn in_the_way(patch: &Folder, own: &[Folder], at: &Path, depth: usize) -> Result
                 return found(Obstacle::Folder);
             }
         }
-        if let Some(misfit) = in_the_way(&patched, &inner, &path, depth + 1)? {
+        if let Some(misfit) = in_the_way(&patched, &inner, except, &path, depth + 1)? {
             return Ok(Some(misfit));
         }
     }
@@ -320,6 +353,57 @@ pub(crate) fn strip(top: &Folder, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
     inner(top, Path::new(""), drop, 0)
 }
 
+/// Leaves only the files, links and whiteouts that `keep` names, and the folders on the way
+/// to them, in a tree that nobody uses yet. What is left hides nothing that lies below it,
+/// but for what it replaces.
+pub(crate) fn retain(top: &Folder, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
+    /// Whether anything is left.
+    fn inner(
+        folder: &Folder,
+        at: &Path,
+        keep: &dyn Fn(&Path) -> bool,
+        depth: usize,
+    ) -> Result<bool> {
+        too_deep(folder, depth)?;
+        let before = Attributes::of(folder)?;
+        let (mut left, mut changed) = (false, false);
+        for (name, _) in folder.entries()? {
+            let path = at.join(&name);
+            let stays = match folder.is_folder(&name)? {
+                true => {
+                    let child = folder.open_child(&name)?;
+                    let stays = inner(&child, &path, keep, depth + 1)?;
+                    if !stays {
+                        folder
+                            .rmdir(&name)
+                            .map_err(|e| folder.fail("rmdir", &name, e))?;
+                    }
+                    stays
+                }
+                false => {
+                    let stays = keep(&path);
+                    if !stays {
+                        folder.unlink(&name)?;
+                    }
+                    stays
+                }
+            };
+            left |= stays;
+            changed |= !stays;
+        }
+        match rustix::fs::fremovexattr(folder, OsStr::from_bytes(OPAQUE)) {
+            Ok(()) | Err(Errno::NODATA | Errno::NOTSUP) => {}
+            Err(e) => return Err(folder.fail("removexattr", "", e)),
+        }
+        // For the times.
+        if changed {
+            before.apply(folder)?;
+        }
+        Ok(left)
+    }
+    inner(top, Path::new(""), keep, 0).map(drop)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Folder,
@@ -330,7 +414,7 @@ enum Kind {
 fn stat(at: &Folder, name: &OsStr) -> Result<Option<Stat>> {
     match rustix::fs::statat(at, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
-        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(Errno::NOENT) => Ok(None),
         Err(e) => Err(at.fail("stat", name, e)),
     }
 }

@@ -232,6 +232,15 @@ fn with_view<T: Send>(
     })
 }
 
+/// Works in a mount namespace of its own, which ends with the call and with what was
+/// started in it, however these end.
+///
+/// # Errors
+/// When there can be none, and what `work` returns.
+pub fn aside<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+    mount::aside(work)
+}
+
 /// The folders of the host that are part of a zone's root.
 ///
 /// # Errors

@@ -175,7 +175,7 @@ pub(crate) fn with_root<T: Send>(
 
 /// Works in a mount namespace that ends with this call: the layers of a root are
 /// mounted on their own for a moment, and the host must not see that.
-fn aside<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
+pub(crate) fn aside<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
     let work = || -> Result<T, Error> {
         sys::namespace::unshare(ns::MOUNT).map_err(Error::io("leave the host's mounts"))?;
         sys::mount::make_private_recursive().map_err(refused)?;

@@ -93,7 +93,7 @@ impl Dataset {
     }
 
     /// The layer below a top into which nobody has written.
-    fn untouched(&self) -> Result<Option<Bond>> {
+    pub(super) fn untouched(&self) -> Result<Option<Bond>> {
         let root = self.open_top()?;
         let Some(bond) = self.bond()? else {
             return Ok(None);

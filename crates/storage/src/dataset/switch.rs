@@ -11,6 +11,7 @@ use super::{BACK, Bond, Dataset, TOPS};
 use crate::attributes::Attributes;
 use crate::crash;
 use crate::error::{Error, Result};
+use crate::folder::Folder;
 use crate::id::Id;
 use crate::layers::{LayerPath, Layers, dataset_ref};
 use crate::merge::Below;
@@ -66,7 +67,7 @@ impl Dataset {
             });
         };
         let made = Self::make_on(base, zonepath)?;
-        let filled = made.fill_from(topmost, drop);
+        let filled = made.fill_from(topmost, |top| crate::patch::strip(top, drop));
         if let Err(error) = filled {
             let _ = Self::destroy(zonepath);
             return Err(error);
@@ -74,13 +75,33 @@ impl Dataset {
         Ok(made)
     }
 
-    fn fill_from(&self, layer: &LayerPath, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
+    /// Puts a sealed layer on this dataset, whose top is untouched, that has of the topmost
+    /// layer of `other` the files and links that `keep` names, and hides nothing else.
+    pub fn add_part(&self, other: &Self, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
+        let _other = other.lock_shared()?;
+        let Some(bond) = other.bond()? else {
+            return Err(Error::NoDataset(other.zonepath.path().to_owned()));
+        };
+        self.fill_from(&bond.layer, |top| crate::patch::retain(top, keep))
+    }
+
+    /// Whether nobody has written into the top.
+    pub fn is_untouched(&self) -> Result<bool> {
+        let _lock = self.lock_shared()?;
+        Ok(self.untouched()?.is_some())
+    }
+
+    fn fill_from(
+        &self,
+        layer: &LayerPath,
+        choose: impl FnOnce(&Folder) -> Result<()>,
+    ) -> Result<()> {
         let tree = layer.tree()?;
         let top = self.open_top()?;
         let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
         let garbage = layers.copy_into(&tree, top.path())?;
         garbage.iter().try_for_each(|grave| remove::bury(grave))?;
-        crate::patch::strip(&top, drop)?;
+        choose(&top)?;
         self.seal().map(|_| ())
     }
 

@@ -13,7 +13,7 @@ use super::{Zones, read, write};
 use crate::collect::{Lost, collect};
 use crate::dataset::Dataset;
 use crate::name::Name;
-use crate::patch::{Obstacle, misfit};
+use crate::patch::{Obstacle, holds, misfit};
 
 fn before() -> Name {
     "before".parse().unwrap()
@@ -142,6 +142,32 @@ fn a_crash_in_put_below_leaves_the_old_or_the_new_zone() {
     }
 }
 
+#[test]
+fn a_part_of_a_layer_goes_on_top() {
+    let zones = Zones::quick();
+    prepare_take_over(&zones);
+    let copy = Dataset::open(&zones.zone("copy")).unwrap();
+    write(&copy, "log", "said");
+    copy.seal_tree().unwrap();
+    let web = Dataset::open(&zones.zone("web")).unwrap();
+    let other = web
+        .clone_snapshot_to(&before(), &zones.zone("other"))
+        .unwrap();
+    assert!(other.is_untouched().unwrap());
+    other
+        .add_part(&copy, &|path| path == Path::new("log"))
+        .unwrap();
+    assert!(other.is_untouched().unwrap());
+    assert_eq!(read(&other, "log").as_deref(), Some("said"));
+    assert_eq!(read(&other, "b").as_deref(), Some("old"));
+    assert_eq!(read(&other, "c"), None);
+    let tree = &other.stack().unwrap().lowers[0];
+    assert!(holds(tree, Path::new("log")).unwrap());
+    assert!(!holds(tree, Path::new("log/x")).unwrap());
+    write(&other, "log", "more");
+    assert!(!other.is_untouched().unwrap());
+}
+
 /// What the program is started for once more: the work, and the folder of the zones.
 const WORK: &str = "ZONES_TEST_KILLED";
 
@@ -164,7 +190,9 @@ fn what_is_killed() {
             // A look must leave no trace, whenever it ends.
             let own = Dataset::open(&at("web")).unwrap().stack().unwrap().lowers;
             let patch = Dataset::open(&at("patch")).unwrap().stack().unwrap().lowers;
-            let found = misfit(&patch[0], &own[..own.len() - 1]).unwrap().unwrap();
+            let found = misfit(&patch[0], &own[..own.len() - 1], &|_| false)
+                .unwrap()
+                .unwrap();
             assert_eq!(found.what, Obstacle::Own);
         },
     }

@@ -1,0 +1,88 @@
+//! Which copies are worked on in memory.
+//!
+//! A package manager makes and removes many more files than it leaves. In memory that is
+//! cheap, and the disk sees what stays once. Not every copy may be there: memory is short,
+//! and what a zone with a limit writes to memory counts against that.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use model::Config;
+use storage::Dataset;
+
+use crate::order::Order;
+
+/// The most that one copy may take, in bytes. A patch that is larger is done on disk.
+const SHARE: u64 = 1 << 30;
+
+/// What must be left for all others, in bytes.
+const SPARE: u64 = 1 << 30;
+
+/// What copies may take by now, in bytes.
+static GRANTED: AtomicU64 = AtomicU64::new(0);
+
+/// Memory for one copy, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Grant(());
+
+impl Grant {
+    /// How much it is.
+    pub(crate) const fn bytes(&self) -> u64 {
+        let Self(()) = self;
+        SHARE
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        GRANTED.fetch_sub(SHARE, Ordering::Relaxed);
+    }
+}
+
+/// Memory for a copy; none when it is to be on disk.
+pub(crate) fn grant(config: &Config, copy: &Dataset, order: &Order) -> Option<Grant> {
+    // All of a system, mostly.
+    let is_large = *order == Order::DistUpgrade;
+    let is_limited = config.resources_of("capped-memory").next().is_some();
+    // Elsewhere what a file is copied from shares its blocks: with the disk, not with memory.
+    let copies = copy.fstype().starts_with("ext");
+    if is_large || is_limited || !copies {
+        return None;
+    }
+    take(available()?)
+}
+
+/// Takes a share of the memory that is available, what others may still take being left
+/// for them.
+fn take(available: u64) -> Option<Grant> {
+    let fits = |granted: u64| (granted + SHARE + SPARE <= available).then_some(granted + SHARE);
+    let taken = GRANTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+    taken.ok().map(|_| Grant(()))
+}
+
+/// The memory that can be had without taking anybody's, in bytes.
+fn available() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_memory_is_left() {
+        assert!(available().is_some());
+        assert!(take(SHARE + SPARE - 1).is_none());
+        let one = take(2 * SHARE + SPARE).unwrap();
+        let two = take(2 * SHARE + SPARE).unwrap();
+        assert!(take(2 * SHARE + SPARE).is_none());
+        drop(one);
+        let three = take(2 * SHARE + SPARE).unwrap();
+        drop((two, three));
+        assert_eq!(GRANTED.load(Ordering::Relaxed), 0);
+    }
+}

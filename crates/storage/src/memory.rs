@@ -1,0 +1,76 @@
+//! A top that is in memory while it is worked on.
+//!
+//! Who replaces a file in an overlay mostly gives the old one another name first, as dpkg
+//! does. For overlay that is a change of a file below, so it copies it to the top, where it
+//! is removed a moment later: as many files are made and removed once more as are replaced.
+//! In memory that costs next to nothing, and the disk sees each file that stays once.
+
+use rustix::fs::CWD;
+use rustix::mount::MountAttrFlags;
+use sys::mount::Param;
+
+use crate::attributes::Attributes;
+use crate::copy::{Copied, Copier};
+use crate::dataset::{Dataset, ROOT, WORK};
+use crate::error::Result;
+use crate::folder::Folder;
+use crate::id::Id;
+use crate::layers::Layers;
+use crate::remove;
+use crate::stack::Stack;
+
+/// A top in memory; it ends with the mount namespace that it was made in.
+#[derive(Debug)]
+pub struct MemoryTop {
+    folder: Folder,
+    stack: Stack,
+}
+
+impl Dataset {
+    /// Puts a top in memory, of at most so many bytes, in the place of the dataset's own,
+    /// which must be untouched. For a thread that has a mount namespace to itself, which
+    /// whoever mounts the stack has to share.
+    pub fn memory_top(&self, bytes: u64) -> Result<MemoryTop> {
+        let mut stack = self.stack()?;
+        let size = bytes.to_string();
+        // Files take memory, too, whatever is in them.
+        let files = (bytes >> 10).to_string();
+        let params = [
+            Param::text("source", "zone"),
+            Param::text("mode", "0700"),
+            Param::text("size", &size),
+            Param::text("nr_inodes", &files),
+        ];
+        let memory = sys::mount::new_fs("tmpfs", &params, MountAttrFlags::MOUNT_ATTR_NODEV)?;
+        // Nobody needs the work folder meanwhile.
+        sys::mount::attach(&memory, CWD, &stack.work)?;
+        let folder = Folder::open(&stack.work)?;
+        folder.make(WORK)?;
+        folder.make(ROOT)?;
+        let root = folder.open_child(ROOT)?;
+        Attributes::of(&self.open_top()?)?.apply(&root)?;
+        stack.top = folder.path().join(ROOT);
+        stack.work = folder.path().join(WORK);
+        Ok(MemoryTop { folder, stack })
+    }
+
+    /// Fills the dataset's own top with what is in one in memory.
+    pub fn keep_memory(&self, memory: &MemoryTop) -> Result<Copied> {
+        let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+        let dead = layers.graves()?;
+        let links = Id::random()?.to_string();
+        dead.make(&links)?;
+        let mut copier = Copier::new(dead.open_child(&links)?);
+        let done = copier.folder(&memory.folder.open_child(ROOT)?, &self.open_top()?);
+        remove::bury(&dead.path().join(&links))?;
+        done.map(|()| copier.done)
+    }
+}
+
+impl MemoryTop {
+    /// What to mount.
+    #[must_use]
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+}
