@@ -155,8 +155,14 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let aside = path.with_extension("zones-new");
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    // Only a file that is made here: a pipe that the zone put there would never open.
+    let _ = fs::remove_file(&aside);
+    let flags = OFlags::WRONLY
+        | OFlags::CREATE
+        | OFlags::EXCL
+        | OFlags::NOFOLLOW
+        | OFlags::NONBLOCK
+        | OFlags::CLOEXEC;
     let file = openat(CWD, &aside, flags, Mode::from_raw_mode(0o644))?;
     let mut file = fs::File::from(file);
     file.write_all(text)?;
@@ -189,6 +195,28 @@ fn with_block(before: &[u8], hosts: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_in_the_way_of_the_new_file_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (hosts, aside) = (dir.path().join("hosts"), dir.path().join("hosts.zones-new"));
+        fs::write(&hosts, "old").unwrap();
+        rustix::fs::mknodat(
+            CWD,
+            &aside,
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o644),
+            0,
+        )
+        .unwrap();
+        replace(&hosts, b"new").unwrap();
+        assert_eq!(fs::read(&hosts).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&aside).is_err());
+        // One with something in it stays, and nobody waits for it.
+        fs::create_dir_all(aside.join("x")).unwrap();
+        assert!(replace(&hosts, b"newer").is_err());
+        assert_eq!(fs::read(&hosts).unwrap(), b"new");
+    }
 
     #[test]
     fn the_block_is_replaced_and_the_rest_stays() {

@@ -5,8 +5,11 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use model::plan::Init;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
@@ -15,6 +18,10 @@ use super::Error;
 
 /// Longest message: room for the boot arguments and environment of any init.
 const MAX_MESSAGE: usize = 16 * 1024;
+
+/// How long the first process may say nothing. What it does takes a fraction of a
+/// second; but a file system that the zone was given may never answer.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// One end of the conversation.
 #[derive(Debug)]
@@ -29,6 +36,8 @@ impl Channel {
             SocketFlags::CLOEXEC,
             None,
         )?;
+        // The other side waits for as long as zoneadmd lives: a zone may stay ready.
+        set_socket_timeout(&ours, Timeout::Recv, Some(PATIENCE))?;
         Ok((Self(ours), Self(theirs)))
     }
 
@@ -51,9 +60,15 @@ impl Channel {
     /// The next message; `None` when the other end is closed.
     fn receive(&self) -> io::Result<Option<(u8, Vec<u8>)>> {
         let mut message = vec![0; MAX_MESSAGE];
-        let (length, _) = rustix::io::retry_on_intr(|| {
-            recv(&self.0, message.as_mut_slice(), RecvFlags::empty())
-        })?;
+        let (length, _) =
+            rustix::io::retry_on_intr(|| recv(&self.0, message.as_mut_slice(), RecvFlags::empty()))
+                .map_err(|errno| match errno {
+                    Errno::AGAIN => io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        format!("it said nothing for {} s", PATIENCE.as_secs()),
+                    ),
+                    other => other.into(),
+                })?;
         message.truncate(length);
         if message.is_empty() {
             return Ok(None);
