@@ -189,7 +189,8 @@ impl RunningZone {
     fn become_inmate(&self, tasks: &[OwnedFd], answerer: Option<&OwnedFd>) -> Result<(), String> {
         // Nobody in the zone may look into this process while it still is ours.
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-        set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(|errno| errno.to_string())?;
+        let hide = || set_dumpable_behavior(DumpableBehavior::NotDumpable);
+        hide().map_err(|errno| errno.to_string())?;
         rustix::process::setsid().map_err(|errno| errno.to_string())?;
         sys::keyring::leave_session().map_err(|error| error.to_string())?;
         self.leave_surroundings()
@@ -203,6 +204,8 @@ impl RunningZone {
         set_thread_groups(&[])
             .and_then(|()| set_thread_res_gid(group, group, group))
             .and_then(|()| set_thread_res_uid(user, user, user))
+            // Changing ids has set it to what fs.suid_dumpable says.
+            .and_then(|()| hide())
             .map_err(|errno| errno.to_string())?;
         // Once more, so that the keyring is the zone's own; the zone may have used up
         // what keys it may have, and then keeps the empty one of ours.

@@ -242,7 +242,9 @@ impl Way {
     /// Becomes the zone's root, with no right over anything else.
     fn become_zone(&self) -> Result<(), AnyError> {
         sys::namespace::join(self.users.as_fd(), ns::USER)?;
-        Ok(platform::become_root()?)
+        platform::become_root()?;
+        // Changing ids has set it to what fs.suid_dumpable says.
+        Ok(not_dumpable()?)
     }
 
     /// Runs `deed` in a process of its own. `hear` gets what it says before its last
@@ -260,9 +262,7 @@ impl Way {
             .chain(source)
             .collect();
         let child = sys::process::fork(0, None, &keep, || {
-            use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-            // Not to be looked into, whoever it becomes.
-            let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+            let _ = not_dumpable();
             let word = match deed(&theirs) {
                 Ok(word) => word,
                 Err(error) => Word::Error(flatten(error.as_ref())),
@@ -277,6 +277,12 @@ impl Way {
         undo::reap(&child, PATIENCE);
         heard
     }
+}
+
+/// Lets nobody in the zone look into this process, whoever it becomes.
+fn not_dumpable() -> rustix::io::Result<()> {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }
 
 fn record_or_refuse(
