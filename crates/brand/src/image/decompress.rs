@@ -178,7 +178,7 @@ impl Helper {
         } else {
             let program = self.program.display();
             Err(io::Error::other(format!(
-                "{program}: {status}: damaged data"
+                "{program}: {status}: damaged data, or it needs too much memory"
             )))
         }
     }
@@ -192,14 +192,48 @@ impl Drop for Helper {
     }
 }
 
+/// The most memory that xz may take. Its own limit is none, and an archive says how much
+/// it needs, up to 4 GiB; what `xz -9` makes needs 65 MiB. zstd refuses above 128 MiB by
+/// itself, bzip2 never needs more than a few.
+///
+/// As a variable: other programs of that name do not know the option.
+const XZ_LIMIT: (&str, &str) = ("XZ_DEFAULTS", "--memlimit-decompress=512MiB");
+
 fn command(program: &Path, input: File) -> Command {
     let mut command = Command::new(program);
     command
         .arg("-dc")
         .env_clear()
+        .env(XZ_LIMIT.0, XZ_LIMIT.1)
         .current_dir("/")
         .stdin(input)
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// One byte that claims to need 1 GiB: `printf x | xz --lzma2=dict=1GiB`.
+    const GREEDY: [u8; 52] = [
+        0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00, 0x00, 0x00, 0xff, 0x12, 0xd9, 0x41, 0x02, 0x00, 0x21,
+        0x01, 0x24, 0x00, 0x00, 0x00, 0x5e, 0x1f, 0xc7, 0xf9, 0x01, 0x00, 0x00, 0x78, 0x00, 0x00,
+        0x00, 0x00, 0x00, 0x01, 0x11, 0x01, 0xad, 0xa6, 0x58, 0x04, 0x06, 0x72, 0x9e, 0x7a, 0x01,
+        0x00, 0x00, 0x00, 0x00, 0x00, 0x59, 0x5a,
+    ];
+
+    #[test]
+    fn an_archive_does_not_say_how_much_memory_it_gets() {
+        if !Path::new("/usr/bin/xz").exists() {
+            eprintln!("skipped: no xz on this machine");
+            return;
+        }
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&GREEDY).unwrap();
+        let error = Stream::of(file).unwrap().finish(1 << 20).unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
+    }
 }
