@@ -183,6 +183,8 @@ impl Images {
     /// Makes a folder for what is fetched.
     pub fn download(&self) -> Result<Download> {
         let name = format!("{FETCH}{}", Id::random()?);
+        // Between the two it looks like what somebody left who was cut off.
+        let _lock = self.lock()?;
         self.folder.make(&name)?;
         let folder = self.folder.open_child(&name)?;
         let lock = folder.lock(rustix::fs::FlockOperation::LockExclusive)?;
@@ -409,7 +411,11 @@ impl Images {
             let _lock = self.lock()?;
             for (name, _) in self.folder.entries()? {
                 if name.to_string_lossy().starts_with(FETCH) {
-                    let left = self.folder.open_child(&name)?;
+                    // One that was ready goes by itself.
+                    let left = match self.folder.open_child(&name) {
+                        Err(e) if e.is_missing() => continue,
+                        other => other?,
+                    };
                     // Nobody holds it: whoever fetched was cut off.
                     if left.try_lock()?.is_some() {
                         remove::bury(left.path())?;
