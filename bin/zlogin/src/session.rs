@@ -65,7 +65,7 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
     let child = child.map_err(|error| flatten(&error))?;
     drop(theirs);
     let taken = terminal::take_signals()?;
-    let Some((controller, name)) = sys::passing::receive(ours.as_fd()) else {
+    let Some((controller, name)) = receive_terminal(&ours, &child, &taken) else {
         return match wait(&child, &taken) {
             End::Ended(status) => Ok(status),
             End::Signal(number) => signals::die_by(number),
@@ -101,6 +101,29 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
         (Some(_), End::Ended(status)) => status,
         (Some(_), _) => cli::status::ERROR,
     })
+}
+
+/// The terminal that the process in the zone made, and its name; `None` when it made
+/// none, or the user does not want to wait for it: the zone's file system may be one
+/// that never answers.
+fn receive_terminal(ours: &OwnedFd, child: &Child, taken: &Taken) -> Option<(OwnedFd, String)> {
+    loop {
+        let mut watched = [
+            PollFd::new(ours, PollFlags::IN),
+            PollFd::new(taken, PollFlags::IN),
+            PollFd::new(&child.pidfd, PollFlags::IN),
+        ];
+        if poll(&mut watched, None).is_err() {
+            continue;
+        }
+        let [sent, others @ ..] = watched.map(|one| !one.revents().is_empty());
+        if sent {
+            return sys::passing::receive(ours.as_fd());
+        }
+        if others.contains(&true) {
+            return None;
+        }
+    }
 }
 
 /// In the zone: makes a terminal of the zone's and takes it as the controlling one.
