@@ -1,8 +1,9 @@
 //! What is asked for, and written into the folder.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use oci::layout::{BLOBS, INDEX, MARK, blob_name};
@@ -87,6 +88,7 @@ impl Pull {
             }
             all.push((digest, size));
         }
+        has_space(&self.into, &all).map_err(|error| self.what(&error))?;
         let count = all.len();
         for (n, (digest, size)) in all.iter().enumerate() {
             self.blob(digest, *size, &format!("layer {} of {count}", n + 1))?;
@@ -105,7 +107,7 @@ impl Pull {
             match self.try_blob(digest, size, called) {
                 Ok(()) => return Ok(()),
                 Err(Failed::Broken(text)) if tried < TRIES => {
-                    say(&format!("  {called}: {text}; once more"));
+                    say(&format!("  {called}: {text}; once more"))?;
                     std::thread::sleep(Duration::from_secs(tried));
                 }
                 Err(Failed::Broken(text) | Failed::Final(text)) => return Err(text),
@@ -137,7 +139,8 @@ impl Pull {
             have += read as u64;
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
-                say(&format!("  {called}: {} of {} MiB", have >> 20, size >> 20));
+                say(&format!("  {called}: {} of {} MiB", have >> 20, size >> 20))
+                    .map_err(Failed::Final)?;
             }
         }
         if have < size {
@@ -172,7 +175,48 @@ enum Failed {
     Final(String),
 }
 
-/// Tells who waits; nobody may be there any more.
-fn say(line: &str) {
-    let _ = writeln!(io::stdout(), "{line}");
+/// Refuses what does not fit beforehand: the registry alone says how much it is.
+fn has_space(into: &Path, layers: &[(Digest, u64)]) -> Result<(), String> {
+    let missing: HashMap<Digest, u64> = layers
+        .iter()
+        .filter(|(digest, _)| !into.join(blob_name(digest)).exists())
+        .copied()
+        .collect();
+    let sizes = missing.values();
+    let needed = sizes.fold(0, |sum: u64, size| sum.saturating_add(*size));
+    let shown = into.display();
+    let space = rustix::fs::statvfs(into)
+        .map_err(|errno| format!("{shown}: {}", io::Error::from(errno)))?;
+    let free = space.f_bavail.saturating_mul(space.f_frsize);
+    if needed >= free {
+        return Err(format!(
+            "its layers have {} MiB, and {shown} has {} MiB free",
+            needed >> 20,
+            free >> 20
+        ));
+    }
+    Ok(())
+}
+
+/// Tells who waits. When nobody does any more, nobody wants the image.
+fn say(line: &str) -> Result<(), String> {
+    writeln!(io::stdout(), "{line}").map_err(|error| format!("nobody waits: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_have_to_fit_all_together() {
+        let into = std::env::temp_dir();
+        let space = rustix::fs::statvfs(&into).unwrap();
+        let half = space.f_bavail * space.f_frsize / 2 + (1 << 30);
+        let (one, other) = (Digest::of(b"1"), Digest::of(b"2"));
+        assert!(has_space(&into, &[(one, 1), (other, 1)]).is_ok());
+        // The same twice is fetched once, two of them are too much.
+        let error = has_space(&into, &[(one, half), (one, half), (other, half)]).unwrap_err();
+        assert!(error.contains("MiB free"), "{error}");
+        assert!(has_space(&into, &[(one, u64::MAX), (other, u64::MAX)]).is_err());
+    }
 }
