@@ -25,7 +25,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -90,7 +90,15 @@ impl Digest {
     /// The digest of the bytes in a file.
     pub fn of_file(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-        content(&mut file).map_err(|e| Error::io("read", path, e))
+        content(&mut file, |_| Ok(())).map_err(|e| Error::io("read", path, e))
+    }
+
+    /// The digest of the bytes in a file, which are copied into a new one: what is read
+    /// there later is what the digest is of.
+    pub fn of_copy(path: &Path, to: &Path) -> Result<Self> {
+        let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        let mut copy = File::create_new(to).map_err(|e| Error::io("create", to, e))?;
+        content(&mut file, |bytes| copy.write_all(bytes)).map_err(|e| Error::io("copy", path, e))
     }
 
     /// The digits alone, as folders are called.
@@ -200,8 +208,8 @@ impl Walk<'_> {
                 let file = rustix::fs::openat(at, name, flags, Mode::empty())
                     .map_err(|e| at.fail("open", name, e))?;
                 all = xattrs(&file).map_err(|e| at.fail("getxattr", name, e))?;
-                let digest =
-                    content(&mut File::from(file)).map_err(|e| at.fail("read", name, e))?;
+                let digest = content(&mut File::from(file), |_| Ok(()))
+                    .map_err(|e| at.fail("read", name, e))?;
                 self.line(b'f', &stat, path, stat.st_mtime);
                 self.hash
                     .update(format!(" {} {}", stat.st_size, digest.hex()));
@@ -275,13 +283,19 @@ fn attributes(folder: &Folder, name: &str) -> Result<Xattrs> {
     xattrs(folder).map_err(|e| folder.fail("getxattr", name, e))
 }
 
-fn content(file: &mut File) -> std::io::Result<Digest> {
+fn content(
+    file: &mut File,
+    mut also: impl FnMut(&[u8]) -> std::io::Result<()>,
+) -> std::io::Result<Digest> {
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 256 << 10];
     loop {
         match file.read(&mut buffer) {
             Ok(0) => return Ok(Digest(hash.finalize().into())),
-            Ok(read) => hash.update(&buffer[..read]),
+            Ok(read) => {
+                hash.update(&buffer[..read]);
+                also(&buffer[..read])?;
+            }
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
@@ -368,6 +382,13 @@ mod tests {
         let digest = Digest::of_file(&file).unwrap();
         let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest.to_string(), format!("sha256:{text}"));
+        let copy = dir.path().join("copy");
+        assert_eq!(Digest::of_copy(&file, &copy).unwrap(), digest);
+        assert_eq!(fs::read(&copy).unwrap(), b"abc");
+        assert!(
+            Digest::of_copy(&file, &copy).is_err(),
+            "nothing is overwritten"
+        );
         assert_eq!(text.to_uppercase().parse(), Ok(digest));
         assert_eq!(digest.to_string().parse(), Ok(digest));
         for bad in ["", "sha256:", &text[1..], "sha512:00", &format!("{text}0")] {

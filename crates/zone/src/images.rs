@@ -76,12 +76,22 @@ pub fn import(
     let Source::Files(path) = &request.source else {
         return container::import(host, &images, request, progress);
     };
-    let (source, archive) = match path.is_dir() {
-        true => (ImageSource::Directory(path.clone()), None),
-        false => {
-            // Before anything of it is looked at.
-            let digest = Digest::of_file(path)?;
-            (ImageSource::Archive(path.clone()), Some(digest))
+    // Goes when all is unpacked.
+    let download;
+    let (source, archive) = match (path.is_dir(), request.digest) {
+        (true, _) => (ImageSource::Directory(path.clone()), None),
+        // Before anything of it is looked at.
+        (false, None) => (
+            ImageSource::Archive(path.clone()),
+            Some(Digest::of_file(path)?),
+        ),
+        // What is unpacked has to be what was compared, whatever becomes of the file.
+        (false, Some(_)) => {
+            download = images.download()?;
+            let name = path.file_name().unwrap_or("archive".as_ref());
+            let copy = download.path().join(name);
+            let digest = Digest::of_copy(path, &copy)?;
+            (ImageSource::Archive(copy), Some(digest))
         }
     };
     let import = images.begin()?;
