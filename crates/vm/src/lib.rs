@@ -11,6 +11,8 @@
 //! | [`machine`] | what a machine is, and its command line |
 //! | [`qmp`] | the monitor: commands, answers, events |
 //! | [`agent`] | the agent in the guest: commands there |
+//! | [`firmware`] | which UEFI firmware there is on this host |
+//! | [`nvram`] | what such a firmware keeps, and the keys of secure boot in it |
 //! | [`image`] | whether a file is a disk image that may be used |
 //! | [`overlay`] | an empty qcow2 on a base: a clone in no time |
 //! | [`dump`] | its memory, into a file that debuggers read |
@@ -24,10 +26,12 @@
 pub mod agent;
 pub mod base64;
 pub mod dump;
+pub mod firmware;
 pub mod image;
 pub mod machine;
 pub mod migrate;
 pub mod model;
+pub mod nvram;
 pub mod overlay;
 pub mod program;
 pub mod qmp;

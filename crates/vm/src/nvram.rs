@@ -1,0 +1,554 @@
+//! What a UEFI firmware keeps of a machine: variables in a file that is its flash memory.
+//!
+//! The layout is that of EDK II: a volume with a store of variables, of which each change
+//! appends one and marks the one before as gone, and behind it what the firmware needs to
+//! survive a power cut. A store is written anew into a fresh volume (that of a template), so
+//! that nothing which was begun is ever completed over it.
+//!
+//! The guest can write to it: every length is looked at.
+
+use crate::Error;
+
+/// The largest file that is read, in bytes.
+pub const LARGEST: u64 = 64 << 20;
+
+/// Files are whole pages of so many bytes.
+pub const PAGE: u64 = 4096;
+
+/// An identifier as it stands in memory.
+pub type Guid = [u8; 16];
+
+/// A GUID of its text's five parts.
+const fn guid(a: u32, b: u16, c: u16, rest: [u8; 8]) -> Guid {
+    let (a, b, c, r) = (a.to_le_bytes(), b.to_le_bytes(), c.to_le_bytes(), rest);
+    [
+        a[0], a[1], a[2], a[3], b[0], b[1], c[0], c[1], r[0], r[1], r[2], r[3], r[4], r[5], r[6],
+        r[7],
+    ]
+}
+
+/// A volume that holds variables.
+const VOLUME: Guid = guid(
+    0xfff1_2b8d,
+    0x7696,
+    0x4c8b,
+    [0xa9, 0x85, 0x27, 0x47, 0x07, 0x5b, 0x4f, 0x50],
+);
+/// A store of variables with what is needed to authenticate changes.
+const STORE: Guid = guid(
+    0xaaf3_2c78,
+    0x947b,
+    0x439a,
+    [0xa1, 0x80, 0x2e, 0x14, 0x4e, 0xc3, 0x77, 0x92],
+);
+/// Who owns PK and KEK.
+const GLOBAL: Guid = guid(
+    0x8be4_df61,
+    0x93ca,
+    0x11d2,
+    [0xaa, 0x0d, 0x00, 0xe0, 0x98, 0x03, 0x2b, 0x8c],
+);
+/// Who owns db and dbx.
+const SECURITY: Guid = guid(
+    0xd719_b2cb,
+    0x3d3a,
+    0x4596,
+    [0xa3, 0xbc, 0xda, 0xd0, 0x0e, 0x67, 0x65, 0x6f],
+);
+/// Who owns `SecureBootEnable`.
+const ENABLE: Guid = guid(
+    0xf0a3_0bc7,
+    0xaf08,
+    0x4556,
+    [0x99, 0xc4, 0x00, 0x10, 0x09, 0xc9, 0x3a, 0x44],
+);
+/// A list of certificates.
+const X509: Guid = guid(
+    0xa5c0_59a1,
+    0x94e4,
+    0x4aa7,
+    [0x87, 0xb5, 0xab, 0x15, 0x5c, 0x2b, 0xf0, 0x72],
+);
+/// Whose the certificates are that we add.
+const OURS: Guid = guid(
+    0x5a6f_6e65,
+    0x7346,
+    0x4c69,
+    [0xa6, 0x75, 0x78, 0x6b, 0x65, 0x79, 0x73, 0x01],
+);
+
+/// Length of the head of a store, and of a variable.
+const STORE_HEAD: usize = 28;
+const VARIABLE_HEAD: usize = 60;
+/// How a variable begins.
+const BEGIN: [u8; 2] = [0xaa, 0x55];
+/// Its states: it counts; it counts until a newer one is complete.
+const ADDED: u8 = 0x3f;
+const LEAVING: u8 = 0x3e;
+/// Kept without power, seen before the system runs and while it does, and changed only by
+/// who has the key.
+const KEY_ATTRIBUTES: u32 = 0x27;
+/// Kept without power, seen before the system runs.
+const BOOT_ATTRIBUTES: u32 = 3;
+
+/// The longest variable that every firmware takes, in bytes.
+const LONGEST: usize = 32 << 10;
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Variable {
+    name: String,
+    owner: Guid,
+    attributes: u32,
+    /// Its counter, time and key, by which changes are authenticated.
+    authentic: [u8; 28],
+    data: Vec<u8>,
+}
+
+/// What a firmware keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nvram {
+    /// The volume, as it is but for the variables.
+    volume: Vec<u8>,
+    /// Where variables begin in it, and where their place ends.
+    begin: usize,
+    end: usize,
+    variables: Vec<Variable>,
+}
+
+/// The keys of secure boot: what may be started, and who may change that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keys(Vec<Variable>);
+
+fn odd(why: &str) -> Error {
+    Error::Odd {
+        what: "the memory of the UEFI firmware",
+        why: why.to_owned(),
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> Option<usize> {
+    let four: [u8; 4] = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+    usize::try_from(u32::from_le_bytes(four)).ok()
+}
+
+/// Names are UTF-16 with a zero behind.
+fn name(bytes: &[u8]) -> Option<String> {
+    let pairs = bytes.chunks_exact(2);
+    let is_whole = pairs.remainder().is_empty();
+    let units: Vec<u16> = pairs
+        .map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
+        .collect();
+    let (last, units) = units.split_last()?;
+    (is_whole && *last == 0).then(|| String::from_utf16(units).ok())?
+}
+
+impl Nvram {
+    /// Reads the content of a file.
+    ///
+    /// # Errors
+    /// [`Error::Odd`] when it is none.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
+        let is = |at: usize, what: &[u8]| bytes.get(at..at + what.len()) == Some(what);
+        if !is(16, &VOLUME) || !is(40, b"_FVH") {
+            return Err(odd("no volume of variables"));
+        }
+        let head = number(bytes, 48).unwrap_or(0) & 0xffff;
+        let size = number(bytes, head + 16);
+        let size = size.filter(|size| *size >= STORE_HEAD && head + size <= bytes.len());
+        let (Some(size), true) = (size, head >= 56 && is(head, &STORE)) else {
+            return Err(odd("no store of variables that are authenticated"));
+        };
+        let mut found = Self {
+            volume: bytes.to_vec(),
+            begin: head + STORE_HEAD,
+            end: head + size,
+            variables: Vec::new(),
+        };
+        found.variables = found
+            .read()
+            .ok_or_else(|| odd("a variable that ends beyond it"))?;
+        Ok(found)
+    }
+
+    fn read(&self) -> Option<Vec<Variable>> {
+        let place = self.volume.get(..self.end)?;
+        let mut found: Vec<(u8, Variable)> = Vec::new();
+        let mut at = self.begin;
+        while place.get(at..at + 2) == Some(&BEGIN) {
+            let head = place.get(at..at + VARIABLE_HEAD)?;
+            let names = at + VARIABLE_HEAD;
+            let data = names.checked_add(number(head, 36)?)?;
+            let end = data.checked_add(number(head, 40)?)?;
+            let content = place.get(data..end)?;
+            let state = head[2];
+            if matches!(state, ADDED | LEAVING) {
+                let one = Variable {
+                    name: name(place.get(names..data)?)?,
+                    owner: head[44..60].try_into().ok()?,
+                    attributes: u32::from_le_bytes(head[4..8].try_into().ok()?),
+                    authentic: head[8..36].try_into().ok()?,
+                    data: content.to_vec(),
+                };
+                // One that leaves counts only where there is no newer.
+                let same =
+                    |other: &(u8, Variable)| other.1.name == one.name && other.1.owner == one.owner;
+                match found.iter().position(same) {
+                    Some(old) if found[old].0 == LEAVING => found[old] = (state, one),
+                    Some(_) => {}
+                    None => found.push((state, one)),
+                }
+            }
+            at = end.next_multiple_of(4);
+        }
+        Some(found.into_iter().map(|(_, one)| one).collect())
+    }
+
+    fn get(&self, name: &str, owner: &Guid) -> Option<&Variable> {
+        let is_it = |one: &&Variable| one.name == name && one.owner == *owner;
+        self.variables.iter().find(is_it)
+    }
+
+    fn set(&mut self, new: Variable) {
+        self.remove(&new.name, &new.owner);
+        self.variables.push(new);
+    }
+
+    fn remove(&mut self, name: &str, owner: &Guid) {
+        self.variables
+            .retain(|one| one.name != name || one.owner != *owner);
+    }
+
+    /// Puts the keys in place of those that are there, and has signatures checked. What the
+    /// guest has learned is not to be started stays forbidden.
+    pub fn enrol(&mut self, keys: &Keys) {
+        for key in &keys.0 {
+            let there = self.get(&key.name, &key.owner);
+            let longer = there.is_some_and(|one| one.data.len() > key.data.len());
+            if key.name != "dbx" || !longer {
+                self.set(key.clone());
+            }
+        }
+        self.set(Variable {
+            name: "SecureBootEnable".to_owned(),
+            owner: ENABLE,
+            attributes: BOOT_ATTRIBUTES,
+            authentic: [0; 28],
+            data: vec![1],
+        });
+    }
+
+    /// Whether signatures are checked: there is a key of the platform, and nobody at the
+    /// console has switched it off.
+    #[must_use]
+    pub fn checks(&self) -> bool {
+        let enabled = self.get("SecureBootEnable", &ENABLE);
+        self.get("PK", &GLOBAL).is_some() && enabled.is_none_or(|one| one.data == [1])
+    }
+
+    /// The content of a file with these variables, in the volume of `template`.
+    ///
+    /// # Errors
+    /// [`Error::Odd`] when they do not fit.
+    pub fn to_bytes(&self, template: &Self) -> Result<Vec<u8>, Error> {
+        let mut bytes = template.volume.clone();
+        let mut place = Vec::new();
+        for one in &self.variables {
+            let name: Vec<u8> = one
+                .name
+                .encode_utf16()
+                .chain([0])
+                .flat_map(u16::to_le_bytes)
+                .collect();
+            let length =
+                |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
+            place.extend(BEGIN);
+            place.extend([ADDED, 0]);
+            place.extend(one.attributes.to_le_bytes());
+            place.extend(one.authentic);
+            place.extend(length(&name));
+            place.extend(length(&one.data));
+            place.extend(one.owner);
+            place.extend(name);
+            place.extend(&one.data);
+            place.resize(place.len().next_multiple_of(4), 0xff);
+        }
+        let (begin, end) = (template.begin, template.end);
+        // The first is at a multiple of four, as the head of a volume is.
+        if place.len() > end - begin {
+            return Err(odd("more variables than there is place for"));
+        }
+        place.resize(end - begin, 0xff);
+        bytes[begin..end].copy_from_slice(&place);
+        Ok(bytes)
+    }
+}
+
+impl Keys {
+    /// Those in a template that has them.
+    ///
+    /// # Errors
+    /// [`Error::Odd`] where it has not.
+    pub fn of(template: &Nvram) -> Result<Self, Error> {
+        let needed = [("PK", GLOBAL), ("KEK", GLOBAL), ("db", SECURITY)];
+        let mut keys = Vec::new();
+        for (name, owner) in needed {
+            let key = template.get(name, &owner);
+            keys.push(key.ok_or_else(|| odd("a template without keys"))?.clone());
+        }
+        keys.extend(template.get("dbx", &SECURITY).cloned());
+        Ok(Self(keys))
+    }
+
+    /// Those of one who has no others: his certificate decides about all.
+    ///
+    /// # Errors
+    /// [`Error::Odd`] for one that is too long.
+    pub fn of_certificate(certificate: &[u8]) -> Result<Self, Error> {
+        let keys = [("PK", GLOBAL), ("KEK", GLOBAL), ("db", SECURITY)];
+        let mut keys = Self(keys.map(|(name, owner)| key(name, owner)).to_vec());
+        for one in &mut keys.0 {
+            one.data = list(certificate)?;
+        }
+        Ok(keys)
+    }
+
+    /// Lets what is signed by a certificate (DER) be started, too.
+    ///
+    /// # Errors
+    /// [`Error::Odd`] when there are too many.
+    pub fn trust(&mut self, certificate: &[u8]) -> Result<(), Error> {
+        let list = list(certificate)?;
+        for one in self.0.iter_mut().filter(|one| one.name == "db") {
+            let there = one.data.windows(list.len()).any(|part| part == list);
+            if !there {
+                one.data.extend(&list);
+            }
+            if one.data.len() > LONGEST {
+                return Err(odd("more certificates than the firmware has place for"));
+            }
+        }
+        Ok(())
+    }
+
+    /// All of it as bytes: the same for the same keys.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for one in &self.0 {
+            bytes.extend(one.name.as_bytes());
+            bytes.extend((one.data.len() as u64).to_le_bytes());
+            bytes.extend(&one.data);
+        }
+        bytes
+    }
+}
+
+fn key(name: &str, owner: Guid) -> Variable {
+    let mut authentic = [0; 28];
+    // Behind the counter stands the time: the beginning of 2020, so that a change which is
+    // signed is newer.
+    authentic[8..12].copy_from_slice(&[0xe4, 0x07, 1, 1]);
+    Variable {
+        name: name.to_owned(),
+        owner,
+        attributes: KEY_ATTRIBUTES,
+        authentic,
+        data: Vec::new(),
+    }
+}
+
+/// A list with one certificate.
+fn list(certificate: &[u8]) -> Result<Vec<u8>, Error> {
+    if certificate.len() > LONGEST / 2 {
+        return Err(odd("a certificate that is too long"));
+    }
+    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
+    let mut list = X509.to_vec();
+    list.extend(size(28 + 16 + certificate.len()));
+    list.extend(size(0));
+    list.extend(size(16 + certificate.len()));
+    list.extend(OURS);
+    list.extend(certificate);
+    Ok(list)
+}
+
+/// The certificate in a text or file: DER as it is, or PEM with one.
+#[must_use]
+pub fn certificate(content: &[u8]) -> Option<Vec<u8>> {
+    let der = match content.first()? {
+        0x30 => content.to_vec(),
+        _ => {
+            let text = std::str::from_utf8(content).ok()?;
+            let (_, rest) = text.split_once("-----BEGIN CERTIFICATE-----")?;
+            let (body, rest) = rest.split_once("-----END CERTIFICATE-----")?;
+            if rest.contains("-----BEGIN") {
+                return None;
+            }
+            let body: String = body.split_ascii_whitespace().collect();
+            crate::base64::decode(&body)?
+        }
+    };
+    // A sequence of a sequence, a sequence and bits, and nothing behind it.
+    let (0x30, inner, []) = element(&der)? else {
+        return None;
+    };
+    let (0x30, _, rest) = element(inner)? else {
+        return None;
+    };
+    let (0x30, _, rest) = element(rest)? else {
+        return None;
+    };
+    let (3, _, []) = element(rest)? else {
+        return None;
+    };
+    Some(der)
+}
+
+/// The first element of DER: its tag, what is in it, and what follows.
+fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let (&tag, rest) = der.split_first()?;
+    let (&first, rest) = rest.split_first()?;
+    let (length, rest) = match first {
+        0..=0x7f => (usize::from(first), rest),
+        0x81..=0x83 => {
+            let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
+            let add = |sum: usize, byte: &u8| sum << 8 | usize::from(*byte);
+            (bytes.iter().fold(0, add), rest)
+        }
+        _ => return None,
+    };
+    let (inner, rest) = rest.split_at_checked(length)?;
+    Some((tag, inner, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// An empty volume of one page.
+    fn empty() -> Vec<u8> {
+        let mut bytes = vec![0xff; 4096];
+        let mut put = |at: usize, what: &[u8]| bytes[at..at + what.len()].copy_from_slice(what);
+        put(0, &[0; 16]);
+        put(16, &VOLUME);
+        put(40, b"_FVH");
+        put(48, &[72, 0]);
+        put(72, &STORE);
+        put(72 + 16, &2048_u32.to_le_bytes());
+        put(72 + 20, &[0x5a, 0xfe, 0, 0, 0, 0, 0, 0]);
+        bytes
+    }
+
+    fn variable(name: &str, data: &[u8]) -> Variable {
+        Variable {
+            data: data.to_vec(),
+            ..key(name, GLOBAL)
+        }
+    }
+
+    #[test]
+    fn variables_go_there_and_back() {
+        let template = Nvram::parse(&empty()).unwrap();
+        assert_eq!(template.variables, []);
+        let mut nvram = template.clone();
+        nvram.set(variable("Boot0000", b"first"));
+        nvram.set(variable("BootOrder", b"12"));
+        nvram.set(variable("Boot0000", b"second"));
+        let bytes = nvram.to_bytes(&template).unwrap();
+        assert_eq!(bytes.len(), 4096);
+        let again = Nvram::parse(&bytes).unwrap();
+        assert_eq!(again.variables, nvram.variables);
+        assert_eq!(again.get("Boot0000", &GLOBAL).unwrap().data, b"second");
+        nvram.set(variable("large", &[0; 2048]));
+        assert!(nvram.to_bytes(&template).is_err());
+    }
+
+    #[test]
+    fn what_is_gone_does_not_count() {
+        let template = Nvram::parse(&empty()).unwrap();
+        let mut nvram = template.clone();
+        nvram.variables = ["old", "new", "gone"]
+            .map(|data| variable("x", data.as_bytes()))
+            .to_vec();
+        let mut bytes = nvram.to_bytes(&template).unwrap();
+        let length = (VARIABLE_HEAD + 4 + 3usize).next_multiple_of(4);
+        let begin = template.begin;
+        bytes[begin + 2] = LEAVING;
+        bytes[begin + 2 * length + 4 + 2] = 0x3c;
+        let found = Nvram::parse(&bytes).unwrap();
+        assert_eq!(found.variables, [variable("x", b"new")]);
+    }
+
+    #[test]
+    fn keys_are_enrolled_in_place_of_others() {
+        let template = Nvram::parse(&empty()).unwrap();
+        let mut nvram = template.clone();
+        nvram.set(variable("Boot0000", b"stays"));
+        assert!(!nvram.checks());
+        let mut keys = Keys::of_certificate(b"mine").unwrap();
+        keys.trust(b"other").unwrap();
+        keys.trust(b"other").unwrap();
+        nvram.enrol(&keys);
+        assert!(nvram.checks());
+        assert_eq!(Keys::of(&nvram).unwrap().bytes(), keys.bytes());
+        let db = nvram.get("db", &SECURITY).unwrap();
+        assert_eq!(db.data.len(), 2 * 44 + "mine".len() + "other".len());
+        let mut off = nvram.clone();
+        off.variables.last_mut().unwrap().data = vec![0];
+        assert!(!off.checks());
+        nvram.enrol(&Keys::of_certificate(b"another").unwrap());
+        assert!(nvram.get("Boot0000", &GLOBAL).is_some());
+        assert_eq!(nvram.variables.len(), 5);
+        assert!(Keys::of(&template).is_err());
+        keys.trust(&[7; 16 << 10]).unwrap();
+        assert!(keys.trust(&[8; 16 << 10]).is_err());
+        assert!(keys.trust(&[9; 17 << 10]).is_err());
+    }
+
+    #[test]
+    fn certificates_are_der_or_pem() {
+        let der = [0x30, 8, 0x30, 1, 5, 0x30, 0, 3, 1, 0];
+        assert_eq!(certificate(&der), Some(der.to_vec()));
+        let pem = |der: &[u8]| {
+            let text = crate::base64::encode(der);
+            format!("x\n-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+        };
+        assert_eq!(certificate(pem(&der).as_bytes()), Some(der.to_vec()));
+        let twice = pem(&der) + &pem(&der);
+        for bad in [
+            &b""[..],
+            b"text",
+            twice.as_bytes(),
+            &der[..9],
+            &[0x30, 0x84, 0, 0, 0, 0],
+            &[0x30, 5, 0x30, 0, 0x30, 0, 3],
+        ] {
+            assert_eq!(certificate(bad), None, "{bad:?}");
+        }
+        let mut longer = der.to_vec();
+        longer.push(0);
+        assert_eq!(certificate(&longer), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_the_guest_wrote_is_read_without_panic(
+            at in 0usize..2100, bytes in prop::collection::vec(any::<u8>(), 1..80)
+        ) {
+            let mut content = empty();
+            let mut nvram = Nvram::parse(&content).unwrap();
+            nvram.set(variable("Boot0000", b"first"));
+            let template = nvram.clone();
+            content = nvram.to_bytes(&template).unwrap();
+            content[at..at + bytes.len()].copy_from_slice(&bytes);
+            if let Ok(found) = Nvram::parse(&content) {
+                let _ = found.to_bytes(&template);
+            }
+            let _ = Nvram::parse(&bytes);
+            let _ = certificate(&bytes);
+        }
+    }
+}
