@@ -10,7 +10,7 @@ mod resource;
 
 use crate::Config;
 use crate::brands::Family;
-use crate::config::Resource;
+use crate::config::{IpType, Resource};
 use crate::table::GLOBAL;
 
 pub use effect::without_effect;
@@ -110,6 +110,10 @@ pub fn config(config: &Config) -> Vec<Problem> {
     if config.get("autoshutdown") == "suspend" && family != Family::Kz {
         problems.push(foreign("autoshutdown=suspend"));
     }
+    // A kernel of its own has a network of its own.
+    if family == Family::Kz && config.ip_type() != IpType::Exclusive {
+        problems.push(foreign("ip-type=shared"));
+    }
     for one in config.resources() {
         let spec = one.spec();
         if !spec.brands.has(family) {
@@ -183,6 +187,9 @@ mod tests {
             texts(&super::config(&config)),
             ["net: not allowed for brand 'solaris-kz'."]
         );
+        config.set("ip-type", "shared").unwrap();
+        let first = &texts(&super::config(&config))[0];
+        assert_eq!(first, "ip-type=shared: not allowed for brand 'solaris-kz'.");
     }
 
     #[test]
