@@ -11,7 +11,6 @@ mod options;
 use std::path::Path;
 
 use model::Config;
-use model::config::IpType;
 use model::config::machine::{LEAST_MEMORY, MEMORY_UNIT, storage_path};
 use model::table::short_size;
 
@@ -22,7 +21,7 @@ use crate::tree::{Meta, Tree};
 use crate::{Brand, HostFacts};
 
 pub use guest::{Kernel, LARGEST as LARGEST_KERNEL, find_kernel, make_disk};
-pub use options::{Options, Source};
+pub use options::{Firmware, Options, Source};
 
 /// The kz brand.
 #[derive(Debug)]
@@ -85,12 +84,6 @@ impl Brand for Kz {
                     .to_owned(),
             );
         }
-        if config.ip_type() != IpType::Exclusive {
-            problems.push(
-                "could not verify ip-type: a kernel zone has a network of its own: set ip-type=exclusive"
-                    .to_owned(),
-            );
-        }
         let cpus = config.machine_cpus();
         if !(1..=MOST_CPUS).contains(&cpus) {
             problems.push(format!(
@@ -99,15 +92,13 @@ impl Brand for Kz {
         }
         problems.extend(memory(config.machine_memory()));
         problems.extend(disks(config));
-        // What checks signatures is a firmware of another kind than the one used here.
-        if config
-            .resources_of("verified-boot")
-            .any(|one| one.get("policy") != "none")
-        {
-            problems.push(
-                "could not verify verified-boot: signatures of kernels are checked by UEFI firmware with secure boot, which machines do not have here; remove the resource or set policy=none"
-                    .to_owned(),
-            );
+        let certificates = config.verified_boot().map(|one| one.certificates);
+        for uri in certificates.iter().flatten() {
+            if storage_path(uri).is_none() {
+                problems.push(format!(
+                    "could not verify verified-boot cert={uri}: certificates are on this host here: file:///PATH"
+                ));
+            }
         }
         problems
     }
@@ -230,7 +221,7 @@ mod tests {
     fn every_problem_is_told() {
         let disk: (&str, &[(&str, &str)]) = ("device", &[("storage", "file:///zones/k1/disk0")]);
         assert_eq!(verify(&config(&[disk])), [""; 0]);
-        let mut bad = config(&[
+        let bad = config(&[
             (
                 "device",
                 &[("storage", "iscsi://x/luname.naa.1"), ("id", "1")],
@@ -239,21 +230,19 @@ mod tests {
             ("device", &[("storage", "/dev/sdx"), ("id", "3")]),
             ("virtual-cpu", &[("ncpus", "300")]),
             ("capped-memory", &[("physical", "32m")]),
-            ("verified-boot", &[("policy", "enforce")]),
+            ("verified-boot", &[("cert", "https://x/y.pem")]),
         ]);
-        bad.set("ip-type", "shared").unwrap();
         let problems = verify(&bad);
         for (problem, expected) in problems.iter().zip([
-            "ip-type",
             "300 processors",
             "less than 64M",
             "storage is on this host",
             "another disk",
-            "secure boot",
+            "certificates are on this host",
         ]) {
             assert!(problem.contains(expected), "{problem}");
         }
-        assert_eq!(problems.len(), 6);
+        assert_eq!(problems.len(), 5);
         assert!(verify(&config(&[]))[0].contains("needs a disk"));
     }
 

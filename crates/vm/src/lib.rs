@@ -37,7 +37,7 @@ pub mod program;
 pub mod qmp;
 mod wire;
 
-pub use machine::{Accelerator, Boot, Descriptors, Disk, Format, Kind, Machine, Nic};
+pub use machine::{Accelerator, Boot, Descriptors, Disk, Format, Kind, Machine, Nic, Uefi};
 pub use model::Model;
 
 /// Why a machine cannot be had or spoken to.

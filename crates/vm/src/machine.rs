@@ -81,6 +81,19 @@ pub struct Nic {
     pub mac: String,
 }
 
+/// A UEFI firmware, in place of the one that QEMU brings: two files, of what it executes
+/// and of what it keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uefi {
+    /// Bytes that it executes.
+    pub code_size: u64,
+    /// Bytes that it keeps.
+    pub vars_size: u64,
+    /// Whether it has the system management mode to itself, and nobody else can write to
+    /// what it keeps.
+    pub smm: bool,
+}
+
 /// What the machine starts with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -115,6 +128,8 @@ pub struct Machine {
     pub memory: u64,
     /// What it starts with.
     pub boot: Boot,
+    /// The UEFI firmware, if it is not the BIOS.
+    pub uefi: Option<Uefi>,
     /// Its disks.
     pub disks: Vec<Disk>,
     /// Its network cards.
@@ -140,6 +155,8 @@ pub struct Descriptors {
     pub agent: i32,
     /// The files of each disk, in the order of its parts.
     pub disks: Vec<Vec<i32>>,
+    /// What the UEFI firmware executes, and the file of what it keeps.
+    pub uefi: Option<[i32; 2]>,
     /// A tap device for each network card.
     pub nics: Vec<i32>,
 }
@@ -160,6 +177,7 @@ impl Descriptors {
                 .iter()
                 .map(|disk| disk.parts.iter().map(|_| next()).collect())
                 .collect(),
+            uefi: machine.uefi.map(|_| [next(), next()]),
             nics: machine.nics.iter().map(|_| next()).collect(),
         }
     }
@@ -188,13 +206,14 @@ impl Machine {
         );
         // A guest that restarts ends: the zone is booted again as it is configured then.
         line.option("-action", "reboot=shutdown,shutdown=poweroff,panic=none");
-        line.option(
-            "-machine",
-            format!(
-                "{},memory-backend={MEMORY},sata=off,smbus=off,usb=off,vmport=off",
-                self.model.machine
-            ),
+        let mut kind = format!(
+            "{},memory-backend={MEMORY},sata=off,smbus=off,usb=off,vmport=off",
+            self.model.machine
         );
+        if let (Some(uefi), Some(numbers)) = (self.uefi, given.uefi) {
+            uefi.add(numbers, &mut kind, &mut line);
+        }
+        line.option("-machine", kind);
         line.option(
             "-accel",
             match self.accelerator {
@@ -314,6 +333,34 @@ impl Machine {
     }
 }
 
+/// The nodes of the two files.
+const FLASH: [&str; 2] = ["firmware", "nvram"];
+
+impl Uefi {
+    fn add(self, numbers: [i32; 2], kind: &mut String, line: &mut Line) {
+        let sizes = [self.code_size, self.vars_size];
+        for (at, ((node, size), number)) in FLASH.iter().zip(sizes).zip(numbers).enumerate() {
+            line.option("-add-fd", format!("fd={number},set={number}"));
+            // Named by their sizes: a machine that goes on finds its flash memory as large.
+            let block = json!({
+                "driver": "raw",
+                "node-name": node,
+                "read-only": at == 0,
+                "size": size,
+                "file": { "driver": "file", "filename": format!("/dev/fdset/{number}") },
+            });
+            line.option("-blockdev", block.to_string());
+            kind.push_str(&format!(",pflash{at}={node}"));
+        }
+        if self.smm {
+            kind.push_str(",smm=on");
+            line.option("-global", "driver=cfi.pflash01,property=secure,value=on");
+            // Such firmware cannot wake up from it.
+            line.option("-global", "ICH9-LPC.disable_s3=1");
+        }
+    }
+}
+
 fn node(disk: u32, place: usize) -> String {
     match place {
         0 => format!("disk{disk}"),
@@ -361,6 +408,7 @@ mod tests {
                 initrd: Some("/boot/initrd.img".to_owned()),
                 command_line: "console=ttyS0 root=/dev/vda".to_owned(),
             },
+            uefi: None,
             disks: vec![
                 Disk {
                     id: 0,
@@ -420,6 +468,35 @@ mod tests {
         };
         let text = lines(&machine);
         assert!(!text.contains("-kernel") && !text.contains("-append"));
+    }
+
+    #[test]
+    fn a_uefi_firmware_is_its_flash_memory() {
+        let uefi = Uefi {
+            code_size: 3_653_632,
+            vars_size: 540_672,
+            smm: false,
+        };
+        let mut machine = Machine {
+            boot: Boot::Firmware,
+            uefi: Some(uefi),
+            ..machine()
+        };
+        let given = Descriptors::of(&machine);
+        assert_eq!((given.uefi, given.nics), (Some([10, 11]), vec![12]));
+        let text = lines(&machine);
+        for part in [
+            r#""filename":"/dev/fdset/10""#,
+            r#""node-name":"firmware","read-only":true,"size":3653632"#,
+            r#""node-name":"nvram","read-only":false,"size":540672"#,
+            "vmport=off,pflash0=firmware,pflash1=nvram\n",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        machine.uefi = Some(Uefi { smm: true, ..uefi });
+        let text = lines(&machine);
+        assert!(text.contains("pflash1=nvram,smm=on\n"), "{text}");
+        assert!(text.contains("cfi.pflash01,property=secure,value=on"));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::apply::Outcome;
 use crate::daemon::client;
 use crate::daemon::protocol::Request;
 use crate::machine::facts::{self, Facts};
+use crate::machine::uefi;
 use crate::plan::boot::{BootInputs, MachineInputs, plan};
 use crate::plan::machine::machine;
 use crate::subject::{self, Start, Subject};
@@ -173,7 +174,14 @@ pub(crate) fn start_locked(
         environments::switch::take_next(&subject.zonepath, once)?;
         shorten(host, subject)?;
     }
-    let facts = match verify::brand_of(&config)?.is_machine() {
+    let is_machine = verify::brand_of(&config)?.is_machine();
+    let mut prepared = None;
+    // What its firmware keeps belongs to the image of a suspended zone, as its disks do.
+    let starts_anew = options.discard || !suspend::is_suspended(host, &subject.entry, &config);
+    if is_machine && !dry_run && subject.state == State::Installed && starts_anew {
+        prepared = uefi::prepare(&config, &subject.zonepath)?;
+    }
+    let facts = match is_machine {
         true => Some(facts::find(host, subject, &config)?),
         false => None,
     };
@@ -229,6 +237,7 @@ pub(crate) fn start_locked(
     let mut remarks = client::listen_to(report)?;
     remarks.extend(given);
     remarks.extend(suspended);
+    remarks.extend(prepared);
     remarks.extend(devices.too_many);
     remarks.extend(facts.and_then(|facts| facts.slow.clone()));
     // Most hosts configure nothing of the global zone, and there is nothing to look for.

@@ -109,10 +109,14 @@ fn suspending(
     image::read_key(&key).map_err(|why| Error::Refused(format!("{why}.")))?;
     let record = Record::load(&subject.zonepath)?;
     let places = disks::places(host, running);
+    let mut disks = written(disks::files(&places, &record, &subject.zonepath)?);
+    // What its firmware keeps must be what it was, too.
+    let nvram = record.nvram.map(|nvram| subject.zonepath.join(nvram.file));
+    disks.extend(nvram);
     let order = Suspend {
         image: path,
         key,
-        disks: written(disks::files(&places, &record, &subject.zonepath)?),
+        disks,
         zonepath: subject.zonepath.clone(),
         seconds: patience.as_secs().max(1),
     };

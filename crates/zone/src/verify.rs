@@ -89,6 +89,10 @@ pub(crate) fn before(
     if matches!(verb, Verb::Boot | Verb::Ready | Verb::Verify) {
         problems.extend(machine::image::why_no_key(config));
     }
+    if matches!(verb, Verb::Install | Verb::Verify) && machine::is_machine(config) {
+        let record = machine::record::Record::load(&subject.zonepath).ok();
+        problems.extend(machine::uefi::problems(config, record.as_ref()));
+    }
     check_zonepath(host, subject, &mut problems);
     if matches!(
         verb,

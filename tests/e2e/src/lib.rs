@@ -15,6 +15,7 @@
 //! | [`container`], [`registry`] | container images, and who gives them out |
 //! | [`World`] | a host in a network of namespaces, see [`Lan`] |
 //! | [`machine`] | guests of kernel zones |
+//! | [`efi`] | programs that UEFI firmware starts |
 //! | [`frames`] | what a program in a zone may send there |
 //!
 //! A test begins with `let Some(host) = Host::new() else { return };`. Where it
@@ -27,6 +28,7 @@ mod clean;
 pub mod container;
 pub mod debian;
 pub mod delegation;
+pub mod efi;
 pub mod frames;
 pub mod guest;
 mod host;

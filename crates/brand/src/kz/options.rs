@@ -13,6 +13,15 @@ pub enum Source {
     Directory(PathBuf),
 }
 
+/// What starts the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Firmware {
+    /// What QEMU brings.
+    Bios,
+    /// What the host has of another package.
+    Uefi,
+}
+
 /// What an install is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -20,6 +29,8 @@ pub struct Options {
     pub source: Option<Source>,
     /// `-x install-size=SIZE`, in bytes.
     pub size: Option<u64>,
+    /// `-x firmware=bios|uefi`; none for what the disk is made for.
+    pub firmware: Option<Firmware>,
 }
 
 /// The least disk, in bytes.
@@ -34,6 +45,7 @@ impl Options {
         let mut options = Self {
             source: None,
             size: None,
+            firmware: None,
         };
         let usage = |text: String| Err(Error::Usage(text));
         let mut words = words.iter().map(String::as_str);
@@ -59,12 +71,15 @@ impl Options {
                 return usage(format!("option requires an argument: {flag}"));
             };
             if flag == "-x" {
-                let size = value.strip_prefix("install-size=").and_then(size);
-                match size {
-                    Some(size) => options.size = Some(size),
-                    None => {
+                match value.split_once('=') {
+                    Some(("firmware", "bios")) => options.firmware = Some(Firmware::Bios),
+                    Some(("firmware", "uefi")) => options.firmware = Some(Firmware::Uefi),
+                    Some(("install-size", text)) if size(text).is_some() => {
+                        options.size = size(text);
+                    }
+                    _ => {
                         return usage(format!(
-                            "-x {value}: install-size=SIZE is known, 16M or more, as in install-size=16G"
+                            "-x {value}: install-size=SIZE is known, 16M or more, as in install-size=16G, and firmware=bios or firmware=uefi"
                         ));
                     }
                 }
@@ -112,7 +127,9 @@ mod tests {
     fn options_are_those_of_solaris_as_far_as_they_mean_something() {
         let options = parse("-v -d /srv/root -x install-size=8G").unwrap();
         assert_eq!(options.source, Some(Source::Directory("/srv/root".into())));
-        assert_eq!(options.size, Some(8 << 30));
+        assert_eq!((options.size, options.firmware), (Some(8 << 30), None));
+        let options = parse("-x firmware=uefi").unwrap();
+        assert_eq!(options.firmware, Some(Firmware::Uefi));
         let options = parse("-a/srv/disk.qcow2").unwrap();
         assert_eq!(options.source, Some(Source::File("/srv/disk.qcow2".into())));
         assert_eq!(parse("").unwrap().source, None);
@@ -128,6 +145,7 @@ mod tests {
             ("-x install-size=1K", "install-size"),
             ("-x install-size=1M", "16M or more"),
             ("-x install-size=99999999999999999999T", "install-size"),
+            ("-x firmware=efi", "firmware=uefi"),
             ("-m /x.xml", "Solaris"),
             ("--what", "invalid option"),
             ("word", "invalid option"),

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Config;
+use super::{Config, Value};
 use crate::brands::Family;
 use crate::table;
 
@@ -57,6 +57,16 @@ impl std::fmt::Debug for KeySource {
     }
 }
 
+/// Whether what a machine starts must be signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerifiedBoot {
+    /// True to start nothing else; false where it would only be told.
+    pub enforced: bool,
+    /// URIs of the certificates that are trusted beside those that most loaders are signed
+    /// by.
+    pub certificates: Vec<String>,
+}
+
 /// A disk of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineDisk {
@@ -99,6 +109,21 @@ impl Config {
         Some(match self.text(one, "file") {
             path if path.is_empty() => KeySource::Raw(one.get("raw").to_owned()),
             path => KeySource::File(path.into()),
+        })
+    }
+
+    /// What `verified-boot` says; nothing where nothing is to be checked.
+    #[must_use]
+    pub fn verified_boot(&self) -> Option<VerifiedBoot> {
+        let mut resources = self.resources_of("verified-boot");
+        let one = resources.find(|one| one.get("policy") != "none")?;
+        let certificates = one.list("cert").iter().filter_map(|value| match value {
+            Value::Simple(uri) => Some(uri.clone()),
+            _ => None,
+        });
+        Some(VerifiedBoot {
+            enforced: one.get("policy") == "enforce",
+            certificates: certificates.collect(),
         })
     }
 
@@ -196,6 +221,22 @@ mod tests {
         assert!(config.machine_large_pages());
         assert_eq!(config.machine_disks(), []);
         assert_eq!(config.suspend_path(), None);
+    }
+
+    #[test]
+    fn what_is_not_to_be_checked_is_nothing() {
+        assert_eq!(config(&[]).verified_boot(), None);
+        let none = config(&[("verified-boot", &[("policy", "none")])]);
+        assert_eq!(none.verified_boot(), None);
+        let plain = config(&[("verified-boot", &[])]).verified_boot().unwrap();
+        assert!(!plain.enforced && plain.certificates.is_empty());
+        let config = config(&[(
+            "verified-boot",
+            &[("policy", "enforce"), ("cert", "file:///etc/keys/a.pem")],
+        )]);
+        let found = config.verified_boot().unwrap();
+        assert!(found.enforced);
+        assert_eq!(found.certificates, ["file:///etc/keys/a.pem"]);
     }
 
     #[test]

@@ -41,7 +41,9 @@ pub(crate) fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Resu
             None => stand_on(&mut origin, at, from, place, to)?,
         });
     }
+    let nvram = super::uefi::copy(&origin, from, to)?;
     let record = Record {
+        nvram,
         model: origin.model,
         start: origin.start,
         disks: ours,
@@ -196,6 +198,7 @@ mod tests {
                 format: Format::Raw,
                 bases: Vec::new(),
             }],
+            nvram: None,
         }
     }
 

@@ -18,6 +18,7 @@ use vm::program::Qemu;
 
 use super::disks::{self, Files};
 use super::record::{Record, Start};
+use super::uefi::{self, Flash};
 use crate::subject::Subject;
 use crate::{Error, Host, devices, spawn};
 
@@ -32,6 +33,8 @@ pub(crate) struct Facts {
     /// Why it is not the processor itself, if it is not.
     pub slow: Option<String>,
     pub disks: Vec<Files>,
+    /// The UEFI firmware, if it has one.
+    pub flash: Option<Flash>,
     /// The device of the accelerator.
     pub nodes: Vec<DeviceNode>,
     /// Where the sockets are: monitor, console, agent.
@@ -59,6 +62,7 @@ pub(crate) fn find(host: &Host, subject: &Subject, config: &Config) -> Result<Fa
     }
     Ok(Facts {
         disks: found,
+        flash: uefi::of(config, &record, &subject.zonepath)?,
         record,
         qemu_files: vm::program::files(Path::new("/"))
             .iter()

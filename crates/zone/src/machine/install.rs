@@ -5,14 +5,14 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use brand::kz::{Options, Source};
+use brand::kz::{Firmware, Options, Source};
 use model::Config;
 use rustix::fs::OFlags;
 use vm::{Format, Model};
 
 use super::disks::{self, Place, is_own};
-use super::image;
 use super::record::{Disk, FILE, Record, Start};
+use super::{image, loader, uefi};
 use crate::Host;
 use crate::undo::UndoStack;
 
@@ -41,6 +41,7 @@ pub(crate) fn make(
         .min_by_key(|place| (place.boot.unwrap_or(u32::MAX), place.id));
     let first = first.ok_or("the zone has no disk")?;
     progress(&format!("Machine: {}, QEMU {}.", model.machine, model.qemu));
+    let uefi = firmware(config, &options)?;
     let mut made = Vec::new();
     let mut start = Start::Firmware;
     for place in &places {
@@ -59,11 +60,46 @@ pub(crate) fn make(
         };
         made.push(disk);
     }
+    let direct = matches!(start, Start::Kernel { .. });
+    if direct && uefi.is_some() {
+        return Err("what -x firmware and verified-boot say is for disks and CDs that a firmware starts; the kernel of a root is started directly".into());
+    }
+    let nvram = match !direct && uefi.unwrap_or_else(|| for_uefi(options.source.as_ref())) {
+        false => None,
+        true => {
+            progress("Firmware: UEFI.");
+            Some(uefi::make(config, &model, zonepath)?)
+        }
+    };
     Ok(Record {
         model,
         start,
         disks: made,
+        nvram,
     })
+}
+
+/// What is said about the firmware beside what the disk is made for: whether it is UEFI.
+fn firmware(config: &Config, options: &Options) -> Result<Option<bool>, AnyError> {
+    let said = options.firmware.map(|one| one == Firmware::Uefi);
+    match (config.verified_boot().is_some_and(|one| one.enforced), said) {
+        (true, Some(false)) => {
+            Err("-x firmware=bios: no BIOS checks signatures, as verified-boot wants it".into())
+        }
+        (true, _) => Ok(Some(true)),
+        (false, said) => Ok(said),
+    }
+}
+
+/// Whether a source is made for UEFI firmware only.
+fn for_uefi(source: Option<&Source>) -> bool {
+    let Some(Source::File(path)) = source else {
+        return false;
+    };
+    let ways = File::open(path)
+        .ok()
+        .and_then(|file| loader::ways(&file).ok());
+    ways.is_some_and(|ways| ways.uefi && !ways.bios)
 }
 
 /// A disk that nothing is installed on: made empty, or there already.
@@ -549,6 +585,7 @@ pub(crate) fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<()
         image::remove(&image)?;
     }
     paths.push(image::own_key_path(zonepath));
+    paths.push(zonepath.join(uefi::FILE));
     // The record last: it says what there is.
     paths.push(zonepath.join(FILE));
     for path in paths {

@@ -11,6 +11,8 @@
 //! | `facts` | what a boot has to know of the host: QEMU, KVM, disks |
 //! | `image` | where the image of a suspended machine is, and what must hold to use it |
 //! | `install` | from an image, a root, or the host's own distribution |
+//! | `loader` | whether a disk is made for a BIOS or for UEFI firmware |
+//! | `uefi` | UEFI firmware, and the keys of secure boot |
 //! | `clone` | disks of a clone, in no time |
 //! | `login` | commands in the guest, through its agent |
 
@@ -19,9 +21,11 @@ pub(crate) mod disks;
 pub(crate) mod facts;
 pub(crate) mod image;
 pub(crate) mod install;
+mod loader;
 pub mod login;
 pub mod record;
 pub(crate) mod sockets;
+pub(crate) mod uefi;
 
 use model::{Config, Verb};
 

@@ -28,6 +28,21 @@ pub struct Record {
     pub start: Start,
     /// Its disks, as far as we made them.
     pub disks: Vec<Disk>,
+    /// What its UEFI firmware keeps; none for a machine with a BIOS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvram: Option<Nvram>,
+}
+
+/// The file of what a UEFI firmware keeps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nvram {
+    /// Its name in the zonepath.
+    pub file: String,
+    /// Bytes of it.
+    pub size: u64,
+    /// The sum of the keys that were put in, once signatures were to be checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<String>,
 }
 
 /// What a machine starts with.
@@ -119,12 +134,14 @@ impl Record {
         }
     }
 
-    /// The names of all files in the zonepath that its disks are in.
+    /// The names of all files in the zonepath that its disks are in, and what its firmware
+    /// keeps.
     pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
-        self.disks.iter().flat_map(|disk| {
+        let disks = self.disks.iter().flat_map(|disk| {
             let bases = disk.bases.iter().map(|base| base.name.as_str());
             bases.chain(disk.file.as_deref())
-        })
+        });
+        disks.chain(self.nvram.iter().map(|nvram| nvram.file.as_str()))
     }
 
     /// Stores it.
@@ -170,6 +187,7 @@ mod tests {
                     digest: None,
                 }],
             }],
+            nvram: None,
         }
     }
 
@@ -188,6 +206,14 @@ mod tests {
             record(name).save(dir.path()).unwrap();
             assert!(Record::load(dir.path()).is_err(), "{name}");
         }
+        let mut nvram = record("base-1");
+        nvram.nvram = Some(Nvram {
+            file: "../nvram".to_owned(),
+            size: 4096,
+            keys: None,
+        });
+        nvram.save(dir.path()).unwrap();
+        assert!(Record::load(dir.path()).is_err());
         std::fs::write(dir.path().join(FILE), "{").unwrap();
         assert!(Record::load(dir.path()).is_err());
     }

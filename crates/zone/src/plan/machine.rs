@@ -32,6 +32,7 @@ pub(crate) fn machine(
         cpus: config.machine_cpus(),
         memory: config.machine_memory() / MEMORY_UNIT * MEMORY_UNIT,
         boot: boot(facts, words),
+        uefi: facts.flash.as_ref().map(|flash| flash.uefi),
         disks: facts.disks.iter().map(|files| files.disk.clone()).collect(),
         nics: links
             .iter()
@@ -97,12 +98,20 @@ pub(crate) fn step(
     links: &[Link],
 ) -> PlatformStep {
     let [monitor, console, agent] = facts.sockets.clone();
-    let files = facts.disks.iter().flat_map(|files| {
+    let disks = facts.disks.iter().flat_map(|files| {
         let parts = files.disk.parts.iter().zip(&files.paths).enumerate();
         parts.map(|(place, (part, path))| MachineFile {
             path: path.clone(),
             read_only: files.disk.read_only || place > 0,
             direct: part.direct,
+        })
+    });
+    let flash = facts.flash.iter().flat_map(|flash| {
+        let parts = [(&flash.code, true), (&flash.vars, false)];
+        parts.map(|(path, read_only)| MachineFile {
+            path: path.clone(),
+            read_only,
+            direct: false,
         })
     });
     PlatformStep::Machine(Box::new(MachineParts {
@@ -112,7 +121,7 @@ pub(crate) fn step(
         monitor,
         console,
         agent,
-        files: files.collect(),
+        files: disks.chain(flash).collect(),
         cards: links
             .iter()
             .filter(|link| link.mac.is_some())

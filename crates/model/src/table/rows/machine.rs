@@ -70,7 +70,7 @@ pub(super) const VERIFIED_BOOT: ResourceSpec = ResourceSpec {
                 ..property(
                     "policy",
                     Kind::Enum(&["none", "warning", "enforce"]),
-                    "What happens with an unsigned kernel: none, warning or enforce.",
+                    "What happens with an unsigned loader or kernel: nothing (none), a warning that nothing is checked (warning), or it is not started (enforce).",
                 )
             },
             PropertySpec {
@@ -78,7 +78,11 @@ pub(super) const VERIFIED_BOOT: ResourceSpec = ResourceSpec {
                     element: "cert",
                     attribute: "uri",
                 },
-                ..property("cert", Kind::List, "Certificates that are trusted.")
+                ..property(
+                    "cert",
+                    Kind::List,
+                    "Certificates that are trusted beside those of the firmware: files, as file:///PATH.",
+                )
             },
         ],
         "Whether what boots must be signed.",

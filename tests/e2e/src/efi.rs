@@ -1,0 +1,125 @@
+//! A tiny program for UEFI firmware, its signature, and a disk that is started by it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::run::run;
+use crate::skip;
+
+/// What each test of UEFI firmware needs: a file, and its package.
+const NEEDED: &[(&str, &str)] = &[
+    ("/usr/share/qemu/firmware/60-edk2-x86_64.json", "ovmf"),
+    ("/usr/bin/sbsign", "sbsigntool"),
+    ("/usr/bin/openssl", "openssl"),
+    ("/usr/bin/mcopy", "mtools"),
+];
+
+/// Whether all is there that is needed; says what is not.
+#[must_use]
+pub fn has_tools() -> bool {
+    let missing = NEEDED.iter().find(|(file, _)| !Path::new(file).exists());
+    if let Some((file, package)) = missing {
+        skip(&format!("{file} is not there (package {package})"));
+    }
+    missing.is_none()
+}
+
+/// A program that says something on the serial line, and a dot again and again.
+#[must_use]
+pub fn program(says: &str) -> Vec<u8> {
+    // rsi = the text; each byte to port 0x3f8.
+    let mut code =
+        b"\x48\x8d\x35\x1d\0\0\0\x66\xba\xf8\x03\xac\x84\xc0\x74\x03\xee\xeb\xf8".to_vec();
+    // Ten interrupts of the timer, a dot.
+    code.extend(b"\xb9\x0a\0\0\0\xf4\xff\xc9\x75\xfb\xb0\x2e\xee\xeb\xf1");
+    code.extend(b"\x90\x90");
+    code.extend(b"\r\n");
+    code.extend(says.as_bytes());
+    code.extend(b"\r\n\0");
+    assert!(code.len() <= 0x200, "too long for one block");
+    let mut file = vec![0; 0x400];
+    let mut put = |at: usize, what: &[u8]| file[at..at + what.len()].copy_from_slice(what);
+    put(0, b"MZ");
+    put(0x3c, &[0x40]);
+    // A program for x86_64 with one section, and an optional head of 240 bytes.
+    put(0x40, b"PE\0\0\x64\x86\x01");
+    put(0x54, &[0xf0, 0, 0x2e, 0x02]);
+    put(0x58, &[0x0b, 0x02]);
+    put(0x58 + 4, &0x200_u32.to_le_bytes());
+    put(0x58 + 16, &0x1000_u32.to_le_bytes());
+    put(0x58 + 20, &0x1000_u32.to_le_bytes());
+    put(0x58 + 32, &0x1000_u32.to_le_bytes());
+    put(0x58 + 36, &0x200_u32.to_le_bytes());
+    put(0x58 + 56, &0x2000_u32.to_le_bytes());
+    put(0x58 + 60, &0x200_u32.to_le_bytes());
+    // What is started by firmware, and sixteen empty directories.
+    put(0x58 + 68, &[10]);
+    put(0x58 + 108, &[16]);
+    let section = 0x58 + 240;
+    put(section, b".text");
+    for (at, value) in [
+        (8, 0x200_u32),
+        (12, 0x1000),
+        (16, 0x200),
+        (20, 0x200),
+        (36, 0xe000_0020),
+    ] {
+        put(section + at, &value.to_le_bytes());
+    }
+    put(0x200, &code);
+    file
+}
+
+/// A new key and its certificate in `dir`.
+#[must_use]
+pub fn key(dir: &Path) -> (PathBuf, PathBuf) {
+    let (key, certificate) = (dir.join("key.pem"), dir.join("cert.pem"));
+    let mut make = Command::new("/usr/bin/openssl");
+    make.args(["req", "-new", "-x509", "-newkey", "rsa:2048", "-nodes"]);
+    make.args(["-subj", "/CN=a test/", "-days", "30", "-keyout"]);
+    make.arg(&key).arg("-out").arg(&certificate);
+    let _ = run(&mut make, b"").ok();
+    (key, certificate)
+}
+
+/// Signs a program.
+///
+/// # Panics
+/// When it cannot be written.
+#[must_use]
+pub fn sign(program: &[u8], (key, certificate): &(PathBuf, PathBuf)) -> Vec<u8> {
+    let (plain, signed) = (key.with_extension("efi"), key.with_extension("signed"));
+    fs::write(&plain, program).expect("a program");
+    let mut sign = Command::new("/usr/bin/sbsign");
+    sign.arg("--key").arg(key).arg("--cert").arg(certificate);
+    sign.arg("--output").arg(&signed).arg(&plain);
+    let _ = run(&mut sign, b"").ok();
+    fs::read(signed).expect("a signed program")
+}
+
+/// Makes the image of a disk whose EFI system partition has a program as its loader.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn disk(path: &Path, program: &[u8]) {
+    let loader = path.with_extension("efi");
+    fs::write(&loader, program).expect("a program");
+    let mut table = vec![0; 8 << 20];
+    table[446 + 4] = 0xef;
+    table[446 + 8..446 + 12].copy_from_slice(&2048_u32.to_le_bytes());
+    table[446 + 12..446 + 16].copy_from_slice(&12288_u32.to_le_bytes());
+    table[510..512].copy_from_slice(&[0x55, 0xaa]);
+    fs::write(path, table).expect("a disk");
+    let at = format!("{}@@1M", path.display());
+    let loader = loader.to_string_lossy().into_owned();
+    for words in [
+        vec!["mformat", "-i", &at, "-T", "12288", "::"],
+        vec!["mmd", "-i", &at, "::EFI", "::EFI/BOOT"],
+        vec!["mcopy", "-i", &at, &loader, "::EFI/BOOT/BOOTX64.EFI"],
+    ] {
+        let mut tool = Command::new(words[0]);
+        tool.args(&words[1..]);
+        let _ = run(&mut tool, b"").ok();
+    }
+}
