@@ -14,6 +14,7 @@ use crate::image::Image;
 use crate::index::{Entry, StreamInfo, length_of};
 use crate::key::{Cipher as _, Purpose, nonce};
 use crate::save::aad;
+use crate::turn::Turn;
 use crate::{Damage, Error, Io, Target, zero};
 
 /// Bytes that are read at once; a chunk more when one does not fit.
@@ -123,11 +124,11 @@ pub(crate) type Each<'a> =
 
 /// How chunks are read.
 #[derive(Clone, Copy)]
-pub(crate) struct Feed {
+pub(crate) struct Feed<'a> {
     pub(crate) threads: NonZero<usize>,
     pub(crate) io: Io,
-    /// Whether somebody else is in more of a hurry.
-    pub(crate) patient: bool,
+    /// When somebody else is in more of a hurry.
+    pub(crate) turn: Option<&'a Turn>,
 }
 
 /// Reads these chunks, in the order in which they lie in the image, and has `each` called
@@ -135,7 +136,7 @@ pub(crate) struct Feed {
 pub(crate) fn run(
     image: &Image,
     chunks: &[u64],
-    feed: Feed,
+    feed: Feed<'_>,
     stop: &AtomicBool,
     each: Each<'_>,
 ) -> Result<(), Error> {
@@ -145,12 +146,10 @@ pub(crate) fn run(
     thread::scope(|scope| {
         let work = |_| {
             scope.spawn(|| {
-                if feed.patient {
-                    let this = rustix::thread::gettid();
-                    // Only slower without it.
-                    let _ = rustix::process::setpriority_process(Some(this), 10);
+                if let Some(turn) = feed.turn {
+                    turn.join();
                 }
-                let done = read(image, &batches, &next, feed.io, stop, each);
+                let done = read(image, &batches, &next, feed, stop, each);
                 if done.is_err() {
                     stop.store(true, Relaxed);
                 }
@@ -204,12 +203,13 @@ fn read(
     image: &Image,
     batches: &[Batch<'_>],
     next: &AtomicUsize,
-    io: Io,
+    feed: Feed<'_>,
     stop: &AtomicBool,
     each: Each<'_>,
 ) -> Result<(), Error> {
     let failed = Error::file("read", image.path());
-    let mut ring = match io {
+    let step_back = || feed.turn.iter().for_each(|turn| turn.step_back());
+    let mut ring = match feed.io {
         Io::Plain => None,
         Io::Auto => Ring::new(BUFFERS).ok(),
         Io::Uring => Some(Ring::new(BUFFERS).map_err(&failed)?),
@@ -221,6 +221,7 @@ fn read(
     let mut ready = VecDeque::new();
     let mut opener = Opener::new(image);
     loop {
+        step_back();
         while let Some(mut buffer) = free.pop() {
             let number = next.fetch_add(1, Relaxed);
             let Some(batch) = batches.get(number) else {
@@ -268,6 +269,7 @@ fn read(
             let Some(entry) = image.entry(*chunk) else {
                 continue;
             };
+            step_back();
             let from = offset_in(entry.offset, batch.offset);
             each(
                 &mut opener,

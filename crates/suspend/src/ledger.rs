@@ -3,7 +3,8 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use sys::mapping::Table;
 
@@ -37,7 +38,8 @@ impl Ledger {
     /// # Errors
     /// When the file cannot be mapped, or is one for another number of chunks.
     pub fn new(file: impl AsFd, chunks: u64) -> io::Result<Self> {
-        let length = chunks.max(1);
+        // One more than chunks: whether there is enough.
+        let length = chunks.saturating_add(1);
         let found = rustix::fs::fstat(&file)?.st_size;
         if found == 0 {
             rustix::fs::ftruncate(&file, length)?;
@@ -49,12 +51,17 @@ impl Ledger {
             table: Table::new(file.as_fd(), bytes)?,
             chunks,
         };
-        for chunk in 0..chunks {
-            if ledger.stage(chunk) == Stage::Taken {
-                ledger.set(chunk, Stage::Missing);
+        ledger.forget_taken();
+        Ok(ledger)
+    }
+
+    /// After the end of everybody who worked with it: what was taken is missing again.
+    pub fn forget_taken(&self) {
+        for chunk in 0..self.chunks {
+            if self.stage(chunk) == Stage::Taken {
+                self.set(chunk, Stage::Missing);
             }
         }
-        Ok(ledger)
     }
 
     /// A ledger that ends with this process.
@@ -66,6 +73,46 @@ impl Ledger {
         Self::new(file, chunks)
     }
 
+    /// Tells those who [load ahead](crate::load_ahead) that it is enough: they take no more
+    /// chunks. What they are at they finish.
+    pub fn enough(&self) {
+        if let Some(byte) = self.last() {
+            byte.store(1, SeqCst);
+        }
+    }
+
+    /// Whether somebody is at some chunk.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        let taken = Stage::Taken as u8;
+        let mut bytes = (0..self.chunks).filter_map(|chunk| self.byte(chunk));
+        bytes.any(|byte| byte.load(SeqCst) == taken)
+    }
+
+    /// Takes a chunk that is missing, unless there is [`enough`](Self::enough).
+    pub(crate) fn take_ahead(&self, chunk: u64) -> Option<bool> {
+        let enough = || self.last().is_none_or(|byte| byte.load(SeqCst) != 0);
+        if enough() {
+            return None;
+        }
+        let taken = self.take(chunk);
+        // Whoever said so meanwhile may already have looked who is busy.
+        if taken && enough() {
+            self.set(chunk, Stage::Missing);
+            return None;
+        }
+        Some(taken)
+    }
+
+    fn last(&self) -> Option<&AtomicU8> {
+        self.table.get(usize::try_from(self.chunks).ok()?)
+    }
+
+    fn byte(&self, chunk: u64) -> Option<&AtomicU8> {
+        let place = usize::try_from(chunk).ok()?;
+        (chunk < self.chunks).then(|| self.table.get(place))?
+    }
+
     /// How many chunks it is for.
     #[must_use]
     pub const fn chunks(&self) -> u64 {
@@ -73,9 +120,7 @@ impl Ledger {
     }
 
     pub(crate) fn stage(&self, chunk: u64) -> Stage {
-        let place = usize::try_from(chunk).ok();
-        let byte = place.and_then(|place| self.table.get(place));
-        match byte.map_or(0, |byte| byte.load(Acquire)) {
+        match self.byte(chunk).map_or(0, |byte| byte.load(Acquire)) {
             0 => Stage::Missing,
             1 => Stage::Taken,
             2 => Stage::Placed,
@@ -84,19 +129,16 @@ impl Ledger {
     }
 
     pub(crate) fn set(&self, chunk: u64, stage: Stage) {
-        let place = usize::try_from(chunk).ok();
-        if let Some(byte) = place.and_then(|place| self.table.get(place)) {
+        if let Some(byte) = self.byte(chunk) {
             byte.store(stage as u8, Release);
         }
     }
 
     /// Takes a chunk that is missing; `false` when it is not.
     pub(crate) fn take(&self, chunk: u64) -> bool {
-        let place = usize::try_from(chunk).ok();
-        let byte = place.and_then(|place| self.table.get(place));
         let (missing, taken) = (Stage::Missing as u8, Stage::Taken as u8);
-        byte.is_some_and(|byte| {
-            byte.compare_exchange(missing, taken, AcqRel, Acquire)
+        self.byte(chunk).is_some_and(|byte| {
+            byte.compare_exchange(missing, taken, SeqCst, Acquire)
                 .is_ok()
         })
     }
@@ -127,6 +169,14 @@ mod tests {
             ]
         );
         assert!(!again.take(5));
+        assert!(!again.is_busy());
+        assert_eq!(again.take_ahead(3), Some(true));
+        assert_eq!(again.take_ahead(3), Some(false));
+        assert!(again.is_busy());
+        again.enough();
+        assert_eq!(again.take_ahead(4), None);
+        again.forget_taken();
+        assert_eq!(again.stage(3), Stage::Missing);
         assert!(Ledger::new(&file, 6).is_err());
         assert_eq!(Ledger::in_memory(0).unwrap().chunks(), 0);
     }

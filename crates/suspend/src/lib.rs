@@ -33,6 +33,7 @@ mod save;
 mod sink;
 mod source;
 mod target;
+mod turn;
 mod zero;
 
 pub use error::{Damage, Error};
@@ -41,8 +42,8 @@ pub use image::Image;
 pub use key::{Cipher, Key, KeyError, cipher};
 pub use ledger::Ledger;
 pub use outcome::{Restored, Saved};
-pub use pager::{Paged, Pager, Region};
-pub use restore::{Loading, restore, verify};
+pub use pager::{HOT, Paged, Pager, Region};
+pub use restore::{Loading, load_ahead, restore, verify};
 pub use save::{Choice, Durability, Options, Request, Space, Stream, remove_remains, save};
 pub use sink::Io;
 pub use source::Source;

@@ -20,6 +20,7 @@ use crate::image::Image;
 use crate::index::{StreamInfo, length_of};
 use crate::ledger::Stage;
 use crate::restore::{Loading, chunks_of, must_fit};
+use crate::turn::Turn;
 use crate::{Error, Ledger, Progress, zero};
 
 /// A part of the memory as the one who runs has it mapped.
@@ -34,17 +35,24 @@ pub struct Region {
 }
 
 /// What a pager has done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paged {
     /// Faults that were answered.
     pub faults: u64,
     /// Chunks that were brought in because of a fault.
     pub on_demand: u64,
+    /// Chunks that were there before.
+    pub ahead: u64,
     /// Until all was there.
     pub took: Duration,
     /// The longest that a fault waited once it was seen.
     pub longest: Duration,
+    /// The chunks that were asked for, in that order: up to [`HOT`].
+    pub asked: Vec<u64>,
 }
+
+/// How many chunks are remembered that were asked for: 64 MiB of memory.
+pub const HOT: usize = 256;
 
 /// Answers the page faults of one stream of an image.
 #[derive(Debug)]
@@ -112,16 +120,17 @@ impl<'a> Pager<'a> {
         let stop = AtomicBool::new(false);
         let quit = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| failed("make an event")(error.into()))?;
-        let count = Count::default();
+        let (count, turn) = (Count::default(), Turn::new());
+        let mut asked = Vec::new();
         thread::scope(|scope| {
             let answering = scope.spawn(|| {
-                let answered = self.answer(&quit, &stop, &count);
+                let answered = self.answer(&quit, &stop, &turn, &count, &mut asked);
                 if answered.is_err() {
                     stop.store(true, Relaxed);
                 }
                 answered
             });
-            let mut brought = self.bring(loading, &stop);
+            let mut brought = self.bring(loading, &stop, &turn, &count);
             if brought.is_ok() {
                 brought = self.settle(&stop);
             }
@@ -142,20 +151,30 @@ impl<'a> Pager<'a> {
         Ok(Paged {
             faults: count.faults.load(Relaxed),
             on_demand: count.on_demand.load(Relaxed),
+            ahead: count.ahead.load(Relaxed),
             took: began.elapsed(),
             longest: Duration::from_micros(count.longest.load(Relaxed)),
+            asked,
         })
     }
 
     /// Brings in what nobody asked for, as it lies in the image.
-    fn bring(&self, loading: &Loading<'_>, stop: &AtomicBool) -> Result<(), Error> {
-        let chunks = chunks_of(self.image, self.stream);
+    fn bring(
+        &self,
+        loading: &Loading<'_>,
+        stop: &AtomicBool,
+        turn: &Turn,
+        count: &Count,
+    ) -> Result<(), Error> {
+        let mut chunks = chunks_of(self.image, self.stream);
         for chunk in &chunks {
-            // Left by a pager before this one.
+            // Brought in ahead, or left by a pager before this one.
             if self.ledger.stage(chunk - self.stream.first) == Stage::Placed {
                 self.show(*chunk)?;
+                count.ahead.fetch_add(1, Relaxed);
             }
         }
+        chunks.retain(|chunk| self.ledger.stage(chunk - self.stream.first) != Stage::Done);
         let (done, moved) = (AtomicU64::new(0), AtomicU64::new(0));
         let total = chunks.len() as u64 * CHUNK as u64;
         let each = |opener: &mut Opener<'_>, chunk: u64, sealed: &mut [u8]| {
@@ -177,7 +196,7 @@ impl<'a> Pager<'a> {
         let feed = Feed {
             threads: loading.threads,
             io: loading.io,
-            patient: true,
+            turn: Some(turn),
         };
         feed::run(self.image, &chunks, feed, stop, &each)
     }
@@ -185,7 +204,13 @@ impl<'a> Pager<'a> {
     /// Waits for the chunks that the other thread is at.
     fn settle(&self, stop: &AtomicBool) -> Result<(), Error> {
         for chunk in chunks_of(self.image, self.stream) {
-            while self.ledger.stage(chunk - self.stream.first) != Stage::Done {
+            loop {
+                match self.ledger.stage(chunk - self.stream.first) {
+                    Stage::Done => break,
+                    // The other is about to show it, too, or who placed it is gone.
+                    Stage::Placed => self.show(chunk)?,
+                    Stage::Missing | Stage::Taken => {}
+                }
                 if stop.load(Relaxed) {
                     // The error is the other's.
                     return Ok(());
@@ -200,7 +225,9 @@ impl<'a> Pager<'a> {
         &self,
         quit: &impl std::os::fd::AsFd,
         stop: &AtomicBool,
+        turn: &Turn,
         count: &Count,
+        asked: &mut Vec<u64>,
     ) -> Result<(), Error> {
         let mut opener = Opener::new(self.image);
         loop {
@@ -218,7 +245,10 @@ impl<'a> Pager<'a> {
             }
             while let Some(address) = self.faults.fault().map_err(failed("look"))? {
                 let began = Instant::now();
-                self.resolve(address, &mut opener, stop, count)?;
+                let chunk = self.resolve(address, &mut opener, stop, turn, count)?;
+                if let Some(chunk) = chunk.filter(|one| asked.len() < HOT && !asked.contains(one)) {
+                    asked.push(chunk);
+                }
                 let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
                 count.faults.fetch_add(1, Relaxed);
                 count.longest.fetch_max(took, Relaxed);
@@ -229,40 +259,48 @@ impl<'a> Pager<'a> {
         }
     }
 
-    /// Sees to it that a page is there.
+    /// Sees to it that a page is there; says which chunk it is of, if of any.
     fn resolve(
         &self,
         address: u64,
         opener: &mut Opener<'_>,
         stop: &AtomicBool,
+        turn: &Turn,
         count: &Count,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<u64>, Error> {
         let inside = |region: &&Region| address.wrapping_sub(region.address) < region.length;
         let Some(region) = self.regions.iter().find(inside) else {
-            return Ok(());
+            return Ok(None);
         };
         let offset = region.offset + (address - region.address);
         let (number, page) = (offset / CHUNK as u64, offset % CHUNK as u64 / PAGE as u64);
         let chunk = self.stream.first + number;
         let pages = self.image.entry(chunk).map_or(0, |entry| entry.pages);
         if pages >> page & 1 == 0 {
-            return self.show_zero(address);
+            self.show_zero(address)?;
+            return Ok(None);
         }
+        turn.fault();
         if self.ledger.take(number) {
             count.on_demand.fetch_add(1, Relaxed);
             opener.fetch(chunk, self.stream, self.target)?;
-            return self.show(chunk);
+            self.show(chunk)?;
+            // The next one is expected from now on.
+            turn.fault();
+            return Ok(Some(number));
         }
-        while matches!(self.ledger.stage(number), Stage::Missing | Stage::Taken) {
-            if stop.load(Relaxed) {
-                return Ok(());
-            }
-            thread::yield_now();
+        turn.hurry(|| {
+            let missing = matches!(self.ledger.stage(number), Stage::Missing | Stage::Taken);
+            !missing || stop.load(Relaxed)
+        });
+        if stop.load(Relaxed) {
+            return Ok(None);
         }
         let page = PAGE as u64;
         let shown = self.faults.publish(address, page);
         shown.map_err(failed("show memory"))?;
-        self.faults.wake(address, page).map_err(failed("wake"))
+        self.faults.wake(address, page).map_err(failed("wake"))?;
+        Ok(Some(number))
     }
 
     /// A page that the image does not have. Where the file has one all the same, which is
@@ -311,6 +349,7 @@ impl<'a> Pager<'a> {
 struct Count {
     faults: AtomicU64,
     on_demand: AtomicU64,
+    ahead: AtomicU64,
     longest: AtomicU64,
 }
 

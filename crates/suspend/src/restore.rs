@@ -11,8 +11,10 @@ use crate::feed::{self, Feed, Opener};
 use crate::format::CHUNK;
 use crate::image::Image;
 use crate::index::{StreamInfo, length_of};
+use crate::ledger::Stage;
 use crate::target::Nowhere;
-use crate::{Difference, Error, Io, Progress, Restored, Target, Watch};
+use crate::turn::Turn;
+use crate::{Difference, Error, Io, Ledger, Progress, Restored, Target, Watch};
 
 /// How to load an image.
 #[derive(Clone, Copy)]
@@ -79,6 +81,61 @@ pub fn verify(image: &Image, loading: &Loading<'_>) -> Result<Restored, Error> {
         .map(|(stream, target)| (stream, target as &dyn Target))
         .collect();
     load(image, &pairs, loading)
+}
+
+/// Brings in the chunks that lie first in the image, so many, for a [`Pager`](crate::Pager) with this ledger
+/// that goes on once it is told that it is [enough](crate::Ledger::enough), and is
+/// [busy](crate::Ledger::is_busy) no more: nobody may look at the memory before. It may be
+/// killed at any moment; the ledger must be told then
+/// ([`forget_taken`](crate::Ledger::forget_taken)).
+///
+/// # Errors
+/// See [`Error`], [`Error::Cancelled`] when it was enough; what was brought in is whole
+/// nevertheless.
+pub fn load_ahead(
+    image: &Image,
+    (name, most): (&str, usize),
+    target: &dyn Target,
+    ledger: &Ledger,
+    loading: &Loading<'_>,
+) -> Result<(), Error> {
+    let stream = image.stream(name)?;
+    must_fit(image, stream, target)?;
+    if ledger.chunks() != stream.chunks() {
+        return Err(Error::Request("the ledger is for another number of chunks"));
+    }
+    let mut chunks = chunks_of(image, stream);
+    chunks.truncate(most);
+    let total = chunks.len() as u64 * CHUNK as u64;
+    let (done, moved) = (AtomicU64::new(0), AtomicU64::new(0));
+    let each = |opener: &mut Opener<'_>, chunk: u64, sealed: &mut [u8]| {
+        let number = chunk - stream.first;
+        match ledger.take_ahead(number) {
+            None => return Err(Error::Cancelled),
+            Some(false) => {}
+            Some(true) => {
+                opener.deliver(chunk, stream, sealed, target)?;
+                ledger.set(number, Stage::Placed);
+            }
+        }
+        let size = sealed.len() as u64;
+        let progress = Progress {
+            done: done.fetch_add(CHUNK as u64, Relaxed) + CHUNK as u64,
+            total,
+            moved: moved.fetch_add(size, Relaxed) + size,
+        };
+        match (loading.watch)(progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Cancelled),
+        }
+    };
+    let turn = Turn::new();
+    let feed = Feed {
+        threads: loading.threads,
+        io: loading.io,
+        turn: Some(&turn),
+    };
+    feed::run(image, &chunks, feed, &AtomicBool::new(false), &each)
 }
 
 /// Memory of another size is another machine.
@@ -154,7 +211,7 @@ fn load(
     let feed = Feed {
         threads: loading.threads,
         io: loading.io,
-        patient: false,
+        turn: None,
     };
     feed::run(image, &chunks, feed, &AtomicBool::new(false), &each)?;
     Ok(Restored {

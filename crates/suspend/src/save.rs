@@ -1,6 +1,7 @@
 //! Saving: every thread takes the next chunk, packs and seals it into its buffer, and
 //! sends full buffers to the disk. Chunks lie in the image as they got ready.
 
+use std::collections::HashSet;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -82,6 +83,9 @@ pub struct Options<'a> {
     pub durability: Durability,
     /// Whether to reserve space.
     pub space: Space,
+    /// Chunks of the stream of this name that will be wanted first: they lie first in the
+    /// image, in this order. What is no chunk of it is left out.
+    pub first: Option<(&'a str, &'a [u64])>,
     /// Who looks on.
     pub watch: Watch<'a>,
 }
@@ -94,6 +98,10 @@ impl std::fmt::Debug for Options<'_> {
             .field("io", &self.io)
             .field("durability", &self.durability)
             .field("space", &self.space)
+            .field(
+                "first",
+                &self.first.map(|(name, chunks)| (name, chunks.len())),
+            )
             .finish_non_exhaustive()
     }
 }
@@ -106,6 +114,7 @@ impl Default for Options<'_> {
             io: Io::default(),
             durability: Durability::default(),
             space: Space::default(),
+            first: None,
             watch: &crate::unwatched,
         }
     }
@@ -158,6 +167,7 @@ pub fn save(request: &Request<'_>) -> Result<Saved, Error> {
     let job = Job {
         request,
         streams: &streams,
+        first: first(options.first, &streams),
         part: &part,
         id: header.id,
         cipher: Gcm::new(&own).map_err(|_| Error::Crypto)?,
@@ -241,6 +251,20 @@ fn needed(request: &Request<'_>, streams: &[StreamInfo]) -> Result<u64, Error> {
     Ok(stored.saturating_add(around).saturating_add(ends))
 }
 
+/// The numbers of the chunks that are saved before all others; each once.
+fn first(wanted: Option<(&str, &[u64])>, streams: &[StreamInfo]) -> Vec<u64> {
+    let Some((name, wanted)) = wanted else {
+        return Vec::new();
+    };
+    let Some(stream) = streams.iter().find(|stream| stream.name == name) else {
+        return Vec::new();
+    };
+    let mut seen = HashSet::new();
+    let chunks = wanted.iter().filter(|chunk| **chunk < stream.chunks());
+    let numbers = chunks.map(|chunk| stream.first + chunk);
+    numbers.filter(|number| seen.insert(*number)).collect()
+}
+
 /// What one thread did.
 struct Work {
     entries: Vec<(u64, Entry)>,
@@ -255,7 +279,9 @@ struct Job<'a> {
     part: &'a Part,
     id: [u8; 16],
     cipher: Gcm,
-    /// The next chunk.
+    /// Chunks that come before all others.
+    first: Vec<u64>,
+    /// The next chunk: the first ones, and then from the lowest on.
     next: AtomicU64,
     /// Where the next buffer goes.
     end: AtomicU64,
@@ -378,20 +404,31 @@ impl<'a> Worker<'a> {
     }
 
     fn run(mut self) -> Result<Work, Error> {
-        let mut place = 0;
+        let early: HashSet<u64> = self.job.first.iter().copied().collect();
         loop {
-            let number = self.job.next.fetch_add(1, Relaxed);
-            let ended = |stream: &&StreamInfo| number >= stream.first + stream.chunks();
-            place += self.job.streams[place..].iter().take_while(ended).count();
-            let Some(stream) = self.job.streams.get(place) else {
+            let turn = self.job.next.fetch_add(1, Relaxed);
+            let hot = usize::try_from(turn)
+                .ok()
+                .and_then(|turn| self.job.first.get(turn));
+            let number = hot.map_or_else(|| turn - early.len() as u64, |hot| *hot);
+            let inside = |stream: &StreamInfo| number < stream.first + stream.chunks();
+            let Some(place) = self.job.streams.iter().position(inside) else {
                 break;
             };
+            if hot.is_none() && early.contains(&number) {
+                continue;
+            }
+            let stream = &self.job.streams[place];
             if self.job.stop.load(Relaxed) {
                 // Another's error is the one that counts.
                 return Ok(self.work);
             }
             let length = length_of(stream, number - stream.first);
             self.save(place, number, length)?;
+            if hot.is_some() {
+                // The next one may lie before it.
+                self.hole = (0, 0);
+            }
             self.unsaid += length as u64;
             if self.unsaid >= BUFFER as u64 {
                 self.job.report(std::mem::take(&mut self.unsaid))?;

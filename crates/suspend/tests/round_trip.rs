@@ -78,6 +78,41 @@ fn large_images_fill_many_buffers() {
 }
 
 #[test]
+fn what_is_wanted_first_lies_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let key = Key::random().unwrap();
+    let memory = common::mixed(40, 5);
+    // Backwards, twice, and what is no chunk.
+    let wanted = [31, 7, 7, 39, 0, 1 << 40, 31];
+    for threads in [1, 3] {
+        let options = Options {
+            first: Some(("memory", &wanted)),
+            ..common::options(Choice::Always(Codec::Raw), Io::Auto, threads)
+        };
+        let streams: [(&str, &[u8]); 2] = [("devices", b"abc"), ("memory", &memory)];
+        common::save(&path, &key, &streams, options).unwrap();
+        let image = Image::open(&path, &key).unwrap();
+        assert!(common::load(&image, "memory", &common::loading(Io::Auto, 2)).unwrap() == memory);
+        assert_eq!(image.bytes_of("devices").unwrap(), b"abc");
+        let stream = image.stream("memory").unwrap();
+        let entries = &image.index().entries[usize::try_from(stream.first).unwrap()..];
+        let mut order: Vec<usize> = (0..40).filter(|at| !entries[*at].is_empty()).collect();
+        order.sort_by_key(|at| entries[*at].offset);
+        if threads == 1 {
+            let wanted = [31, 7, 39, 0].into_iter();
+            let there: Vec<usize> = wanted.filter(|at| !entries[*at].is_empty()).collect();
+            assert_eq!(order[..there.len()], there);
+        }
+    }
+    let nowhere = Options {
+        first: Some(("other", &wanted)),
+        ..common::options(Choice::Adaptive, Io::Auto, 2)
+    };
+    common::save(&path, &key, &[("memory", &memory)], nowhere).unwrap();
+}
+
+#[test]
 fn a_file_with_holes_is_read_where_it_has_data() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
@@ -93,7 +128,11 @@ fn a_file_with_holes_is_read_where_it_has_data() {
             name: "memory",
             source: &ram,
         }],
-        options: Options::default(),
+        // A hole behind it is none before it.
+        options: Options {
+            first: Some(("memory", &[4000])),
+            ..Options::default()
+        },
     })
     .unwrap();
     assert_eq!(saved.raw, 4096);

@@ -137,7 +137,7 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
                     roofline::touch(&memory, threads)?;
                     let paged = trial.page_in(threads)?;
                     if let Some(paged) = paged {
-                        report.paged(&at(&format!("lazy {name}")), memory.nonzero, paged);
+                        report.paged(&at(&format!("lazy {name}")), memory.nonzero, &paged);
                     }
                 }
             }

@@ -122,7 +122,7 @@ impl Report {
         self.add(&format!("{name}, as stored"), stored);
     }
 
-    pub fn paged(&mut self, name: &str, nonzero: usize, felt: Felt) {
+    pub fn paged(&mut self, name: &str, nonzero: usize, felt: &Felt) {
         self.add(
             &format!("{name}, complete"),
             Rate::new(nonzero, felt.paged.took),

@@ -77,7 +77,7 @@ pub struct Trial<'a> {
 }
 
 /// What a lazy resume did, and what the guest felt.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Felt {
     pub paged: Paged,
     /// Until the guest had looked at a hundred pages here and there.
