@@ -5,6 +5,7 @@
 //! need it to go on: a new one adopts the zone (see [`adopt`]).
 
 mod adopt;
+mod ahead;
 mod beadm;
 pub mod client;
 mod console;
@@ -33,6 +34,8 @@ use crate::fault::Fault;
 use crate::flatten;
 use crate::network::Records;
 use crate::platform::Platform;
+use ahead::Ahead;
+use suspend::Resumed;
 
 pub use job::job;
 pub use log::timestamp;
@@ -123,7 +126,7 @@ fn build<'a>(
     let mut console = console::Console::open(&host.root, zone)?;
     let mut fault: Fault = host.fault.clone();
     let built = start(host, zone, &plan, &zinit, &mut fault, &mut console);
-    let (platform, runtime, paging) = match built {
+    let (platform, runtime, resumed) = match built {
         Ok(built) => built,
         Err(error) => {
             let _ = store::runtime::forget(&host.root, zone);
@@ -132,7 +135,8 @@ fn build<'a>(
     };
     let mut server =
         server::Server::new(host, zone, root_lock, listener, console, platform, runtime);
-    server.paging = paging;
+    server.paging = resumed.paging;
+    server.hot = resumed.hot;
     if plan.resume.is_some() {
         let [.., agent] = crate::machine::facts::sockets(host, zone);
         server.resumed = Some(agent);
@@ -155,10 +159,14 @@ fn start(
     zinit: &std::path::Path,
     fault: &mut Fault,
     console: &mut console::Console,
-) -> Result<(Platform, Runtime, Option<pager::Paging>), String> {
+) -> Result<(Platform, Runtime, Resumed), String> {
+    // An image that is of no use is refused before anything is made.
+    let ahead = plan.resume.as_ref().map(Ahead::open).transpose();
+    let mut ahead = ahead.map_err(|why| not_resumed(&why))?;
     let mut platform = Platform::build(plan, zinit, fault).map_err(|error| flatten(&error))?;
-    let mut paging = None;
+    let mut resumed = Resumed::default();
     let started = runtime(plan, &platform).and_then(|mut runtime| {
+        let mut ahead = ahead.take();
         let mounts = platform.mounts(&plan.remembered);
         let mounts = mounts.map_err(|error| flatten(&error))?;
         store::runtime::save_mounts(&host.root, zone, &mounts).map_err(|error| flatten(&error))?;
@@ -169,23 +177,32 @@ fn start(
             return Err("a fault was asked for".to_owned());
         }
         if !plan.ready_only {
+            if let (Some(ahead), Some(from)) = (&mut ahead, &plan.resume)
+                && from.lazy
+            {
+                ahead.begin(host, &platform);
+            }
             platform
                 .start(&plan.init)
                 .map_err(|error| flatten(&error))?;
-            if let Some(from) = &plan.resume {
+            if let (Some(ahead), Some(from)) = (ahead.take(), &plan.resume) {
                 let remember = |pager| {
                     runtime.pager = Some(pager);
                     store::runtime::save(&host.root, zone, &runtime)
                         .map_err(|error| flatten(&error))
                 };
                 let goes_on = || console.notice("Zone resuming");
-                let resumed =
-                    suspend::resume(host, zone, &mut platform, plan, from, remember, goes_on)
-                        .map_err(|why| format!("could not resume: {why}"))?;
-                for line in resumed.lines {
+                let job = suspend::Resuming {
+                    host,
+                    zone,
+                    plan,
+                    from,
+                };
+                resumed = suspend::resume(&job, &mut platform, ahead, remember, goes_on)
+                    .map_err(|why| not_resumed(&why))?;
+                for line in resumed.lines.drain(..) {
                     log::message(&host.root, zone, &line);
                 }
-                paging = resumed.paging;
             }
             runtime.state = State::Running;
         }
@@ -196,7 +213,7 @@ fn start(
         Ok(runtime)
     });
     match started {
-        Ok(runtime) => Ok((platform, runtime, paging)),
+        Ok(runtime) => Ok((platform, runtime, resumed)),
         Err(error) => {
             let mut errors = vec![error];
             if let Err(also) = platform.take_down() {
@@ -209,6 +226,10 @@ fn start(
             Err(errors.join("; "))
         }
     }
+}
+
+fn not_resumed(why: &str) -> String {
+    format!("could not resume: {why}")
 }
 
 /// What others need to know of the zone, in state ready.

@@ -20,6 +20,7 @@ use sys::mapping::Mapping;
 use sys::process::Child;
 use sys::userfault::Userfault;
 
+use super::ahead::Begun;
 use super::suspend::rate;
 use crate::fault::Fault;
 use crate::flatten;
@@ -30,7 +31,7 @@ use crate::platform::machine::Machine;
 const WHOLE: &str = "whole";
 
 /// Longest report that is read.
-const LONGEST: u64 = 4096;
+const LONGEST: u64 = 16 << 10;
 
 /// What is said of a pager that cannot say anything itself.
 const DIED: &str = "the process that restored it has died";
@@ -55,6 +56,7 @@ impl Paging {
         machine: &mut Machine,
         qemu: &Child,
         image: &Image,
+        begun: Option<Begun>,
         fault: Fault,
     ) -> Result<Self, String> {
         let device = machine.faults.take().ok_or("no /dev/userfaultfd here")?;
@@ -62,9 +64,19 @@ impl Paging {
         let size = usize::try_from(machine.size).map_err(|error| error.to_string())?;
         let regions = regions(qemu.pid, memory.as_fd(), machine.size)?;
         let faults = descriptor(qemu, device)?;
-        let target = Mapping::new(memory.as_fd(), size).map_err(|error| error.to_string())?;
-        let stream = image.stream(MEMORY).map_err(|error| flatten(&error))?;
-        let ledger = Ledger::in_memory(stream.chunks()).map_err(|error| error.to_string())?;
+        let (target, ledger, since) = match begun {
+            Some(begun) => (begun.target, begun.ledger, begun.since),
+            None => {
+                let target = Mapping::new(memory.as_fd(), size);
+                let stream = image.stream(MEMORY).map_err(|error| flatten(&error))?;
+                let ledger = Ledger::in_memory(stream.chunks());
+                (
+                    target.map_err(|error| error.to_string())?,
+                    ledger.map_err(|error| error.to_string())?,
+                    Instant::now(),
+                )
+            }
+        };
         let disarm = || {
             for region in &regions {
                 // What was not armed is left as it is.
@@ -83,7 +95,14 @@ impl Paging {
                 theirs.as_fd(),
                 qemu.pidfd.as_fd(),
             ];
-            let body = || work(&pager, fault, raw, theirs.as_fd(), qemu.pidfd.as_fd());
+            let job = Job {
+                fault,
+                raw,
+                since,
+                report: theirs.as_fd(),
+                qemu: qemu.pidfd.as_fd(),
+            };
+            let body = || work(&pager, job);
             let child =
                 sys::process::fork(0, None, &keep, body).map_err(|error| error.to_string())?;
             drop(theirs);
@@ -147,23 +166,33 @@ impl Paging {
         self.ends_within(Duration::from_secs(5))
     }
 
-    /// What came of it, once it has ended: what is to be logged.
+    /// What came of it, once it has ended.
     ///
     /// # Errors
     /// Why memory is missing for good; the machine must be ended. Empty when that has ended
     /// already.
-    pub fn end(mut self, qemu: i32) -> Result<String, String> {
+    pub fn end(mut self, qemu: i32) -> Result<Whole, String> {
         let Some(report) = self.report.take() else {
             return match is_armed(qemu) {
                 true => Err(DIED.to_owned()),
-                false => Ok("resume: all memory is there".to_owned()),
+                false => Ok(Whole {
+                    line: "resume: all memory is there".to_owned(),
+                    asked: Vec::new(),
+                }),
             };
         };
         let mut text = String::new();
         let read = report.take(LONGEST).read_to_string(&mut text);
         match text.split_once('\n') {
             _ if read.is_err() => Err(DIED.to_owned()),
-            Some((WHOLE, rest)) => Ok(rest.trim_end().to_owned()),
+            Some((WHOLE, rest)) => {
+                let (line, asked) = rest.split_once('\n').unwrap_or((rest, ""));
+                let asked = asked.split_whitespace();
+                Ok(Whole {
+                    line: line.to_owned(),
+                    asked: asked.filter_map(|number| number.parse().ok()).collect(),
+                })
+            }
             Some((why, _)) => Err(why.to_owned()),
             None => Err(DIED.to_owned()),
         }
@@ -186,28 +215,51 @@ impl Drop for Paging {
     }
 }
 
-/// What the process does.
-fn work(
-    pager: &Pager<'_>,
-    fault: Fault,
-    raw: u64,
-    report: BorrowedFd<'_>,
-    qemu: BorrowedFd<'_>,
-) -> u8 {
+/// All memory is there.
+pub(super) struct Whole {
+    /// For the log.
+    pub line: String,
+    /// The pieces that were asked for, the first one first.
+    pub asked: Vec<u64>,
+}
+
+/// Who breaks off where a test wants it.
+pub(super) fn watch(fault: Fault) -> impl Fn(suspend::Progress) -> ControlFlow<()> + Sync {
     let fault = Mutex::new(fault);
-    let watch = |_: suspend::Progress| {
+    move |_| {
         let mut fault = fault.lock().unwrap_or_else(PoisonError::into_inner);
         match fault.strikes("pager") {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
-    };
+    }
+}
+
+/// What the process is given.
+struct Job<'a> {
+    fault: Fault,
+    /// Bytes in the image.
+    raw: u64,
+    /// When the first of them was brought in.
+    since: Instant,
+    report: BorrowedFd<'a>,
+    qemu: BorrowedFd<'a>,
+}
+
+/// What the process does.
+fn work(pager: &Pager<'_>, job: Job<'_>) -> u8 {
+    let Job { report, qemu, .. } = job;
+    let watch = watch(job.fault);
     let loading = Loading {
         watch: &watch,
         ..Loading::default()
     };
     let (text, status) = match pager.run(&loading) {
-        Ok(paged) => (format!("{WHOLE}\n{}\n", told(raw, &paged)), 0),
+        Ok(paged) => {
+            let asked: Vec<String> = paged.asked.iter().map(u64::to_string).collect();
+            let line = told(job.raw, job.since.elapsed(), &paged);
+            (format!("{WHOLE}\n{line}\n{}\n", asked.join(" ")), 0)
+        }
         Err(error) => {
             // Its memory goes some time before it has ended.
             let lost = |error: &std::io::Error| {
@@ -230,10 +282,11 @@ fn work(
     status
 }
 
-fn told(raw: u64, paged: &Paged) -> String {
+fn told(raw: u64, took: Duration, paged: &Paged) -> String {
     format!(
-        "resume: raw {}, while the zone ran; {} page faults, {} pieces on demand, the longest in {:.1} ms",
-        rate(raw, paged.took),
+        "resume: raw {}, while the zone ran; {} pieces before, {} page faults, {} pieces on demand, the longest in {:.1} ms",
+        rate(raw, took),
+        paged.ahead,
         paged.faults,
         paged.on_demand,
         paged.longest.as_secs_f64() * 1e3

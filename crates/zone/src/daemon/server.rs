@@ -61,6 +61,8 @@ pub(super) struct Server<'a> {
     pub(super) resumed: Option<PathBuf>,
     /// Who still brings memory in.
     pub(super) paging: Option<Paging>,
+    /// The pieces of memory that the machine wanted first when it was resumed.
+    pub(super) hot: Vec<u64>,
     /// What the zone asks of its boot environments.
     requests: Option<Requests>,
     /// Tells others that the root may be mounted; released last.
@@ -130,6 +132,7 @@ impl<'a> Server<'a> {
             complaints: 0,
             resumed: None,
             paging: None,
+            hot: Vec::new(),
             requests,
             _root_lock: root_lock,
             waiting: Vec::new(),

@@ -1,5 +1,6 @@
 //! Keeping the memory of a machine, and going on from it.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::ops::ControlFlow;
@@ -19,6 +20,7 @@ use sys::mapping::Mapping;
 use vm::agent::Agent;
 use vm::migrate::{self, Activity};
 
+use super::ahead::Ahead;
 use super::log;
 use super::pager::Paging;
 use super::processors::Bound;
@@ -26,7 +28,7 @@ use super::protocol::Suspend;
 use super::server::Server;
 use crate::Host;
 use crate::flatten;
-use crate::machine::image::{self, DEVICES, MEMORY};
+use crate::machine::image::{self, DEVICES, HOT, MEMORY};
 use crate::machine::sockets;
 use crate::platform::Platform;
 use crate::platform::machine::Machine;
@@ -53,7 +55,7 @@ impl Server<'_> {
         let machine = machine.ok_or("the zone is no machine")?;
         let bound = bound(self.host, pid, &self.platform.cgroups);
         let teller = Teller::new(&self.host.root, self.zone);
-        let saved = save(machine, pid, order, &teller);
+        let saved = save(machine, pid, order, &self.hot, &teller);
         drop(teller);
         drop(bound);
         match saved {
@@ -87,8 +89,14 @@ impl Server<'_> {
             self.log(&error);
         }
         match end {
-            Ok(line) => {
-                self.log(&line);
+            Ok(whole) => {
+                self.log(&whole.line);
+                // What it wanted just now counts more than what it did the last time.
+                let earlier = std::mem::replace(&mut self.hot, whole.asked);
+                self.hot.extend(earlier);
+                let mut seen = HashSet::new();
+                self.hot.retain(|chunk| seen.insert(*chunk));
+                self.hot.truncate(suspend::HOT);
                 Ok(())
             }
             // It had ended before.
@@ -107,7 +115,7 @@ impl Server<'_> {
 }
 
 /// Has this thread, and those that it starts, work on the processors of the zone.
-fn bound(host: &Host, qemu: i32, groups: &ZoneCgroups) -> Option<Bound> {
+pub(super) fn bound(host: &Host, qemu: i32, groups: &ZoneCgroups) -> Option<Bound> {
     Bound::to(qemu, groups, &Base::find(&host.cgroup).ok()?)
 }
 
@@ -122,6 +130,7 @@ fn save(
     machine: &mut Machine,
     pid: i32,
     order: &Suspend,
+    hot: &[u64],
     teller: &Teller,
 ) -> Result<Saved, String> {
     let end = Instant::now() + Duration::from_secs(order.seconds);
@@ -148,6 +157,12 @@ fn save(
             false => ControlFlow::Break(()),
         }
     };
+    let numbers = hot.iter().filter_map(|chunk| u32::try_from(*chunk).ok());
+    let numbers: Vec<u8> = numbers.flat_map(u32::to_le_bytes).collect();
+    let mut first = scratch()?;
+    first
+        .write_all(&numbers)
+        .map_err(|error| error.to_string())?;
     let request = suspend::Request {
         path: &order.image,
         key: &key,
@@ -161,8 +176,13 @@ fn save(
                 name: MEMORY,
                 source: &memory,
             },
+            Stream {
+                name: HOT,
+                source: &first,
+            },
         ],
         options: Options {
+            first: Some((MEMORY, hot)),
             watch: &watch,
             ..Options::default()
         },
@@ -204,26 +224,43 @@ pub(super) fn after_death(
 }
 
 /// A machine that was resumed.
+#[derive(Default)]
 pub(super) struct Resumed {
     /// For the log.
     pub lines: Vec<String>,
     /// Who brings in what is not there yet.
     pub paging: Option<Paging>,
+    /// The pieces of memory that lay first in the image.
+    pub hot: Vec<u64>,
+}
+
+/// What is resumed.
+pub(super) struct Resuming<'a> {
+    pub host: &'a Host,
+    pub zone: &'a ZoneName,
+    pub plan: &'a BootPlan,
+    pub from: &'a Resume,
 }
 
 /// Brings a machine that waits for it to where it was suspended, uses the image up, and
 /// lets it run. Whoever brings in memory after that is remembered before; `goes_on` is told
 /// the moment before the guest runs.
 pub(super) fn resume(
-    host: &Host,
-    zone: &ZoneName,
+    job: &Resuming<'_>,
     platform: &mut Platform,
-    plan: &BootPlan,
-    from: &Resume,
+    mut ahead: Ahead,
     remember: impl FnOnce(Process) -> Result<(), String>,
     goes_on: impl FnOnce(),
 ) -> Result<Resumed, String> {
     let began = Instant::now();
+    let Resuming {
+        host,
+        zone,
+        plan,
+        from,
+    } = *job;
+    // Before anybody looks at the memory.
+    let begun = ahead.end();
     // Another process may work on after this, and must keep nothing of the zone busy.
     platform.go_home().map_err(|error| error.to_string())?;
     let qemu = &platform.init;
@@ -233,12 +270,14 @@ pub(super) fn resume(
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     let words = plan.init.arguments.iter().map(String::as_str);
     let now = image::identity(monitor.version(), words, &from.disks, &from.zonepath)?;
-    let image = image::open(&from.image, &from.key, &now)?;
-    image.claim().map_err(|error| flatten(&error))?;
+    let image = &ahead.image;
+    image
+        .check_identity(&now)
+        .map_err(|error| flatten(&error))?;
     let mut lines = Vec::new();
     let mut paging = None;
     if from.lazy {
-        match Paging::start(machine, qemu, &image, host.fault.clone()) {
+        match Paging::start(machine, qemu, image, begun, host.fault.clone()) {
             Ok(started) => {
                 remember(started.process())?;
                 paging = Some(started);
@@ -250,7 +289,7 @@ pub(super) fn resume(
     }
     if paging.is_none() {
         let teller = Teller::new(&host.root, zone);
-        lines.push(restored_line(&restore_all(machine, &image, &teller)?));
+        lines.push(restored_line(&restore_all(machine, image, &teller)?));
     }
     let state = image.bytes_of(DEVICES).map_err(|error| flatten(&error))?;
     let mut devices = scratch()?;
@@ -284,7 +323,11 @@ pub(super) fn resume(
         from.image.display(),
         began.elapsed().as_secs_f64()
     ));
-    Ok(Resumed { lines, paging })
+    let hot = std::mem::take(&mut ahead.hot);
+    // Its file has no name any more: to give its space back takes a while, and the guest
+    // is to be heard meanwhile. Without another thread it is done here.
+    let _ = std::thread::Builder::new().spawn(move || drop(ahead));
+    Ok(Resumed { lines, paging, hot })
 }
 
 /// Restores all memory of a machine that does not run yet.

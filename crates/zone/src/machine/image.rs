@@ -20,6 +20,8 @@ const KEY: &str = "suspend.key";
 pub(crate) const MEMORY: &str = "memory";
 /// See [`MEMORY`].
 pub(crate) const DEVICES: &str = "devices";
+/// The numbers of the pieces of memory that lie first, four bytes each; see [`MEMORY`].
+pub(crate) const HOT: &str = "hot";
 
 /// How the image is thrown away.
 pub(crate) const DISCARD: &str = "boot -- --discard-suspend throws the image away and boots cold";

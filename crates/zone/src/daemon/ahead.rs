@@ -1,0 +1,143 @@
+//! What is done for a resume while QEMU is still being started: the image is opened, and a
+//! process of its own brings in what is wanted first. That ends before anybody has the
+//! memory to look at.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use model::plan::Resume;
+use rustix::io::Errno;
+use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid};
+use suspend::{Image, Ledger, Loading, load_ahead};
+use sys::mapping::Mapping;
+use sys::process::Child;
+
+use super::suspend::bound;
+use crate::Host;
+use crate::fault::Fault;
+use crate::flatten;
+use crate::machine::image::{self, HOT, MEMORY};
+use crate::platform::Platform;
+
+/// How long the process may be at a piece of memory: a fraction of a millisecond on a host
+/// that is not busy.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// An image that is nobody else's now.
+pub(super) struct Ahead {
+    pub image: Image,
+    /// The pieces of memory that lie first in it.
+    pub hot: Vec<u64>,
+    begun: Option<Begun>,
+    /// Who brings memory in.
+    child: Option<Child>,
+}
+
+/// Memory that is restored in part.
+pub(super) struct Begun {
+    pub target: Mapping,
+    pub ledger: Ledger,
+    pub since: Instant,
+}
+
+impl Ahead {
+    /// Opens the image that a zone goes on from.
+    ///
+    /// # Errors
+    /// Why it cannot be used; it stays as it is.
+    pub fn open(from: &Resume) -> Result<Self, String> {
+        let key = image::read_key(&from.key)?;
+        let image = Image::open(&from.image, &key).map_err(|error| flatten(&error))?;
+        image.claim().map_err(|error| flatten(&error))?;
+        // An older image has none.
+        let hot = image.bytes_of(HOT).unwrap_or_default();
+        let hot = hot.chunks_exact(4).filter_map(|four| four.try_into().ok());
+        Ok(Self {
+            hot: hot
+                .map(|four| u64::from(u32::from_le_bytes(four)))
+                .collect(),
+            image,
+            begun: None,
+            child: None,
+        })
+    }
+
+    /// Begins to restore what is wanted first, and only that: QEMU is being started and
+    /// wants the processors and the disk, too. It is only quicker with it.
+    pub fn begin(&mut self, host: &Host, platform: &Platform) {
+        let Some(machine) = &platform.machine else {
+            return;
+        };
+        // Without page faults all has to be there before it runs anyway.
+        let (Some(memory), Some(_)) = (&machine.memory, machine.faults) else {
+            return;
+        };
+        if self.hot.is_empty() {
+            return;
+        }
+        let _bound = bound(host, platform.init.pid, &platform.cgroups);
+        let started = self.start(memory, machine.size, host.fault.clone());
+        if let Some((begun, child)) = started {
+            (self.begun, self.child) = (Some(begun), Some(child));
+        }
+    }
+
+    fn start(&self, memory: &OwnedFd, size: u64, fault: Fault) -> Option<(Begun, Child)> {
+        let size = usize::try_from(size).ok()?;
+        let target = Mapping::new(memory.as_fd(), size).ok()?;
+        let stream = self.image.stream(MEMORY).ok()?;
+        let ledger = Ledger::in_memory(stream.chunks()).ok()?;
+        let since = Instant::now();
+        let body = || {
+            let _ = set_parent_process_death_signal(Some(Signal::KILL));
+            let watch = super::pager::watch(fault);
+            let loading = Loading {
+                watch: &watch,
+                ..Loading::default()
+            };
+            // The pager meets what is wrong with the image once more, and says it.
+            let first = (MEMORY, self.hot.len());
+            u8::from(load_ahead(&self.image, first, &target, &ledger, &loading).is_err())
+        };
+        let child = sys::process::fork(0, None, &[self.image.as_fd()], body).ok()?;
+        let begun = Begun {
+            target,
+            ledger,
+            since,
+        };
+        Some((begun, child))
+    }
+
+    /// Ends what was begun: from now on nobody else works on the memory. What is there by
+    /// then stays.
+    pub fn end(&mut self) -> Option<Begun> {
+        let begun = self.begun.take()?;
+        begun.ledger.enough();
+        let end = Instant::now() + PATIENCE;
+        // Its end takes longer: it still waits for what it reads from the disk.
+        while begun.ledger.is_busy() {
+            if Instant::now() > end {
+                self.kill();
+                begun.ledger.forget_taken();
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        Some(begun)
+    }
+
+    fn kill(&mut self) {
+        let Some(child) = self.child.take() else {
+            return;
+        };
+        let pidfd = child.pidfd.as_fd();
+        let _ = sys::process::send_signal(pidfd, Signal::KILL.as_raw());
+        while let Err(Errno::INTR) = waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED) {}
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
