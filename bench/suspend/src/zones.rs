@@ -155,7 +155,7 @@ pub fn measure(place: &Place, guest: &Path, rounds: usize) -> Result<Vec<Row>> {
             ("eager", &["boot", "--", "--eager"]),
         ] {
             suspend(place, &mut rows)?;
-            warm();
+            warm(place)?;
             resume(place, name, words, &mut rows)?;
         }
     }
@@ -232,13 +232,32 @@ fn rate(line: &str) -> Result<f64> {
 }
 
 /// Has pages at hand for the memory of the zone: in a virtual machine the first touch of a
-/// page may be one of its host's.
-fn warm() {
-    let mut pages = vec![0_u8; usize::try_from((MEMORY + 256) << 20).unwrap_or_default()];
-    for at in (0..pages.len()).step_by(4096) {
-        pages[at] = 1;
-    }
-    std::hint::black_box(&pages);
+/// page may be one of its host's. They are large ones, as the zone's: small ones that are
+/// given back come from elsewhere, and are seldom joined.
+fn warm(place: &Place) -> Result<()> {
+    let folder = place.root.join("warm");
+    fs::create_dir_all(&folder)?;
+    // Space that is only reserved is not touched.
+    let script = format!(
+        "mount -t tmpfs -o size={0}m,huge=always warm \"$1\" && \
+         dd if=/dev/zero of=\"$1/pages\" bs=2M count={1} status=none",
+        MEMORY + 256,
+        (MEMORY + 256) / 2
+    );
+    let status = Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            &script,
+            "sh",
+        ])
+        .arg(&folder)
+        .status()?;
+    ensure!(status.success(), "cannot touch memory: {status}");
+    Ok(())
 }
 
 /// Fills a file with what is in files of /usr.
