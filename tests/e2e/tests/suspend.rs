@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
-use e2e::guest::{BOOT_ID, boot_machine, image, said, wait_for_guest};
+use e2e::guest::{BOOT_ID, boot_machine, image, messages, said, wait_for_guest};
 use e2e::run::run;
 use e2e::{Host, rounds, wait_for};
 
@@ -138,6 +138,13 @@ fn an_image_that_is_not_what_was_written_is_refused() {
         assert_eq!(host.state("k1"), "installed", "byte at {at}");
         assert!(image.exists(), "byte at {at}");
     }
+    for part in 1..=parts {
+        fs::write(&image, swapped(&whole, part, parts)).expect("a changed image");
+        host.on("k1", &["boot", "--", "--eager"])
+            .mentions(1, "could not resume: ");
+        assert_eq!(host.state("k1"), "installed", "swap {part}");
+        assert!(image.exists(), "swap {part}");
+    }
     fs::write(&image, &whole).expect("the image");
 
     // Another machine is not the one that was suspended.
@@ -175,6 +182,41 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     wait_for_guest(&host);
     assert_ne!(said(&host, BOOT_ID), boot);
     assert!(!image.exists());
+
+    // What is only found while the guest runs ends it: it is not left waiting.
+    host.on("k1", &["suspend"]).quiet();
+    let whole = fs::read(&image).expect("an image");
+    fs::write(&image, swapped(&whole, 3, 3)).expect("a changed image");
+    let booted = host.on("k1", &["boot"]);
+    if booted.code() == Some(0) {
+        wait_for("end of the zone", || {
+            (host.state("k1") == "installed").then_some(())
+        });
+        let log = messages(&host);
+        assert!(
+            log.contains("stopped: not all of its memory could be restored: "),
+            "{log}"
+        );
+    } else {
+        assert!(booted.err.contains("could not resume: "), "{booted:?}");
+        assert_eq!(host.state("k1"), "installed");
+    }
+}
+
+/// An image of which two stretches, longer than a chunk, stand in each other's place.
+fn swapped(whole: &[u8], part: u64, parts: u64) -> Vec<u8> {
+    const LENGTH: usize = 512 << 10;
+    let mut changed = whole.to_vec();
+    let place = |part: u64| {
+        let at = part * (whole.len() as u64 / (parts + 2));
+        usize::try_from(at).expect("a place") / 4096 * 4096
+    };
+    let (one, other) = (place(part), place(part + 1));
+    assert!(one + LENGTH <= other, "an image of {} bytes", whole.len());
+    let (before, behind) = changed.split_at_mut(other);
+    before[one..one + LENGTH].swap_with_slice(&mut behind[..LENGTH]);
+    assert!(changed != whole, "the same at {one} and at {other}");
+    changed
 }
 
 #[test]
