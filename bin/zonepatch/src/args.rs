@@ -150,6 +150,12 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
     Ok(call)
 }
 
+/// Whether a word names a package file of a package manager that is driven.
+fn is_file(word: &str) -> bool {
+    let kinds = [".deb", ".rpm", ".apk"];
+    word.contains('/') || kinds.iter().any(|kind| word.ends_with(kind))
+}
+
 fn take(call: &mut Call, operands: Vec<String>) -> Result<(), String> {
     if call.live && call.activate.is_some() {
         return Err("--live and --activate are two ways for the same zones".into());
@@ -159,8 +165,7 @@ fn take(call: &mut Call, operands: Vec<String>) -> Result<(), String> {
             if call.order != Order::Upgrade {
                 return Err("packages go neither with --security nor with --dist-upgrade".into());
             }
-            let is_file = |word: &String| word.contains('/') || word.ends_with(".deb");
-            if operands.iter().all(is_file) {
+            if operands.iter().all(|word| is_file(word)) {
                 call.order = Order::Files(operands.into_iter().map(PathBuf::from).collect());
             } else if let Some(bad) = operands.iter().find(|word| !is_package(word)) {
                 return Err(match is_file(bad) {
@@ -219,6 +224,11 @@ mod tests {
         assert_eq!(call.activate, Some(When::NextBoot));
         let call = parsed("apply --global --live --health 'true'").unwrap();
         assert!(call.global && call.live && call.health.is_some());
+        let call = parsed("apply ./a.rpm b.rpm").unwrap();
+        assert_eq!(
+            call.order,
+            Order::Files(vec!["./a.rpm".into(), "b.rpm".into()])
+        );
         let call = parsed("apply ./a.deb b.deb").unwrap();
         assert_eq!(
             call.order,

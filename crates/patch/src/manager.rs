@@ -172,6 +172,7 @@ impl Manager for Apt {
 
 /// Nothing is asked, changed configuration files stay as they are (the new ones come
 /// beside them). In a copy no service is started, and nothing is written to disk in time.
+/// (A shell ends where a redirection of `:` fails, but not one of `true`.)
 const APT: &str = r#"
 export DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical APT_LISTCHANGES_FRONTEND=none
 export NEEDRESTART_SUSPEND=1 UCF_FORCE_CONFFOLD=1 LC_ALL=C.UTF-8 HOME=/root
@@ -190,7 +191,7 @@ identity() {
 }
 services=/usr/sbin/policy-rc.d made=
 case $mood in live | host) keep=1 ;; *) keep= ;; esac
-if [ ! "$keep" ] && [ ! -e $services ] && [ ! -L $services ] && { : >$services; } 2>/dev/null; then
+if [ ! "$keep" ] && [ ! -e $services ] && [ ! -L $services ] && { true >$services; } 2>/dev/null; then
     printf '#!/bin/sh\n[ "$1" = --quiet ] && shift\necho "zonepatch: service $1 $2" >&2\nexit 101\n' >$services
     chmod 755 $services
     made=1

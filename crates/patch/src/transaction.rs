@@ -616,8 +616,9 @@ impl Said {
             if said.planned.len() < MOST {
                 said.planned.extend(planned(line));
             }
-            let is_error = line.starts_with("E: ")
-                || line.starts_with("dpkg: error")
+            // Of apt, dpkg, dnf and rpm, apk.
+            let begins = ["E: ", "dpkg: error", "Error: ", "error: ", "ERROR: "];
+            let is_error = begins.iter().any(|begin| line.starts_with(begin))
                 || line.contains("No space left on device");
             if is_error && said.errors.len() < MOST {
                 said.errors.push(line.to_owned());

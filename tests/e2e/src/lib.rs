@@ -9,6 +9,7 @@
 //! | [`cgroup`] | what lies in the control groups of a host |
 //! | [`inside`] | small programs to run in a zone |
 //! | [`debian`], [`patching`] | a small system in which apt-get works, and zones that are patched |
+//! | [`foreign`] | package systems of other distributions |
 //! | [`guest`] | a kernel zone that is suspended and goes on |
 //! | [`ssh`] | another host, reached over a real sshd |
 //! | [`tree`] | trees that are compared |
@@ -29,6 +30,7 @@ pub mod container;
 pub mod debian;
 pub mod delegation;
 pub mod efi;
+pub mod foreign;
 pub mod frames;
 pub mod guest;
 mod host;

@@ -51,10 +51,11 @@ export LC_ALL=C HOME=/root
 what=$1
 shift 2
 list() {
-    apk info -v 2>/dev/null |
+    all=$(apk info -v 2>/dev/null) || return
+    echo "$all" |
         sed -n "s/^\(.*\)-\([^-]*-r[0-9]*\)\$/zonepatch: $1 \1 - \2/p"
 }
-list was
+list was || exit 11
 [ "$what" = files ] || apk --no-progress update || exit 11
 case $what in
 upgrade) apk --no-progress upgrade ;;
@@ -62,6 +63,6 @@ dist-upgrade) apk --no-progress upgrade --available ;;
 packages) apk --no-progress add --upgrade "$@" ;;
 files) apk --no-progress add --allow-untrusted "$@" ;;
 esac || exit 12
-list is
+list is || exit 64
 exit 0
 "#;

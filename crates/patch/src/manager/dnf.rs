@@ -48,7 +48,8 @@ impl Manager for Dnf {
     }
 }
 
-/// A try is done as well, in a copy that is thrown away.
+/// A try is done as well, in a copy that is thrown away. Without `--refresh` it would know
+/// of nothing that is less than two days old.
 const SCRIPT: &str = r#"
 export LC_ALL=C.UTF-8 HOME=/root
 what=$1
@@ -57,14 +58,14 @@ dnf=$(command -v dnf || command -v microdnf) || exit 11
 list() {
     rpm -qa --qf "zonepatch: $1 %{NAME} %{ARCH} %{EVR}\n"
 }
-list was
+list was || exit 11
 case $what in
-upgrade) "$dnf" -y upgrade ;;
-dist-upgrade) "$dnf" -y distro-sync ;;
-security) "$dnf" -y upgrade --security ;;
-packages) "$dnf" -y upgrade "$@" ;;
+upgrade) "$dnf" -y --refresh upgrade ;;
+dist-upgrade) "$dnf" -y --refresh distro-sync ;;
+security) "$dnf" -y --refresh upgrade --security ;;
+packages) "$dnf" -y --refresh upgrade "$@" ;;
 files) "$dnf" -y install "$@" ;;
 esac || exit 12
-list is
+list is || exit 64
 exit 0
 "#;
