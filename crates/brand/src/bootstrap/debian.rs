@@ -45,7 +45,7 @@ impl Tool for Mmdebstrap {
         arguments.extend(sources.iter().map(Source::line));
         Ok(Call {
             arguments,
-            files: Vec::new(),
+            ..Call::default()
         })
     }
 }
@@ -81,6 +81,7 @@ impl Tool for Debootstrap {
         Ok(Call {
             arguments,
             files: vec![("etc/apt/sources.list".into(), list)],
+            ..Call::default()
         })
     }
 }

@@ -99,6 +99,9 @@ pub(crate) trait Tool: Sync {
 pub(crate) struct Call {
     arguments: Vec<String>,
     files: Vec<(PathBuf, String)>,
+    /// Where packages come from, as the host's files say it, where that is not in the
+    /// arguments: with other sources it is another image.
+    sources: Vec<String>,
 }
 
 /// All of them; of those that suit a host the first that it has is taken.
@@ -150,7 +153,7 @@ pub fn recipe(host_root: &Path) -> Result<Recipe, Error> {
 fn digest(name: &str, call: &Call) -> String {
     let mut hash = Md5::new();
     let files = call.files.iter().map(|(_, text)| text);
-    for word in call.arguments.iter().chain(files) {
+    for word in call.arguments.iter().chain(files).chain(&call.sources) {
         hash.update(word.as_bytes());
         hash.update([0]);
     }

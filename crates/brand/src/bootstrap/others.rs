@@ -1,6 +1,8 @@
-//! The tools of the other package systems. Each takes the host's own repositories.
+//! The tools of the other package systems. Each takes the host's own repositories, all
+//! that are switched on.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use model::plan::Recipe;
 
@@ -11,11 +13,36 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-fn call(arguments: Vec<String>) -> Call {
-    Call {
-        arguments,
-        files: Vec::new(),
-    }
+/// Most files of repositories that are read.
+const MAX_FILES: usize = 256;
+
+/// The files of a folder of the host that end so, by their names.
+fn listed(system: &System, folder: &str, ending: &str) -> Vec<(PathBuf, String)> {
+    let all = fs::read_dir(system.root.join(folder));
+    let mut names: Vec<PathBuf> = all
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(PathBuf::from(entry.ok()?.file_name())))
+        .filter(|name| name.extension().is_some_and(|kind| kind == ending))
+        .take(MAX_FILES)
+        .collect();
+    names.sort();
+    let file = |name: PathBuf| {
+        let path = Path::new(folder).join(name);
+        let text = read(&system.root.join(&path))?;
+        Some((path, text))
+    };
+    names.into_iter().filter_map(file).collect()
+}
+
+/// What a file of the host says, if it is there.
+fn told(system: &System, file: &str) -> Vec<String> {
+    read(&system.root.join(file)).into_iter().collect()
+}
+
+/// The texts alone.
+fn texts(files: &[(PathBuf, String)]) -> Vec<String> {
+    files.iter().map(|(_, text)| text.clone()).collect()
 }
 
 /// Fedora, RHEL and their kin.
@@ -32,7 +59,13 @@ impl Tool for Dnf {
 
     fn recipe(&self, system: &System) -> Result<Call, Error> {
         let mut arguments = words(&["-y", "--installroot", Recipe::ROOT]);
-        arguments.push(format!("--releasever={}", system.version));
+        // `9.4` is no release that repositories are kept for.
+        let release = system.version.split('.').next().unwrap_or_default();
+        arguments.push(format!("--releasever={release}"));
+        if is_dnf5(system) {
+            // It looks for repositories in the empty root, unlike its elders.
+            arguments.push("--use-host-config".to_owned());
+        }
         arguments.extend(words(&[
             "--setopt=install_weak_deps=False",
             "--setopt=tsflags=nodocs",
@@ -43,8 +76,20 @@ impl Tool for Dnf {
             "iproute",
             "rootfiles",
         ]));
-        Ok(call(arguments))
+        let mut sources = texts(&listed(system, "etc/yum.repos.d", "repo"));
+        sources.extend(told(system, "etc/dnf/dnf.conf"));
+        Ok(Call {
+            arguments,
+            sources,
+            ..Call::default()
+        })
     }
+}
+
+/// Whether `dnf` is the fifth of its name: Fedora has it under both.
+fn is_dnf5(system: &System) -> bool {
+    let target = fs::read_link(system.root.join("usr/bin/dnf"));
+    target.is_ok_and(|target| target.file_name().is_some_and(|name| name == "dnf5"))
 }
 
 /// Alpine.
@@ -79,6 +124,7 @@ impl Tool for Apk {
         Ok(Call {
             arguments,
             files: vec![(PathBuf::from(repositories), list)],
+            ..Call::default()
         })
     }
 }
@@ -95,9 +141,16 @@ impl Tool for Pacstrap {
         system.is_any(&["arch"])
     }
 
-    fn recipe(&self, _system: &System) -> Result<Call, Error> {
-        // With the host's cache of packages, and a keyring of its own.
-        Ok(call(words(&["-c", "-K", Recipe::ROOT, "base"])))
+    fn recipe(&self, system: &System) -> Result<Call, Error> {
+        let mut sources = told(system, "etc/pacman.conf");
+        sources.extend(texts(&listed(system, "etc/pacman.d", "conf")));
+        sources.extend(told(system, "etc/pacman.d/mirrorlist"));
+        Ok(Call {
+            // With the host's cache of packages, and a keyring of its own.
+            arguments: words(&["-c", "-K", Recipe::ROOT, "base"]),
+            sources,
+            ..Call::default()
+        })
     }
 }
 
@@ -113,8 +166,8 @@ impl Tool for Zypper {
         system.is_any(&["suse", "opensuse", "sles"])
     }
 
-    fn recipe(&self, _system: &System) -> Result<Call, Error> {
-        Ok(call(words(&[
+    fn recipe(&self, system: &System) -> Result<Call, Error> {
+        let arguments = words(&[
             "--non-interactive",
             "--installroot",
             Recipe::ROOT,
@@ -124,7 +177,13 @@ impl Tool for Zypper {
             "systemd",
             "zypper",
             "iproute2",
-        ])))
+        ]);
+        Ok(Call {
+            arguments,
+            // They belong to no package where the system was installed with them.
+            files: listed(system, "etc/zypp/repos.d", "repo"),
+            ..Call::default()
+        })
     }
 }
 
@@ -150,7 +209,61 @@ mod tests {
         }
         let dnf = Dnf.recipe(&system).unwrap();
         assert!(dnf.arguments.contains(&"--releasever=41".to_owned()));
+        let minor = System {
+            version: "9.4".to_owned(),
+            ..system.clone()
+        };
+        let dnf = Dnf.recipe(&minor).unwrap();
+        assert!(dnf.arguments.contains(&"--releasever=9".to_owned()));
         let apk = Apk.recipe(&system).unwrap();
         assert_eq!(apk.files[0].1, "https://x/main\n");
+    }
+
+    #[test]
+    fn repositories_of_the_host_count() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        put("etc/yum.repos.d/b.repo", "[b]\n");
+        put("etc/yum.repos.d/a.repo", "[a]\n");
+        put("etc/yum.repos.d/a.repo.save", "[old]\n");
+        put("etc/dnf/dnf.conf", "[main]\n");
+        put("etc/zypp/repos.d/oss.repo", "[oss]\n");
+        put("etc/pacman.conf", "[core]\n");
+        let system = System {
+            root: root.path().to_owned(),
+            ..System::default()
+        };
+        assert_eq!(
+            Dnf.recipe(&system).unwrap().sources,
+            ["[a]\n", "[b]\n", "[main]\n"]
+        );
+        assert_eq!(Pacstrap.recipe(&system).unwrap().sources, ["[core]\n"]);
+        let zypper = Zypper.recipe(&system).unwrap();
+        let oss = ("etc/zypp/repos.d/oss.repo".into(), "[oss]\n".to_owned());
+        assert_eq!(zypper.files, [oss]);
+    }
+
+    #[test]
+    fn the_fifth_dnf_is_told_to_ask_the_host() {
+        let root = tempfile::tempdir().unwrap();
+        let bin = root.path().join("usr/bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        let system = System {
+            root: root.path().to_owned(),
+            ..System::default()
+        };
+        let asks = || {
+            let call = Dnf.recipe(&system).unwrap();
+            call.arguments.contains(&"--use-host-config".to_owned())
+        };
+        std::os::unix::fs::symlink("dnf-3", bin.join("dnf")).unwrap();
+        assert!(!asks());
+        std::fs::remove_file(bin.join("dnf")).unwrap();
+        std::os::unix::fs::symlink("dnf5", bin.join("dnf")).unwrap();
+        assert!(asks());
     }
 }

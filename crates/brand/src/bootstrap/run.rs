@@ -21,6 +21,18 @@ const EMPTIED: &[&str] = &[
     "var/cache/apt/archives",
 ];
 
+/// Caches of installers that are folders in folders: nothing of them belongs there.
+const CLEARED: &[&str] = &[
+    "var/cache/dnf",
+    "var/cache/libdnf5",
+    "var/cache/zypp",
+    "var/cache/apk",
+    "var/cache/pacman/pkg",
+];
+
+/// Folders in folders of a cache that are followed.
+const DEEPEST: usize = 16;
+
 /// Most lines of what a tool said that are repeated when it fails.
 const LAST: usize = 5;
 
@@ -87,8 +99,12 @@ pub fn run(
     }
     let tree = Tree::open(root)?;
     for (name, text) in &recipe.files {
+        tree.make_parents(name, Meta::root(0o755))?;
         tree.remove(name)?;
         tree.write(name, Meta::root(0o644), text.as_bytes())?;
+    }
+    for folder in CLEARED {
+        clear(&tree, Path::new(folder), DEEPEST)?;
     }
     EMPTIED.iter().try_for_each(|folder| empty(&tree, folder))
 }
@@ -111,18 +127,45 @@ fn in_namespaces() -> Command {
     command
 }
 
-/// Whether a line tells a person how far it is: mmdebstrap's and debootstrap's steps,
-/// but not each package.
+/// Whether a line tells a person how far it is: the steps of the installers, but not each
+/// package.
 fn tells(line: &str) -> bool {
-    let each = [
+    const EACH: [&str; 5] = [
         "Retrieving",
         "Validating",
         "Extracting",
         "Unpacking",
         "Configuring",
     ];
-    line.strip_prefix("I: ")
-        .is_some_and(|step| !each.iter().any(|word| step.starts_with(word)))
+    // What the others begin a step with: pacstrap and pacman, dnf, zypper.
+    const STEPS: [&str; 8] = [
+        "==> ",
+        ":: ",
+        "Dependencies resolved",
+        "Downloading Packages",
+        "Running transaction",
+        "Complete!",
+        "Loading repository data",
+        "Resolving package dependencies",
+    ];
+    match line.strip_prefix("I: ") {
+        // Of mmdebstrap and debootstrap.
+        Some(step) => !EACH.iter().any(|word| step.starts_with(word)),
+        None => STEPS.iter().any(|step| line.starts_with(step)),
+    }
+}
+
+/// Removes all that a folder holds.
+fn clear(tree: &Tree, folder: &Path, deepest: usize) -> Result<(), Error> {
+    for name in tree.names(folder)? {
+        let name = folder.join(name);
+        let stat = tree.stat(&name)?;
+        if deepest > 0 && stat.is_some_and(|stat| is(&stat, FileType::Directory)) {
+            clear(tree, &name, deepest - 1)?;
+        }
+        tree.remove_any(&name)?;
+    }
+    Ok(())
 }
 
 fn empty(tree: &Tree, folder: &str) -> Result<(), Error> {
@@ -186,6 +229,7 @@ mod tests {
     #[test]
     fn a_tool_fills_the_root_and_leaves_nothing_mounted() {
         let script = "mkdir -p $1/etc $1/dev/pts $1/tmp && echo theirs >$1/etc/list && : >$1/dev/x \
+                      && mkdir -p $1/var/cache/dnf/a/b && : >$1/var/cache/dnf/a/b/c \
                       && mount -t tmpfs none $1/tmp && echo 'I: step' && echo 'I: Unpacking x' && echo other >&2";
         let Some(tried) = try_run(script) else {
             return;
@@ -196,6 +240,7 @@ mod tests {
         let tree = tried.folder.path().join("root");
         assert_eq!(fs::read_to_string(tree.join("etc/list")).unwrap(), "ours\n");
         assert!(!tree.join("dev/x").exists() && tree.join("dev/pts").exists());
+        assert!(tree.join("var/cache/dnf").exists() && !tree.join("var/cache/dnf/a").exists());
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         assert!(!mounts.contains(&*tree.to_string_lossy()));
     }
