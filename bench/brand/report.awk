@@ -38,15 +38,15 @@ function bar(y, ratio, colour, text,    width) {
 }
 
 function plot(    r, p, y, height, i, ratio) {
-    split("#2f6f9f #1d9a8a #7fb2d6 #8fd0c0 #d08a2e", colour, " ")
+    split("#2f6f9f #1d9a8a #7fb2d6 #8fd0c0 #9a5fb0 #d08a2e", colour, " ")
     height = 70
     for (r = 1; r <= count; r++) height += 8 + 12 * (places_count + (in_2010(row[r]) > 0))
-    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 920 %d\" font-family=\"sans-serif\" font-size=\"13\">\n", height > svg
+    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 1010 %d\" font-family=\"sans-serif\" font-size=\"13\">\n", height > svg
     printf "<title>Operations per second of CPU time, the host is 1</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n" > svg
     printf "<text x=\"10\" y=\"22\" font-size=\"16\">Operations per second of CPU time, the host is 1</text>\n" > svg
     for (p = 1; p <= places_count + 1; p++) {
-        printf "<rect x=\"%d\" y=\"34\" width=\"12\" height=\"12\" fill=\"%s\"/>", 10 + (p - 1) * 150, (p > places_count ? "#999999" : colour[p]) > svg
-        printf "<text x=\"%d\" y=\"45\">%s</text>\n", 27 + (p - 1) * 150, (p > places_count ? "lx of Solaris, 2010" : title[place[p]]) > svg
+        printf "<rect x=\"%d\" y=\"34\" width=\"12\" height=\"12\" fill=\"%s\"/>", 10 + (p - 1) * 140, (p > places_count ? "#999999" : colour[p]) > svg
+        printf "<text x=\"%d\" y=\"45\">%s</text>\n", 27 + (p - 1) * 140, (p > places_count ? "lx of Solaris, 2010" : title[place[p]]) > svg
     }
     y = 60
     for (r = 1; r <= count; r++) {
@@ -66,6 +66,7 @@ END {
     places_count = split(places, place, " ")
     title["sparse"] = "sparse zone"; title["lx"] = "lx zone"; title["podman"] = "podman"
     title["open"] = "sparse, unfiltered"; title["lxopen"] = "lx, unfiltered"
+    title["lxown"] = "lx, own root"
     printf "%d rounds of %s s, kernel %s, load %s when it began. Rates are operations per second of\n", rounds, seconds, kernel, load
     printf "CPU time; ratios are to the host, with their 95 %% intervals.\n\n"
     printf "| loop | host |"
