@@ -30,7 +30,7 @@ pub use boot::{BootError, BootRequest, BootSpec, InitProgram, ShutdownSignals};
 pub use identity::Identity;
 pub use image::pack::{Pack, Packed};
 pub use image::{
-    Content, Source as ImageSource, container, first_member, init, remove_from,
+    Content, Source as ImageSource, ZfsStream, container, first_member, init, remove_from,
     unpack as unpack_image, unpack_layer, unpack_part, unpack_stream,
 };
 pub use install::{Error, InstallRequest, Installed, Origin};

@@ -152,7 +152,7 @@ pub use snapshot::{Method, Snapshot, SnapshotUsage, TopCopy};
 pub use stack::Stack;
 pub use transfer::Known;
 pub use usage::Usage;
-pub use zfs::{Zfs, delegate, set_apart, take_back, why_not_delegated};
+pub use zfs::{Received, Zfs, delegate, receive_beside, set_apart, take_back, why_not_delegated};
 
 #[cfg(test)]
 mod tests;

@@ -4,12 +4,14 @@
 //! <zonepath>/
 //!   zfs                 link whose text is the name of the zone's file system
 //!   root/               where the zone's root is mounted
+//!   received/           where a stream is mounted while a root is copied from it
 //!   owners              link, while files in it change owners; see `owners.rs`
 //! <holder>/<zone>       the zone's file system, never mounted: quota, space;
 //!                       <holder> is the file system that the zonepath is on
 //!   root                its root
 //!   root@<name>         a named snapshot
 //!   root@_<id>          what a clone came from; marked to go with its last clone
+//!   received            a stream that a root is being copied from; see `beside.rs`
 //!   old-<id>            a root that was rolled back, kept for younger snapshots of it
 //!   new                 a root that is being rolled back to
 //! ```
@@ -39,6 +41,7 @@
 //! has them since 2.2. With an older one files are stored under the ids of their zone,
 //! and those of a clone are rewritten before its first boot: see `owners.rs`.
 
+mod beside;
 mod clones;
 mod command;
 mod delegate;
@@ -62,6 +65,7 @@ use crate::name::Name;
 use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
 use crate::usage::Usage;
+pub use beside::{Received, receive_beside};
 pub use delegate::{delegate, set_apart, take_back, why_not_delegated};
 
 use command::{FileSystem, version, zfs};

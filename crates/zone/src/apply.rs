@@ -17,6 +17,7 @@ use crate::attach::update;
 use crate::error::is_full;
 use crate::fault::Fault;
 use crate::flatten;
+use crate::received::Received;
 use crate::subject::{FORCED, UNFINISHED, UNPACKING};
 use crate::undo::UndoStack;
 use crate::{Error, Host, environments, inventory, machine, migrate, mount};
@@ -129,7 +130,7 @@ pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Re
     Ok(())
 }
 
-type AnyError = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The text of an error, and whether the command line is to blame.
 fn explain(error: &AnyError) -> (String, bool) {
@@ -228,15 +229,16 @@ impl Work<'_> {
             }
             Step::Populate { root, options, .. } => {
                 let brand = self.brand()?;
+                let received = Received::of(root, options, &mut *self.progress)?;
                 let mut request = InstallRequest {
                     config: self.config,
                     root,
                     host_root: Path::new("/"),
-                    options,
+                    options: received.options(options),
                     progress: &mut *self.progress,
                 };
                 brand.install(&mut request)?;
-                Ok(())
+                received.discard()
             }
             Step::CloneDataset {
                 from, to, snapshot, ..
@@ -347,7 +349,8 @@ impl Work<'_> {
 impl Work<'_> {
     /// What comes from outside for a zone that keeps its identity: no brand makes it.
     fn unpack(&mut self, root: &Path, options: &[String]) -> Result<(), AnyError> {
-        let source = match options {
+        let received = Received::of(root, options, &mut *self.progress)?;
+        let source = match received.options(options) {
             [flag, path] if flag == "-a" => brand::ImageSource::Archive(path.into()),
             [_, path] => brand::ImageSource::Directory(path.into()),
             _ => return Err("neither an archive nor a directory".into()),
@@ -357,6 +360,7 @@ impl Work<'_> {
         } else {
             brand::unpack_image(root, &source, &mut *self.progress)?;
         }
+        received.discard()?;
         // An archive that zoneadm export made brings its manifest along.
         let inside = root.join(manifest::DETACHED);
         if !fs::symlink_metadata(&inside).is_ok_and(|meta| meta.is_file()) {

@@ -9,6 +9,7 @@ use storage::ROOT;
 
 use crate::apply::{self, Outcome, Work};
 use crate::images::wanted::{Named, Wanted};
+use crate::received::Received;
 use crate::subject::{Start, Subject};
 use crate::{Error, Host, verify};
 
@@ -72,7 +73,10 @@ pub fn install(
                 .origin(&config, options, &host.facts())
                 .map_err(refused)?
             {
-                Origin::Empty => Source::Brand(config.brand().to_owned(), options.to_vec()),
+                Origin::Empty => {
+                    Received::check(&subject.zonepath, options)?;
+                    Source::Brand(config.brand().to_owned(), options.to_vec())
+                }
                 Origin::Bootstrap(recipe) => Source::Recipe(recipe),
             }
         }

@@ -48,6 +48,7 @@ pub mod progress;
 pub mod quota;
 pub mod rctl;
 pub mod reboot;
+mod received;
 pub mod rollback;
 pub mod savecore;
 pub mod service;

@@ -10,6 +10,7 @@
 //! | [`decompress`] | files as plain streams |
 //! | [`archive`], [`cpio`], [`squashfs`] | the formats: what a member is |
 //! | [`btrfs`] | streams of `btrfs send` |
+//! | [`zfs`] | streams of `zfs send`, which are received elsewhere |
 //! | [`member`] | what becomes of it |
 //! | [`layer`] | what is different where layers lie below |
 //! | [`directory`] | a directory of the host instead, or a container of LXC |
@@ -27,6 +28,7 @@ mod layer;
 mod member;
 pub mod pack;
 mod squashfs;
+mod zfs;
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -43,6 +45,7 @@ use crate::tree::{Meta, Tree, is};
 
 pub use archive::first_member;
 use decompress::Stream;
+pub use zfs::ZfsStream;
 
 /// What a source may not exceed.
 #[derive(Clone, Copy, Debug)]
@@ -391,16 +394,8 @@ const OTHERS: &[(usize, &[u8], &str)] = &[
         b"7z\xbc\xaf",
         "a 7z archive: it has no owners and no links; pack it with tar",
     ),
-    (
-        8,
-        b"\xac\xcb\xba\xf5\x02\0\0\0",
-        "a ZFS stream: receive it with zfs receive, and install with -d",
-    ),
-    (
-        8,
-        b"\0\0\0\x02\xf5\xba\xcb\xac",
-        "a ZFS stream: receive it with zfs receive, and install with -d",
-    ),
+    (zfs::AT, zfs::MAGIC[0], zfs::REFUSED),
+    (zfs::AT, zfs::MAGIC[1], zfs::REFUSED),
 ];
 
 /// What was not made, by reason.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+use super::beside::RECEIVED;
 use super::command::{FileSystem, zfs};
 use super::{LINK, OWNER, Place, Shot, fail, holder, number, owners};
 use crate::dataset::ROOT;
@@ -80,9 +81,11 @@ pub(super) fn destroy(zonepath: &Path) -> Result<()> {
         place.leave_to_clones()?;
         zfs(&["destroy", "-r", place.base.as_str()])?;
     }
-    match place.zonepath.rmdir(ROOT) {
-        Ok(()) | Err(Errno::NOENT) => {}
-        Err(e) => return Err(place.zonepath.fail("rmdir", ROOT, e)),
+    for folder in [RECEIVED, ROOT] {
+        match place.zonepath.rmdir(folder) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(e) => return Err(place.zonepath.fail("rmdir", folder, e)),
+        }
     }
     place.zonepath.unlink(owners::WALKING)?;
     place.zonepath.unlink(LINK)?;

@@ -15,7 +15,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use super::command::{zfs, zfs_reads, zfs_writes};
+use super::command::{FileSystem, zfs, zfs_reads, zfs_writes};
 use super::{Part, Place, clones};
 use crate::error::{Error, Result};
 use crate::name::Name;
@@ -67,9 +67,14 @@ fn first(place: &Place, from: BorrowedFd<'_>) -> Result<()> {
     }
     words.push(root.as_str());
     zfs_reads(&words, from)?;
+    refuse_properties(place, &place.base)
+}
+
+/// Refuses what was received with properties, which may be anything.
+pub(super) fn refuse_properties(place: &Place, of: &FileSystem) -> Result<()> {
     let brought = "get -H -r -t filesystem,volume -s received -o name,property all";
     let mut words: Vec<_> = brought.split(' ').collect();
-    words.push(place.base.as_str());
+    words.push(of.as_str());
     match zfs(&words)?.lines().next() {
         None => Ok(()),
         Some(line) => Err(place.fail(format!(

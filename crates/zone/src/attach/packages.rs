@@ -10,6 +10,9 @@
 //! | the zone takes over the clone's layers | the same: it goes back to the snapshot |
 //! | **the snapshot goes** | the new zone |
 //! | the clone goes; the mark goes; the zone is installed | the same |
+//!
+//! On ZFS, where a root is no layers, the package manager works in the root itself, and the
+//! snapshot is the way back: until it goes there is the old zone.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,9 +20,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use model::{Config, ZoneName};
-use storage::{Dataset, driver_at};
+use storage::{Dataset, Stack, driver_at};
 
 use super::{Updater, compared, update};
+use crate::inventory::System;
 use crate::job::{self, Job};
 use crate::subject::Subject;
 use crate::{Error, Host, apply, flatten, inventory};
@@ -84,14 +88,11 @@ impl Work<'_> {
         progress: &mut dyn FnMut(&str),
     ) -> Result<(), Error> {
         let path = subject.zonepath.clone();
-        if !driver_at(&path)?.has_layers() {
-            return Err(Error::Refused(
-                "is stored on ZFS, where attach cannot update a whole root yet: use attach -F, and update it then."
-                    .to_owned(),
-            ));
-        }
         apply::record_with_ids(self.host, &mut subject.entry)?;
-        let done = self.update(subject, progress);
+        let done = match driver_at(&path)?.has_layers() {
+            true => self.update(subject, progress),
+            false => self.update_in_place(subject, progress),
+        };
         if let Err(error) = done {
             let cleared = clear(self.host, subject).and_then(|()| update::recover(&path));
             return Err(match cleared {
@@ -115,19 +116,8 @@ impl Work<'_> {
         let before = update::begin(&subject.zonepath)?;
         let was = inventory::of_zone(host, &subject.zonepath, self.config)?;
         let copy = dataset.clone_snapshot_to(&before, &place)?;
-        if !self.wanted.is_empty() {
-            self.run(subject, &copy, &self.wanted)?;
-        }
-        if self.all {
-            self.run(subject, &copy, &[])?;
-        }
-        let now = inventory::of_zone(host, &place, self.config)?;
-        if let Some(broken) = now.inventory.broken.first() {
-            return Err(Error::Refused(format!(
-                "package {broken} is not right after the update."
-            )));
-        }
-        compared(self.config, &now)?.refuse_older()?;
+        self.run_all(subject, &copy.stack()?)?;
+        let now = self.checked(&place)?;
         // Nothing of the copy was written to disk in time: all of it is now, at once.
         copy.sync()?;
         copy.seal()?;
@@ -136,15 +126,58 @@ impl Work<'_> {
         dataset.destroy_snapshot(&before)?;
         drop(copy);
         remove(&place)?;
-        let all = now.inventory.packages.iter();
-        let changed = all.filter(|(key, version)| was.inventory.packages.get(key) != Some(version));
-        progress(&format!("Updated {} packages.", changed.count()));
+        tell(&was, &now, progress);
         Ok(())
     }
 
-    /// Runs the package manager in the copy.
-    fn run(&self, subject: &Subject, copy: &Dataset, wanted: &[String]) -> Result<(), Error> {
-        let mut stack = copy.stack()?;
+    /// The same where a root is no layers.
+    fn update_in_place(
+        &self,
+        subject: &Subject,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), Error> {
+        let (host, path) = (self.host, &subject.zonepath);
+        let driver = driver_at(path)?;
+        let before = update::begin(path)?;
+        let was = inventory::of_zone(host, path, self.config)?;
+        // As for a boot.
+        if let Some(first) = subject.entry.first_id() {
+            driver.give_to(path, first)?;
+        }
+        self.run_all(subject, &driver.stack(path)?)?;
+        let now = self.checked(path)?;
+        driver.settle(path, &host.root.index())?;
+        driver.destroy_snapshot(path, &before)?;
+        tell(&was, &now, progress);
+        Ok(())
+    }
+
+    /// What is installed in a root that was updated, if it is as it must be.
+    fn checked(&self, place: &Path) -> Result<System, Error> {
+        let now = inventory::of_zone(self.host, place, self.config)?;
+        if let Some(broken) = now.inventory.broken.first() {
+            return Err(Error::Refused(format!(
+                "package {broken} is not right after the update."
+            )));
+        }
+        compared(self.config, &now)?.refuse_older()?;
+        Ok(now)
+    }
+
+    /// Runs the package manager as often as it takes.
+    fn run_all(&self, subject: &Subject, stack: &Stack) -> Result<(), Error> {
+        if !self.wanted.is_empty() {
+            self.run(subject, stack, &self.wanted)?;
+        }
+        if self.all {
+            self.run(subject, stack, &[])?;
+        }
+        Ok(())
+    }
+
+    /// Runs the package manager in a root.
+    fn run(&self, subject: &Subject, stack: &Stack, wanted: &[String]) -> Result<(), Error> {
+        let mut stack = stack.clone();
         let (script, words) = job::look(self.host, self.config, &stack, |root| {
             (self.updater)(root, wanted).map_err(Error::Refused)
         })?;
@@ -171,6 +204,13 @@ impl Work<'_> {
     fn log(&self, zone: &ZoneName) -> PathBuf {
         self.host.root.log().join(format!("attach.{zone}"))
     }
+}
+
+/// Says how much changed.
+fn tell(was: &System, now: &System, progress: &mut dyn FnMut(&str)) {
+    let all = now.inventory.packages.iter();
+    let changed = all.filter(|(key, version)| was.inventory.packages.get(key) != Some(version));
+    progress(&format!("Updated {} packages.", changed.count()));
 }
 
 fn open_log(path: &Path) -> Result<File, Error> {

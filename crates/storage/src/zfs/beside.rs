@@ -1,0 +1,155 @@
+//! A stream from anybody, received beside the root of a zone that is being installed.
+//!
+//! What was received is mounted read-only, without set-id programs and devices, for as
+//! long as its files are copied into the root, as those of any directory are: nothing of
+//! it is believed there. So none of what a file system can be told to be by whoever sent
+//! it (properties, case of names, quotas of users, snapshots) is left in the zone.
+//!
+//! | step | a crash after it leaves |
+//! |---|---|
+//! | receive `received` | a zone that is being installed: destroyed with it |
+//! | mount it; copy; unmount it | the same |
+//! | destroy it | a zone without it |
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::Place;
+use super::command::{FileSystem, zfs, zfs_reads};
+use super::stream::refuse_properties;
+use crate::error::{Error, Result};
+
+/// The file system that is received, and the folder in the zonepath where it is mounted.
+pub(super) const RECEIVED: &str = "received";
+
+/// Bytes that are handed on at a time.
+const PIECE: usize = 256 << 10;
+
+/// What a stream held. It goes when this does.
+#[derive(Debug)]
+pub struct Received {
+    name: FileSystem,
+    zonepath: PathBuf,
+    kept: bool,
+}
+
+/// Receives a stream of one snapshot beside the empty root of the zone at a zonepath.
+///
+/// # Errors
+/// When the stream cannot be read, and what zfs(8) says of it; nothing of it is left.
+pub fn receive_beside(zonepath: &Path, from: &mut dyn Read) -> Result<Received> {
+    let (place, parts, lock) = Place::open(zonepath)?;
+    // It may take long, and the zone is being installed: nobody else is at work on it.
+    drop(lock);
+    let received = Received {
+        name: place.part(RECEIVED)?,
+        zonepath: zonepath.to_owned(),
+        kept: true,
+    };
+    if parts.iter().any(|part| part.name == received.name) {
+        received.destroy()?;
+    }
+    place.zonepath.make(RECEIVED)?;
+    let at = format!("mountpoint={}", received.path().display());
+    let mut words = vec!["receive", "-u", "-o", &at];
+    for option in [
+        "canmount=noauto",
+        "readonly=on",
+        "setuid=off",
+        "devices=off",
+        "exec=off",
+        "atime=off",
+        "snapdir=hidden",
+    ] {
+        words.extend(["-o", option]);
+    }
+    words.push(received.name.as_str());
+    feed(&words, from, zonepath)?;
+    refuse_properties(&place, &received.name)?;
+    zfs(&["mount", received.name.as_str()])?;
+    Ok(received)
+}
+
+/// Runs zfs(8), and hands all of `from` to it.
+fn feed(words: &[&str], from: &mut dyn Read, at: &Path) -> Result<()> {
+    let flags = rustix::pipe::PipeFlags::CLOEXEC;
+    let (ours, theirs) =
+        rustix::pipe::pipe_with(flags).map_err(|errno| Error::io("pipe", at, errno))?;
+    let (mut ours, mut theirs) = (File::from(ours), File::from(theirs));
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reads = scope.spawn(|| {
+            let done = zfs_reads(words, ours.as_fd());
+            ended.store(true, Ordering::Relaxed);
+            // Somebody reads until the end: to write to nobody is a signal that ends us.
+            let _ = io::copy(&mut ours, &mut io::sink());
+            done
+        });
+        let copied = copy(from, &mut theirs, &ended);
+        // The end of the stream.
+        drop(theirs);
+        let done = reads.join().unwrap_or_else(|_| {
+            let why = io::Error::other("the thread that runs zfs(8) failed");
+            Err(Error::io("read", at, why))
+        });
+        // A stream that cannot be read is one that ends too early, too.
+        copied.map_err(|error| Error::io("read", "the stream", error))?;
+        done
+    })
+}
+
+/// Copies until the end, or until nobody wants more: that has a reason of its own.
+fn copy(from: &mut dyn Read, to: &mut impl Write, ended: &AtomicBool) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    while !ended.load(Ordering::Relaxed) {
+        match from.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(length) => to.write_all(&piece[..length])?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+impl Received {
+    /// Where its files are.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.zonepath.join(RECEIVED)
+    }
+
+    /// Removes what was received.
+    ///
+    /// # Errors
+    /// What zfs(8) says.
+    pub fn discard(mut self) -> Result<()> {
+        self.kept = false;
+        self.destroy()
+    }
+
+    fn destroy(&self) -> Result<()> {
+        match zfs(&["destroy", "-r", self.name.as_str()]) {
+            Err(error) if !super::is_missing(&error) => return Err(error),
+            _ => {}
+        }
+        match std::fs::remove_dir(self.path()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::io("rmdir", self.path(), error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Received {
+    fn drop(&mut self) {
+        if self.kept {
+            // The error that led here counts; destroying the zone finds what is left.
+            let _ = self.destroy();
+        }
+    }
+}
