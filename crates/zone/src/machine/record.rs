@@ -121,17 +121,36 @@ impl Record {
         Ok(record)
     }
 
-    /// Whether all that is named can only be in the zonepath.
+    /// Whether all that is named can only be in the zonepath, and words of QEMU's are words.
     ///
     /// # Errors
     /// What leads elsewhere.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_plain =
             |name: &&str| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
-        match self.files().find(|name| !is_plain(name)) {
-            Some(name) => Err(format!("{name} is no file of the zone")),
+        if let Some(name) = self.files().find(|name| !is_plain(name)) {
+            return Err(format!("{name} is no file of the zone"));
+        }
+        // A comma would begin an option.
+        let is_word = |word: &&str| {
+            let plain = |letter: u8| letter.is_ascii_alphanumeric() || b"._-+".contains(&letter);
+            !word.is_empty() && word.bytes().all(plain)
+        };
+        let words = [self.model.machine.as_str(), self.model.cpu.as_str()];
+        match words.into_iter().find(|word| !is_word(word)) {
+            Some(word) => Err(format!("{word:?} is no machine or processor")),
             None => Ok(()),
         }
+    }
+
+    /// The record as another host takes it: without files of this host.
+    #[must_use]
+    pub(crate) fn arrived(&self) -> Self {
+        let mut arrived = self.clone();
+        if matches!(arrived.start, Start::Installer { .. }) {
+            arrived.start = Start::Firmware;
+        }
+        arrived
     }
 
     /// The names of all files in the zonepath that its disks are in, and what its firmware
@@ -200,6 +219,15 @@ mod tests {
     }
 
     #[test]
+    fn another_host_opens_no_file_of_its_own_for_it() {
+        let mut sent = record("disk0.base-1");
+        sent.start = Start::Installer {
+            cd: "/etc/shadow".into(),
+        };
+        assert_eq!(sent.arrived().start, Start::Firmware);
+    }
+
+    #[test]
     fn a_record_that_leads_elsewhere_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["../x", "/etc/shadow", "", ".."] {
@@ -214,6 +242,11 @@ mod tests {
         });
         nvram.save(dir.path()).unwrap();
         assert!(Record::load(dir.path()).is_err());
+        for word in ["", "max,kvm=off", "pc q35", "x/y"] {
+            let mut odd = record("disk0.base-1");
+            odd.model.cpu = word.to_owned();
+            assert!(odd.check().is_err(), "{word}");
+        }
         std::fs::write(dir.path().join(FILE), "{").unwrap();
         assert!(Record::load(dir.path()).is_err());
     }

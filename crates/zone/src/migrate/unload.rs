@@ -86,7 +86,7 @@ impl Unloading {
     /// Begins: the record is there, and what other zones have of what disks stand on.
     /// Returns the names of those.
     pub(super) fn begin(&mut self, host: &Host) -> Result<Vec<String>, Error> {
-        self.record.save(&self.zonepath)?;
+        self.record.arrived().save(&self.zonepath)?;
         let mut have = Vec::new();
         for base in self.record.disks.iter().flat_map(|disk| &disk.bases) {
             let Some(found) = base.digest.as_ref().map(|digest| known(host, digest)) else {
@@ -133,12 +133,23 @@ impl Unloading {
             (_, true) => How::Replaces,
             _ => How::New,
         };
-        let file = receive(wire, head, &path, how)?;
+        let (file, found) = receive(wire, head, &path, how)?;
         if head.draft {
             if let (Role::Disk(name), false) = (&head.role, begun) {
                 self.drafts.push(name.clone());
             }
             return Ok(());
+        }
+        if let (Role::Disk(name), Some(found)) = (&head.role, found) {
+            // Other zones that come will take it for what the record says that it is.
+            let mut bases = self.record.disks.iter().flat_map(|disk| &disk.bases);
+            let said = bases.find(|base| base.name == *name);
+            let said = said.and_then(|base| base.digest.as_deref());
+            if said.is_some_and(|said| said.parse() != Ok(found)) {
+                return Err(Error::Refused(format!(
+                    "{name} is not the file that its record tells of."
+                )));
+            }
         }
         match &head.role {
             Role::Disk(name) if self.is_qcow2(name) => vm::image::inspect(&file, name)
@@ -204,13 +215,13 @@ enum How {
 }
 
 /// Writes the blocks that come to a file, and, but for a draft, compares what is in it then
-/// with what was sent.
+/// with what was sent; its digest.
 fn receive<R: Read, W: Write>(
     wire: &mut Wire<R, W>,
     head: &Head,
     path: &Path,
     how: How,
-) -> Result<File, Error> {
+) -> Result<(File, Option<Digest>), Error> {
     let fail = || Error::io(format!("write {}", path.display()));
     let lost = |error| Error::Io("hear from the source".to_owned(), error);
     let mut options = fs::OpenOptions::new();
@@ -236,7 +247,7 @@ fn receive<R: Read, W: Write>(
     // What goes to the disk now need not go while the guest stands still.
     file.sync_all().map_err(fail())?;
     if head.draft {
-        return Ok(file);
+        return Ok((file, None));
     }
     let wanted = wire.expect(b's').map_err(lost)?;
     let found = Digest::of_blocks(&file).map_err(Error::io(format!("read {}", path.display())))?;
@@ -252,7 +263,7 @@ fn receive<R: Read, W: Write>(
     file.set_modified(written)
         .and_then(|()| file.sync_all())
         .map_err(fail())?;
-    Ok(file)
+    Ok((file, Some(found)))
 }
 
 /// Place and length of the next block.
