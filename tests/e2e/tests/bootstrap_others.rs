@@ -131,7 +131,8 @@ fn zypper_makes_a_root() {
 #[test]
 fn pacstrap_makes_a_root() {
     let Some(host) = Host::new() else { return };
-    if !foreign::are_there(&["pacstrap", "pacman", "pacman-key"]) {
+    let keys = ["pacman-key", "makepkg", "gpg", "gpg-agent"];
+    if !foreign::are_there(&[&["pacstrap", "pacman"], &keys[..]].concat()) {
         return;
     }
     let Some(busybox) = container::busybox() else {
