@@ -130,9 +130,17 @@ fn a_root_full_of_traps_boots_or_is_refused() {
         return;
     };
     host.clone_from("master", "trap");
+    // The zone has a folder of the same path, so that the links lead somewhere; the one
+    // of the host can be written by everybody, so that only the path keeps them out.
     let outside = host.path("/outside");
     fs::create_dir(&outside).unwrap();
+    fs::set_permissions(&outside, fs::Permissions::from_mode(0o1777)).unwrap();
     let target = outside.to_string_lossy().into_owned();
+    host.put(
+        "trap",
+        &format!("{}/here", target.trim_start_matches('/')),
+        "",
+    );
     let devices = fs::read_dir("/dev").unwrap().count();
     for name in ["proc", "dev", "sys", "run", "usr", "etc"] {
         host.on("trap", &["mount"]).quiet();

@@ -209,7 +209,9 @@ fn attach(mount: &OwnedFd, target: &Path) -> Result<(), AnyError> {
 
 /// Shows the admitted devices of the host, the zone's own terminals and console.
 fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
-    let dev = openat(CWD, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    // As its file system was mounted: the root is still the host's, and a link of the
+    // zone's must not lead there.
+    let dev = place::open(CWD, Path::new("dev"))?;
     let make_file = |name: &str| {
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         openat(&dev, name, flags, Mode::from_raw_mode(0o666)).map(drop)

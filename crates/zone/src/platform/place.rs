@@ -60,7 +60,8 @@ pub(crate) fn open_or_make(
     open(&root, &path).map_err(fail(&path))
 }
 
-fn open(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+/// Opens what is there; every link leads to where the zone's root would follow it.
+pub(super) fn open(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     let path = if path.as_os_str().is_empty() {
         Path::new(".")
     } else {
