@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
@@ -376,6 +377,17 @@ impl Work<'_> {
 /// What stands in [`FORCED`].
 const FORCED_TEXT: &str = "<!-- This zone was attached without a check (attach -F). -->\n";
 
+/// Files that say something of a zone, in its zonepath.
+const MARKS: [&str; 7] = [
+    UNFINISHED,
+    UNPACKING,
+    FORCED,
+    manifest::DETACHED,
+    migrate::INCOMING,
+    migrate::ARRIVED,
+    migrate::AWAY,
+];
+
 fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     match fs::create_dir(parent) {
@@ -396,13 +408,51 @@ fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
             // without following a link that somebody may have put there since.
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let folder = rustix::fs::open(path, flags, Mode::empty())?;
-            if rustix::fs::fstat(&folder)?.st_uid != 0 {
-                return Err(format!("{} is not root's", path.display()).into());
-            }
-            Ok(rustix::fs::fchmod(&folder, Mode::RWXU)?)
+            close_zonepath(path, folder, undo)
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Closes a folder of root's to all others, if it is the zone's to close: `/usr` must
+/// not be, whoever wrote it into a configuration.
+fn close_zonepath(path: &Path, folder: OwnedFd, undo: &mut UndoStack) -> Result<(), AnyError> {
+    let stat = rustix::fs::fstat(&folder)?;
+    let before = Mode::from_raw_mode(stat.st_mode);
+    if stat.st_uid != 0 {
+        return Err(format!("{} is not root's", path.display()).into());
+    }
+    if before == Mode::RWXU {
+        return Ok(());
+    }
+    if !is_zonepath(path)? {
+        return Err(format!(
+            "{0} has other files in it and would be closed to all but root; if it is meant for the zone: chmod 700 {0}",
+            path.display()
+        )
+        .into());
+    }
+    rustix::fs::fchmod(&folder, Mode::RWXU)?;
+    undo.push(format!("close {}", path.display()), move || {
+        rustix::fs::fchmod(&folder, before).map_err(|errno| errno.to_string())
+    });
+    Ok(())
+}
+
+/// Whether nothing lies in a folder but what a zone has in its zonepath.
+fn is_zonepath(path: &Path) -> std::io::Result<bool> {
+    if path.parent().is_some() && path.join(storage::ROOT).symlink_metadata().is_ok() {
+        return Ok(true);
+    }
+    // A file system of its own has something to begin with.
+    let ours = ["lost+found", ".zfs", ".layers"];
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if !MARKS.iter().chain(&ours).any(|ours| name == *ours) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// What is there already is not ours, and must not be undone.
@@ -438,15 +488,7 @@ fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
 /// Removes the zonepath if it is empty; anything of the user's stays and is named.
 fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
     // A clone that was stored and could not take it away any more leaves it.
-    for ours in [
-        UNFINISHED,
-        UNPACKING,
-        FORCED,
-        manifest::DETACHED,
-        migrate::INCOMING,
-        migrate::ARRIVED,
-        migrate::AWAY,
-    ] {
+    for ours in MARKS {
         let _ = fs::remove_file(path.join(ours));
     }
     match fs::remove_dir(path) {
@@ -458,5 +500,44 @@ fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
         }
         // Not there, or a mount point of the user's: nothing of ours is left in it.
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_a_zones_folder_is_closed_and_opened_again() {
+        if !rustix::process::getuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let folder = |name: &str, file: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join(file), "").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+            path
+        };
+        let system = folder("usr", "bin");
+        let mut undo = UndoStack::default();
+        let refused = make_zonepath(&system, &mut undo).unwrap_err().to_string();
+        assert!(refused.contains("has other files"), "{refused}");
+        assert_eq!(mode(&system), 0o755);
+        // What an administrator closed is meant to be one.
+        fs::set_permissions(&system, fs::Permissions::from_mode(0o700)).unwrap();
+        make_zonepath(&system, &mut undo).unwrap();
+        for file in [UNFINISHED, "lost+found", storage::ROOT] {
+            let zonepath = folder(&format!("with-{file}"), file);
+            let mut undo = UndoStack::default();
+            make_zonepath(&zonepath, &mut undo).unwrap();
+            assert_eq!(mode(&zonepath), 0o700, "{file}");
+            assert!(undo.run().is_empty());
+            assert_eq!(mode(&zonepath), 0o755, "{file}");
+        }
     }
 }

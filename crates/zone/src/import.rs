@@ -73,7 +73,8 @@ pub fn import(
         true => xml::load(&host.root, zone)?,
         false => configuration(&manifest, zone)?,
     };
-    let reaches = reaches(&config);
+    let mut reaches = reaches(&config);
+    reaches.extend(occupied(host, &config));
     if !known && !options.trust && !reaches.is_empty() {
         return Err(Error::Refused(format!(
             "the configuration in the archive reaches into this host: {}; configure the zone first, or use import -t.",
@@ -173,6 +174,14 @@ pub(crate) fn reaches(config: &Config) -> Vec<String> {
         }
     }
     found
+}
+
+/// A zonepath that is a folder with something in it.
+fn occupied(host: &Host, config: &Config) -> Option<String> {
+    let path = config.zonepath();
+    let mut entries = std::fs::read_dir(host.root.path(&path)).ok()?;
+    let files = entries.next().is_some();
+    files.then(|| format!("zonepath {}, which has files in it", path.display()))
 }
 
 /// The archive as a plain one: decrypted into a file that has no name, where it has to be.
