@@ -10,7 +10,8 @@
 //! ```
 //!
 //! The digest of an image of one layer is that of its tree; that of one more layer is
-//! made of the digest below and of the layer's tree, whiteouts and all ([`stack`]).
+//! made of the digest below and of the layer's tree, whiteouts and all ([`stack`]). What
+//! an image says of itself goes into its digest, too: on the same layers stand several.
 //!
 //! A zone installed from an image stands on its layer like a clone on that of its
 //! origin, so the image's layer lives as long as any zone, snapshot or layer needs
@@ -49,7 +50,7 @@ use crate::usage;
 use crate::zfs;
 
 pub use stack::{Base, Part};
-use stack::{DIGEST, STACK, stacked};
+use stack::{DIGEST, STACK, configured, stacked};
 
 /// What an image says of itself.
 const CONFIG: &str = "config";
@@ -84,7 +85,7 @@ pub struct About {
 /// An image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The digest of its tree, its true name.
+    /// The digest of its trees and of what it says of itself, its true name.
     pub digest: Digest,
     /// What is known of it.
     pub about: About,
@@ -242,7 +243,8 @@ impl Images {
             digests.push(digest);
             below = Some(digest);
         }
-        let digest = below.ok_or_else(|| Error::NoImage(String::new()))?;
+        let stack = below.ok_or_else(|| Error::NoImage(String::new()))?;
+        let digest = config.map_or(stack, |config| configured(&stack, config));
         // One at a time: two may import the same.
         let _lock = self.lock()?;
         if self.image(&digest)?.is_some() {
@@ -360,13 +362,19 @@ impl Images {
         for tree in image.trees.iter().rev() {
             below = Some(stacked(below.as_ref(), &Digest::of_tree(tree)?));
         }
-        match below {
-            Some(found) if found != image.digest => Err(Error::Damaged {
-                digest: image.digest,
-                found,
-            }),
-            _ => Ok(()),
+        let Some(stack) = below else {
+            return Ok(());
+        };
+        let config = self.config(image)?;
+        let found = config.map_or(stack, |config| configured(&stack, &config));
+        // Of images that earlier versions made it is that of the layers alone.
+        if [found, stack].contains(&image.digest) {
+            return Ok(());
         }
+        Err(Error::Damaged {
+            digest: image.digest,
+            found,
+        })
     }
 
     /// The space of an image on disk, in bytes.

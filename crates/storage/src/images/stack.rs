@@ -165,3 +165,9 @@ pub(super) fn stacked(below: Option<&Digest>, tree: &Digest) -> Digest {
         Some(below) => Digest::of_bytes(format!("zones-stack 1\n{below}\n{tree}\n").as_bytes()),
     }
 }
+
+/// Names an image of a stack that says this of itself.
+pub(super) fn configured(stack: &Digest, config: &[u8]) -> Digest {
+    let config = Digest::of_bytes(config);
+    Digest::of_bytes(format!("zones-image 1\n{stack}\n{config}\n").as_bytes())
+}

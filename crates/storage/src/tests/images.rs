@@ -263,6 +263,39 @@ fn images_share_the_layers_that_they_begin_with() {
 }
 
 #[test]
+fn images_of_the_same_layers_say_what_is_theirs() {
+    let dir = tempfile::tempdir().unwrap();
+    let images = Images::open(&dir.path().join("images")).unwrap();
+    let about = About::default();
+    let finish = |config: Option<&[u8]>| match images.base(&stacks(&["1"])).unwrap() {
+        None => images.finish_on(None, vec![part(&images, "a", "1")], &about, config),
+        base => images.finish_on(base, Vec::new(), &about, config),
+    };
+    let [one, two, none] =
+        [Some(&b"1"[..]), Some(b"2"), None].map(|config| finish(config).unwrap());
+    assert!(one.digest != two.digest && one.digest != none.digest && two.digest != none.digest);
+    assert_eq!((&one.trees, &one.trees), (&two.trees, &none.trees));
+    assert_eq!(images.config(&one).unwrap().as_deref(), Some(&b"1"[..]));
+    assert_eq!(images.config(&two).unwrap().as_deref(), Some(&b"2"[..]));
+    assert_eq!(images.config(&none).unwrap(), None);
+    assert_eq!(finish(Some(b"1")).unwrap().digest, one.digest);
+    for image in images.list().unwrap() {
+        images.verify(&image).unwrap();
+    }
+    // One as it was made before the digest was of both.
+    let folder = |image: &Image| dir.path().join("images").join(image.digest.hex());
+    fs::write(folder(&none).join("config"), "3").unwrap();
+    images.verify(&none).unwrap();
+    fs::write(folder(&two).join("config"), "1").unwrap();
+    assert!(matches!(images.verify(&two), Err(Error::Damaged { .. })));
+    for image in [one, two, none] {
+        assert_eq!(images.list().unwrap().first().unwrap().trees, image.trees);
+        images.remove(&image.digest).unwrap();
+    }
+    assert!(images.list().unwrap().is_empty());
+}
+
+#[test]
 fn a_base_keeps_its_layers_and_lets_them_go() {
     let dir = tempfile::tempdir().unwrap();
     let images = Images::open(&dir.path().join("images")).unwrap();
