@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use model::ZoneName;
+use store::lock::Wait;
 
-use super::plan::{Deed, Job, Patience};
+use super::plan::{self, Deed, Job, Patience};
 use super::{End, Tell, survey, told};
 use crate::apply::Outcome;
-use crate::{Error, Host, flatten, halt, shutdown, suspend};
+use crate::{Error, Host, flatten, halt, shutdown, subject, suspend};
 
 /// Ends all these zones at the same time, each in its way. What is not down after three
 /// quarters of the time is killed.
@@ -40,7 +41,13 @@ pub fn still_up(host: &Host) -> Result<Vec<ZoneName>, Error> {
 fn one(host: &Host, job: &Job, patience: Patience, began: Instant) -> End {
     let zone = &job.zone;
     let (clean, last) = (began + patience.clean(), began + patience.all());
-    let why = match in_order(host, job, clean) {
+    // Whoever boots, resumes or ends it just now is not disturbed: what it is afterwards
+    // counts.
+    let now = patiently(clean, || again(host, zone));
+    let Some(deed) = now.unwrap_or(Some(job.deed)) else {
+        return End::Already;
+    };
+    let why = match in_order(host, zone, deed, clean) {
         None => None,
         Some(Ok(Outcome::Remarks(remarks))) => return End::Well(remarks),
         Some(Ok(_)) => return End::Well(Vec::new()),
@@ -63,17 +70,50 @@ fn one(host: &Host, job: &Job, patience: Patience, began: Instant) -> End {
     }
 }
 
+/// What is to be done with a zone as it is when nobody else is at work with it.
+fn again(host: &Host, zone: &ZoneName) -> Result<Option<Deed>, Error> {
+    let (_lock, entry, _) = subject::lock_known(host, zone, Wait::No)?;
+    let known = super::known(host, &entry)?;
+    let jobs = known.map(|known| plan::stop(&[known])).unwrap_or_default();
+    Ok(jobs.first().map(|job| job.deed))
+}
+
 /// The way that loses nothing; `None` where none is wanted.
-fn in_order(host: &Host, job: &Job, clean: Instant) -> Option<Result<Outcome, Error>> {
-    let zone = &job.zone;
-    match job.deed {
-        Deed::Shutdown => Some(patiently(clean, || {
-            shutdown::shutdown_within(host, zone, left(clean))
-        })),
-        Deed::Suspend => Some(patiently(clean, || {
-            suspend::suspend_within(host, zone, left(clean))
-        })),
+fn in_order(
+    host: &Host,
+    zone: &ZoneName,
+    deed: Deed,
+    clean: Instant,
+) -> Option<Result<Outcome, Error>> {
+    let shut_down = || patiently(clean, || shutdown::shutdown_within(host, zone, left(clean)));
+    let suspend = || patiently(clean, || suspend::suspend_within(host, zone, left(clean)));
+    match deed {
+        Deed::Shutdown => Some(shut_down()),
+        Deed::Suspend => Some(suspend_or(suspend, shut_down, || Instant::now() < clean)),
         _ => None,
+    }
+}
+
+/// Suspends a zone. One that cannot be suspended runs on: as long as there is time it is
+/// shut down in order, which loses what it did but nothing that it has written.
+fn suspend_or(
+    suspend: impl FnOnce() -> Result<Outcome, Error>,
+    shut_down: impl FnOnce() -> Result<Outcome, Error>,
+    is_time: impl FnOnce() -> bool,
+) -> Result<Outcome, Error> {
+    match suspend() {
+        Err(error) if is_time() => match shut_down() {
+            Ok(_) => Ok(Outcome::Remarks(vec![format!(
+                "was shut down, as it could not be suspended: {}",
+                flatten(&error)
+            )])),
+            Err(also) => Err(Error::Daemon(format!(
+                "{}; {}",
+                flatten(&error),
+                flatten(&also)
+            ))),
+        },
+        other => other,
     }
 }
 
@@ -91,4 +131,26 @@ fn patiently<T>(end: Instant, mut act: impl FnMut() -> Result<T, Error>) -> Resu
 fn left(end: Instant) -> Duration {
     let left = end.saturating_duration_since(Instant::now());
     left.max(Duration::from_millis(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_suspended_is_shut_down_as_long_as_there_is_time() {
+        let fails = || Err(Error::Daemon("no space".to_owned()));
+        let never = || panic!("not asked for");
+        let done = || Ok(Outcome::Done);
+        let over = || false;
+        let time = || true;
+        assert_eq!(suspend_or(done, never, time).unwrap(), Outcome::Done);
+        match suspend_or(fails, done, time).unwrap() {
+            Outcome::Remarks(remarks) => assert!(remarks[0].contains("no space"), "{remarks:?}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(suspend_or(fails, never, over).is_err());
+        let error = suspend_or(fails, fails, time).unwrap_err();
+        assert_eq!(error.to_string(), "no space; no space");
+    }
 }
