@@ -17,7 +17,7 @@ use store::xml;
 
 use crate::apply::{self, Work};
 use crate::subject::{self, Start, Subject, UNFINISHED};
-use crate::{Error, Host, verify};
+use crate::{Error, Host, suspend, verify};
 
 /// The zone that is copied.
 #[derive(Debug)]
@@ -60,6 +60,12 @@ impl Origin {
             }
         }
         let config = xml::load(&host.root, zone)?;
+        // Cloning gives its disks other files, or makes them others: it could not go on.
+        if suspend::is_suspended(host, &entry, &config) {
+            return Err(Error::Source(format!(
+                "zone {zone} is suspended: boot it and shut it down, or throw its image away, before it is cloned."
+            )));
+        }
         if snapshot.is_some() && crate::machine::is_machine(&config) {
             return Err(Error::Source(format!(
                 "zone {zone} is a kernel zone, which has no snapshots."
