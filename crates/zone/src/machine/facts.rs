@@ -16,6 +16,7 @@ use vm::Accelerator;
 use vm::model::Version;
 use vm::program::Qemu;
 
+use super::USER;
 use super::disks::{self, Files};
 use super::record::{Record, Start};
 use super::uefi::{self, Flash};
@@ -71,9 +72,22 @@ pub(crate) fn find(host: &Host, subject: &Subject, config: &Config) -> Result<Fa
         qemu,
         accelerator,
         slow,
-        nodes: devices::nodes(kvm.into_iter()),
+        nodes: devices::nodes(kvm.into_iter())
+            .into_iter()
+            .map(own)
+            .collect(),
         sockets: sockets(host, &subject.entry.name),
     })
+}
+
+/// A device as QEMU gets it: on the host only a group may open it, in which QEMU is not.
+fn own(node: DeviceNode) -> DeviceNode {
+    DeviceNode {
+        mode: 0o600,
+        uid: USER,
+        gid: USER,
+        ..node
+    }
 }
 
 /// The QEMU of this host. Its version is remembered with the file it was told by: asking
@@ -188,4 +202,41 @@ fn ask_kvm(host: &Host) -> Result<bool, String> {
     status
         .map(|status| status == 0)
         .ok_or(NO_KERNELS.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn qemu_may_open_its_device_whoever_may_on_the_host() {
+        const FIRST: u32 = 1_000_000;
+        // As /dev/kvm is on most hosts, but one that everybody has.
+        let node = DeviceNode {
+            path: "/dev/kvm".into(),
+            block: false,
+            major: 1,
+            minor: 3,
+            mode: 0o660,
+            uid: 0,
+            gid: 104,
+        };
+        let opens = |node: DeviceNode| {
+            let mount = crate::platform::volumes::device_nodes(&[node], FIRST).ok()?;
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", ": <> /proc/self/fd/0/kvm"]);
+            shell.uid(FIRST + USER).gid(FIRST + USER);
+            shell.stdin(Stdio::from(mount)).stderr(Stdio::null());
+            Some(shell.status().unwrap().success())
+        };
+        let Some(before) = opens(node.clone()) else {
+            println!("skipped: no device nodes can be made here");
+            return;
+        };
+        assert!(!before);
+        assert_eq!(opens(own(node)), Some(true));
+    }
 }
