@@ -17,6 +17,7 @@
 //! | [`overlay`] | an empty qcow2 on a base: a clone in no time |
 //! | [`dump`] | its memory, into a file that debuggers read |
 //! | [`migrate`] | the state of its devices, out and in |
+//! | [`full`] | a machine that stands still because there is no room |
 //! | [`model`] | the versioned machine that a zone keeps for its life |
 //! | [`program`] | which QEMU there is on this host |
 //!
@@ -27,6 +28,7 @@ pub mod agent;
 pub mod base64;
 pub mod dump;
 pub mod firmware;
+pub mod full;
 pub mod image;
 pub mod machine;
 pub mod migrate;

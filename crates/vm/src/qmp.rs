@@ -43,6 +43,12 @@ impl Event {
     pub fn is_panic(&self) -> bool {
         matches!(self.name.as_str(), "GUEST_PANICKED" | "GUEST_CRASHLOADED")
     }
+
+    /// True when the machine was stopped as there is no room for what it writes.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.name == "BLOCK_IO_ERROR" && self.data["action"] == "stop"
+    }
 }
 
 /// A connection to the monitor.

@@ -17,6 +17,7 @@ mod processors;
 pub mod protocol;
 mod rctl;
 mod server;
+mod stall;
 mod suspend;
 
 use std::fs::File;

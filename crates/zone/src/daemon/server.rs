@@ -25,6 +25,7 @@ use super::log;
 use super::pager::Paging;
 use super::protocol::{MAX_PACKET, Reply, Request};
 use super::rctl::Rctls;
+use super::stall::Stall;
 use super::suspend;
 use crate::flatten;
 use crate::network::Records;
@@ -59,6 +60,8 @@ pub(super) struct Server<'a> {
     pub(super) complaints: u32,
     /// The channel to the agent in a guest that goes on after a suspend.
     pub(super) resumed: Option<PathBuf>,
+    /// Whether there is room for what the machine writes.
+    pub(super) stall: Stall,
     /// Who still brings memory in.
     pub(super) paging: Option<Paging>,
     /// The pieces of memory that the machine wanted first when it was resumed.
@@ -131,6 +134,7 @@ impl<'a> Server<'a> {
             silent: false,
             complaints: 0,
             resumed: None,
+            stall: Stall::default(),
             paging: None,
             hot: Vec::new(),
             requests,
@@ -198,6 +202,9 @@ impl<'a> Server<'a> {
             }
             if told {
                 self.hear_machine();
+            }
+            if ended.is_none() {
+                self.mind_room();
             }
             if complains {
                 self.log_complaint();
@@ -288,7 +295,8 @@ impl<'a> Server<'a> {
             PollFd::from_borrowed_fd(request, events),
         ];
         let patience = self.rctls.as_ref().and_then(Rctls::patience);
-        let patience = patience.into_iter().chain(pause).min();
+        let room = self.stall.patience();
+        let patience = patience.into_iter().chain(pause).chain(room).min();
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let patience = if ended { Some(RETRY) } else { patience };
         match poll(&mut watched, patience.as_ref()) {

@@ -45,6 +45,9 @@ pub struct Machine {
     pub restarts: bool,
     /// Whether the guest's kernel has given up.
     pub panicked: bool,
+    /// Whether it was stopped as there is no room for what it writes; for who looks to take
+    /// back.
+    pub full: bool,
 }
 
 /// A machine that is not started yet, and our end of its serial line.
@@ -113,6 +116,7 @@ impl Opened {
             complaints,
             restarts: false,
             panicked: false,
+            full: false,
         };
         (machine, self.console)
     }
@@ -229,6 +233,7 @@ impl Machine {
             Ok(events) => {
                 self.restarts |= events.iter().any(Event::is_restart);
                 self.panicked |= events.iter().any(Event::is_panic);
+                self.full |= events.iter().any(Event::is_full);
                 events
             }
             // QEMU is gone, or is no QEMU any more: its process tells which.
@@ -259,6 +264,7 @@ impl Machine {
             complaints,
             restarts: false,
             panicked: false,
+            full: false,
         })
     }
 }

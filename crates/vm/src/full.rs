@@ -1,0 +1,76 @@
+//! A machine that stands still because there is no room for what it writes. QEMU stops it
+//! in the midst of the write, and does that write again when it goes on.
+
+use std::time::Duration;
+
+use crate::Error;
+use crate::qmp::Monitor;
+
+/// How long a command may take: who asks has other work.
+const MOMENT: Duration = Duration::from_secs(5);
+
+/// Whether it stands still for that, or for another error of a disk.
+///
+/// # Errors
+/// When QEMU does not answer.
+pub fn stands(monitor: &mut Monitor) -> Result<bool, Error> {
+    let status = monitor.execute("query-status", None, MOMENT)?;
+    Ok(status["status"] == "io-error")
+}
+
+/// Lets it try again; one that stands still for another reason is left alone. What comes
+/// of it an event tells, if it fails.
+///
+/// # Errors
+/// When QEMU does not answer.
+pub fn retry(monitor: &mut Monitor) -> Result<(), Error> {
+    match stands(monitor)? {
+        true => monitor.execute("cont", None, MOMENT).map(drop),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixStream;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// What a QEMU with this status is told.
+    fn told(status: &'static str) -> Vec<String> {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let qemu = std::thread::spawn(move || {
+            let version = json!({ "major": 7, "minor": 2, "micro": 22 });
+            writeln!(
+                theirs,
+                "{}",
+                json!({ "QMP": { "version": { "qemu": version } } })
+            )
+            .unwrap();
+            let mut told = Vec::new();
+            for line in BufReader::new(theirs.try_clone().unwrap()).lines() {
+                let call: Value = serde_json::from_str(&line.unwrap()).unwrap();
+                told.push(call["execute"].as_str().unwrap().to_owned());
+                let said = json!({ "return": { "status": status }, "id": call["id"] });
+                writeln!(theirs, "{said}").unwrap();
+            }
+            told
+        });
+        let mut monitor = Monitor::greet(ours.into(), Duration::from_secs(30)).unwrap();
+        retry(&mut monitor).unwrap();
+        drop(monitor);
+        qemu.join().unwrap()
+    }
+
+    #[test]
+    fn only_one_that_stands_for_an_error_goes_on() {
+        let asked = ["qmp_capabilities", "query-status"];
+        assert_eq!(told("io-error"), [&asked[..], &["cont"]].concat());
+        for other in ["paused", "postmigrate", "running"] {
+            assert_eq!(told(other), asked, "{other}");
+        }
+    }
+}

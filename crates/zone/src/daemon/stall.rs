@@ -1,0 +1,139 @@
+//! A machine that was stopped as the host has no room for what it writes. Its guest knows
+//! nothing of that and waits; it is made to try again until it gets through.
+
+use std::time::{Duration, Instant};
+
+use super::server::Server;
+use crate::flatten;
+
+/// What `zoneadm list -s` says meanwhile.
+const AUXILIARY: &str = "no-space";
+
+/// How long to wait before it tries again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// Most times that it is told of: a QEMU that a guest has taken over could say it for ever.
+const MOST_TOLD: u32 = 100;
+
+/// Whether the machine gets on.
+#[derive(Debug, Default)]
+pub(super) struct Stall {
+    /// When to look next; none when nothing is wrong.
+    due: Option<Instant>,
+    /// It has been stopped since it was last made to try.
+    again: bool,
+    told: u32,
+}
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Nothing,
+    /// To say that it stands.
+    Tell,
+    /// To let it try.
+    Retry,
+    /// To say that it got through.
+    Over,
+}
+
+impl Stall {
+    /// How long to wait at most.
+    pub(super) fn patience(&self) -> Option<Duration> {
+        self.due
+            .map(|due| due.saturating_duration_since(Instant::now()))
+    }
+
+    /// `stopped` says whether it was stopped since the last call.
+    fn turn(&mut self, stopped: bool, now: Instant) -> Turn {
+        self.again |= stopped;
+        match self.due {
+            None if stopped => {
+                self.due = Some(now + PAUSE);
+                Turn::Tell
+            }
+            Some(due) if due <= now && self.again => {
+                self.again = false;
+                self.due = Some(now + PAUSE);
+                Turn::Retry
+            }
+            Some(due) if due <= now => {
+                self.due = None;
+                Turn::Over
+            }
+            _ => Turn::Nothing,
+        }
+    }
+
+    fn may_tell(&mut self) -> bool {
+        self.told = self.told.saturating_add(1);
+        self.told <= MOST_TOLD
+    }
+}
+
+impl Server<'_> {
+    /// Sees to a machine that was stopped for want of room.
+    pub(super) fn mind_room(&mut self) {
+        let Some(machine) = &mut self.platform.machine else {
+            return;
+        };
+        let stopped = std::mem::take(&mut machine.full);
+        match self.stall.turn(stopped, Instant::now()) {
+            Turn::Nothing => return,
+            Turn::Retry => {
+                let monitor = machine.monitor.as_mut();
+                if let Some(Err(error)) = monitor.map(vm::full::retry) {
+                    self.log(&format!("could not make it try again: {}", flatten(&error)));
+                }
+                return;
+            }
+            Turn::Tell => {
+                if self.stall.may_tell() {
+                    self.console
+                        .notice("Zone waits: the host has no room for what it writes");
+                    self.log("WARNING: stopped: there is no room for what it writes to its disks; it goes on when there is");
+                }
+                if self.runtime.auxiliary.is_empty() {
+                    self.runtime.auxiliary = AUXILIARY.to_owned();
+                }
+            }
+            Turn::Over => {
+                if self.stall.may_tell() {
+                    self.console.notice("Zone goes on");
+                    self.log("goes on: there is room again");
+                }
+                if self.runtime.auxiliary == AUXILIARY {
+                    self.runtime.auxiliary.clear();
+                }
+            }
+        }
+        if let Err(error) = self.save() {
+            self.log(&error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_tries_until_it_gets_through() {
+        let mut stall = Stall::default();
+        let began = Instant::now();
+        let at = |pauses: u32| began + PAUSE * pauses;
+        assert_eq!(stall.turn(false, at(0)), Turn::Nothing);
+        assert!(stall.patience().is_none());
+        assert_eq!(stall.turn(true, at(1)), Turn::Tell);
+        assert!(stall.patience().is_some());
+        // Every write that was on its way says it.
+        assert_eq!(stall.turn(true, at(1)), Turn::Nothing);
+        assert_eq!(stall.turn(false, at(2)), Turn::Retry);
+        assert_eq!(stall.turn(true, at(2)), Turn::Nothing);
+        assert_eq!(stall.turn(false, at(3)), Turn::Retry);
+        assert_eq!(stall.turn(false, at(3)), Turn::Nothing);
+        assert_eq!(stall.turn(false, at(4)), Turn::Over);
+        assert_eq!(stall.turn(false, at(9)), Turn::Nothing);
+        assert_eq!(stall.turn(true, at(10)), Turn::Tell);
+    }
+}
