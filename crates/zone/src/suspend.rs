@@ -1,7 +1,7 @@
 //! `zoneadm suspend`: keeps a zone's memory and ends it; the next boot goes on there.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use model::brands::Family;
@@ -103,6 +103,13 @@ fn suspending(
 ) -> Result<(), Error> {
     let zone = &subject.entry.name;
     let config = subject.config(host)?;
+    // Its own is used up while it runs.
+    if image::exists(&path) {
+        return Err(Error::Refused(format!(
+            "{} is there already, and no image of this zone: move it away.",
+            path.display()
+        )));
+    }
     // What is configured now: it will be looked for with that.
     let key = image::key_source(&config, &subject.zonepath);
     image::make_key(&key)?;
@@ -188,6 +195,49 @@ fn written(disks: Vec<disks::Files>) -> Vec<PathBuf> {
         .into_iter()
         .filter_map(|files| files.paths.into_iter().next())
         .collect()
+}
+
+/// What keeps a zone from being suspended to where it is configured to be: what is there,
+/// or another zone that is suspended to there.
+pub(crate) fn why_no_place(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+) -> Result<Option<String>, Error> {
+    let Some(path) = image::path(host, config).filter(|_| config.family() == Family::Kz) else {
+        return Ok(None);
+    };
+    let shown = path.display();
+    if let Some(why) = image::why_not_there(&path) {
+        return Ok(Some(format!("could not verify suspend {shown}: {why}")));
+    }
+    let place = resolved(&path);
+    for other in subject.index.entries() {
+        if other.name == subject.entry.name {
+            continue;
+        }
+        // One that is damaged has no image that it could use.
+        let Ok(theirs) = store::xml::load(&host.root, &other.name) else {
+            continue;
+        };
+        let theirs = image::path(host, &theirs).filter(|_| theirs.family() == Family::Kz);
+        if theirs.is_some_and(|theirs| resolved(&theirs) == place) {
+            return Ok(Some(format!(
+                "could not verify suspend {shown}: zone {} is suspended to there",
+                other.name
+            )));
+        }
+    }
+    Ok(None)
+}
+
+/// A path as it is whatever links lead to its folder.
+fn resolved(path: &Path) -> PathBuf {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    match (folder, path.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
 }
 
 /// Whether a zone that is not active has an image of its memory.

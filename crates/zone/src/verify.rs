@@ -11,7 +11,7 @@ use store::{Root, xml};
 
 use crate::apply::Outcome;
 use crate::subject::{self, DETACHED, Start, Subject};
-use crate::{Error, Host, devices, machine, network};
+use crate::{Error, Host, devices, machine, network, suspend};
 
 /// Verifies a zone as it is configured now.
 ///
@@ -88,6 +88,7 @@ pub(crate) fn before(
     // It is needed when the zone runs.
     if matches!(verb, Verb::Boot | Verb::Ready | Verb::Verify) {
         problems.extend(machine::image::why_no_key(config));
+        problems.extend(suspend::why_no_place(host, subject, config)?);
     }
     if matches!(verb, Verb::Install | Verb::Verify) && machine::is_machine(config) {
         let record = machine::record::Record::load(&subject.zonepath).ok();

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use limits::{Base, ZoneCgroups};
 use model::plan::{BootPlan, Resume};
 use model::{State, ZoneName};
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::process::Signal;
 use store::Root;
 use store::runtime::Process;
@@ -51,6 +51,9 @@ impl Server<'_> {
                 return Err(format!("the zone was stopped: {why}"));
             }
         }
+        if image::exists(&order.image) {
+            return Err(format!("{} is there already", order.image.display()));
+        }
         let machine = self.platform.machine.as_mut();
         let machine = machine.ok_or("the zone is no machine")?;
         let bound = bound(self.host, pid, &self.platform.cgroups);
@@ -66,8 +69,8 @@ impl Server<'_> {
                 self.log(&format!("suspended to {}", order.image.display()));
                 Ok(())
             }
-            Err(why) => {
-                let why = match go_on(machine, &order.image) {
+            Err(Unsaved { why, begun }) => {
+                let why = match go_on(machine, begun.then_some(&order.image)) {
                     Ok(()) => format!("{why}; the zone runs on"),
                     Err(also) => format!("{why}; and the zone is stopped: {also}; halt it"),
                 };
@@ -121,9 +124,50 @@ pub(super) fn bound(host: &Host, qemu: i32, groups: &ZoneCgroups) -> Option<Boun
 
 /// A file in memory.
 fn scratch() -> Result<File, String> {
-    let file = rustix::fs::memfd_create("devices", MemfdFlags::CLOEXEC);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create("devices", flags);
     let file = file.map_err(|errno| format!("make a file in memory: {errno}"))?;
     Ok(File::from(file))
+}
+
+/// Most bytes that the state of a machine's devices can have: it has some hundred
+/// thousand. An image whose reader would refuse it is not to be written.
+const MOST_DEVICES: u64 = 256 << 20;
+
+/// Whether a QEMU that was told to stop has left everything as it should be. One that a
+/// guest has taken over can write to both files: what it has said of its devices is fixed
+/// now, and memory of another length would be saved for ever, or not at all.
+fn settled(memory: &File, size: u64, devices: &File) -> Result<(), String> {
+    let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+    rustix::fs::fcntl_add_seals(devices, seals)
+        .map_err(|errno| format!("QEMU keeps the state of its devices: {errno}"))?;
+    let length = |file: &File| file.metadata().map(|meta| meta.len());
+    let (memory, devices) = (length(memory), length(devices));
+    let memory = memory.map_err(|error| error.to_string())?;
+    let devices = devices.map_err(|error| error.to_string())?;
+    if memory != size {
+        return Err(format!("its memory has {memory} bytes instead of {size}"));
+    }
+    if devices > MOST_DEVICES {
+        return Err(format!("the state of its devices has {devices} bytes"));
+    }
+    Ok(())
+}
+
+/// Why there is no image.
+struct Unsaved {
+    why: String,
+    /// Whether what is at its place can only be of this attempt.
+    begun: bool,
+}
+
+impl<T: Into<String>> From<T> for Unsaved {
+    fn from(why: T) -> Self {
+        Self {
+            why: why.into(),
+            begun: false,
+        }
+    }
 }
 
 fn save(
@@ -132,7 +176,7 @@ fn save(
     order: &Suspend,
     hot: &[u64],
     teller: &Teller,
-) -> Result<Saved, String> {
+) -> Result<Saved, Unsaved> {
     let end = Instant::now() + Duration::from_secs(order.seconds);
     let key = image::read_key(&order.key)?;
     let memory = machine.memory.as_ref().map(OwnedFd::try_clone);
@@ -142,6 +186,7 @@ fn save(
     let qemu = monitor.version().to_owned();
     let devices = scratch()?;
     migrate::save(monitor, devices.as_fd()).map_err(|error| flatten(&error))?;
+    settled(&memory, machine.size, &devices)?;
     // Its disks are as they stay.
     let words = image::words_of(pid)?;
     let identity = image::identity(
@@ -187,13 +232,19 @@ fn save(
             ..Options::default()
         },
     };
-    suspend::save(&request).map_err(|error| flatten(&error))
+    suspend::save(&request).map_err(|error| Unsaved {
+        why: flatten(&error),
+        // Another writes there now: nothing of it is ours.
+        begun: !matches!(error, suspend::Error::Busy { .. }),
+    })
 }
 
 /// Lets a stopped machine run. There is no image of it then: what has run on must never
 /// be gone back from.
-fn go_on(machine: &mut Machine, image: &Path) -> Result<(), String> {
-    image::remove(image)?;
+fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), String> {
+    if let Some(image) = image {
+        image::remove(image)?;
+    }
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     migrate::go_on(monitor).map_err(|error| flatten(&error))
 }
@@ -211,7 +262,10 @@ pub(super) fn after_death(
 ) -> Result<Option<&'static str>, String> {
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     match migrate::activity(monitor).map_err(|error| flatten(&error))? {
-        Activity::Runs => Ok(None),
+        Activity::Runs => {
+            machine.full = vm::full::stands(monitor).map_err(|error| flatten(&error))?;
+            Ok(None)
+        }
         Activity::Waits => Err("it was being resumed; boot it again".to_owned()),
         Activity::Stopped => {
             if let Some(image) = image {
@@ -438,6 +492,29 @@ fn set_clock(agent: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_qemu_that_does_not_leave_things_in_order_is_not_saved() {
+        let sized = |length| {
+            let file = scratch().unwrap();
+            file.set_len(length).unwrap();
+            file
+        };
+        let memory = sized(1 << 20);
+        let devices = sized(4096);
+        settled(&memory, 1 << 20, &devices).unwrap();
+        // From now on nobody changes it.
+        assert!(devices.set_len(0).is_err() && devices.set_len(1 << 40).is_err());
+        assert!((&devices).write_all(b"x").is_err());
+        for length in [0, (1 << 20) - 1, 1 << 50] {
+            assert!(settled(&sized(length), 1 << 20, &sized(0)).is_err());
+        }
+        assert!(settled(&memory, 1 << 20, &sized(MOST_DEVICES + 1)).is_err());
+        let devices = sized(4096);
+        let held = Mapping::new(devices.as_fd(), 4096).unwrap();
+        assert!(settled(&memory, 1 << 20, &devices).is_err());
+        drop(held);
+    }
 
     #[test]
     fn rates_are_megabytes_and_seconds() {

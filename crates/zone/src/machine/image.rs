@@ -201,9 +201,12 @@ fn disk(path: &Path, zonepath: &Path) -> Result<Value, String> {
 /// # Errors
 /// When it is there and cannot be removed.
 pub(crate) fn remove(path: &Path) -> Result<(), String> {
-    suspend::remove_remains(path).map_err(|error| flatten(&error))?;
+    // What was not finished is no image, and the next one takes its place.
+    let _ = suspend::remove_remains(path);
     let folder = match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        // A file system that cannot be written any more refuses before it looks.
+        Err(_) if is_nothing(path) => return Ok(()),
         Err(error) => return Err(format!("cannot remove {}: {error}", path.display())),
         Ok(()) => path.parent().unwrap_or(Path::new("/")),
     };
@@ -213,9 +216,53 @@ pub(crate) fn remove(path: &Path) -> Result<(), String> {
         .map_err(|error| format!("cannot write {}: {error}", folder.display()))
 }
 
+fn is_nothing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
+}
+
+/// What keeps a path from being that of a zone's image, in words for messages.
+pub(crate) fn why_not_there(path: &Path) -> Option<&'static str> {
+    match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_file() => None,
+        Ok(_) => Some("it is no plain file"),
+        Err(_) if path.starts_with("/dev") => Some("it would be a device"),
+        Err(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_not_there_is_removed_whatever_lies_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        // Nothing that an unfinished image could be: looking at it fails.
+        fs::create_dir(dir.path().join(".image.part")).unwrap();
+        remove(&path).unwrap();
+        fs::write(&path, "x").unwrap();
+        remove(&path).unwrap();
+        assert!(is_nothing(&path));
+        // No file system takes this back: it is neither there nor can it be.
+        remove(Path::new("/proc/self/no-image")).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(remove(&path).is_err());
+    }
+
+    #[test]
+    fn an_image_is_a_plain_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        assert_eq!(why_not_there(&path), None);
+        fs::write(&path, "x").unwrap();
+        assert_eq!(why_not_there(&path), None);
+        assert!(why_not_there(dir.path()).is_some());
+        assert!(why_not_there(Path::new("/dev/null")).is_some());
+        assert!(why_not_there(Path::new("/dev/zones-no-such-disk")).is_some());
+        std::os::unix::fs::symlink("image", dir.path().join("link")).unwrap();
+        assert!(why_not_there(&dir.path().join("link")).is_some());
+    }
 
     #[test]
     fn what_differs_is_named() {
