@@ -112,11 +112,47 @@ pub fn disk(path: &Path, program: &[u8]) {
     table[510..512].copy_from_slice(&[0x55, 0xaa]);
     fs::write(path, table).expect("a disk");
     let at = format!("{}@@1M", path.display());
+    fill(&at, "12288", &loader.to_string_lossy());
+}
+
+/// Makes the image of a CD that firmware of this kind alone can start (El Torito).
+///
+/// # Panics
+/// When it cannot be written.
+pub fn cd(path: &Path, program: &[u8]) {
+    const SECTOR: usize = 2048;
+    let (loader, system) = (path.with_extension("efi"), path.with_extension("fat"));
+    fs::write(&loader, program).expect("a program");
+    fs::write(&system, vec![0; 1440 << 10]).expect("a file system");
     let loader = loader.to_string_lossy().into_owned();
+    let at = system.to_string_lossy().into_owned();
+    fill(&at, "2880", &loader);
+    let mut image = vec![0; 20 * SECTOR];
+    let mut put = |at: usize, what: &[u8]| image[at..at + what.len()].copy_from_slice(what);
+    put(16 * SECTOR, b"\x01CD001\x01");
+    put(17 * SECTOR, b"\x00CD001\x01EL TORITO SPECIFICATION");
+    put(17 * SECTOR + 0x47, &19_u32.to_le_bytes());
+    put(18 * SECTOR, b"\xffCD001\x01");
+    // The sum of its words is zero: 0xef01 + 0xaa55 + 0x66aa.
+    put(19 * SECTOR, &[1, 0xef]);
+    put(19 * SECTOR + 28, b"\xaa\x66\x55\xaa");
+    // Bootable, no emulation, 2880 blocks from sector 20.
+    put(19 * SECTOR + 32, &[0x88, 0, 0, 0, 0, 0, 0x40, 0x0b, 20]);
+    // Its size in the head, in both orders.
+    let sectors = u32::try_from(20 + (1440 << 10) / SECTOR).expect("a size");
+    put(16 * SECTOR + 80, &sectors.to_le_bytes());
+    put(16 * SECTOR + 84, &sectors.to_be_bytes());
+    put(16 * SECTOR + 128, &[0, 8, 8, 0]);
+    image.extend(fs::read(&system).expect("a file system"));
+    fs::write(path, image).expect("a CD");
+}
+
+/// Makes a file system with a loader.
+fn fill(at: &str, blocks: &str, loader: &str) {
     for words in [
-        vec!["mformat", "-i", &at, "-T", "12288", "::"],
-        vec!["mmd", "-i", &at, "::EFI", "::EFI/BOOT"],
-        vec!["mcopy", "-i", &at, &loader, "::EFI/BOOT/BOOTX64.EFI"],
+        vec!["mformat", "-i", at, "-T", blocks, "::"],
+        vec!["mmd", "-i", at, "::EFI", "::EFI/BOOT"],
+        vec!["mcopy", "-i", at, loader, "::EFI/BOOT/BOOTX64.EFI"],
     ] {
         let mut tool = Command::new(words[0]);
         tool.args(&words[1..]);

@@ -23,6 +23,7 @@ fn what_is_not_signed_is_not_started() {
     let program = efi::program(SAYS);
     efi::disk(&file("plain.raw"), &program);
     efi::disk(&file("signed.raw"), &efi::sign(&program, &key));
+    efi::cd(&file("cd.iso"), &program);
     let enforced = format!(
         "add verified-boot; set policy=enforce; add cert file://{}; end; \
          select virtual-cpu; set ncpus=2; end",
@@ -30,6 +31,7 @@ fn what_is_not_signed_is_not_started() {
     );
     for (zone, disk, more) in [
         ("plain", "plain.raw", ""),
+        ("cd", "cd.iso", ""),
         ("locked", "plain.raw", &enforced),
         ("signed", "signed.raw", &enforced),
     ] {
@@ -42,10 +44,12 @@ fn what_is_not_signed_is_not_started() {
     }
     hears(&host, "plain", SAYS);
     hears(&host, "signed", SAYS);
+    hears(&host, "cd", SAYS);
     hears(&host, "locked", "Access Denied");
     assert!(!console(&host, "locked").contains(SAYS));
     host.halt("signed");
     host.halt("locked");
+    host.halt("cd");
     goes_on(&host);
     stays_checked(&host);
     without_a_loader(&host, &enforced);
