@@ -274,7 +274,8 @@ fn stage(host: &Host, patch: &mut Patch<'_>) -> Result<Option<PathBuf>, Error> {
         };
         let name = name.filter(plain).ok_or_else(odd)?;
         let copy = folder.join(name);
-        if !file.is_file() || copy.exists() {
+        let found = fs::metadata(&*file).map_err(Error::io(format!("read {}", file.display())))?;
+        if !found.is_file() || copy.exists() {
             return Err(odd());
         }
         fs::copy(&*file, &copy)

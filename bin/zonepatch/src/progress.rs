@@ -65,6 +65,10 @@ impl Progress {
         if report.outcome == Outcome::Failed {
             let why = report.reason.as_deref().unwrap_or("failed");
             eprintln!("zonepatch: zone '{zone}': {why}");
+            // What came before that line is mostly what tells.
+            if let (Some(log), false) = (&report.log, self.plan) {
+                eprintln!("\tall that was said: {}", log.display());
+            }
         } else if self.plan && !self.silent {
             print!("{}", render::planned(report));
         } else if !self.silent {

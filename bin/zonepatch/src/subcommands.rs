@@ -116,6 +116,11 @@ pub fn help(verb: Option<&str>) -> String {
     let Some(one) = verb.and_then(find) else {
         let mut text = usage(None);
         text.push_str("\nUpdates the packages of zones, all of them in one go.\n\n");
+        text.push_str("zonepatch plan              shows what would change in each zone\n");
+        text.push_str(
+            "zonepatch apply -z 'web*'   changes it, as many zones at a time as CPUs (-P)\n",
+        );
+        text.push_str("zonepatch rollback          takes the last patch back\n\n");
         text.push_str("zonepatch [-R root] ... works below an alternate root.\n");
         text.push_str("zonepatch help SUBCOMMAND tells more; so does zonepatch(8).\n");
         return text;

@@ -208,10 +208,13 @@ impl Patch<'_> {
         match (subject.state, self.running) {
             (State::Installed, _) | (State::Running, Running::Environment(_)) => {}
             (State::Running, _) => {
-                return Err(Error::Refused(
-                    "is running; halt it first, or patch a boot environment of it, for the next boot (--activate=next) or with a reboot (--activate=now), or patch it in place (--live)."
-                        .to_owned(),
-                ));
+                let in_place = match ready.is_sparse()? {
+                    true => "",
+                    false => ", or patch it in place (--live)",
+                };
+                return Err(Error::Refused(format!(
+                    "is running; halt it first, or patch a boot environment of it, for the next boot (--activate=next) or with a reboot (--activate=now){in_place}."
+                )));
             }
             (state, _) => {
                 return Err(Error::Refused(format!("is {state}; halt it first.")));

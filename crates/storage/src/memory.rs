@@ -56,12 +56,15 @@ impl Dataset {
 
     /// Fills the dataset's own top with what is in one in memory.
     pub fn keep_memory(&self, memory: &MemoryTop) -> Result<Copied> {
-        let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+        // What was opened in another mount namespace is on another mount, and no file gets
+        // a name on two: those with several would become several files.
+        let here = Self::open(self.zonepath())?;
+        let (layers, _shared) = Layers::enter(&Layers::home(&here.zonepath)?)?;
         let dead = layers.graves()?;
         let links = Id::random()?.to_string();
         dead.make(&links)?;
         let mut copier = Copier::new(dead.open_child(&links)?);
-        let done = copier.folder(&memory.folder.open_child(ROOT)?, &self.open_top()?);
+        let done = copier.folder(&memory.folder.open_child(ROOT)?, &here.open_top()?);
         remove::bury(&dead.path().join(&links))?;
         done.map(|()| copier.done)
     }

@@ -66,7 +66,9 @@ pub fn app(version: &str) -> Deb<'_> {
                 ("etc/app/other.conf", "other\n"),
             ],
         },
+        // One file has two names.
         postinst: "mkdir -p /var/lib/app; sha256sum /opt/app/data >/var/lib/app/index\n\
+                   ln -f /opt/app/data /var/lib/app/data\n\
                    echo \"configured $2\" >>/var/log/app.log",
         fields: "",
     }

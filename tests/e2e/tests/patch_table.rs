@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -336,6 +336,13 @@ fn each_of_sixteen_zones_ends_as_the_table_says() {
     assert!(alone.values().all(|one| fate(one).1 == "real"), "{alone:?}");
     for row in &table {
         ends_as_it_says(&host, row, &fates[row.zone], before.get(row.zone));
+    }
+    for zone in ["a1", "a2", "local", "touched"] {
+        let number = |root: &Path, name| fs::metadata(root.join(name)).unwrap().ino();
+        let names = within(&host, zone, |root| {
+            ["opt/app/data", "var/lib/app/data"].map(|name| number(root, name))
+        });
+        assert_eq!(names[0], names[1], "two names of one file in {zone}");
     }
     for row in shared() {
         // What was shared is what the package manager makes, but for logs and caches.
