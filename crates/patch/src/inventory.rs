@@ -20,6 +20,7 @@ use crate::record::Change;
 /// Files that decide, below the root. Of folders every file and link counts.
 const DECIDE: &[&str] = &[
     "var/lib/dpkg/status",
+    "var/lib/dpkg/updates",
     "var/lib/dpkg/diversions",
     "var/lib/dpkg/statoverride",
     "var/lib/dpkg/arch",
@@ -37,6 +38,9 @@ const DECIDE: &[&str] = &[
     "etc/dpkg/dpkg.cfg",
     "etc/dpkg/dpkg.cfg.d",
 ];
+
+/// What decides nothing, in such a folder: room that dpkg keeps for its next record.
+const ROOM: &[u8] = b"tmp.i";
 
 /// Largest single file that is read for a fingerprint, in bytes.
 const MAX_FILE: u64 = 256 << 20;
@@ -270,7 +274,7 @@ impl Tree {
                 for entry in rustix::fs::Dir::read_from(&folder).map_err(fail)? {
                     let entry = entry.map_err(fail)?;
                     let name = entry.file_name().to_bytes().to_vec();
-                    if name != b"." && name != b".." {
+                    if name != b"." && name != b".." && name != ROOM {
                         names.push(name);
                     }
                     if names.len() > MAX_NAMES {
@@ -352,6 +356,24 @@ mod tests {
         let empty = of(&two);
         fs::write(two.path().join("etc/apt/preferences.d/pin"), "x").unwrap();
         assert_ne!(of(&two).fingerprint, empty.fingerprint);
+    }
+
+    #[test]
+    fn a_zone_whose_dpkg_was_killed_is_not_like_others() {
+        let text = record("a", "install ok installed", "1");
+        let (one, two) = (root(&text), root(&text));
+        let updates = two.path().join("var/lib/dpkg/updates");
+        for root in [&one, &two] {
+            fs::create_dir(root.path().join("var/lib/dpkg/updates")).unwrap();
+        }
+        let of = |root: &tempfile::TempDir| read(root.path()).unwrap();
+        fs::write(updates.join("tmp.i"), "#padding\n").unwrap();
+        assert_eq!(of(&one), of(&two));
+        let half = record("a", "install reinstreq half-installed", "1");
+        fs::write(updates.join("0000"), half).unwrap();
+        let found = of(&two);
+        assert_ne!(of(&one).fingerprint, found.fingerprint);
+        assert_eq!(found.broken, ["a is half installed"]);
     }
 
     #[test]

@@ -20,6 +20,13 @@ use crate::{Database, Error, Package};
 /// Where the database is, below the root.
 pub const DIR: &str = "var/lib/dpkg";
 
+/// The folder in it with the records that the status file does not have yet: dpkg writes
+/// that anew only now and then, and when it ends. Ended by force it leaves them here.
+const UPDATES: &str = "updates";
+
+/// Most of them; dpkg itself has no more than some hundreds.
+const MAX_UPDATES: usize = 10_000;
+
 /// The dpkg database of one root.
 #[derive(Debug)]
 pub struct Dpkg {
@@ -61,7 +68,63 @@ impl Dpkg {
         };
         let packages = parse(BufReader::with_capacity(64 << 10, file));
         database.packages = packages.map_err(|source| database.malformed(status, source))?;
+        database.update()?;
         Ok(Some(database))
+    }
+
+    /// Puts the records that dpkg left aside in place of those of the status file, in their
+    /// order, as dpkg does when it is called next.
+    fn update(&mut self) -> Result<(), Error> {
+        for name in self.updates()? {
+            let name = Path::new(UPDATES).join(name);
+            // It has just ended, and taken them away.
+            let Some(file) = self.open_file(&name)? else {
+                continue;
+            };
+            let records =
+                parse(BufReader::new(file)).map_err(|source| self.malformed(&name, source))?;
+            for record in records {
+                let is_same = |one: &&mut Package| {
+                    let several = one.multi_arch_same || record.multi_arch_same;
+                    one.name == record.name && (!several || one.architecture == record.architecture)
+                };
+                match self.packages.iter_mut().find(is_same) {
+                    Some(one) => *one = record,
+                    None => self.packages.push(record),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The names of those records: numbers with zeros in front.
+    fn updates(&self) -> Result<Vec<String>, Error> {
+        let failed = |errno: Errno| Error::Io {
+            path: self.path.join(UPDATES),
+            source: errno.into(),
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let folder = match rustix::fs::openat2(&self.dir, UPDATES, flags, Mode::empty(), resolve) {
+            Ok(folder) => folder,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&folder).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            // What else is here is room for the next record.
+            if let Ok(name) = entry.file_name().to_str()
+                && name.bytes().all(|byte| byte.is_ascii_digit())
+            {
+                names.push(name.to_owned());
+            }
+            if names.len() > MAX_UPDATES {
+                return Err(failed(Errno::FBIG));
+            }
+        }
+        names.sort();
+        Ok(names)
     }
 
     /// The begin of the names of the package's files in `info`.
@@ -182,6 +245,39 @@ mod tests {
         assert_eq!(
             database.checksums(b).unwrap()[0].0,
             PathBuf::from("/usr/lib/b")
+        );
+    }
+
+    #[test]
+    fn records_that_dpkg_left_aside_count() {
+        let record = |name: &str, status: &str, version: &str| {
+            format!(
+                "Package: {name}\nStatus: install ok {status}\nArchitecture: all\nVersion: {version}\n"
+            )
+        };
+        let old = record("a", "installed", "1");
+        let half = record("a", "half-installed", "1");
+        let unpacked = record("a", "unpacked", "2");
+        let new = record("b", "unpacked", "1");
+        let root = root(&[
+            ("var/lib/dpkg/status", &old),
+            ("var/lib/dpkg/updates/0001", &unpacked),
+            ("var/lib/dpkg/updates/0000", &half),
+            ("var/lib/dpkg/updates/0002", &new),
+            ("var/lib/dpkg/updates/tmp.i", "#padding\n"),
+        ]);
+        let database = crate::open(root.path()).unwrap().unwrap();
+        let told: Vec<_> = database
+            .packages()
+            .iter()
+            .map(|one| (one.name.as_str(), one.version.as_str(), one.status))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("a", "2", crate::Status::Unpacked),
+                ("b", "1", crate::Status::Unpacked)
+            ]
         );
     }
 
