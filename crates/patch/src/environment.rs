@@ -19,7 +19,7 @@ use zone::boot::{self, BootOptions};
 use zone::environments::{self, When};
 use zone::{Error, Host, Subject, flatten, reboot, subject};
 
-use crate::record::{self, Entry, History, Standing};
+use crate::record::{self, History, Standing};
 
 /// Refuses a zone whose next boot takes another root than the one that would be patched.
 ///
@@ -45,12 +45,10 @@ fn holds(dataset: &Dataset, name: &Name, tree: &std::path::Path) -> Result<bool,
 
 /// Goes on with, or takes back, what a crash cut off; says whether the zone has the patch.
 pub(crate) fn recover(
-    host: &Host,
     subject: &Subject,
     dataset: &Dataset,
     name: &Name,
     tree: &std::path::Path,
-    entry: Entry,
 ) -> Result<bool, Error> {
     if holds(dataset, name, tree)? {
         environments::choose(subject, Some(name))?;
@@ -61,7 +59,6 @@ pub(crate) fn recover(
         return Ok(false);
     }
     // Or it was booted since.
-    record::add(&host.root, &subject.entry, entry)?;
     Ok(true)
 }
 
@@ -164,7 +161,7 @@ fn start_if_halted(host: &Host, zone: &ZoneName) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::Order;
-    use crate::record::How;
+    use crate::record::{Entry, How};
 
     fn entry(own: Option<&str>, former: &str, standing: Standing) -> Entry {
         Entry {

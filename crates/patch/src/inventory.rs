@@ -49,7 +49,7 @@ const MAX_FILE: u64 = 256 << 20;
 const MAX_NAMES: usize = 100_000;
 
 /// The packages of a root.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inventory {
     /// Equal where the same order has the same result.
     pub fingerprint: String,

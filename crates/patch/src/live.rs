@@ -4,19 +4,22 @@
 //! |---|---|
 //! | journal: working | nothing of the zone has changed |
 //! | snapshot of the running zone | the same; the snapshot goes |
+//! | **the next boot is to take the snapshot** | the same |
 //! | journal: live | the same |
-//! | the package manager works in the running zone | a zone between old and new, **whose next boot takes the snapshot** |
+//! | the package manager works in the running zone | a zone between old and new, whose next boot takes the snapshot |
 //! | verify, the health command; one sync | the same |
-//! | history; the journal goes | the new zone |
+//! | **history** | the new zone, if somebody recovers before it boots; the old one otherwise |
+//! | the next boot takes what there is; the journal goes | the new zone |
 //!
-//! What fails after the package manager has changed something is taken back by a reboot
+//! What fails after the package manager may have changed something is taken back by a reboot
 //! into the snapshot. What the zone wrote meanwhile is in the boot environment that it
-//! leaves. A crash alone reboots nothing.
+//! leaves. A crash alone reboots nothing. Nobody has to recover for the zone to go back: its
+//! boot does.
 
 use std::fs::File;
 
 use model::State;
-use storage::{Dataset, Name};
+use storage::Dataset;
 use zone::boot::BootOptions;
 use zone::enter::RunningZone;
 use zone::environments;
@@ -24,12 +27,12 @@ use zone::{Error, Host, Subject, flatten, job, reboot};
 
 use crate::inside::{self, Ended, quoted};
 use crate::inventory::{self, Inventory};
-use crate::manager::{Mood, SHOWN, Work};
+use crate::manager::{Mood, NOT_BEGUN, NOT_READY, SHOWN, Work};
 use crate::order::Order;
-use crate::record::{self, Change, Entry, How, Journal, Phase};
-use crate::recover;
+use crate::record::{self, Change, Entry, History, How, Journal, Phase, Standing};
+use crate::recover::{self, End};
 use crate::stale::{self, Stale};
-use crate::transaction::{self, Done, Patch, Ready, Said, place_beside};
+use crate::transaction::{self, Done, Patch, Ready, Said, Witness, place_beside};
 
 /// What a zone that was patched in place has come to.
 #[derive(Debug)]
@@ -91,13 +94,29 @@ impl Patch<'_> {
             recover::zone(host, subject)?;
             return Err(error);
         }
+        // From here on the zone goes back with its next boot, whoever is killed.
+        let chosen = environments::choose(subject, Some(&name))
+            .and_then(|()| Ok(ready.dataset.settle(&path)?));
         journal.phase = Phase::Live;
-        record::save(&path, &journal)?;
-        let log = transaction::open_log(&self.log(zone))?;
-        let trouble = match self.in_place(&ready, &work, &log) {
+        if let Err(error) = chosen.and_then(|()| record::save(&path, &journal)) {
+            recover::zone(host, subject)?;
+            return Err(error);
+        }
+        let worked = transaction::open_log(&self.log(zone))
+            .map_err(|why| Trouble {
+                why,
+                changed: false,
+            })
+            .and_then(|log| self.in_place(&ready, &work, &log))
+            .and_then(|found| {
+                if let Some((entry, _)) = &found {
+                    record::add(&host.root, &subject.entry, entry.clone())?;
+                }
+                Ok(found)
+            });
+        let trouble = match worked {
             Ok(None) => {
-                store::atomic::remove(&path)?;
-                ready.dataset.destroy_snapshot(&name)?;
+                self.leave_alone(&ready, journal)?;
                 return Ok(Lived {
                     done: Done::Unchanged,
                     stale: Vec::new(),
@@ -105,11 +124,20 @@ impl Patch<'_> {
                 });
             }
             Ok(Some((entry, is_healthy))) => {
-                record::add(&host.root, &subject.entry, entry.clone())?;
-                store::atomic::remove(&path)?;
-                self.thin_out(&ready.dataset, &ready)?;
+                let entry = Box::new(entry);
+                let done = match stay(subject, &journal) {
+                    Ok(()) => {
+                        let warning = self.leave(&ready, &journal, &End::New(entry.clone()));
+                        let witness = Witness {
+                            warning,
+                            ..Witness::default()
+                        };
+                        Done::Patched(entry, Box::new(witness))
+                    }
+                    Err(error) => Done::late(entry, &error),
+                };
                 return Ok(Lived {
-                    done: Done::Patched(Box::new(entry), Box::default()),
+                    done,
                     stale: goes_on(host, subject),
                     is_healthy,
                 });
@@ -117,13 +145,18 @@ impl Patch<'_> {
             Err(trouble) => trouble,
         };
         if !trouble.changed {
-            store::atomic::remove(&path)?;
-            ready.dataset.destroy_snapshot(&name)?;
-            return Err(trouble.why);
+            let left = self.leave_alone(&ready, journal);
+            return Err(match left {
+                Ok(()) => trouble.why,
+                Err(also) => Error::Refused(format!(
+                    "{}; and could not clear up: {}",
+                    flatten(&trouble.why),
+                    flatten(&also)
+                )),
+            });
         }
-        // From here on the zone goes back, also when this command is killed.
-        environments::choose(subject, Some(&name))?;
-        store::atomic::remove(&path)?;
+        // What cannot be removed here is removed by the next call.
+        let _ = recover::finish(host, subject, &ready.dataset, &journal, &End::Back);
         let (zone, why) = (zone.clone(), flatten(&trouble.why));
         drop(ready);
         let back = reboot::reboot(host, &zone, &BootOptions::default(), false);
@@ -134,6 +167,16 @@ impl Patch<'_> {
                 flatten(&also)
             ),
         }))
+    }
+
+    /// Ends a transaction in which nothing was changed.
+    fn leave_alone(&self, ready: &Ready, mut journal: Journal) -> Result<(), Error> {
+        let (host, subject) = (self.host, &ready.subject);
+        // Or a crash in the midst of this would let the zone go back for nothing.
+        journal.phase = Phase::Working;
+        record::save(&record::journal_of(&host.root, &subject.entry), &journal)?;
+        stay(subject, &journal)?;
+        recover::finish(host, subject, &ready.dataset, &journal, &End::Old)
     }
 
     /// Works, and looks at what came of it: nothing, or an entry for the history and
@@ -169,6 +212,8 @@ impl Patch<'_> {
             Ended::With(0) => {}
             Ended::With(status) => {
                 let why = Error::Refused(said.reason(ready.manager.program(), status));
+                // Whoever was killed in the midst of it has written down nothing.
+                let changed = changed || !is_early(status, &ready.before);
                 return Err(Trouble { why, changed });
             }
             Ended::TooLate => return Err(Error::Refused("had no time.".to_owned()).into()),
@@ -202,16 +247,20 @@ impl Patch<'_> {
                 &format!("mkdir -m 700 {}", quoted(&place)),
                 log,
             )?;
-            for file in files {
+            let put = files.iter().try_for_each(|file| {
                 let input =
                     File::open(file).map_err(Error::io(format!("read {}", file.display())))?;
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
                 let put = format!("cat >{}", quoted(&format!("{place}/{name}")));
                 match inside::run(host, zone, &put, Some(input), None, log)? {
-                    Ended::With(0) => {}
-                    _ => return Err(Error::Refused(format!("has no room for {name}."))),
+                    Ended::With(0) => Ok(()),
+                    _ => Err(Error::Refused(format!("has no room for {name}."))),
                 }
+            });
+            if put.is_err() {
+                let _ = run(host, ready, &format!("rm -rf {}", quoted(&place)), log);
             }
+            put?;
             script = format!("trap 'rm -rf {place}' EXIT\n");
         }
         let words = work.words.iter().map(|word| {
@@ -239,13 +288,88 @@ fn goes_on(host: &Host, subject: &Subject) -> Vec<Stale> {
     zone.map_or_else(|_| Vec::new(), |zone| stale::among(&zone.processes()))
 }
 
-/// After a crash: the zone's next boot takes the snapshot from before, if the package
-/// manager may have begun. Says whether it does.
-pub(crate) fn recover(subject: &Subject, dataset: &Dataset, name: &Name) -> Result<bool, Error> {
-    let known = dataset.snapshots()?;
-    if !known.iter().any(|one| one.name == *name) {
-        return Ok(false);
+/// Whether a script that ended so has left the packages alone.
+fn is_early(status: i32, before: &Inventory) -> bool {
+    match status {
+        NOT_BEGUN => true,
+        // What was half done before may be done by now.
+        _ if NOT_READY.contains(&status) => before.broken.is_empty(),
+        _ => false,
     }
-    environments::choose(subject, Some(name))?;
-    Ok(true)
+}
+
+/// Lets the next boot of the zone take what there is, if it was to take the snapshot of this
+/// transaction.
+pub(crate) fn stay(subject: &Subject, journal: &Journal) -> Result<(), Error> {
+    match environments::marked(&subject.zonepath)? {
+        (_, Some(next)) if next.as_str() == journal.snapshot => environments::choose(subject, None),
+        _ => Ok(()),
+    }
+}
+
+/// After a crash: the zone is the new one if the history says so, and goes back to the
+/// snapshot from before otherwise.
+pub(crate) fn recover(
+    host: &Host,
+    subject: &Subject,
+    dataset: &Dataset,
+    journal: &Journal,
+) -> Result<End, Error> {
+    let path = record::history_of(&host.root, &subject.entry);
+    let history: History = record::load(&path)?.unwrap_or_default();
+    let entry = history.entries.into_iter();
+    let entry = entry.rev().find(|one| one.patch == journal.patch);
+    let (active, next) = environments::marked(&subject.zonepath)?;
+    if active.as_str() == journal.snapshot {
+        // It has booted, and is back.
+        if entry.is_some() {
+            record::change(&host.root, &subject.entry, |history| {
+                for entry in &mut history.entries {
+                    if entry.patch == journal.patch {
+                        entry.standing = Standing::RolledBack;
+                    }
+                }
+            })?;
+        }
+        return Ok(End::Old);
+    }
+    if let Some(entry) = entry {
+        stay(subject, journal)?;
+        return Ok(End::New(Box::new(entry)));
+    }
+    let known = dataset.snapshots()?;
+    let Some(snapshot) = known
+        .iter()
+        .find(|one| one.name.as_str() == journal.snapshot)
+    else {
+        return Ok(End::Old);
+    };
+    // Unless somebody has chosen another one since.
+    if next.is_none() {
+        environments::choose(subject, Some(&snapshot.name))?;
+    }
+    Ok(End::Back)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_ends_in_the_midst_of_the_work_has_changed_something() {
+        let mut before = Inventory::default();
+        for (status, early, half_done) in [
+            (NOT_BEGUN, true, true),
+            (10, true, false),
+            (11, true, false),
+            (12, false, false),
+            (64, false, false),
+            (137, false, false),
+        ] {
+            before.broken.clear();
+            assert_eq!(is_early(status, &before), early, "{status}");
+            before.broken.push("a is half installed".to_owned());
+            assert_eq!(is_early(status, &before), half_done, "{status}");
+        }
+    }
 }

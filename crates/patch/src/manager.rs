@@ -18,6 +18,12 @@ pub const TOLD: &str = "zonepatch: ";
 /// The script's exit status when the result is not as it must be.
 pub const NOT_SOUND: i32 = 64;
 
+/// The script's exit status when it could not be begun, and no package was touched.
+pub const NOT_BEGUN: i32 = 13;
+
+/// Its exit statuses when that is so, but for what was left half done before.
+pub const NOT_READY: [i32; 2] = [10, 11];
+
 /// A script for the zone's /bin/sh and its words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
@@ -173,14 +179,17 @@ impl Manager for Apt {
 /// Nothing is asked, changed configuration files stay as they are (the new ones come
 /// beside them). In a copy no service is started, and nothing is written to disk in time.
 /// (A shell ends where a redirection of `:` fails, but not one of `true`.)
+/// In a zone that runs there is a file until dpkg is called: it says whether a failure came
+/// before that.
 const APT: &str = r#"
 export DEBIAN_FRONTEND=noninteractive DEBIAN_PRIORITY=critical APT_LISTCHANGES_FRONTEND=none
 export NEEDRESTART_SUSPEND=1 UCF_FORCE_CONFFOLD=1 LC_ALL=C.UTF-8 HOME=/root
-what=$1 mood=$2 unsafe=--force-unsafe-io
+what=$1 mood=$2 unsafe=--force-unsafe-io idle=
 shift 2
 [ "$mood" != host ] || unsafe=
 apt() {
     apt-get -q -y -o Dpkg::Use-Pty=0 -o APT::Color=0 -o APT::Update::Error-Mode=any \
+        ${idle:+-o "DPkg::Pre-Invoke::=rm -f $idle"} \
         ${unsafe:+-o Dpkg::Options::=$unsafe} -o Dpkg::Options::=--force-confdef \
         -o Dpkg::Options::=--force-confold "$@"
 }
@@ -198,6 +207,7 @@ if [ ! "$keep" ] && [ ! -e $services ] && [ ! -L $services ] && { true >$service
 fi
 end() {
     [ -z "$made" ] || rm -f $services
+    [ -z "$idle" ] || rm -f "$idle"
     exit "$1"
 }
 who=$(identity)
@@ -207,6 +217,7 @@ who=$(identity)
 go() {
     if [ "$mood" = try ]; then apt -s "$@"; else apt "$@"; fi
 }
+[ "$mood" != live ] || idle=$(mktemp)
 case $what in
 upgrade) go --with-new-pkgs upgrade ;;
 dist-upgrade) go dist-upgrade ;;
@@ -218,7 +229,7 @@ security)
 packages) go --only-upgrade install "$@" ;;
 files) go install "$@" ;;
 back) go --allow-downgrades install "$@" ;;
-esac || end 12
+esac || { [ -n "$idle" ] && [ -e "$idle" ] && end 13; end 12; }
 [ "$mood" != try ] || end 0
 apt check || end 64
 # Packages without checksums are complained of, and no fault of the patch.
@@ -282,5 +293,41 @@ mod tests {
         assert_eq!(work.words, ["files", "do", "/mnt/a_1_all.deb"]);
         // With room for the words: the channel to the first process has a limit.
         assert!(APT.len() < 4096, "{}", APT.len());
+    }
+
+    /// How the script for a zone that runs ends, with an apt-get that fails before or after it
+    /// has called dpkg.
+    fn live(fails: &str) -> i32 {
+        use std::os::unix::fs::PermissionsExt;
+        let programs = tempfile::tempdir().unwrap();
+        let apt = format!(
+            "for word; do case $word in DPkg::Pre-Invoke::=*) hook=${{word#*=}} ;;\n\
+             install) {fails} ;; esac; done"
+        );
+        for (name, text) in [("dpkg", "exit 0"), ("apt-get", apt.as_str())] {
+            let path = programs.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let path = format!("{}:/usr/bin:/bin", programs.path().display());
+        let named = Order::Packages(vec!["a".into()]);
+        let work = Apt.work(&named, Mood::Live).unwrap();
+        let kept = tempfile::tempdir().unwrap();
+        let mut shell = std::process::Command::new("/bin/sh");
+        shell
+            .args(["-c", work.script, "sh"])
+            .args(work.words)
+            .env("PATH", path)
+            .env("TMPDIR", kept.path())
+            .stdout(std::process::Stdio::null());
+        let status = shell.status().unwrap();
+        assert_eq!(std::fs::read_dir(kept.path()).unwrap().count(), 0);
+        status.code().unwrap()
+    }
+
+    #[test]
+    fn the_script_tells_whether_packages_were_touched() {
+        assert_eq!(live("exit 100"), NOT_BEGUN);
+        assert_eq!(live("sh -c \"$hook\"; exit 100"), 12);
     }
 }

@@ -12,44 +12,78 @@ use zone::{Error, Host};
 
 use crate::environment;
 use crate::live;
-use crate::record::{self, Journal, Phase};
+use crate::record::{self, Entry, Journal, Phase};
 use crate::transaction;
 
-/// Clears up after a transaction of a zone whose lock is held; says whether there was one.
+/// How a transaction ended for its zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The zone is the old one.
+    Old,
+    /// It was patched in place, and its next boot takes the snapshot from before.
+    Back,
+    /// It is the new one.
+    New(Box<Entry>),
+}
+
+/// Clears up after a transaction of a zone whose lock is held; says how that ended, if
+/// there was one.
 ///
 /// # Errors
 /// When something cannot be removed; the next call tries again.
-pub fn zone(host: &Host, subject: &Subject) -> Result<bool, Error> {
+pub fn zone(host: &Host, subject: &Subject) -> Result<Option<End>, Error> {
     let path = record::journal_of(&host.root, &subject.entry);
     let Some(journal) = record::load::<Journal>(&path)? else {
-        return Ok(false);
+        return Ok(None);
     };
     job::clear(host, &subject.entry.name, subject.state)?;
     let dataset = Dataset::open(&subject.zonepath)?;
-    let keeps_snapshot = match journal.phase {
-        Phase::Working => false,
-        Phase::Switching { tree, entry } => {
-            let is_new = dataset.stack()?.lowers.contains(&tree);
-            if is_new {
-                dataset.settle(&host.root.index())?;
-                record::add(&host.root, &subject.entry, *entry)?;
-            }
-            is_new
+    let end = match &journal.phase {
+        Phase::Working => {
+            live::stay(subject, &journal)?;
+            End::Old
         }
+        Phase::Switching { tree, entry } => match dataset.stack()?.lowers.contains(tree) {
+            true => End::New(entry.clone()),
+            false => End::Old,
+        },
         Phase::Environment { tree, entry } => {
             let name = name(&journal.snapshot)?;
-            environment::recover(host, subject, &dataset, &name, &tree, *entry)?
+            match environment::recover(subject, &dataset, &name, tree)? {
+                true => End::New(entry.clone()),
+                false => End::Old,
+            }
         }
-        // It needs the snapshot.
-        Phase::Live => live::recover(subject, &dataset, &name(&journal.snapshot)?)?,
+        Phase::Live => live::recover(host, subject, &dataset, &journal)?,
     };
+    finish(host, subject, &dataset, &journal, &end)?;
+    Ok(Some(end))
+}
+
+/// Ends a transaction whose zone is what it is to be. The journal is the last to go: until
+/// then whoever comes next does the same again.
+///
+/// # Errors
+/// When something cannot be written or removed; the next call tries again.
+pub(crate) fn finish(
+    host: &Host,
+    subject: &Subject,
+    dataset: &Dataset,
+    journal: &Journal,
+    end: &End,
+) -> Result<(), Error> {
+    let path = record::journal_of(&host.root, &subject.entry);
+    // The journal goes durably, which what was linked and renamed in the zonepath is not.
+    dataset.settle(&path)?;
+    if let End::New(entry) = end {
+        record::add(&host.root, &subject.entry, (**entry).clone())?;
+    }
     Dataset::destroy(&journal.copy)?;
     let _ = fs::remove_dir(&journal.copy);
-    if !keeps_snapshot {
-        forget_snapshot(&dataset, &journal.snapshot)?;
+    if *end == End::Old {
+        forget_snapshot(dataset, &journal.snapshot)?;
     }
-    store::atomic::remove(&path)?;
-    Ok(true)
+    Ok(store::atomic::remove(&path)?)
 }
 
 /// How long a job of a command that was killed may take to end.

@@ -304,14 +304,14 @@ impl Run<'_> {
     fn report(&self, zone: &ZoneName, done: &Result<Done, Error>, why: Option<String>) -> Report {
         match done {
             Ok(Done::Unchanged) => Report::of(zone, Outcome::Unchanged, None),
-            Ok(Done::Patched(entry, _)) => Report {
+            Ok(Done::Patched(entry, witness)) => Report {
                 how: Some(entry.how),
                 packages: entry.packages.clone(),
                 services: entry.services.clone(),
                 snapshot: entry.snapshot.clone(),
                 log: Some(entry.log.clone()).filter(|log| !log.as_os_str().is_empty()),
                 health: self.patch.has_health(zone).then_some(Checked::NotRun),
-                ..Report::of(zone, Outcome::Patched, why)
+                ..Report::of(zone, Outcome::Patched, witness.warning.clone().or(why))
             },
             Err(error) => {
                 let log = self.patch.log(zone);

@@ -26,11 +26,11 @@ use crate::environment;
 use crate::follow;
 use crate::health::Health;
 use crate::inventory::{self, Inventory};
-use crate::manager::{self, Mood, NOT_SOUND, SHOWN, TOLD, Work};
+use crate::manager::{self, Mood, NOT_BEGUN, NOT_SOUND, SHOWN, TOLD, Work};
 use crate::memory;
 use crate::order::Order;
 use crate::record::{self, Change, Entry, How, Journal, Phase, Standing};
-use crate::recover;
+use crate::recover::{self, End};
 
 /// Longest log that is looked through for a reason, in bytes.
 const MAX_LOG: u64 = 4 << 20;
@@ -86,6 +86,27 @@ pub struct Witness {
     pub fingerprint: String,
     /// Why nobody can.
     pub unfit: Option<String>,
+    /// What went wrong when it had its patch.
+    pub warning: Option<String>,
+}
+
+impl Done {
+    /// A zone that has its patch, though something failed when it had.
+    pub(crate) fn late(entry: Box<Entry>, error: &Error) -> Self {
+        let witness = Witness {
+            unfit: Some("something failed when it was patched".to_owned()),
+            warning: Some(not_cleared(error)),
+            ..Witness::default()
+        };
+        Self::Patched(entry, Box::new(witness))
+    }
+}
+
+fn not_cleared(error: &Error) -> String {
+    format!(
+        "it has its patch, but what is beside it could not be cleared up: {}",
+        flatten(error)
+    )
 }
 
 /// Takes the zone's lock.
@@ -245,24 +266,38 @@ impl Patch<'_> {
         };
         let path = record::journal_of(&self.host.root, &subject.entry);
         record::save(&path, &journal)?;
-        let done = self.work(ready, &journal, work.as_ref(), base);
-        if done.is_err() {
-            // Takes back what was begun; what fails here is tried again by the next call.
-            let recovered = recover::zone(self.host, subject);
-            if let (Err(error), Err(also)) = (&done, &recovered) {
-                return Err(Error::Refused(format!(
-                    "{}; and could not clear up: {}",
-                    flatten(error),
-                    flatten(also)
-                )));
+        match self.work(ready, &journal, work.as_ref(), base) {
+            Ok(Done::Unchanged) => {
+                recover::finish(self.host, subject, dataset, &journal, &End::Old)?;
+                Ok(Done::Unchanged)
             }
-        } else {
-            Dataset::destroy(&journal.copy)?;
-            let _ = fs::remove_dir(&journal.copy);
-            store::atomic::remove(&path)?;
-            self.thin_out(dataset, ready)?;
+            Ok(Done::Patched(entry, mut witness)) => {
+                let end = End::New(entry.clone());
+                witness.warning = self.leave(ready, &journal, &end);
+                Ok(Done::Patched(entry, witness))
+            }
+            // Takes back what was begun; what fails here is tried again by the next call.
+            Err(error) => match recover::zone(self.host, subject) {
+                Ok(Some(End::New(entry))) => Ok(Done::late(entry, &error)),
+                Ok(_) => Err(error),
+                Err(also) => Err(Error::Refused(format!(
+                    "{}; and could not clear up: {}",
+                    flatten(&error),
+                    flatten(&also)
+                ))),
+            },
         }
-        done
+    }
+
+    /// Clears up after a zone that has its patch; what cannot be done then is a warning, and
+    /// left for the next call.
+    pub(crate) fn leave(&self, ready: &Ready, journal: &Journal, end: &End) -> Option<String> {
+        let Ready {
+            subject, dataset, ..
+        } = ready;
+        let left = recover::finish(self.host, subject, dataset, journal, end)
+            .and_then(|()| self.thin_out(dataset, ready));
+        left.err().map(|error| not_cleared(&error))
     }
 
     fn work(
@@ -343,12 +378,10 @@ impl Patch<'_> {
         record::save(&path, &switching)?;
         if halted {
             dataset.take_over(&copy)?;
-            dataset.settle(&host.root.index())?;
         } else {
             dataset.take_as_snapshot(&name, &copy)?;
             environments::choose(subject, Some(&name))?;
         }
-        record::add(&host.root, &subject.entry, entry.clone())?;
         let witness = Witness {
             tree,
             above: above.clone().unwrap_or_default(),
@@ -360,6 +393,7 @@ impl Patch<'_> {
                 (_, true) => Some("the patch changes what makes a zone itself".to_owned()),
                 _ => None,
             },
+            warning: None,
         };
         Ok(Done::Patched(Box::new(entry), Box::new(witness)))
     }
@@ -666,7 +700,7 @@ impl Said {
         match status {
             10 => format!("dpkg could not finish what was left half done: {said}"),
             11 => format!("{manager} update failed: {said}"),
-            12 => format!("{manager} failed: {said}"),
+            12 | NOT_BEGUN => format!("{manager} failed: {said}"),
             NOT_SOUND => format!("the result is not sound: {said}"),
             128.. => format!("was ended by signal {}: {said}", status - 128),
             _ => format!("the package manager ended with status {status}: {said}"),

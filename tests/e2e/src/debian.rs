@@ -235,6 +235,8 @@ pub struct Deb<'a> {
     /// Files: paths below the root, and what is in them. Those below etc are
     /// configuration files.
     pub files: &'a [(&'a str, &'a str)],
+    /// What is run before it is unpacked.
+    pub preinst: &'a str,
     /// What is run after it was unpacked.
     pub postinst: &'a str,
     /// Further fields of its record, a line each.
@@ -289,9 +291,12 @@ impl Archive {
         fs::write(control.join("control"), record).unwrap();
         fs::write(control.join("conffiles"), conffiles).unwrap();
         fs::write(control.join("md5sums"), sums).unwrap();
-        if !deb.postinst.is_empty() {
-            let script = control.join("postinst");
-            fs::write(&script, format!("#!/bin/sh\nset -e\n{}\n", deb.postinst)).unwrap();
+        for (name, text) in [("preinst", deb.preinst), ("postinst", deb.postinst)] {
+            if text.is_empty() {
+                continue;
+            }
+            let script = control.join(name);
+            fs::write(&script, format!("#!/bin/sh\nset -e\n{text}\n")).unwrap();
             fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         }
         let file = self

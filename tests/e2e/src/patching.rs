@@ -70,7 +70,7 @@ pub fn app(version: &str) -> Deb<'_> {
         postinst: "mkdir -p /var/lib/app; sha256sum /opt/app/data >/var/lib/app/index\n\
                    ln -f /opt/app/data /var/lib/app/data\n\
                    echo \"configured $2\" >>/var/log/app.log",
-        fields: "",
+        ..Deb::default()
     }
 }
 

@@ -29,7 +29,7 @@ fn app(version: &str) -> Deb<'_> {
             ],
         },
         postinst: "cat /opt/app/a >/var/lib/app",
-        fields: "",
+        ..Deb::default()
     }
 }
 

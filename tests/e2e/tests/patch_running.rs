@@ -21,7 +21,7 @@ fn app(version: &str) -> Deb<'_> {
             _ => &[("opt/app/a", "2"), ("opt/app/z", "2")],
         },
         postinst: "cat /opt/app/a >/var/lib/app",
-        fields: "",
+        ..Deb::default()
     }
 }
 
@@ -282,6 +282,50 @@ fn a_zone_is_patched_in_place_and_goes_back_when_that_fails() {
 }
 
 #[test]
+fn a_zone_whose_dpkg_is_killed_in_the_midst_of_a_patch_in_place_goes_back() {
+    let Some(host) = running("web") else { return };
+    let archive = Archive::new(host.path("/repo"));
+    host.boot("web");
+    // Its files are in place when dpkg dies on the next package, as when memory runs out;
+    // the status file says nothing of it.
+    archive.add(&app("3"));
+    archive.add(&Deb {
+        name: "extra",
+        version: "1",
+        preinst: "grep -q 2 /opt/app/a && touch /dev/shm/replaced\n\
+                  cp /var/lib/dpkg/status /dev/shm/status; kill -9 $PPID",
+        fields: "Depends: app (>= 3)\n",
+        ..Deb::default()
+    });
+    let archive = archive.folder().display().to_string();
+    let debs = ["app_3_all.deb", "extra_1_all.deb"].map(|name| format!("{archive}/{name}"));
+    host.sh(
+        "web",
+        "cp /var/lib/dpkg/status /root/status; echo up >/dev/shm/up",
+    );
+    let ran = zonepatch(&host, &["apply", "-z", "web", "--live", &debs[0], &debs[1]]);
+    ran.mentions(1, "the zone was taken back with a reboot");
+    assert_eq!(host.sh("web", "ls /dev/shm"), "");
+    assert_eq!(version(&host, "web"), OLD);
+    assert_eq!(host.sh("web", "ls /var/lib/dpkg/updates"), "");
+    assert_eq!(standing(&host, "web"), [""; 0]);
+    // What it left is kept, half done as it is.
+    let left = environments(&host, "web");
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+/// Kills a patch in place while the package's script runs.
+fn cut_off(host: &Host) {
+    let mut command = host.command("zonepatch", &["apply", "-z", "web", "--live"]);
+    let mut child = start(command.stdout(std::process::Stdio::null()));
+    wait_for("the package's script", || {
+        (host.zlogin(&["web", "test -e /dev/shm/half"]).code() == Some(0)).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn a_patch_in_place_that_is_killed_goes_back_with_the_next_boot() {
     let Some(host) = running("web") else { return };
     let archive = Archive::new(host.path("/repo"));
@@ -290,26 +334,29 @@ fn a_patch_in_place_that_is_killed_goes_back_with_the_next_boot() {
         postinst: "touch /dev/shm/half; while [ ! -e /dev/shm/go ]; do sleep 0.1; done",
         ..app("3")
     });
-    let mut command = host.command("zonepatch", &["apply", "-z", "web", "--live"]);
-    let mut child = start(command.stdout(std::process::Stdio::null()));
-    wait_for("the package's script", || {
-        (host.zlogin(&["web", "test -e /dev/shm/half"]).code() == Some(0)).then_some(())
-    });
-    child.kill().unwrap();
-    child.wait().unwrap();
-    zonepatch(&host, &["recover"]).quiet();
-    let status = zonepatch(&host, &["status", "-z", "web"]).ok();
-    assert!(
-        status
-            .out
-            .contains("its next boot takes boot environment patch-"),
-        "{status:?}"
-    );
-    host.sh("web", "touch /dev/shm/go");
-    host.on("web", &["reboot"]).quiet();
-    assert_eq!(version(&host, "web"), OLD);
-    let status = zonepatch(&host, &["status", "-z", "web"]).ok();
-    assert!(!status.out.contains("boot environment"), "{status:?}");
+    for recovers in [true, false] {
+        cut_off(&host);
+        if recovers {
+            zonepatch(&host, &["recover"]).quiet();
+        }
+        let status = zonepatch(&host, &["status", "-z", "web"]).ok();
+        let says = match recovers {
+            true => "its next boot takes boot environment patch-",
+            false => "a patch was cut off",
+        };
+        assert!(status.out.contains(says), "{status:?}");
+        host.sh("web", "touch /dev/shm/go");
+        // What the killed command had started may still hold the zone's lock.
+        wait_for("reboot", || {
+            (host.on("web", &["reboot"]).code() == Some(0)).then_some(())
+        });
+        assert_eq!(version(&host, "web"), OLD);
+        zonepatch(&host, &["recover"]).quiet();
+        let status = zonepatch(&host, &["status", "-z", "web"]).ok();
+        assert!(!status.out.contains("boot environment"), "{status:?}");
+        assert!(!status.out.contains("cut off"), "{status:?}");
+        assert_eq!(standing(&host, "web"), [""; 0]);
+    }
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn others(version: &str) -> [Deb<'_>; 3] {
         version,
         files: file,
         postinst,
-        fields: "",
+        ..Deb::default()
     };
     [
         deb(

@@ -48,8 +48,12 @@ impl Manager for Apk {
 /// Packages are `NAME-VERSION-rN`. A try is done as well, in a copy that is thrown away.
 const SCRIPT: &str = r#"
 export LC_ALL=C HOME=/root
-what=$1
+what=$1 mood=$2
 shift 2
+go() {
+    [ "$mood" != live ] || apk --no-progress --simulate "$@" || exit 13
+    apk --no-progress "$@" || exit 12
+}
 list() {
     all=$(apk info -v 2>/dev/null) || return
     echo "$all" |
@@ -58,11 +62,11 @@ list() {
 list was || exit 11
 [ "$what" = files ] || apk --no-progress update || exit 11
 case $what in
-upgrade) apk --no-progress upgrade ;;
-dist-upgrade) apk --no-progress upgrade --available ;;
-packages) apk --no-progress add --upgrade "$@" ;;
-files) apk --no-progress add --allow-untrusted "$@" ;;
-esac || exit 12
+upgrade) go upgrade ;;
+dist-upgrade) go upgrade --available ;;
+packages) go add --upgrade "$@" ;;
+files) go add --allow-untrusted "$@" ;;
+esac
 list is || exit 64
 exit 0
 "#;

@@ -52,20 +52,26 @@ impl Manager for Dnf {
 /// of nothing that is less than two days old.
 const SCRIPT: &str = r#"
 export LC_ALL=C.UTF-8 HOME=/root
-what=$1
+what=$1 mood=$2
 shift 2
 dnf=$(command -v dnf || command -v microdnf) || exit 11
+go() {
+    case $mood:$dnf in
+    live:*/dnf) "$dnf" -y "$@" --downloadonly || exit 13 ;;
+    esac
+    "$dnf" -y "$@" || exit 12
+}
 list() {
     rpm -qa --qf "zonepatch: $1 %{NAME} %{ARCH} %{EVR}\n"
 }
 list was || exit 11
 case $what in
-upgrade) "$dnf" -y --refresh upgrade ;;
-dist-upgrade) "$dnf" -y --refresh distro-sync ;;
-security) "$dnf" -y --refresh upgrade --security ;;
-packages) "$dnf" -y --refresh upgrade "$@" ;;
-files) "$dnf" -y install "$@" ;;
-esac || exit 12
+upgrade) go --refresh upgrade ;;
+dist-upgrade) go --refresh distro-sync ;;
+security) go --refresh upgrade --security ;;
+packages) go --refresh upgrade "$@" ;;
+files) go install "$@" ;;
+esac
 list is || exit 64
 exit 0
 "#;
