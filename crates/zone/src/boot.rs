@@ -169,9 +169,10 @@ pub(crate) fn start_locked(
                 .to_owned(),
         ));
     }
+    let mut gone = None;
     if !dry_run && subject.state == State::Installed {
         let once = options.environment.as_ref();
-        environments::switch::take_next(&subject.zonepath, once)?;
+        gone = environments::switch::take_next(&subject.zonepath, once)?;
         shorten(host, subject)?;
     }
     let is_machine = verify::brand_of(&config)?.is_machine();
@@ -236,6 +237,7 @@ pub(crate) fn start_locked(
     drop(theirs);
     let mut remarks = client::listen_to(report)?;
     remarks.extend(given);
+    remarks.extend(gone);
     remarks.extend(suspended);
     remarks.extend(prepared);
     remarks.extend(devices.too_many);

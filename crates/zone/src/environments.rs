@@ -22,7 +22,7 @@ use std::time::SystemTime;
 use model::verb::Admission;
 use model::{State, Verb, ZoneName};
 use serde::Serialize;
-use storage::{Dataset, Name, driver_at};
+use storage::{Dataset, Name, Snapshot, driver_at};
 use store::index::Index;
 
 use crate::apply::Outcome;
@@ -359,6 +359,28 @@ pub fn marked(zonepath: &std::path::Path) -> Result<(Name, Option<Name>), Error>
 /// When the mark cannot be written.
 pub fn choose(subject: &Subject, name: Option<&Name>) -> Result<(), Error> {
     Marks::at(&subject.zonepath).set_next(name)
+}
+
+/// Goes on with, or takes back, a change of boot environments of a halted zone that a crash
+/// cut off; its lock is held.
+///
+/// # Errors
+/// When it cannot be done.
+pub fn complete(subject: &Subject) -> Result<(), Error> {
+    match subject.state {
+        State::Installed => switch::complete(&subject.zonepath),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a snapshot is in somebody's use: mounted, or made by the zone itself.
+///
+/// # Errors
+/// When the marks cannot be read.
+pub fn is_in_use(subject: &Subject, snapshot: &Snapshot) -> Result<bool, Error> {
+    let marks = Marks::at(&subject.zonepath);
+    let own = marks.inside(&snapshot.name)? == Some(seconds(snapshot.created));
+    Ok(own || marks.mounted(&snapshot.name)?.is_some())
 }
 
 enum Admitted {

@@ -20,28 +20,34 @@ use super::{made, open, seconds};
 use crate::Error;
 
 /// Makes the one that `once` names, or that was activated, the root of a halted zone;
-/// its lock is held. Nothing to do is no error.
-pub(crate) fn take_next(zonepath: &Path, once: Option<&Name>) -> Result<(), Error> {
+/// its lock is held. Nothing to do is no error. Returns a remark when what was activated is
+/// gone, as after a crash while it got another name: the zone goes on with what it has.
+pub(crate) fn take_next(zonepath: &Path, once: Option<&Name>) -> Result<Option<String>, Error> {
     complete(zonepath)?;
     let marks = Marks::at(zonepath);
     let target = match (once, marks.next()?) {
         (Some(name), _) => name.clone(),
         (None, Some(name)) => name,
-        (None, None) => return Ok(()),
+        (None, None) => return Ok(None),
     };
     let active = marks.active()?;
     let from = active.name;
     if target == from {
         // A plain boot has what was activated.
-        return if once.is_none() {
-            marks.set_next(None)
-        } else {
-            Ok(())
-        };
+        if once.is_none() {
+            marks.set_next(None)?;
+        }
+        return Ok(None);
     }
     let dataset = open(zonepath)?;
     let known = dataset.snapshots()?;
     if known.iter().all(|one| one.name != target) {
+        if once.is_none() {
+            marks.set_next(None)?;
+            return Ok(Some(format!(
+                "boot environment {target} was activated and is gone; it boots {from}. See zoneadm beadm list."
+            )));
+        }
         return Err(Error::Refused(format!(
             "has no boot environment {target}; see zoneadm beadm list."
         )));
@@ -63,7 +69,8 @@ pub(crate) fn take_next(zonepath: &Path, once: Option<&Name>) -> Result<(), Erro
     dataset.snapshot_made(&switch.from, created)?;
     switch.kept = true;
     marks.set_switch(Some(&switch))?;
-    go_on(&marks, &dataset, &switch)
+    go_on(&marks, &dataset, &switch)?;
+    Ok(None)
 }
 
 /// Completes, or takes back, a switch that was cut off. The zone is halted.
@@ -126,15 +133,15 @@ mod tests {
     }
 
     /// A zone whose root says "new", with a boot environment "old" that says "old".
-    fn zone() -> Option<Zone> {
+    fn zone() -> Zone {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("web");
         let dataset = Dataset::create(&path).unwrap();
         fs::write(path.join("root/word"), "old").unwrap();
         // Needs no more than a file system that can rename.
-        dataset.snapshot(&name("old")).ok()?;
+        dataset.snapshot(&name("old")).unwrap();
         fs::write(path.join("root/word"), "new").unwrap();
-        Some(Zone { _dir: dir, path })
+        Zone { _dir: dir, path }
     }
 
     fn word(path: &Path) -> String {
@@ -152,7 +159,7 @@ mod tests {
 
     #[test]
     fn one_becomes_the_other_and_back() {
-        let Some(zone) = zone() else { return };
+        let zone = zone();
         let marks = Marks::at(&zone.path);
         take_next(&zone.path, None).unwrap();
         assert_eq!(word(&zone.path), "new");
@@ -177,7 +184,7 @@ mod tests {
     #[test]
     fn a_switch_that_was_cut_off_is_completed_or_taken_back() {
         for kept in [false, true] {
-            let Some(zone) = zone() else { return };
+            let zone = zone();
             let marks = Marks::at(&zone.path);
             marks.set_next(Some(&name("old"))).unwrap();
             let dataset = Dataset::open(&zone.path).unwrap();
@@ -204,8 +211,20 @@ mod tests {
     }
 
     #[test]
+    fn what_was_activated_and_is_gone_keeps_no_zone_from_its_boot() {
+        let zone = zone();
+        let marks = Marks::at(&zone.path);
+        marks.set_next(Some(&name("former"))).unwrap();
+        let remark = take_next(&zone.path, None).unwrap().unwrap();
+        assert!(remark.contains("former"), "{remark}");
+        assert_eq!(word(&zone.path), "new");
+        assert_eq!(marks.next().unwrap(), None);
+        assert_eq!(take_next(&zone.path, None).unwrap(), None);
+    }
+
+    #[test]
     fn a_snapshot_of_the_active_ones_name_is_not_lost() {
-        let Some(zone) = zone() else { return };
+        let zone = zone();
         let dataset = Dataset::open(&zone.path).unwrap();
         dataset.snapshot(&name("initial")).unwrap();
         let error = take_next(&zone.path, Some(&name("old"))).unwrap_err();
