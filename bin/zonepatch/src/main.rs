@@ -8,6 +8,7 @@ mod subcommands;
 
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ use args::{Call, Problem};
 use model::ZoneName;
 use model::name::GLOBAL;
 use patch::health::Health;
+use patch::recover::STAGED;
 use patch::report::Event;
 use patch::transaction::{Patch, Running};
 use patch::{Options, Order, Outcome, Report, conf, record, rollback, run, status};
@@ -24,12 +26,17 @@ use zone::environments::When;
 use zone::{Error, Host, flatten};
 
 fn main() -> ExitCode {
-    sys::process::restore_sigpipe();
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     ExitCode::from(match args::parse(words) {
-        Ok(call) => start(&call),
+        Ok(call) => {
+            // Zones are patched to the end, whoever stops reading of it.
+            if matches!(call.verb, "status" | "history") {
+                sys::process::restore_sigpipe();
+            }
+            start(&call)
+        }
         Err(Problem::Help(verb)) => {
-            print!("{}", subcommands::help(verb));
+            say(&subcommands::help(verb));
             cli::status::OK
         }
         Err(Problem::Usage(text, verb)) => {
@@ -38,6 +45,17 @@ fn main() -> ExitCode {
             cli::status::USAGE
         }
     })
+}
+
+/// Prints on standard output.
+pub fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints on standard error.
+pub fn complain(text: &str) {
+    let _ = writeln!(std::io::stderr(), "zonepatch: {text}");
 }
 
 fn start(call: &Call) -> u8 {
@@ -57,7 +75,7 @@ fn start(call: &Call) -> u8 {
             act(&host, call, &zones)
         });
     done.unwrap_or_else(|error| {
-        eprintln!("zonepatch: {}", flatten(&error));
+        complain(&flatten(&error));
         if error.is_usage() {
             cli::status::USAGE
         } else {
@@ -96,8 +114,28 @@ fn act(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
             list(zones, call, rows, render::history)
         }
         "rollback" => roll_back(host, call, zones),
-        "recover" => run::begin(host).map(|_| cli::status::OK),
+        "recover" => {
+            let (_held, left) = run::begin(host, zones)?;
+            warn(&left);
+            Ok(match left.is_empty() {
+                true => cli::status::OK,
+                false => cli::status::ERROR,
+            })
+        }
         _ => change(host, call, zones),
+    }
+}
+
+/// Makes sure that nobody else is at work; the lock ends with the file.
+fn begin(host: &Host, zones: &[ZoneName]) -> Result<fs::File, Error> {
+    let (held, left) = run::begin(host, zones)?;
+    warn(&left);
+    Ok(held)
+}
+
+fn warn(left: &[String]) {
+    for text in left {
+        complain(text);
     }
 }
 
@@ -113,20 +151,20 @@ fn list<R: serde::Serialize>(
         match find(zone) {
             Ok(found) => rows.extend(found),
             Err(error) => {
-                eprintln!("zonepatch: zone '{zone}': {}", flatten(&error));
+                complain(&format!("zone '{zone}': {}", flatten(&error)));
                 status = cli::status::ERROR;
             }
         }
     }
     match call.json {
-        true => print!("{}", render::json(&rows)),
-        false => print!("{}", render(&rows)),
+        true => say(&render::json(&rows)),
+        false => say(&render(&rows)),
     }
     Ok(status)
 }
 
 fn roll_back(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
-    let _held = run::begin(host)?;
+    let _held = begin(host, zones)?;
     let (mut rows, mut status) = (Vec::new(), cli::status::OK);
     for zone in zones {
         // Of all zones those are meant that have it.
@@ -136,11 +174,13 @@ fn roll_back(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> 
         match rollback::zone(host, zone, call.patch.as_deref(), call.activate) {
             Ok(patch) if call.json => rows.push((zone.to_string(), patch)),
             Ok(patch) if call.activate == Some(When::NextBoot) => {
-                println!("{zone}: as before patch {patch} at its next boot");
+                say(&format!(
+                    "{zone}: as before patch {patch} at its next boot\n"
+                ));
             }
-            Ok(patch) => println!("{zone}: as before patch {patch}"),
+            Ok(patch) => say(&format!("{zone}: as before patch {patch}\n")),
             Err(error) => {
-                eprintln!("zonepatch: zone '{zone}': {}", flatten(&error));
+                complain(&format!("zone '{zone}': {}", flatten(&error)));
                 status = cli::status::ERROR;
             }
         }
@@ -150,7 +190,7 @@ fn roll_back(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> 
             .into_iter()
             .map(|(zone, patch)| serde_json::json!({"zone": zone, "patch": patch}))
             .collect();
-        print!("{}", render::json(&rows));
+        say(&render::json(&rows));
     }
     Ok(status)
 }
@@ -169,7 +209,7 @@ fn has_patch(host: &Host, zone: &ZoneName, patch: Option<&str>) -> bool {
 fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     let conf = conf::load(&host.root).map_err(Error::Refused)?;
     let parallel = conf::effective(call.parallel.or(conf.num_proc), cpus(), zones.len());
-    let _held = run::begin(host)?;
+    let _held = begin(host, zones)?;
     let mut zones = zones.to_vec();
     if call.verb == "remove" && call.zones.is_empty() {
         zones.retain(|zone| has_patch(host, zone, call.patch.as_deref()));
@@ -219,12 +259,10 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
         let _ = fs::remove_dir_all(folder);
     }
     if call.json {
-        print!(
-            "{}",
-            render::run(&patch.name, &call.order, parallel, &reports)
-        );
+        say(&render::run(&patch.name, &call.order, parallel, &reports));
     } else {
-        println!("{}", render::summary(&patch.name, &reports, is_plan));
+        let text = render::summary(&patch.name, &reports, is_plan);
+        say(&format!("{text}\n"));
     }
     let failed = reports
         .iter()
@@ -259,7 +297,7 @@ fn stage(host: &Host, patch: &mut Patch<'_>) -> Result<Option<PathBuf>, Error> {
     let Order::Files(files) = &mut patch.order else {
         return Ok(None);
     };
-    let folder = record::folder(&host.root).join(format!("files-{}", patch.name));
+    let folder = record::folder(&host.root).join(format!("{STAGED}{}", patch.name));
     let fail = |path: &Path| Error::io(format!("copy {}", path.display()));
     fs::create_dir_all(&folder).map_err(fail(&folder))?;
     let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode));

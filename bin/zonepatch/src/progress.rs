@@ -64,19 +64,17 @@ impl Progress {
         let zone = &report.zone;
         if report.outcome == Outcome::Failed {
             let why = report.reason.as_deref().unwrap_or("failed");
-            eprintln!("zonepatch: zone '{zone}': {why}");
+            let mut text = format!("zone '{zone}': {why}");
             // What came before that line is mostly what tells.
             if let (Some(log), false) = (&report.log, self.plan) {
-                eprintln!("\tall that was said: {}", log.display());
+                text.push_str(&format!("\n\tall that was said: {}", log.display()));
             }
+            crate::complain(&text);
         } else if self.plan && !self.silent {
-            print!("{}", render::planned(report));
+            crate::say(&render::planned(report));
         } else if !self.silent {
-            print!(
-                "{zone}: {}\n{}",
-                render::ended(report),
-                render::stale(report)
-            );
+            let (ended, stale) = (render::ended(report), render::stale(report));
+            crate::say(&format!("{zone}: {ended}\n{stale}"));
         }
     }
 }

@@ -48,8 +48,9 @@ fn act(host: &Host, call: &Call) -> Result<u8, zone::Error> {
     let damaged = tell_damaged(&survey);
     // A crash of the host may have cut off a patch: each zone boots as the old or the new one.
     if call.action == Action::Start {
-        if let Err(error) = patch::recover::at_boot(host) {
-            complain(&format!("zones-service: WARNING: {}", flatten(&error)));
+        let left = patch::recover::at_boot(host).unwrap_or_else(|error| vec![flatten(&error)]);
+        for text in left {
+            complain(&format!("zones-service: WARNING: {text}"));
         }
     }
     let done = match call.action {

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use store::index::Entry as Zone;
 use store::{Root, atomic};
-use zone::Error;
+use zone::{Error, job};
 
 use crate::order::Order;
 
@@ -136,6 +136,20 @@ pub struct History {
     pub entries: Vec<Entry>,
 }
 
+impl History {
+    /// Whether a snapshot, or a boot environment, was made by one of these patches: what the
+    /// zone's administrator has made is not, whatever its name begins with.
+    #[must_use]
+    pub fn made(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| {
+            let snapshot = entry.snapshot.as_deref() == Some(name);
+            let environment = entry.environment.as_deref() == Some(name);
+            // Of one in a boot environment the snapshot is the one that was active.
+            environment || (snapshot && name.strip_prefix("patch-") == Some(&entry.patch))
+        })
+    }
+}
+
 /// How far a transaction is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -149,6 +163,17 @@ pub enum Phase {
         tree: PathBuf,
         /// What then goes into the history.
         entry: Box<Entry>,
+    },
+    /// The same, where a layer that others made is put below what the zone has of its own: it
+    /// is the new one when it has come to the packages of this fingerprint, and the old one
+    /// otherwise.
+    Verifying {
+        /// The tree.
+        tree: PathBuf,
+        /// What then goes into the history.
+        entry: Box<Entry>,
+        /// What it is to come to.
+        fingerprint: String,
     },
     /// The snapshot of the zone becomes a boot environment that stands on the layer with
     /// this tree, and that the next boot takes.
@@ -184,24 +209,16 @@ pub fn folder(root: &Root) -> PathBuf {
     root.lib().join("patch")
 }
 
-/// What the files of a zone begin with.
-fn stem(zone: &Zone) -> String {
-    match &zone.uuid {
-        Some(uuid) => uuid.to_string(),
-        None => format!("zone-{}", zone.name),
-    }
-}
-
 /// The history of a zone.
 #[must_use]
 pub fn history_of(root: &Root, zone: &Zone) -> PathBuf {
-    folder(root).join(format!("{}.history", stem(zone)))
+    folder(root).join(format!("{}.history", job::stem(zone)))
 }
 
 /// The journal of a zone.
 #[must_use]
 pub fn journal_of(root: &Root, zone: &Zone) -> PathBuf {
-    folder(root).join(format!("{}.journal", stem(zone)))
+    job::journal_of(root, zone)
 }
 
 /// Reads a file of ours; none when it is not there.
@@ -291,5 +308,37 @@ mod tests {
         fs::write(&path, "{").unwrap();
         let error = load::<Journal>(&path).unwrap_err().to_string();
         assert!(error.contains("damaged"), "{error}");
+    }
+
+    #[test]
+    fn what_others_named_alike_was_not_made_by_a_patch() {
+        let entry = |patch: &str, snapshot: &str, environment: Option<&str>| Entry {
+            patch: patch.to_owned(),
+            at: 0,
+            order: Order::Upgrade,
+            how: How::Real,
+            standing: Standing::Applied,
+            snapshot: Some(snapshot.to_owned()),
+            environment: environment.map(str::to_owned),
+            packages: Vec::new(),
+            services: Vec::new(),
+            log: PathBuf::new(),
+        };
+        let history = History {
+            entries: vec![
+                entry("a", "patch-a", None),
+                entry("b", "patch-by-hand", Some("patched-b")),
+            ],
+        };
+        for (name, made) in [
+            ("patch-a", true),
+            ("patched-b", true),
+            ("patch-by-hand", false),
+            ("patch-before-manual", false),
+            ("patched-a", false),
+            ("initial", false),
+        ] {
+            assert_eq!(history.made(name), made, "{name}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! What a crash left: each zone is the old one or the new one, and what was beside it goes.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::ZoneName;
@@ -8,12 +9,16 @@ use storage::{Dataset, Name};
 use store::index::Index;
 use zone::job;
 use zone::subject::Subject;
-use zone::{Error, Host};
+use zone::{Error, Host, flatten};
 
 use crate::environment;
 use crate::live;
 use crate::record::{self, Entry, Journal, Phase};
+use crate::share;
 use crate::transaction;
+
+/// What begins the names of folders with package files that zones are shown.
+pub const STAGED: &str = "files-";
 
 /// How a transaction ended for its zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +52,18 @@ pub fn zone(host: &Host, subject: &Subject) -> Result<Option<End>, Error> {
             true => End::New(entry.clone()),
             false => End::Old,
         },
+        Phase::Verifying {
+            tree,
+            entry,
+            fingerprint,
+        } => {
+            let is_new = dataset.stack()?.lowers.contains(tree);
+            let name = name(&journal.snapshot)?;
+            match is_new && share::recover(host, subject, &dataset, &name, fingerprint)? {
+                true => End::New(entry.clone()),
+                false => End::Old,
+            }
+        }
         Phase::Environment { tree, entry } => {
             let name = name(&journal.snapshot)?;
             match environment::recover(subject, &dataset, &name, tree)? {
@@ -86,19 +103,23 @@ pub(crate) fn finish(
     Ok(store::atomic::remove(&path)?)
 }
 
-/// How long a job of a command that was killed may take to end.
+/// How long jobs of commands that were killed may take to end.
 const ENDING: Duration = Duration::from_secs(60);
 
 /// Takes the zone's lock, which a job that is being killed may still hold.
-fn wait_for(host: &Host, zone: &ZoneName) -> Result<Box<Subject>, Error> {
-    let end = Instant::now() + ENDING;
+fn wait_for(host: &Host, zone: &ZoneName, end: Instant) -> Result<Box<Subject>, Error> {
     loop {
         match transaction::admit(host, zone) {
-            Err(Error::Store(store::Error::Locked(_))) if Instant::now() < end => {}
+            Err(Error::Store(store::Error::Locked(_))) if Instant::now() < end => {
+                std::thread::sleep(LOOK);
+            }
             other => return other,
         }
     }
 }
+
+/// How often a lock is tried.
+const LOOK: Duration = Duration::from_millis(20);
 
 fn forget_snapshot(dataset: &Dataset, name: &str) -> Result<(), Error> {
     let known = dataset.snapshots()?;
@@ -108,53 +129,85 @@ fn forget_snapshot(dataset: &Dataset, name: &str) -> Result<(), Error> {
     }
 }
 
-/// Clears up after all transactions. Whoever calls this holds the lock that only one
-/// command at a time has.
-///
-/// # Errors
-/// The first thing that could not be removed; all others are tried.
-pub fn all(host: &Host) -> Result<usize, Error> {
-    let folder = record::folder(&host.root);
-    let (mut count, mut failed) = (0, None);
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+/// Clears up after all transactions, and waits for zones that are locked if they are
+/// `wanted`. What stands in the way of one is in no other's: a text for each zone that still
+/// has something left, with its name. Whoever calls this holds the lock that only one command
+/// at a time has.
+#[must_use]
+pub fn all(host: &Host, wanted: &[ZoneName]) -> Vec<String> {
+    let end = Instant::now() + ENDING;
+    let mut left = Vec::new();
+    for entry in fs::read_dir(record::folder(&host.root))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         let path = entry.path();
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with(STAGED) {
+            // Nobody is at work who needs them.
+            let _ = fs::remove_dir_all(&path);
+        }
         if path.extension().is_none_or(|kind| kind != "journal") {
             continue;
         }
-        let cleared = record::load::<Journal>(&path).and_then(|journal| {
-            let Some(journal) = journal else {
-                return Ok(());
-            };
-            if let Some(name) = &journal.zone {
-                let index = Index::load(&host.root)?;
-                let zone = name.parse::<ZoneName>().ok();
-                // It may have been uninstalled since.
-                let known = zone.filter(|zone| {
-                    let found = index.find(zone);
-                    found.is_some_and(|one| record::journal_of(&host.root, one) == path)
-                });
-                if let Some(known) = known {
-                    let subject = wait_for(host, &known)?;
-                    return self::zone(host, &subject).map(drop);
-                }
+        let journal = match record::load::<Journal>(&path) {
+            Ok(Some(journal)) => journal,
+            Ok(None) => continue,
+            Err(error) => {
+                left.push(flatten(&error));
+                continue;
             }
-            Dataset::destroy(&journal.copy)?;
-            let _ = fs::remove_dir(&journal.copy);
-            Ok(store::atomic::remove(&path)?)
-        });
-        match cleared {
-            Ok(()) => count += 1,
-            Err(error) => failed = failed.or(Some(error)),
+        };
+        if let Err(error) = one(host, &path, &journal, wanted, end) {
+            let whose = match &journal.zone {
+                Some(zone) => format!("zone '{zone}'"),
+                None => path.display().to_string(),
+            };
+            left.push(format!(
+                "{whose}: what a patch that was cut off has left cannot be cleared up: {}",
+                flatten(&error)
+            ));
         }
     }
-    failed.map_or(Ok(count), Err)
+    left
 }
 
-/// Clears up when the host has booted, before zones do. Nothing to do is the usual case.
+fn one(
+    host: &Host,
+    path: &Path,
+    journal: &Journal,
+    wanted: &[ZoneName],
+    end: Instant,
+) -> Result<(), Error> {
+    if let Some(name) = &journal.zone {
+        let index = Index::load(&host.root)?;
+        let zone = name.parse::<ZoneName>().ok();
+        // It may have been uninstalled since.
+        let known = zone.filter(|zone| {
+            let found = index.find(zone);
+            found.is_some_and(|one| record::journal_of(&host.root, one) == *path)
+        });
+        if let Some(known) = known {
+            let end = match wanted.contains(&known) {
+                true => end,
+                false => Instant::now(),
+            };
+            let subject = wait_for(host, &known, end)?;
+            return self::zone(host, &subject).map(drop);
+        }
+    }
+    Dataset::destroy(&journal.copy)?;
+    let _ = fs::remove_dir(&journal.copy);
+    Ok(store::atomic::remove(path)?)
+}
+
+/// Clears up when the host has booted, before zones do, and returns what [`all`] does.
+/// Nothing to do is the usual case.
 ///
 /// # Errors
-/// See [`all`]; when a zonepatch is at work already.
-pub fn at_boot(host: &Host) -> Result<(), Error> {
+/// When a zonepatch is at work already.
+pub fn at_boot(host: &Host) -> Result<Vec<String>, Error> {
     let is_journal = |entry: fs::DirEntry| {
         let path = entry.path();
         path.extension().is_some_and(|kind| kind == "journal")
@@ -164,8 +217,8 @@ pub fn at_boot(host: &Host) -> Result<(), Error> {
         .flatten()
         .flatten();
     match files.any(is_journal) {
-        true => crate::run::begin(host).map(drop),
-        false => Ok(()),
+        true => crate::run::begin(host, &[]).map(|(_, left)| left),
+        false => Ok(Vec::new()),
     }
 }
 

@@ -35,17 +35,17 @@ pub struct Options {
 const MOMENT: Duration = Duration::from_secs(5);
 
 /// Makes sure that no other command of ours is at work, and that nothing is left of one
-/// that was killed. The lock ends with the file.
+/// that was killed. The lock ends with the file. With it comes what is still left of zones,
+/// see [`recover::all`]: it concerns no others.
 ///
 /// # Errors
-/// When another one is at work, or something cannot be cleared up.
-pub fn begin(host: &Host) -> Result<File, Error> {
+/// When another one is at work.
+pub fn begin(host: &Host, wanted: &[ZoneName]) -> Result<(File, Vec<String>), Error> {
     let folder = record::folder(&host.root);
     std::fs::create_dir_all(&folder).map_err(Error::io(format!("make {}", folder.display())))?;
     let held = lock::exclusive_within(&folder.join("lock"), MOMENT)?;
     let held = held.ok_or_else(|| Error::Refused("another zonepatch is at work.".to_owned()))?;
-    recover::all(host)?;
-    Ok(held)
+    Ok((held, recover::all(host, wanted)))
 }
 
 /// Patches zones. A zone's failure stops no other.

@@ -8,14 +8,14 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{State, ZoneName};
-use storage::{Dataset, differences, holds, misfit};
+use model::{Config, State, ZoneName};
+use storage::{Dataset, Name, differences, holds, misfit};
 use zone::job;
-use zone::{Error, Host};
+use zone::{Error, Host, Subject};
 
-use crate::inventory;
+use crate::inventory::{self, Inventory};
 use crate::record::{self, Change, How, Journal, Phase};
-use crate::recover;
+use crate::recover::{self, End};
 use crate::transaction::{self, Done, Patch, Ready, Witness};
 
 /// What is of one zone or of one moment, and no part of a patch: files and links that are
@@ -236,9 +236,10 @@ impl Shared {
             zone: Some(zone.to_string()),
             snapshot: name.to_string(),
             copy: transaction::place_beside(&subject.zonepath, &format!(".patch-{zone}"))?,
-            phase: Phase::Switching {
+            phase: Phase::Verifying {
                 tree: self.tree.clone(),
                 entry: Box::new(entry.clone()),
+                fingerprint: self.after.clone(),
             },
         };
         let path = record::journal_of(&patch.host.root, &subject.entry);
@@ -250,40 +251,42 @@ impl Shared {
                 return Ok(Fared::Unlike(why));
             }
             Err(error) => {
-                recover::zone(patch.host, subject)?;
-                return Err(error);
+                // It went back already, if it could.
+                return match recover::zone(patch.host, subject)? {
+                    Some(End::New(entry)) => {
+                        Ok(Fared::Patched(Box::new(Done::late(entry, &error))))
+                    }
+                    _ => Err(error),
+                };
             }
         }
-        dataset.settle(&patch.host.root.index())?;
-        record::add(&patch.host.root, &subject.entry, entry.clone())?;
-        store::atomic::remove(&path)?;
-        patch.thin_out(dataset, ready)?;
-        let witness = Box::new(Witness::default());
+        let entry = Box::new(entry);
+        let warning = patch.leave(ready, &journal, &End::New(entry.clone()));
+        let witness = Witness {
+            warning,
+            ..Witness::default()
+        };
         Ok(Fared::Patched(Box::new(Done::Patched(
-            Box::new(entry),
-            witness,
+            entry,
+            Box::new(witness),
         ))))
     }
 
     /// Switches; a reason when the zone is not as it should be then, and went back.
-    fn switch(
-        &self,
-        host: &Host,
-        ready: &Ready,
-        name: &storage::Name,
-    ) -> Result<Option<String>, Error> {
+    fn switch(&self, host: &Host, ready: &Ready, name: &Name) -> Result<Option<String>, Error> {
         let dataset = &ready.dataset;
         dataset.snapshot(name)?;
         if !dataset.stack()?.lowers.contains(&self.base) {
             return Ok(Some("its layers were merged".to_owned()));
         }
-        dataset.put_below(&Dataset::open(&self.place)?, &self.base)?;
-        let after = job::look(host, &ready.config, &dataset.stack()?, inventory::read)?;
-        if after.fingerprint == self.after && after.broken.is_empty() {
-            return Ok(None);
-        }
-        dataset.rollback(name)?;
-        Ok(Some("it did not come to the same packages".to_owned()))
+        let after = Dataset::open(&self.place)
+            .and_then(|shared| dataset.put_below(&shared, &self.base))
+            .map_err(Error::from)
+            .and_then(|()| look(host, &ready.config, dataset));
+        Ok(match keep_or_go_back(dataset, name, after, &self.after)? {
+            true => None,
+            false => Some("it did not come to the same packages".to_owned()),
+        })
     }
 
     /// Lets the second witness stand on the layer, too, in the place of what it came to by
@@ -346,9 +349,75 @@ impl Shared {
     }
 }
 
+fn look(host: &Host, config: &Config, dataset: &Dataset) -> Result<Inventory, Error> {
+    job::look(host, config, &dataset.stack()?, inventory::read)
+}
+
+/// Lets a zone stay on a shared layer when it has come to what it should, and takes it back
+/// otherwise, also when nobody can say.
+fn keep_or_go_back(
+    dataset: &Dataset,
+    name: &Name,
+    after: Result<Inventory, Error>,
+    wanted: &str,
+) -> Result<bool, Error> {
+    let is_right = after
+        .as_ref()
+        .is_ok_and(|after| after.fingerprint == wanted && after.broken.is_empty());
+    if !is_right {
+        dataset.rollback(name)?;
+    }
+    after.map(|_| is_right)
+}
+
+/// After a crash, of a zone that stands on a shared layer: says whether it stays there.
+pub(crate) fn recover(
+    host: &Host,
+    subject: &Subject,
+    dataset: &Dataset,
+    name: &Name,
+    wanted: &str,
+) -> Result<bool, Error> {
+    // Somebody has booted it, and goes on with it.
+    if subject.state != State::Installed {
+        return Ok(true);
+    }
+    // What cannot be looked at has come to nothing.
+    let after = look(host, &subject.config(host)?, dataset).unwrap_or_default();
+    keep_or_go_back(dataset, name, Ok(after), wanted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_looked_at_goes_back() {
+        let found = |fingerprint: &str| Inventory {
+            fingerprint: fingerprint.to_owned(),
+            ..Inventory::default()
+        };
+        let name: Name = "patch-x".parse().unwrap();
+        let unknown = || Error::Refused("cannot be looked at".to_owned());
+        for (after, outcome, word) in [
+            (Ok(found("right")), Some(true), "new"),
+            (Ok(found("wrong")), Some(false), "old"),
+            (Err(unknown()), None, "old"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("web");
+            let dataset = Dataset::create(&path).unwrap();
+            std::fs::write(path.join("root/word"), "old").unwrap();
+            dataset.snapshot(&name).unwrap();
+            std::fs::write(path.join("root/word"), "new").unwrap();
+            let kept = keep_or_go_back(&dataset, &name, after, "right");
+            assert_eq!(kept.ok(), outcome);
+            let stack = dataset.stack().unwrap();
+            let mut trees = std::iter::once(stack.top).chain(stack.lowers);
+            let is = trees.find_map(|tree| std::fs::read_to_string(tree.join("word")).ok());
+            assert_eq!(is.unwrap(), word);
+        }
+    }
 
     #[test]
     fn what_is_of_one_zone_is_not_shared() {

@@ -29,7 +29,7 @@ use crate::inventory::{self, Inventory};
 use crate::manager::{self, Mood, NOT_BEGUN, NOT_SOUND, SHOWN, TOLD, Work};
 use crate::memory;
 use crate::order::Order;
-use crate::record::{self, Change, Entry, How, Journal, Phase, Standing};
+use crate::record::{self, Change, Entry, History, How, Journal, Phase, Standing};
 use crate::recover::{self, End};
 
 /// Longest log that is looked through for a reason, in bytes.
@@ -115,7 +115,10 @@ fn not_cleared(error: &Error) -> String {
 /// When its state forbids it.
 pub fn admit(host: &Host, zone: &ZoneName) -> Result<Box<Subject>, Error> {
     match Subject::admit(host, zone, Verb::Snapshot) {
-        Ok(Start::Go(subject)) => Ok(subject),
+        Ok(Start::Go(subject)) => {
+            environments::complete(&subject)?;
+            Ok(subject)
+        }
         Ok(Start::Already(notice)) => Err(Error::Refused(notice.to_owned())),
         Err(Error::Refused(text)) => Err(Error::Refused(text.replace("snapshot", "patch"))),
         Err(error) => Err(error),
@@ -550,30 +553,35 @@ impl Patch<'_> {
 
     /// Removes snapshots of older patches than are kept.
     pub(crate) fn thin_out(&self, dataset: &Dataset, ready: &Ready) -> Result<(), Error> {
-        let all = dataset.snapshots()?;
-        let (active, next) = environments::marked(&ready.subject.zonepath)?;
-        let ours = |name: &&Name| {
-            let is_ours =
-                name.as_str().starts_with("patch-") || name.as_str().starts_with("patched-");
-            is_ours && **name != active && Some(*name) != next.as_ref()
-        };
-        let old: Vec<&Name> = all.iter().map(|one| &one.name).filter(ours).collect();
-        let superfluous = old.len().saturating_sub(self.keep.max(1));
-        for name in &old[..superfluous] {
-            dataset.destroy_snapshot(name)?;
-        }
-        if superfluous == 0 {
-            return Ok(());
-        }
-        let gone: Vec<&str> = old[..superfluous]
-            .iter()
-            .map(|name| name.as_str())
-            .collect();
-        record::change(&self.host.root, &ready.subject.entry, |history| {
-            for entry in &mut history.entries {
-                entry.snapshot.take_if(|name| gone.contains(&name.as_str()));
+        let (root, subject) = (&self.host.root, &ready.subject);
+        let history: Option<History> = record::load(&record::history_of(root, &subject.entry))?;
+        let history = history.unwrap_or_default();
+        let (active, next) = environments::marked(&subject.zonepath)?;
+        let mut old = Vec::new();
+        for one in dataset.snapshots()? {
+            let is_taken = one.name == active || Some(&one.name) == next.as_ref();
+            if history.made(one.name.as_str())
+                && !is_taken
+                && !environments::is_in_use(subject, &one)?
+            {
+                old.push(one.name);
             }
-        })
+        }
+        old.truncate(old.len().saturating_sub(self.keep.max(1)));
+        let mut gone = Vec::new();
+        let removed = old.iter().try_for_each(|name| {
+            dataset.destroy_snapshot(name)?;
+            gone.push(name.as_str());
+            Ok(())
+        });
+        if !gone.is_empty() {
+            record::change(root, &subject.entry, |history| {
+                for entry in &mut history.entries {
+                    entry.snapshot.take_if(|name| gone.contains(&name.as_str()));
+                }
+            })?;
+        }
+        removed
     }
 }
 

@@ -6,7 +6,7 @@ use storage::driver_at;
 
 use crate::apply::{self, Outcome, Work};
 use crate::subject::{self, Start, Subject};
-use crate::{Error, Host, inventory};
+use crate::{Error, Host, inventory, job};
 
 /// Detaches a halted zone; a dry run gives its manifest instead.
 ///
@@ -27,6 +27,13 @@ pub fn detach(
         let system = inventory::of_zone(host, &subject.zonepath, &config)?;
         let manifest = inventory::manifest(&config, subject.entry.uuid, system);
         return Ok(Outcome::Planned(manifest.text()));
+    }
+    // Who has no root here cannot be brought to its old or its new one.
+    if job::journal_of(&host.root, &subject.entry).exists() {
+        return Err(Error::Refused(
+            "has a patch that was cut off; clear up after it first with zonepatch recover."
+                .to_owned(),
+        ));
     }
     subject::settle(host, zone)?;
     let path = subject.zonepath.clone();

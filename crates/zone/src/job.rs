@@ -16,7 +16,8 @@ use limits::{Base, ZoneCgroups};
 use model::plan::{BootPlan, InsideStep, PlatformStep};
 use model::{Config, State, Verb, ZoneName};
 use storage::Stack;
-use store::runtime;
+use store::index::Entry;
+use store::{Root, runtime};
 
 use crate::boot::{self, BootOptions, Linked};
 use crate::network::Records;
@@ -163,6 +164,25 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
     let asks = |step: &InsideStep| matches!(step, InsideStep::Environments { .. });
     plan.inside.retain(|step| !asks(step));
     Ok(plan)
+}
+
+/// The journal of who changes the root of a zone by such a copy: while it is there the zone
+/// may be between old and new, and only zonepatch knows. It goes by the zone's uuid, which a
+/// rename of the zone does not change.
+#[must_use]
+pub fn journal_of(root: &Root, zone: &Entry) -> PathBuf {
+    root.lib()
+        .join("patch")
+        .join(format!("{}.journal", stem(zone)))
+}
+
+/// What the files of a zone begin with there.
+#[must_use]
+pub fn stem(zone: &Entry) -> String {
+    match &zone.uuid {
+        Some(uuid) => uuid.to_string(),
+        None => format!("zone-{}", zone.name),
+    }
 }
 
 /// Clears away what is left of a job that was killed. The zone's lock is held.

@@ -120,6 +120,8 @@ fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
     for zone in ZONES {
         tree::assert_same(&old[zone], &within(&host, zone, tree::face));
     }
+    one_that_cannot_be_cleared_up_is_in_nobodys_way(&host);
+    nobody_has_to_read_to_the_end(&host);
     println!("zones by version after a kill: {seen:?}");
     assert!(seen.keys().all(|one| one == "1" || one == "2"), "{seen:?}");
     assert!(seen.contains_key("1"), "no kill came in time: {seen:?}");
@@ -132,4 +134,47 @@ fn is_journal_left(host: &Host) -> bool {
             .extension()
             .is_some_and(|kind| kind == "journal")
     })
+}
+
+/// A journal as a killed run leaves it.
+fn leave_journal(host: &Host, zone: &str) -> std::path::PathBuf {
+    let listed = host.on(zone, &["list", "-p"]).ok();
+    let uuid = listed.text().split(':').nth(4).unwrap().to_owned();
+    let path = host.path(&format!("/var/lib/zones/patch/{uuid}.journal"));
+    let copy = host.path(&format!("/zones/.patch-{zone}"));
+    let journal = serde_json::json!({
+        "patch": "left", "zone": zone, "snapshot": "patch-left", "copy": copy, "phase": "working"
+    });
+    fs::write(&path, journal.to_string()).unwrap();
+    path
+}
+
+fn one_that_cannot_be_cleared_up_is_in_nobodys_way(host: &Host) {
+    let zonepatch = |words: &[&str]| run(&mut host.command("zonepatch", words), b"");
+    let [one, other] = ["web1", "web2"].map(|zone| leave_journal(host, zone));
+    host.on("web1", &["detach"])
+        .mentions(1, "zonepatch recover");
+    // Package files of a killed run, too.
+    let staged = host.path("/var/lib/zones/patch/files-left");
+    fs::create_dir(&staged).unwrap();
+    host.on("web1", &["mount"]).quiet();
+    zonepatch(&["recover"]).mentions(1, "zonepatch: zone 'web1': what a patch that was cut off");
+    assert!(one.exists() && !other.exists() && !staged.exists());
+    let ran = zonepatch(&["apply", "-z", "web2"]);
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert!(ran.err.contains("zone 'web1'"), "{ran:?}");
+    let _ = zonepatch(&["rollback", "-z", "web2"]).ok();
+    host.on("web1", &["unmount"]).quiet();
+    zonepatch(&["recover"]).quiet();
+    assert!(!one.exists());
+}
+
+fn nobody_has_to_read_to_the_end(host: &Host) {
+    let mut command = host.command("zonepatch", &["apply", "-z", "web*"]);
+    let mut child = start(command.stdout(std::process::Stdio::piped()));
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    for zone in ZONES {
+        assert_eq!(within(host, zone, version), "2");
+    }
 }
