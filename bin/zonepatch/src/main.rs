@@ -115,7 +115,7 @@ fn act(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
         }
         "rollback" => roll_back(host, call, zones),
         "recover" => {
-            let (_held, left) = run::begin(host, zones)?;
+            let (_held, left) = run::begin(host, Some(zones))?;
             warn(&left);
             Ok(match left.is_empty() {
                 true => cli::status::OK,
@@ -128,7 +128,7 @@ fn act(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
 
 /// Makes sure that nobody else is at work; the lock ends with the file.
 fn begin(host: &Host, zones: &[ZoneName]) -> Result<fs::File, Error> {
-    let (held, left) = run::begin(host, zones)?;
+    let (held, left) = run::begin(host, Some(zones))?;
     warn(&left);
     Ok(held)
 }

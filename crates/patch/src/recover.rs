@@ -130,11 +130,11 @@ fn forget_snapshot(dataset: &Dataset, name: &str) -> Result<(), Error> {
 }
 
 /// Clears up after all transactions, and waits for zones that are locked if they are
-/// `wanted`. What stands in the way of one is in no other's: a text for each zone that still
-/// has something left, with its name. Whoever calls this holds the lock that only one command
-/// at a time has.
+/// `wanted`; without names all are. What stands in the way of one is in no other's: a text
+/// for each zone that still has something left, with its name. Whoever calls this holds the
+/// lock that only one command at a time has.
 #[must_use]
-pub fn all(host: &Host, wanted: &[ZoneName]) -> Vec<String> {
+pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
     let end = Instant::now() + ENDING;
     let mut left = Vec::new();
     for entry in fs::read_dir(record::folder(&host.root))
@@ -177,7 +177,7 @@ fn one(
     host: &Host,
     path: &Path,
     journal: &Journal,
-    wanted: &[ZoneName],
+    wanted: Option<&[ZoneName]>,
     end: Instant,
 ) -> Result<(), Error> {
     if let Some(name) = &journal.zone {
@@ -189,7 +189,7 @@ fn one(
             found.is_some_and(|one| record::journal_of(&host.root, one) == *path)
         });
         if let Some(known) = known {
-            let end = match wanted.contains(&known) {
+            let end = match wanted.is_none_or(|wanted| wanted.contains(&known)) {
                 true => end,
                 false => Instant::now(),
             };
@@ -217,7 +217,8 @@ pub fn at_boot(host: &Host) -> Result<Vec<String>, Error> {
         .flatten()
         .flatten();
     match files.any(is_journal) {
-        true => crate::run::begin(host, &[]).map(|(_, left)| left),
+        // What a job that is being killed still holds is to be cleared up, too.
+        true => crate::run::begin(host, None).map(|(_, left)| left),
         false => Ok(Vec::new()),
     }
 }

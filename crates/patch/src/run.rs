@@ -40,7 +40,7 @@ const MOMENT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// When another one is at work.
-pub fn begin(host: &Host, wanted: &[ZoneName]) -> Result<(File, Vec<String>), Error> {
+pub fn begin(host: &Host, wanted: Option<&[ZoneName]>) -> Result<(File, Vec<String>), Error> {
     let folder = record::folder(&host.root);
     std::fs::create_dir_all(&folder).map_err(Error::io(format!("make {}", folder.display())))?;
     let held = lock::exclusive_within(&folder.join("lock"), MOMENT)?;
