@@ -28,12 +28,13 @@ pub fn has_tools() -> bool {
 /// A program that says something on the serial line, and a dot again and again.
 #[must_use]
 pub fn program(says: &str) -> Vec<u8> {
-    // rsi = the text; each byte to port 0x3f8.
-    let mut code =
-        b"\x48\x8d\x35\x1d\0\0\0\x66\xba\xf8\x03\xac\x84\xc0\x74\x03\xee\xeb\xf8".to_vec();
+    // rsi = the text; each byte is put out.
+    let mut code = b"\x48\x8d\x35\x32\0\0\0\xac\x84\xc0\x74\x07\xe8\x15\0\0\0\xeb\xf4".to_vec();
     // Ten interrupts of the timer, a dot.
-    code.extend(b"\xb9\x0a\0\0\0\xf4\xff\xc9\x75\xfb\xb0\x2e\xee\xeb\xf1");
-    code.extend(b"\x90\x90");
+    code.extend(b"\xb9\x0a\0\0\0\xf4\xff\xc9\x75\xfb\xb0\x2e\xe8\x02\0\0\0\xeb\xed");
+    // To port 0x3f8 once 0x3fd says that there is place: what comes earlier is lost where
+    // the host is busy.
+    code.extend(b"\x88\xc4\x66\xba\xfd\x03\xec\xa8\x20\x74\xfb\x66\xba\xf8\x03\x88\xe0\xee\xc3");
     code.extend(b"\r\n");
     code.extend(says.as_bytes());
     code.extend(b"\r\n\0");

@@ -113,10 +113,12 @@ pub fn auxiliary(host: &Host, zone: &str) -> String {
 /// When it says too much.
 #[must_use]
 pub fn loader(says: &str) -> Vec<u8> {
-    // ds = 0, si = the text; each byte to port 0x3f8; then it halts.
+    // ds = 0, si = the text; each byte to port 0x3f8, once 0x3fd says that there is place:
+    // what comes earlier is lost where the host is busy. Then it halts.
     let mut block =
-        b"\x31\xc0\x8e\xd8\xbe\x15\x7c\xac\x84\xc0\x74\x06\xba\xf8\x03\xee\xeb\xf5\xf4\xeb\xfd"
+        b"\x31\xc0\x8e\xd8\xbe\x21\x7c\xac\x84\xc0\x74\x12\x88\xc4\xba\xfd\x03\xec\xa8\x20\x74\xfb"
             .to_vec();
+    block.extend(b"\xba\xf8\x03\x88\xe0\xee\xeb\xe9\xf4\xeb\xfd");
     block.extend(says.as_bytes());
     block.extend(b"\r\n\0");
     assert!(block.len() <= 440, "too long for a boot sector");
