@@ -110,15 +110,7 @@ impl Subject {
             && entry.state == State::Configured
             && !zonepath.join(UNFINISHED).exists();
         debug_assert!(verb == Verb::Attach, "no other verb takes such a zone");
-        Ok(found.then_some(Self {
-            state: State::Configured,
-            runtime: None,
-            zonepath,
-            unfinished: false,
-            entry,
-            index,
-            lock,
-        }))
+        Ok(found.then(|| Self::still(State::Configured, zonepath, entry, index, lock)))
     }
 
     /// A configured zone that a migration is received into; also when an earlier one that
@@ -141,15 +133,7 @@ impl Subject {
                 _ => return Err(Error::Refused(format!("is {state}."))),
             },
         }
-        Ok(Self {
-            state: State::Configured,
-            runtime: None,
-            zonepath,
-            unfinished: false,
-            entry,
-            index,
-            lock,
-        })
+        Ok(Self::still(State::Configured, zonepath, entry, index, lock))
     }
 
     /// A zone that was being removed here because it is another host's, which was cut off.
@@ -164,15 +148,26 @@ impl Subject {
         let (lock, entry, index) = lock_known(host, zone, Wait::No)?;
         let zonepath = host.root.path(&entry.zonepath);
         let found = entry.state == State::Incomplete && is_away(&zonepath);
-        Ok(found.then_some(Self {
-            state: State::Incomplete,
+        Ok(found.then(|| Self::still(State::Incomplete, zonepath, entry, index, lock)))
+    }
+
+    /// A zone of which the kernel holds nothing.
+    const fn still(
+        state: State,
+        zonepath: PathBuf,
+        entry: Entry,
+        index: Arc<Index>,
+        lock: ZoneLock,
+    ) -> Self {
+        Self {
+            state,
             runtime: None,
             zonepath,
             unfinished: false,
             entry,
             index,
             lock,
-        }))
+        }
     }
 
     fn start(

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::run;
+use crate::run::{among_mounts, run};
 use crate::{Host, container, skip};
 
 /// Whether these programs are where those of the system are; says which is not.
@@ -224,18 +224,5 @@ pub fn on(host: &Host, etc: &[(&str, &str)], program: &str, words: &[&str]) -> C
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, text).unwrap();
     }
-    let real = host.command(program, words);
-    let mut command = Command::new("unshare");
-    command
-        .args(["-m", "sh", "-c", SCRIPT])
-        .arg(&own)
-        .arg(real.get_program())
-        .args(real.get_args())
-        .env_clear();
-    for (name, value) in real.get_envs() {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
-    }
-    command
+    among_mounts(SCRIPT, &own, &host.command(program, words))
 }

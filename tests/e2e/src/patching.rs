@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::debian::{self, Archive, Deb};
-use crate::run::run;
+use crate::run::{among_mounts, run};
 use crate::tree::{self, Face};
 use crate::{Host, Ran};
 
@@ -227,22 +227,7 @@ pub fn standing(host: &Host, zone: &str) -> Vec<String> {
 /// A program of the host's with another package database than the machine's.
 #[must_use]
 pub fn with_database(real: &Command, database: &Path) -> Command {
-    let mut command = Command::new("unshare");
-    command
-        .args([
-            "-m",
-            "sh",
-            "-c",
-            "mount --make-rprivate / && mount --bind \"$0\" /var/lib/dpkg && exec \"$@\"",
-        ])
-        .arg(database)
-        .arg(real.get_program())
-        .args(real.get_args())
-        .env_clear();
-    for (name, value) in real.get_envs() {
-        if let Some(value) = value {
-            command.env(name, value);
-        }
-    }
-    command
+    const SCRIPT: &str =
+        "mount --make-rprivate / && mount --bind \"$0\" /var/lib/dpkg && exec \"$@\"";
+    among_mounts(SCRIPT, database, real)
 }

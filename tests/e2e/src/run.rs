@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +25,25 @@ static STARTING: Mutex<()> = Mutex::new(());
 pub fn between_starts<T>(act: impl FnOnce() -> T) -> T {
     let _held = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     act()
+}
+
+/// A program among mounts of its own, which `script` makes: a shell's, with `folder` as `$0`,
+/// that ends with `exec "$@"`.
+#[must_use]
+pub fn among_mounts(script: &str, folder: &Path, program: &Command) -> Command {
+    let mut command = Command::new("unshare");
+    command
+        .args(["-m", "sh", "-c", script])
+        .arg(folder)
+        .arg(program.get_program())
+        .args(program.get_args())
+        .env_clear();
+    for (name, value) in program.get_envs() {
+        if let Some(value) = value {
+            command.env(name, value);
+        }
+    }
+    command
 }
 
 /// Starts a program; every test does it here, see [`between_starts`].

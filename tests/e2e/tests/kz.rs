@@ -1,6 +1,7 @@
 //! Kernel zones: a real guest, in emulation where the host has no KVM.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -228,6 +229,7 @@ fn what_cannot_be_a_machine_is_refused() {
     // A disk that is there already is somebody's.
     let there = host.path("/zones/k1");
     fs::create_dir_all(&there).unwrap();
+    fs::set_permissions(&there, fs::Permissions::from_mode(0o700)).unwrap();
     fs::write(there.join("disk0"), "precious").unwrap();
     let ran = host.on("k1", &["install", "-d", &empty.to_string_lossy()]);
     assert!(ran.err.contains("is there already"), "{ran:?}");
