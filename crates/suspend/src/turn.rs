@@ -109,9 +109,8 @@ mod tests {
             turn.fault();
             turn.step_back();
         }
+        // What may be waited is used up long before the faults are.
         assert_eq!(turn.left.load(Relaxed), 0);
-        // In less than all those breaths.
-        assert!(turn.began.elapsed() < BREATH * 1000);
     }
 
     #[test]
