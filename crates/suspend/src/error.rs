@@ -60,6 +60,12 @@ pub enum Error {
         /// The image.
         path: PathBuf,
     },
+    /// Another file has the name by now.
+    #[error("{path}: another file is there", path = path.display())]
+    Occupied {
+        /// The image that was to be.
+        path: PathBuf,
+    },
     /// The file never was one, or is one that was not finished.
     #[error("{path}: not a suspend image", path = path.display())]
     NotAnImage {

@@ -8,10 +8,11 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 
 use crate::Error;
+use crate::save::Older;
 
 /// What the name of an unfinished image ends with; a point stands in front.
 const SUFFIX: &str = ".part";
@@ -143,9 +144,18 @@ impl Part {
         Ok(())
     }
 
-    /// Gives the image its name, in the place of an older one.
-    pub(crate) fn publish(mut self, sync: bool) -> Result<(), Error> {
-        fs::rename(&self.aside, &self.path).map_err(Error::file("rename to", &self.path))?;
+    /// Gives the image its name.
+    pub(crate) fn publish(mut self, older: Older, sync: bool) -> Result<(), Error> {
+        match older {
+            Older::Replace => fs::rename(&self.aside, &self.path),
+            Older::Refuse => rename_new(&self.aside, &self.path),
+        }
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::Occupied {
+                path: self.path.clone(),
+            },
+            _ => Error::file("rename to", &self.path)(error),
+        })?;
         self.published = true;
         if sync {
             sync_folder_of(&self.path)?;
@@ -166,6 +176,18 @@ impl Drop for Part {
             // It is recognisable and refused; the next image takes its place.
             let _ = fs::remove_file(&self.aside);
         }
+    }
+}
+
+/// Renames to a name that nothing has.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system can: there nobody must come between.
+        Err(Errno::INVAL) => match fs::symlink_metadata(to) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(_) => fs::rename(from, to),
+        },
+        done => Ok(done?),
     }
 }
 

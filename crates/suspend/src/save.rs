@@ -70,6 +70,16 @@ pub enum Space {
     Try,
 }
 
+/// What becomes of a file that has the name of the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Older {
+    /// It stays, and there is no new image.
+    #[default]
+    Refuse,
+    /// It goes when the new image is whole.
+    Replace,
+}
+
 /// How to save.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
@@ -83,6 +93,8 @@ pub struct Options<'a> {
     pub durability: Durability,
     /// Whether to reserve space.
     pub space: Space,
+    /// What to do with an older image.
+    pub older: Older,
     /// Chunks of the stream of this name that will be wanted first: they lie first in the
     /// image, in this order. What is no chunk of it is left out.
     pub first: Option<(&'a str, &'a [u64])>,
@@ -98,6 +110,7 @@ impl std::fmt::Debug for Options<'_> {
             .field("io", &self.io)
             .field("durability", &self.durability)
             .field("space", &self.space)
+            .field("older", &self.older)
             .field(
                 "first",
                 &self.first.map(|(name, chunks)| (name, chunks.len())),
@@ -114,6 +127,7 @@ impl Default for Options<'_> {
             io: Io::default(),
             durability: Durability::default(),
             space: Space::default(),
+            older: Older::default(),
             first: None,
             watch: &crate::unwatched,
         }
@@ -123,7 +137,7 @@ impl Default for Options<'_> {
 /// What to save, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The image. An older one there is replaced when the new one is whole.
+    /// The image.
     pub path: &'a Path,
     /// Opens the image later.
     pub key: &'a Key,
@@ -208,7 +222,7 @@ pub fn save(request: &Request<'_>) -> Result<Saved, Error> {
     if sync {
         part.complete(saved.stored, true)?;
     }
-    part.publish(sync)?;
+    part.publish(options.older, sync)?;
     saved.total = began.elapsed();
     Ok(saved)
 }

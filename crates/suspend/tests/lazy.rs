@@ -138,10 +138,6 @@ fn a_guest_runs_while_its_memory_comes() {
             assert!(paged.on_demand <= paged.faults, "{paged:?}");
             guest.join().unwrap();
         });
-        // A chunk that never was anywhere was not made.
-        let all = host.memory.len() as u64;
-        let stored = suspend::Source::stored(&std::fs::File::from(host.file)).unwrap();
-        assert!(stored <= all);
     }
 }
 

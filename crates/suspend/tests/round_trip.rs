@@ -11,7 +11,7 @@ use common::{CHOICES, PAGES, Page};
 use proptest::prelude::*;
 use serde_json::json;
 use suspend::codec::Codec;
-use suspend::{Choice, Error, Image, Io, Key, Options, Request, Space, Stream};
+use suspend::{Choice, Error, Image, Io, Key, Older, Options, Request, Space, Stream};
 
 fn kinds() -> impl Strategy<Value = Vec<Page>> {
     let runs = prop::collection::vec((prop::sample::select(&PAGES[..]), 1..70usize), 0..8);
@@ -254,6 +254,34 @@ fn what_does_not_fit_is_refused_with_the_reason() {
             .unwrap(),
         [1; 8192]
     );
+}
+
+#[test]
+fn a_file_that_appeared_meanwhile_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("image");
+    let key = Key::random().unwrap();
+    let memory = common::mixed(3, 5);
+    let appears = |_| {
+        fs::write(&path, "precious").unwrap();
+        ControlFlow::Continue(())
+    };
+    let options = Options {
+        older: Older::Refuse,
+        watch: &appears,
+        ..common::options(Choice::Adaptive, Io::Auto, 1)
+    };
+    let refused = common::save(&path, &key, &[("memory", &memory)], options).unwrap_err();
+    assert!(matches!(refused, Error::Occupied { .. }), "{refused}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    fs::remove_file(&path).unwrap();
+    let options = Options {
+        watch: &suspend::unwatched,
+        ..options
+    };
+    common::save(&path, &key, &[("memory", &memory)], options).unwrap();
+    Image::open(&path, &key).unwrap();
 }
 
 #[test]

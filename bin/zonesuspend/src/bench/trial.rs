@@ -13,7 +13,8 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use suspend::format::CHUNK;
 use suspend::{
-    Choice, Image, Io, Key, Ledger, Loading, Options, Paged, Pager, Region, Request, Saved, Stream,
+    Choice, Image, Io, Key, Ledger, Loading, Older, Options, Paged, Pager, Region, Request, Saved,
+    Stream,
 };
 use sys::mapping::Mapping;
 use sys::userfault::{Userfault, Whose};
@@ -103,6 +104,7 @@ impl Trial<'_> {
                 threads,
                 choice,
                 io,
+                older: Older::Replace,
                 ..Options::default()
             },
         })?;

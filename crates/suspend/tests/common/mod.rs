@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use suspend::codec::Codec;
 use suspend::{
-    Choice, Durability, Error, Image, Io, Key, Loading, Options, Request, Saved, Stream,
+    Choice, Durability, Error, Image, Io, Key, Loading, Older, Options, Request, Saved, Stream,
 };
 
 /// Numbers that look random and are the same each time (xorshift).
@@ -97,6 +97,7 @@ pub fn options(choice: Choice, io: Io, threads: usize) -> Options<'static> {
         io,
         // The disk of a test machine need not work for this.
         durability: Durability::Volatile,
+        older: Older::Replace,
         ..Options::default()
     }
 }

@@ -234,8 +234,11 @@ fn save(
     };
     suspend::save(&request).map_err(|error| Unsaved {
         why: flatten(&error),
-        // Another writes there now: nothing of it is ours.
-        begun: !matches!(error, suspend::Error::Busy { .. }),
+        // Another writes there, or has: nothing of it is ours.
+        begun: !matches!(
+            error,
+            suspend::Error::Busy { .. } | suspend::Error::Occupied { .. }
+        ),
     })
 }
 
