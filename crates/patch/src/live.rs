@@ -32,7 +32,7 @@ use crate::order::Order;
 use crate::record::{self, Change, Entry, History, How, Journal, Phase, Standing};
 use crate::recover::{self, End};
 use crate::stale::{self, Stale};
-use crate::transaction::{self, Done, Patch, Ready, Said, Witness, place_beside};
+use crate::transaction::{self, Done, Patch, Ready, Said, Witness};
 
 /// What a zone that was patched in place has come to.
 #[derive(Debug)]
@@ -81,15 +81,8 @@ impl Patch<'_> {
             .map_err(Error::Refused)?;
         let (host, zone) = (self.host, &subject.entry.name);
         let name = self.snapshot()?;
-        let mut journal = Journal {
-            patch: self.name.clone(),
-            zone: Some(zone.to_string()),
-            snapshot: name.to_string(),
-            copy: place_beside(&subject.zonepath, &format!(".patch-{zone}"))?,
-            phase: Phase::Working,
-        };
+        let mut journal = self.begin(subject, name.as_str(), Phase::Working)?;
         let path = record::journal_of(&host.root, &subject.entry);
-        record::save(&path, &journal)?;
         if let Err(error) = zone::snapshot::of_locked(host, subject, &name) {
             recover::zone(host, subject)?;
             return Err(error);

@@ -231,19 +231,12 @@ impl Shared {
             self.services.clone(),
         );
         entry.log = PathBuf::new();
-        let journal = Journal {
-            patch: patch.name.clone(),
-            zone: Some(zone.to_string()),
-            snapshot: name.to_string(),
-            copy: transaction::place_beside(&subject.zonepath, &format!(".patch-{zone}"))?,
-            phase: Phase::Verifying {
-                tree: self.tree.clone(),
-                entry: Box::new(entry.clone()),
-                fingerprint: self.after.clone(),
-            },
+        let verifying = Phase::Verifying {
+            tree: self.tree.clone(),
+            entry: Box::new(entry.clone()),
+            fingerprint: self.after.clone(),
         };
-        let path = record::journal_of(&patch.host.root, &subject.entry);
-        record::save(&path, &journal)?;
+        let journal = patch.begin(subject, name.as_str(), verifying)?;
         match self.switch(patch.host, ready, &name) {
             Ok(None) => {}
             Ok(Some(why)) => {
@@ -306,17 +299,7 @@ impl Shared {
             return Ok(false);
         }
         // Nothing of the zone goes when this is cut off, and what was done is whole.
-        let journal = Journal {
-            patch: patch.name.clone(),
-            zone: Some(seen.zone.to_string()),
-            snapshot: String::new(),
-            copy: transaction::place_beside(&subject.zonepath, &format!(".patch-{}", seen.zone))?,
-            phase: Phase::Working,
-        };
-        record::save(
-            &record::journal_of(&patch.host.root, &subject.entry),
-            &journal,
-        )?;
+        let journal = patch.begin(subject, "", Phase::Working)?;
         let taken = self.replace(patch, &ready, &journal.copy);
         recover::zone(patch.host, subject)?;
         taken
