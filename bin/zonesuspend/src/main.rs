@@ -5,13 +5,11 @@ mod show;
 mod subcommands;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read as _;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use cli::command::Unrun;
 use lexopt::prelude::*;
 use subcommands::PROGRAM;
@@ -110,13 +108,13 @@ fn act(verb: &str, options: &Options) -> Result<()> {
                 print!("{}", show::outside(&header, size, options.json));
             }
             Some(key) => {
-                let image = Image::open(path, &read_key(key)?)?;
+                let image = Image::open(path, &Key::read(key)?)?;
                 print!("{}", show::image(&image, options.json));
             }
         },
         "verify" => {
             let key = options.key.as_deref().context("the key is missing")?;
-            let image = Image::open(path, &read_key(key)?)?;
+            let image = Image::open(path, &Key::read(key)?)?;
             let loading = Loading {
                 threads,
                 ..Loading::default()
@@ -138,22 +136,6 @@ fn act(verb: &str, options: &Options) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Longer than any form of a key.
-const LONGEST_KEY: u64 = 128;
-
-fn read_key(path: &Path) -> Result<Key> {
-    let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(LONGEST_KEY).read_to_end(&mut bytes))
-        .with_context(|| format!("cannot read the key {}", path.display()))?;
-    let key = Key::parse(&bytes);
-    bytes.fill(0);
-    match key {
-        Ok(key) => Ok(key),
-        Err(error) => bail!("{}: {error}", path.display()),
-    }
 }
 
 #[cfg(test)]
@@ -196,19 +178,5 @@ mod tests {
                 assert!(problem(&words).contains(one.examples[0]), "{words:?}");
             }
         }
-    }
-
-    #[test]
-    fn keys_are_read_from_files() {
-        let read = |bytes: &[u8]| {
-            let file = rustix::fs::memfd_create("key", rustix::fs::MemfdFlags::empty()).unwrap();
-            rustix::io::write(&file, bytes).unwrap();
-            let number = std::os::fd::AsRawFd::as_raw_fd(&file);
-            read_key(Path::new(&format!("/proc/self/fd/{number}")))
-        };
-        assert_eq!(read(&[7; 32]).unwrap().bytes(), &[7; 32]);
-        assert_eq!(read("07".repeat(32).as_bytes()).unwrap().bytes(), &[7; 32]);
-        assert!(read(&[b'0'; 500]).is_err());
-        assert!(read_key(Path::new("/nothing/here")).is_err());
     }
 }

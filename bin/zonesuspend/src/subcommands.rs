@@ -22,7 +22,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         help: "Shows what is known of a suspend image. Without its key that is when it was made\n\
                and how large it is, and nothing of it is proved.\n\
                \t-j          as JSON\n\
-               \t-k keyfile  the key: 32 bytes, or 64 hexadecimal digits",
+               \t-k keyfile  the key: 32 bytes, 64 hexadecimal digits, or base64",
         examples: &[
             "zonesuspend inspect /zones/web/suspend",
             "zonesuspend inspect -j -k /root/web.key /zones/web/suspend",
@@ -34,7 +34,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         help: "Reads all of an image and says whether every part of it is what was written. The\n\
                image stays as it is.\n\
                \t-j          as JSON\n\
-               \t-k keyfile  the key: 32 bytes, or 64 hexadecimal digits\n\
+               \t-k keyfile  the key: 32 bytes, 64 hexadecimal digits, or base64\n\
                \t-t threads  so many at a time, by default one for each processor",
         examples: &["zonesuspend verify -k /root/web.key /zones/web/suspend"],
     },

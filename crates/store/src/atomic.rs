@@ -7,6 +7,9 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
+
 use crate::Error;
 
 /// Whether a write must be on stable storage when the call returns.
@@ -46,6 +49,35 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> 
         sync_folder_of(path)?;
     }
     Ok(())
+}
+
+/// Makes a file with `bytes`, durably; false where there is one already, which stays.
+///
+/// # Errors
+/// See [`write`]; there is then no such file.
+pub fn create(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, Error> {
+    let aside = aside(path);
+    let made =
+        write_aside(&aside, bytes, mode, Durability::Stable).and_then(|()| {
+            match rename_new(&aside, path) {
+                Ok(()) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+                Err(error) => Err(Error::file("rename to", path)(error)),
+            }
+        });
+    if !matches!(made, Ok(true)) {
+        let _ = fs::remove_file(&aside);
+        return made;
+    }
+    sync_folder_of(path).map(|()| true)
+}
+
+fn rename_new(from: &Path, to: &Path) -> std::io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // Not every file system can do that; those can make links.
+        Err(Errno::INVAL) => fs::hard_link(from, to).and_then(|()| fs::remove_file(from)),
+        done => Ok(done?),
+    }
 }
 
 /// Renames a file within its folder, durably.
@@ -140,6 +172,35 @@ mod tests {
         remove(&path).unwrap();
         remove(&path).unwrap();
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn one_of_many_makes_a_new_file_and_all_see_it_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let made: Vec<bool> = std::thread::scope(|scope| {
+            let one = |byte: u8| {
+                let path = &path;
+                scope.spawn(move || {
+                    let made = create(path, &[byte; 4096], 0o600).unwrap();
+                    let found = fs::read(path).unwrap();
+                    assert_eq!(found, vec![found[0]; 4096]);
+                    assert!(!made || found[0] == byte);
+                    made
+                })
+            };
+            let all: Vec<_> = (0..8).map(one).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert_eq!(made.iter().filter(|made| **made).count(), 1);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        // Nothing that is in the way is written to, and no link is followed.
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("elsewhere", &link).unwrap();
+        assert!(!create(&link, b"x", 0o600).unwrap());
+        assert!(!dir.path().join("elsewhere").exists());
     }
 
     #[test]

@@ -13,8 +13,8 @@ pub const TAG: usize = 16;
 /// Why bytes make no key, or do not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Neither 32 bytes nor 64 hexadecimal digits.
-    #[error("a key is 32 bytes, or 64 hexadecimal digits")]
+    /// Neither 32 bytes nor a text of them.
+    #[error("a key is 32 bytes, 64 hexadecimal digits, or base64")]
     Form,
     /// Not sealed with this key, nonce and text.
     #[error("the seal is broken")]
@@ -29,8 +29,8 @@ pub enum KeyError {
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// A key from what a key file holds: 32 bytes, or 64 hexadecimal digits and
-    /// perhaps a newline.
+    /// A key from what a key file holds: 32 bytes, or 64 hexadecimal digits or base64 with
+    /// perhaps space around them.
     ///
     /// # Errors
     /// [`KeyError::Form`] for anything else.
@@ -38,17 +38,50 @@ impl Key {
         if let Ok(key) = <[u8; 32]>::try_from(bytes) {
             return Ok(Self(key));
         }
-        let digits = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let digits = bytes.trim_ascii();
+        let mut key = Self([0; 32]);
+        match digits.strip_suffix(b"=") {
+            Some(letters) if letters.len() == 43 => {
+                return key.read_base64(letters).map(|()| key);
+            }
+            _ => {}
+        }
         if digits.len() != 64 {
             return Err(KeyError::Form);
         }
-        let mut key = Self([0; 32]);
         for (byte, pair) in key.0.iter_mut().zip(digits.chunks(2)) {
             let digit = |byte: u8| char::from(byte).to_digit(16).ok_or(KeyError::Form);
             let value = digit(pair[0])? << 4 | digit(pair[1])?;
             *byte = u8::try_from(value).map_err(|_| KeyError::Form)?;
         }
         Ok(key)
+    }
+
+    /// Reads 43 letters; the last has two bits too many.
+    fn read_base64(&mut self, letters: &[u8]) -> Result<(), KeyError> {
+        let (mut word, mut bits, mut bytes) = (0_u32, 0, self.0.iter_mut());
+        for letter in letters {
+            let value = match letter {
+                b'A'..=b'Z' => letter - b'A',
+                b'a'..=b'z' => letter - b'a' + 26,
+                b'0'..=b'9' => letter - b'0' + 52,
+                b'+' => 62,
+                b'/' => 63,
+                _ => return Err(KeyError::Form),
+            };
+            word = word << 6 | u32::from(value);
+            bits += 6;
+            if bits >= 8 {
+                bits -= 8;
+                let [.., byte] = (word >> bits).to_be_bytes();
+                *bytes.next().ok_or(KeyError::Form)? = byte;
+                word &= (1 << bits) - 1;
+            }
+        }
+        match word {
+            0 => Ok(()),
+            _ => Err(KeyError::Form),
+        }
     }
 
     /// A random key.
@@ -192,7 +225,22 @@ mod tests {
         let again = Key::parse(format!("{digits}\n").as_bytes()).unwrap();
         assert_eq!(again.bytes(), key.bytes());
         assert_eq!(Key::parse(key.bytes()).unwrap().bytes(), key.bytes());
-        for wrong in [&b""[..], &[b'0'; 63], &[b'g'; 64], &[0; 31]] {
+        let base64 = "AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8A/wD/AP8=";
+        for text in [base64, &format!(" {base64}\r\n"), &format!("\t{digits} \n")] {
+            assert_eq!(Key::parse(text.as_bytes()).unwrap().bytes(), key.bytes());
+        }
+        let long = base64.replace("8=", "9=");
+        let text = base64.replace('/', "!");
+        let wrong = [
+            &b""[..],
+            &[b'0'; 63],
+            &[b'g'; 64],
+            &[0; 31],
+            long.as_bytes(),
+            text.as_bytes(),
+            &base64.as_bytes()[..43],
+        ];
+        for wrong in wrong {
             assert_eq!(Key::parse(wrong).unwrap_err(), KeyError::Form);
         }
         assert_eq!(format!("{key:?}"), "Key");

@@ -11,11 +11,11 @@ function __zonesuspend_suboptions
     switch "$argv[1]"
         case inspect
             printf '%s\t%s\n' -j 'as JSON'
-            printf '%s\t%s\n' -k 'the key: 32 bytes, or 64 hexadecimal digits'
+            printf '%s\t%s\n' -k 'the key: 32 bytes, 64 hexadecimal digits, or base64'
         case verify
             printf '%s\t%s\n' -j 'as JSON'
             printf '%s\t%s\n' -t 'so many at a time, by default one for each processor'
-            printf '%s\t%s\n' -k 'the key: 32 bytes, or 64 hexadecimal digits'
+            printf '%s\t%s\n' -k 'the key: 32 bytes, 64 hexadecimal digits, or base64'
         case bench
             printf '%s\t%s\n' -j 'as JSON'
             printf '%s\t%s\n' -q 'has QEMU write the same memory, too, by its own migration: plain,'

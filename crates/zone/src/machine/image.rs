@@ -2,8 +2,8 @@
 //! used.
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use model::Config;
@@ -66,60 +66,25 @@ pub(crate) fn make_key(source: &KeySource) -> Result<(), Error> {
     let KeySource::Own(path) = source else {
         return Ok(());
     };
-    let failed = || format!("make the key {}", path.display());
-    let mut options = fs::OpenOptions::new();
-    let opened = options.write(true).create_new(true).mode(0o600).open(path);
-    let mut file = match opened {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
-        other => other.map_err(Error::io(failed()))?,
-    };
+    if exists(path) {
+        return Ok(());
+    }
     let key = Key::random().map_err(|error| Error::Refused(flatten(&error)))?;
-    let written = file.write_all(key.bytes()).and_then(|()| file.sync_all());
-    written.map_err(|error| {
-        // Half a key opens nothing and must not be taken for one.
-        let _ = fs::remove_file(path);
-        Error::Io(failed(), error)
-    })
+    // Two that make it at once have the one that was first.
+    store::atomic::create(path, key.bytes(), 0o600)?;
+    Ok(())
 }
-
-/// Longer than any form of a key.
-const LONGEST_KEY: u64 = 128;
 
 /// Reads a key.
 pub(crate) fn read_key(source: &KeySource) -> Result<Key, String> {
-    let (mut bytes, name) = match source {
-        KeySource::Raw(text) => (text.clone().into_bytes(), "raw".to_owned()),
-        KeySource::Own(path) | KeySource::File(path) => {
-            (read_file(path)?, path.display().to_string())
+    match source {
+        KeySource::Raw(text) => {
+            Key::parse(text.as_bytes()).map_err(|error| format!("raw: {error}"))
         }
-    };
-    let key = Key::parse(&bytes).or_else(|error| {
-        // As zonecfg has it, and as many programs write keys.
-        let text = std::str::from_utf8(&bytes).unwrap_or_default();
-        let mut plain = vm::base64::decode(text.trim_end_matches('\n')).unwrap_or_default();
-        let key = <[u8; 32]>::try_from(plain.as_slice()).map(Key::from);
-        plain.fill(0);
-        key.map_err(|_| error)
-    });
-    bytes.fill(0);
-    key.map_err(|error| format!("{name}: {error}"))
-}
-
-fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("cannot read the key {}: {error}", path.display());
-    let file = fs::File::open(path).map_err(failed)?;
-    let meta = file.metadata().map_err(failed)?;
-    if meta.mode() & 0o077 != 0 {
-        return Err(format!(
-            "the key {} can be read by others than its owner: chmod 600",
-            path.display()
-        ));
+        KeySource::Own(path) | KeySource::File(path) => {
+            Key::read(path).map_err(|error| flatten(&error))
+        }
     }
-    let mut bytes = Vec::new();
-    file.take(LONGEST_KEY)
-        .read_to_end(&mut bytes)
-        .map_err(failed)?;
-    Ok(bytes)
 }
 
 /// Opens an image and compares what it was made with to what is there now.
@@ -321,6 +286,22 @@ mod tests {
         make_key(&own).unwrap();
         assert_eq!(*read_key(&own).unwrap().bytes(), first);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn two_that_make_a_key_at_once_have_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let own = KeySource::Own(own_key_path(dir.path()));
+        let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {
+            let made = || {
+                make_key(&own).unwrap();
+                *read_key(&own).unwrap().bytes()
+            };
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(made)).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        assert!(keys.iter().all(|key| *key == keys[0]));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

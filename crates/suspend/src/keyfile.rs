@@ -1,0 +1,157 @@
+//! Keys in files.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use crate::key::{Key, KeyError};
+
+/// Longer than any form of a key.
+const LONGEST: u64 = 128;
+
+/// Why the key in a file cannot be had, or is not to be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    /// It could not be read.
+    #[error("cannot read the key {path}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It is a pipe, a folder, a device.
+    #[error("the key {path} is no plain file", path = path.display())]
+    Kind {
+        /// What it is.
+        path: PathBuf,
+    },
+    /// It is neither the caller's nor root's.
+    #[error("the key {path} belongs to user {owner}", path = path.display())]
+    Owner {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// Others may read it.
+    #[error("the key {path} can be read by others than its owner: chmod 600", path = path.display())]
+    Mode {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is no key in it.
+    #[error("{path}", path = path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: KeyError,
+    },
+}
+
+impl Key {
+    /// Reads a key: a plain file of root's or the caller's that nobody else can read, with
+    /// what [`Key::parse`] takes.
+    ///
+    /// # Errors
+    /// [`KeyFileError`] names the file.
+    pub fn read(path: &Path) -> Result<Self, KeyFileError> {
+        let mut bytes = read(path)?;
+        let key = Self::parse(&bytes);
+        bytes.fill(0);
+        key.map_err(|source| KeyFileError::Form {
+            path: path.to_owned(),
+            source,
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
+    let owned = || path.to_owned();
+    let failed = |source| KeyFileError::Read {
+        path: owned(),
+        source,
+    };
+    let file = open(path).map_err(failed)?;
+    let meta = file.metadata().map_err(failed)?;
+    if !meta.is_file() {
+        return Err(KeyFileError::Kind { path: owned() });
+    }
+    let owner = meta.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        let path = owned();
+        return Err(KeyFileError::Owner { path, owner });
+    }
+    if meta.mode() & 0o077 != 0 {
+        return Err(KeyFileError::Mode { path: owned() });
+    }
+    // What grows is moved, and what was there before stays in memory.
+    let mut bytes = Vec::with_capacity(256);
+    file.take(LONGEST).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Opens what may be anything: a pipe is not waited for.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::from_ne_bytes(flags.bits().to_ne_bytes()))
+        .open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_a_closed_plain_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let write = |mode: u32| {
+            fs::write(&path, [7; 32]).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        };
+        for mode in [0o600, 0o400] {
+            write(mode);
+            assert_eq!(Key::read(&path).unwrap().bytes(), &[7; 32]);
+        }
+        for mode in [0o640, 0o604, 0o620] {
+            write(mode);
+            let why = Key::read(&path).unwrap_err();
+            assert!(matches!(why, KeyFileError::Mode { .. }), "{mode:o}: {why}");
+        }
+        write(0o600);
+        // Who may give files away is root.
+        if std::os::unix::fs::chown(&path, Some(12345), None).is_ok() {
+            let why = Key::read(&path).unwrap_err();
+            assert!(matches!(why, KeyFileError::Owner { .. }), "{why}");
+        }
+        let why = Key::read(&dir.path().join("none")).unwrap_err();
+        assert!(matches!(why, KeyFileError::Read { .. }), "{why}");
+        fs::write(dir.path().join("long"), [b'0'; 500]).unwrap();
+        let long = dir.path().join("long");
+        fs::set_permissions(&long, Permissions::from_mode(0o600)).unwrap();
+        assert!(matches!(Key::read(&long), Err(KeyFileError::Form { .. })));
+    }
+
+    #[test]
+    fn what_is_no_plain_file_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, 0o600.into(), 0).unwrap();
+        for path in [&pipe, dir.path(), Path::new("/dev/null")] {
+            // That this comes back is the test.
+            let why = Key::read(path).unwrap_err();
+            assert!(matches!(why, KeyFileError::Kind { .. }), "{why}");
+        }
+    }
+}
