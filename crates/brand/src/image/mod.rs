@@ -16,6 +16,8 @@
 //! | [`directory`] | a directory of the host instead, or a container of LXC |
 //! | [`container`] | archives that hold container images |
 //! | [`init`] | what such an image runs, as the zone's init has it |
+//! | [`source`] | the options that name one |
+//! | [`unpack`] | a root that is being populated: limits, and what was left out |
 
 mod archive;
 mod btrfs;
@@ -27,24 +29,27 @@ pub mod init;
 mod layer;
 mod member;
 pub mod pack;
+mod source;
 mod squashfs;
+mod unpack;
 mod zfs;
 
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use oci::Digest;
-use rustix::fs::{FileType, XattrFlags};
+use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 
-use crate::install::{Error, InstallRequest, Installed, check_empty};
-use crate::tree::{Meta, Tree, is};
+use crate::install::{Error, InstallRequest, Installed};
+use crate::tree::Tree;
 
 pub use archive::first_member;
 use decompress::Stream;
+pub use source::{Options, Source};
+use unpack::{MAX_ID, Unpack};
 pub use zfs::ZfsStream;
 
 /// What a source may not exceed.
@@ -65,67 +70,6 @@ pub const LIMITS: Limits = Limits {
     bytes: 1 << 40,
     path: 4096,
 };
-
-/// Owner ids above this have no place in a zone's range.
-const MAX_ID: u32 = 65_535;
-
-/// Where a root comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A tar archive, plain or compressed.
-    Archive(PathBuf),
-    /// A directory of the host.
-    Directory(PathBuf),
-}
-
-/// The brand options of an install.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// `-a` or `-d`.
-    pub source: Option<Source>,
-}
-
-impl Options {
-    /// Reads the options. `-u`, `-s` and `-v` are taken for the sake of Solaris'
-    /// scripts: the identity is always made anew, and what is printed is the
-    /// caller's business.
-    pub fn parse(words: &[String]) -> Result<Self, Error> {
-        let mut options = Self::default();
-        let mut words = words.iter().map(String::as_str);
-        while let Some(word) = words.next() {
-            let (flag, attached) = match word.split_at_checked(2) {
-                Some((flag, rest)) if flag.starts_with('-') && !flag.starts_with("--") => {
-                    (flag, Some(rest).filter(|rest| !rest.is_empty()))
-                }
-                _ => return Err(Error::Usage(format!("invalid option: {word}"))),
-            };
-            let make = match flag {
-                "-a" => Source::Archive,
-                "-d" => Source::Directory,
-                "-u" | "-s" | "-v" if attached.is_none() => continue,
-                "-p" => {
-                    return Err(Error::Usage(
-                        "-p: a zone does not take over the identity of its source".to_owned(),
-                    ));
-                }
-                _ => return Err(Error::Usage(format!("invalid option: {word}"))),
-            };
-            let path = attached
-                .or_else(|| words.next())
-                .ok_or_else(|| Error::Usage(format!("option requires an argument: {flag}")))?;
-            if !Path::new(path).is_absolute() {
-                return Err(Error::Usage(format!("{flag} {path}: not an absolute path")));
-            }
-            if options.source.replace(make(path.into())).is_some() {
-                return Err(Error::Usage("give one of -a and -d, once".to_owned()));
-            }
-        }
-        Ok(options)
-    }
-}
-
-/// How often those who wait are told how far it is.
-const TICK: Duration = Duration::from_secs(2);
 
 /// Populates the root from a source.
 pub fn install(request: &mut InstallRequest<'_>, source: &Source) -> Result<Installed, Error> {
@@ -397,266 +341,6 @@ const OTHERS: &[(usize, &[u8], &str)] = &[
     (zfs::AT, zfs::MAGIC[0], zfs::REFUSED),
     (zfs::AT, zfs::MAGIC[1], zfs::REFUSED),
 ];
-
-/// What was not made, by reason.
-#[derive(Debug, Default)]
-struct Skipped {
-    devices: u64,
-    sockets: u64,
-    other: u64,
-    mounts: u64,
-    /// Made, but with owners that no zone has.
-    foreign_owners: u64,
-}
-
-/// A root being populated from outside.
-struct Unpack<'p> {
-    root: Tree,
-    /// The layers below, the uppermost first.
-    lowers: Vec<Tree>,
-    /// Whether it is a layer, whose names may hide others.
-    layer: bool,
-    content: Content,
-    /// Whether only plain files with plain names are made, and nobody's but root's.
-    plain: bool,
-    /// Where in the archive the root is, when it is an export of another tool.
-    prefix: Option<&'static str>,
-    /// Where the users and groups of the source begin, when they are not its own.
-    shift: (u32, u32),
-    origin: PathBuf,
-    limits: Limits,
-    /// What is free where the root is, in bytes.
-    free: u64,
-    /// What of that was used.
-    used: u64,
-    done: Installed,
-    members: u64,
-    skipped: Skipped,
-    /// Folders and their times, which are set last: making their content changes them.
-    dirs: Vec<(PathBuf, u64)>,
-    /// The digest of the archive, where it was asked for.
-    digest: Option<Digest>,
-    progress: &'p mut dyn FnMut(&str),
-    ticked: Instant,
-}
-
-impl<'p> Unpack<'p> {
-    fn new(
-        root: &Path,
-        origin: &Path,
-        limits: Limits,
-        progress: &'p mut dyn FnMut(&str),
-    ) -> Result<Self, Error> {
-        let tree = Tree::open(root)?;
-        check_empty(&tree)?;
-        Self::over(tree, root, origin, limits, progress)
-    }
-
-    /// The same for a root with something in it.
-    fn over(
-        tree: Tree,
-        root: &Path,
-        origin: &Path,
-        limits: Limits,
-        progress: &'p mut dyn FnMut(&str),
-    ) -> Result<Self, Error> {
-        let room = rustix::fs::statvfs(root).map_err(|errno| Error::io("look at", root, errno))?;
-        Ok(Self {
-            root: tree,
-            lowers: Vec::new(),
-            layer: false,
-            content: Content::Root,
-            plain: false,
-            prefix: None,
-            shift: (0, 0),
-            origin: origin.to_owned(),
-            limits,
-            free: room.f_bavail.saturating_mul(room.f_frsize),
-            used: 0,
-            done: Installed::default(),
-            members: 0,
-            skipped: Skipped::default(),
-            dirs: Vec::new(),
-            digest: None,
-            progress,
-            ticked: Instant::now(),
-        })
-    }
-
-    /// Counts a member and checks its name; gives the name below the root, which
-    /// is empty for the root itself.
-    fn admit(&mut self, name: &Path) -> Result<PathBuf, Error> {
-        self.members += 1;
-        self.tick();
-        if self.members > self.limits.members {
-            let limit = self.limits.members;
-            return Err(self.refuse(format!("more than {limit} members")));
-        }
-        self.check_name(name)
-    }
-
-    /// Checks a name; gives it below the root.
-    fn check_name(&self, name: &Path) -> Result<PathBuf, Error> {
-        if name.as_os_str().len() > self.limits.path {
-            let limit = self.limits.path;
-            return Err(self.bad(name, format!("a name of more than {limit} bytes")));
-        }
-        let mut clean = PathBuf::new();
-        for component in name.components() {
-            match component {
-                Component::Normal(part) => clean.push(part),
-                Component::CurDir => {}
-                Component::ParentDir => return Err(self.bad(name, "a name with '..'")),
-                Component::RootDir | Component::Prefix(_) => {
-                    return Err(self.bad(name, "an absolute name"));
-                }
-            }
-        }
-        Ok(clean)
-    }
-
-    /// Refuses a file of so many bytes if that is more than there may be.
-    fn check_bytes(&self, bytes: u64) -> Result<(), Error> {
-        if self.done.bytes.saturating_add(bytes) > self.limits.bytes {
-            let limit = self.limits.bytes;
-            return Err(self.refuse(format!("more than {limit} bytes in files")));
-        }
-        Ok(())
-    }
-
-    /// Counts bytes of a file, and those of them that take space.
-    fn count_bytes(&mut self, bytes: u64, used: u64) -> Result<(), Error> {
-        self.check_bytes(bytes)?;
-        self.done.bytes = self.done.bytes.saturating_add(bytes);
-        self.used = self.used.saturating_add(used);
-        if self.used > self.free {
-            let free = self.free;
-            return Err(self.refuse(format!("more than the {free} bytes that are free")));
-        }
-        self.tick();
-        Ok(())
-    }
-
-    /// Says how far it is, when nothing was said for a while.
-    fn tick(&mut self) {
-        if self.ticked.elapsed() >= TICK {
-            self.ticked = Instant::now();
-            let Installed { files, bytes, .. } = self.done;
-            (self.progress)(&format!("  {files} files, {} MiB", bytes >> 20));
-        }
-    }
-
-    /// Refuses an owner that a zone cannot have: outside of it the number is that of
-    /// somebody else.
-    fn check_owner(&self, member: &Path, meta: Meta) -> Result<(), Error> {
-        let (uid, gid) = (meta.uid, meta.gid);
-        if self.content == Content::Root && (uid > MAX_ID || gid > MAX_ID) {
-            return Err(self.bad(
-                member,
-                format!("owner {uid}:{gid}; a zone has ids up to {MAX_ID}"),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Sets the times of folders.
-    fn settle(&mut self) -> Result<(), Error> {
-        for (name, seconds) in self.dirs.iter().rev() {
-            // A later layer mark or member may have replaced it.
-            let stat = self.root.stat(name)?;
-            if stat.is_some_and(|stat| is(&stat, FileType::Directory)) {
-                self.root.set_mtime(name, *seconds)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn count_owner(&mut self, uid: u32, gid: u32) {
-        self.skipped.foreign_owners += u64::from(uid > MAX_ID || gid > MAX_ID);
-    }
-
-    fn bad(&self, member: &Path, problem: impl Into<String>) -> Error {
-        Error::Member {
-            origin: self.origin.clone(),
-            member: shown(member),
-            problem: harmless(&problem.into()),
-        }
-    }
-
-    /// Names the member in what went wrong with it.
-    fn blame<'m>(&self, member: &'m Path) -> impl Fn(Error) -> Error + 'm {
-        let origin = self.origin.clone();
-        move |error| match error {
-            Error::Io { action, source, .. } => {
-                let looped = source.raw_os_error() == Some(Errno::LOOP.raw_os_error());
-                Error::Member {
-                    origin: origin.clone(),
-                    member: shown(member),
-                    problem: if looped {
-                        "its name goes through a symbolic link".to_owned()
-                    } else {
-                        format!("cannot {action} it: {source}")
-                    },
-                }
-            }
-            other => other,
-        }
-    }
-
-    fn refuse(&self, problem: impl Into<String>) -> Error {
-        Error::Source {
-            origin: self.origin.clone(),
-            problem: harmless(&problem.into()),
-        }
-    }
-
-    /// Says what was skipped.
-    fn tell(&mut self) {
-        let Skipped {
-            devices,
-            sockets,
-            other,
-            mounts,
-            foreign_owners,
-        } = self.skipped;
-        for (count, what) in [
-            (
-                devices,
-                "device nodes: a zone's devices are made when it boots",
-            ),
-            (sockets, "sockets"),
-            (other, "members of unknown kind"),
-            (
-                mounts,
-                "directories on which something else is mounted: their content",
-            ),
-        ] {
-            if count > 0 {
-                (self.progress)(&format!("Left out {count} {what}."));
-                self.done.left_out += count;
-            }
-        }
-        if foreign_owners > 0 {
-            (self.progress)(&format!(
-                "{foreign_owners} files have owners above {MAX_ID}: nobody in the zone owns them."
-            ));
-        }
-    }
-
-    /// Says what was skipped, and checks that the result looks like a root.
-    fn finish(mut self, extent: Extent) -> Result<Installed, Error> {
-        self.tell();
-        let is_dir = |name: &str| -> Result<bool, Error> {
-            let stat = self.root.stat(Path::new(name))?;
-            Ok(stat.is_some_and(|stat| is(&stat, FileType::Directory)))
-        };
-        if extent == Extent::Part || is_dir("usr")? || is_dir("bin")? {
-            Ok(self.done)
-        } else {
-            Err(self.refuse("no root file system: it has neither usr nor bin"))
-        }
-    }
-}
 
 /// What a library says of an archive may have bytes of it in it: short, and without
 /// terminal tricks.
