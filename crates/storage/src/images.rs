@@ -26,31 +26,32 @@
 //! | remove | **drop the reference** | an image that does not count |
 //! | | remove `<digest>` | garbage, removed by `prune` |
 
+mod about;
+mod import;
 mod stack;
 
-use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use rustix::fs::{Mode, RenameFlags};
-use rustix::io::Errno;
+use rustix::fs::Mode;
 
 use crate::collect::{Collected, Lost, collect};
 use crate::crash;
-use crate::dataset::{Bond, Dataset, has_tree, ref_target};
+use crate::dataset::{Dataset, has_tree, ref_target};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Lock};
-use crate::id::Id;
-use crate::layers::{LAYERS, LayerPath, Layers, User, dataset_ref, relative};
+use crate::layers::{LAYERS, LayerPath, Layers, User, dataset_ref};
 use crate::remove;
-use crate::top::Form;
 use crate::usage;
 use crate::zfs;
 
+pub use about::About;
+use about::read_about;
+pub use import::{Download, Import};
 pub use stack::{Base, Part};
-use stack::{DIGEST, STACK, configured, stacked};
+use stack::{configured, stacked};
 
 /// What an image says of itself.
 const CONFIG: &str = "config";
@@ -63,24 +64,6 @@ const FETCH: &str = ".fetch-";
 
 /// An image folder that is being made or removed.
 const HALF: &str = ".half-";
-
-/// The longest text that is kept of an image, in bytes.
-const LONGEST: usize = 1024;
-
-/// What is known of an image besides its files.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct About {
-    /// What people call it.
-    pub name: String,
-    /// Where it came from.
-    pub source: String,
-    /// The digest of the archive it came from, if that was a file.
-    pub archive: Option<Digest>,
-    /// Files, folders and links.
-    pub entries: u64,
-    /// Bytes in files.
-    pub bytes: u64,
-}
 
 /// An image.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,50 +95,6 @@ pub struct Images {
     folder: Folder,
 }
 
-/// A tree being filled to become an image. Dropped, it is garbage.
-#[derive(Debug)]
-pub struct Import {
-    tree: PathBuf,
-    // Keeps `collect` away from what looks like garbage.
-    _shared: Lock,
-}
-
-impl Import {
-    /// The empty folder to fill.
-    #[must_use]
-    pub fn tree(&self) -> &Path {
-        &self.tree
-    }
-
-    /// Removes what was filled in.
-    pub fn discard(self) {
-        // What cannot be removed is garbage for `prune`.
-        let _ = remove::bury(&self.tree);
-    }
-}
-
-/// A folder for what is being fetched, removed when it is dropped.
-#[derive(Debug)]
-pub struct Download {
-    folder: Folder,
-    _lock: Lock,
-}
-
-impl Download {
-    /// The folder to fill.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        self.folder.path()
-    }
-}
-
-impl Drop for Download {
-    fn drop(&mut self) {
-        // What cannot be removed is garbage for `prune`.
-        let _ = remove::bury(self.folder.path());
-    }
-}
-
 impl Images {
     /// Opens the folder of images, making it and those above it when missing.
     pub fn open(path: &Path) -> Result<Self> {
@@ -164,146 +103,6 @@ impl Images {
         // Images hold the password files of their zones.
         rustix::fs::fchmod(&folder, Mode::RWXU).map_err(|e| folder.fail("fchmod", "", e))?;
         Ok(Self { folder })
-    }
-
-    /// Begins an import.
-    pub fn begin(&self) -> Result<Import> {
-        let (layers, shared) = Layers::enter(&self.layers())?;
-        let dead = layers.graves()?;
-        let name = Id::random()?.to_string();
-        dead.make(&name)?;
-        let tree = dead.open_child(&name)?;
-        rustix::fs::fchmod(&tree, Mode::from_raw_mode(0o755))
-            .map_err(|e| tree.fail("fchmod", "", e))?;
-        Ok(Import {
-            tree: tree.path().to_owned(),
-            _shared: shared,
-        })
-    }
-
-    /// Makes a folder for what is fetched.
-    pub fn download(&self) -> Result<Download> {
-        let name = format!("{FETCH}{}", Id::random()?);
-        // Between the two it looks like what somebody left who was cut off.
-        let _lock = self.lock()?;
-        self.folder.make(&name)?;
-        let folder = self.folder.open_child(&name)?;
-        let lock = folder.lock(rustix::fs::FlockOperation::LockExclusive)?;
-        Ok(Download {
-            folder,
-            _lock: lock,
-        })
-    }
-
-    /// Makes a filled tree an image, unless there is one with the same files: then
-    /// that is returned, and the tree removed.
-    pub fn finish(&self, import: Import, about: &About) -> Result<Image> {
-        let part = Part {
-            import,
-            stack: None,
-        };
-        self.finish_on(None, vec![part], about, None)
-    }
-
-    /// The same for several trees, the lowest first, on layers that are here. `config` is
-    /// what the image says of itself.
-    pub fn finish_on(
-        &self,
-        base: Option<Base>,
-        mut parts: Vec<Part>,
-        about: &About,
-        config: Option<&[u8]>,
-    ) -> Result<Image> {
-        let made = match self.squash(base.as_ref(), &mut parts) {
-            Ok(()) => self.take(base.as_ref(), &parts, about, config),
-            Err(error) => Err(error),
-        };
-        if !matches!(made, Ok((_, true))) {
-            for part in parts {
-                part.import.discard();
-            }
-        }
-        drop(base);
-        let digest = made?.0;
-        self.image(&digest)?
-            .ok_or_else(|| Error::NoImage(digest.to_string()))
-    }
-
-    fn take(
-        &self,
-        base: Option<&Base>,
-        parts: &[Part],
-        about: &About,
-        config: Option<&[u8]>,
-    ) -> Result<(Digest, bool)> {
-        let mut digests = Vec::with_capacity(parts.len());
-        let mut below = base.map(|base| base.digest);
-        for part in parts {
-            let digest = stacked(below.as_ref(), &Digest::of_tree(part.import.tree())?);
-            digests.push(digest);
-            below = Some(digest);
-        }
-        let stack = below.ok_or_else(|| Error::NoImage(String::new()))?;
-        let digest = config.map_or(stack, |config| configured(&stack, config));
-        // One at a time: two may import the same.
-        let _lock = self.lock()?;
-        if self.image(&digest)?.is_some() {
-            return Ok((digest, false));
-        }
-        self.clear(&digest.hex())?;
-        let (layers, _shared) = Layers::enter(&self.layers())?;
-        rustix::fs::syncfs(&self.folder).map_err(|e| self.folder.fail("syncfs", "", e))?;
-        let id = Id::random()?;
-        let place = self.folder.path().join(digest.hex());
-        let mut made: Vec<LayerPath> = Vec::with_capacity(parts.len());
-        for (part, digest) in parts.iter().zip(&digests) {
-            let below = made.last().or(base.map(|base| &base.layer)).cloned();
-            let layer = layers.make(below.as_ref(), &dataset_ref(id), &place)?;
-            crash::point();
-            let folder = layer.open()?;
-            folder.link(DIGEST, digest.to_string())?;
-            if let Some(name) = &part.stack {
-                folder.link(STACK, name)?;
-            }
-            // The layer above holds it now.
-            if let Some(below) = made.last() {
-                below.drop_ref(&dataset_ref(id))?;
-            }
-            made.push(layer);
-        }
-        let top = made.last().or(base.map(|base| &base.layer));
-        let top = top.ok_or_else(|| Error::NoImage(String::new()))?.clone();
-        let half = OsString::from(format!("{HALF}{id}"));
-        self.folder.make(&half)?;
-        crash::point();
-        let folder = self.folder.open_child(&half)?;
-        let bond = Bond {
-            layer: top.clone(),
-            id,
-        };
-        write_about(&folder, about)?;
-        if let Some(config) = config {
-            let at = folder.path().join(CONFIG);
-            std::fs::write(&at, config).map_err(|e| Error::io("write", &at, e))?;
-        }
-        // As deep in folders as it will be.
-        Dataset::at(folder).write_bond(&bond)?;
-        crash::point();
-        let (from, to) = (&self.folder, digest.hex());
-        rustix::fs::renameat_with(from, &half, from, &to, RenameFlags::NOREPLACE)
-            .map_err(|e| from.fail("rename", &to, e))?;
-        crash::point();
-        if made.is_empty() {
-            let place = relative(&top.refs(), &place, &layers.common());
-            top.add_ref(&dataset_ref(id), &place)?;
-        }
-        for (part, layer) in parts.iter().zip(&made) {
-            layers.take_up(part.import.tree(), layer, Form::Folder)?;
-            crash::point();
-        }
-        // The trees were on disk before; now their names are.
-        rustix::fs::syncfs(&self.folder).map_err(|e| self.folder.fail("syncfs", "", e))?;
-        Ok((digest, true))
     }
 
     /// What an image says of itself, if it came with that.
@@ -515,50 +314,4 @@ fn parse(name: &OsStr) -> Option<Digest> {
     text.parse()
         .ok()
         .filter(|digest: &Digest| digest.hex() == text)
-}
-
-fn write_about(folder: &Folder, about: &About) -> Result<()> {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    let archive = about.archive.map(|digest| digest.to_string());
-    for (name, text) in [
-        ("name", about.name.clone()),
-        ("source", about.source.clone()),
-        ("archive", archive.unwrap_or_default()),
-        ("entries", about.entries.to_string()),
-        ("bytes", about.bytes.to_string()),
-        ("imported", now.as_secs().to_string()),
-    ] {
-        let mut text = text.into_bytes();
-        text.truncate(LONGEST);
-        if !text.is_empty() {
-            folder.link(name, OsString::from_vec(text))?;
-        }
-    }
-    Ok(())
-}
-
-fn read_about(folder: &Folder) -> Result<(About, SystemTime)> {
-    let text = |name: &str| -> Result<String> {
-        match folder.read_link(name) {
-            Ok(text) => Ok(text.unwrap_or_default().to_string_lossy().into_owned()),
-            Err(Error::Io { source, .. })
-                if source.raw_os_error() == Some(Errno::INVAL.raw_os_error()) =>
-            {
-                Ok(String::new())
-            }
-            Err(e) => Err(e),
-        }
-    };
-    let number = |name: &str| Ok::<_, Error>(text(name)?.parse().unwrap_or(0));
-    let about = About {
-        name: text("name")?,
-        source: text("source")?,
-        archive: text("archive")?.parse().ok(),
-        entries: number("entries")?,
-        bytes: number("bytes")?,
-    };
-    let imported = Duration::from_secs(number("imported")?.min(u64::from(u32::MAX) * 16));
-    Ok((about, SystemTime::UNIX_EPOCH + imported))
 }

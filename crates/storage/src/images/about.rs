@@ -1,0 +1,75 @@
+//! What is known of an image: links in its folder, whose texts say it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::{Duration, SystemTime};
+
+use rustix::io::Errno;
+
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+
+/// The longest text that is kept of an image, in bytes.
+const LONGEST: usize = 1024;
+
+/// What is known of an image besides its files.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct About {
+    /// What people call it.
+    pub name: String,
+    /// Where it came from.
+    pub source: String,
+    /// The digest of the archive it came from, if that was a file.
+    pub archive: Option<Digest>,
+    /// Files, folders and links.
+    pub entries: u64,
+    /// Bytes in files.
+    pub bytes: u64,
+}
+
+pub(super) fn write_about(folder: &Folder, about: &About) -> Result<()> {
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    let archive = about.archive.map(|digest| digest.to_string());
+    for (name, text) in [
+        ("name", about.name.clone()),
+        ("source", about.source.clone()),
+        ("archive", archive.unwrap_or_default()),
+        ("entries", about.entries.to_string()),
+        ("bytes", about.bytes.to_string()),
+        ("imported", now.as_secs().to_string()),
+    ] {
+        let mut text = text.into_bytes();
+        text.truncate(LONGEST);
+        if !text.is_empty() {
+            folder.link(name, OsString::from_vec(text))?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn read_about(folder: &Folder) -> Result<(About, SystemTime)> {
+    let text = |name: &str| -> Result<String> {
+        match folder.read_link(name) {
+            Ok(text) => Ok(text.unwrap_or_default().to_string_lossy().into_owned()),
+            Err(Error::Io { source, .. })
+                if source.raw_os_error() == Some(Errno::INVAL.raw_os_error()) =>
+            {
+                Ok(String::new())
+            }
+            Err(e) => Err(e),
+        }
+    };
+    let number = |name: &str| Ok::<_, Error>(text(name)?.parse().unwrap_or(0));
+    let about = About {
+        name: text("name")?,
+        source: text("source")?,
+        archive: text("archive")?.parse().ok(),
+        entries: number("entries")?,
+        bytes: number("bytes")?,
+    };
+    let imported = Duration::from_secs(number("imported")?.min(u64::from(u32::MAX) * 16));
+    Ok((about, SystemTime::UNIX_EPOCH + imported))
+}
