@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
@@ -12,26 +14,105 @@ use vm::base64;
 /// Most bytes of each output that are kept.
 const MOST_KEPT: u64 = 8 << 20;
 
-/// Most programs at a time, those among them whose end nobody has asked for.
+/// Most programs at a time.
 const MOST_JOBS: usize = 256;
 
-type Reader = JoinHandle<(Vec<u8>, bool)>;
+/// Most that have ended and are kept for who may ask: of more the oldest go, as do those
+/// whose outputs are more than so many bytes together.
+const MOST_ENDED: usize = 32;
+const MOST_OUTPUT: usize = 64 << 20;
 
 #[derive(Debug)]
 struct Job {
     child: Child,
+    /// What it prints; none where that is not wanted.
     output: Option<Reader>,
     errors: Option<Reader>,
+    /// When it was started: a number of a process may come again.
+    turn: u64,
+}
+
+impl Job {
+    /// How it ended, once all is read that it printed; it is no process any more then.
+    fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
+        let status = self.child.try_wait().map_err(|error| error.to_string())?;
+        let mut streams = [&self.output, &self.errors].into_iter().flatten();
+        Ok(status.filter(|_| streams.all(Reader::is_finished)))
+    }
+
+    fn printed(&self) -> usize {
+        let streams = [&self.output, &self.errors].into_iter().flatten();
+        streams.map(Reader::kept).sum()
+    }
+}
+
+/// Who reads what a program prints.
+#[derive(Debug)]
+struct Reader {
+    thread: JoinHandle<(Vec<u8>, bool)>,
+    kept: Arc<AtomicUsize>,
+}
+
+impl Reader {
+    /// Keeps the begin of a stream and reads all of it: the program must not wait.
+    fn new(stream: impl Read + Send + 'static) -> Self {
+        let kept = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&kept);
+        let thread = std::thread::spawn(move || {
+            let mut kept = Vec::new();
+            let mut begin = stream.take(MOST_KEPT);
+            let _ = begin.read_to_end(&mut kept);
+            kept.shrink_to_fit();
+            count.store(kept.len(), Ordering::Relaxed);
+            let more = std::io::copy(&mut begin.into_inner(), &mut std::io::sink());
+            (kept, more.is_ok_and(|more| more > 0))
+        });
+        Self { thread, kept }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    fn kept(&self) -> usize {
+        self.kept.load(Ordering::Relaxed)
+    }
 }
 
 /// All of them, by the number of their process.
 #[derive(Debug, Default)]
-pub struct Jobs(BTreeMap<u32, Job>);
+pub struct Jobs {
+    jobs: BTreeMap<u32, Job>,
+    turns: u64,
+}
 
 impl Jobs {
+    /// Takes note of what has ended, and forgets what nobody has asked for.
+    fn tidy(&mut self) {
+        let mut ended: Vec<(u64, u32, usize)> = Vec::new();
+        for (number, job) in &mut self.jobs {
+            // One that cannot be waited for never ends.
+            if job.ended().is_ok_and(|status| status.is_some()) {
+                ended.push((job.turn, *number, job.printed()));
+            }
+        }
+        ended.sort_unstable();
+        let mut printed: usize = ended.iter().map(|(.., bytes)| bytes).sum();
+        let mut count = ended.len();
+        for (_, number, bytes) in ended {
+            if count <= MOST_ENDED && printed <= MOST_OUTPUT {
+                break;
+            }
+            self.jobs.remove(&number);
+            count -= 1;
+            printed -= bytes;
+        }
+    }
+
     /// guest-exec
     pub fn start(&mut self, arguments: &Value) -> Result<Value, String> {
-        if self.0.len() >= MOST_JOBS {
+        self.tidy();
+        if self.jobs.len() >= MOST_JOBS {
             return Err("too many programs run already".to_owned());
         }
         let path = arguments["path"].as_str().ok_or("no path")?;
@@ -58,13 +139,15 @@ impl Jobs {
             // It may not read all of it.
             std::thread::spawn(move || to.write_all(&input));
         }
+        self.turns += 1;
         let job = Job {
-            output: child.stdout.take().map(reader),
-            errors: child.stderr.take().map(reader),
+            output: child.stdout.take().map(Reader::new),
+            errors: child.stderr.take().map(Reader::new),
             child,
+            turn: self.turns,
         };
         let number = job.child.id();
-        self.0.insert(number, job);
+        self.jobs.insert(number, job);
         Ok(json!({ "pid": number }))
     }
 
@@ -74,14 +157,8 @@ impl Jobs {
             .as_u64()
             .and_then(|n| u32::try_from(n).ok());
         let number = number.ok_or("no pid")?;
-        let job = self.0.get_mut(&number).ok_or("no such process")?;
-        let status = job.child.try_wait().map_err(|error| error.to_string())?;
-        let streams = [&job.output, &job.errors];
-        let read = streams
-            .into_iter()
-            .flatten()
-            .all(std::thread::JoinHandle::is_finished);
-        let (Some(status), true) = (status, read) else {
+        let job = self.jobs.get_mut(&number).ok_or("no such process")?;
+        let Some(status) = job.ended()? else {
             return Ok(json!({ "exited": false }));
         };
         let mut said = json!({ "exited": true });
@@ -91,12 +168,12 @@ impl Jobs {
         if let Some(signal) = status.signal() {
             said["signal"] = json!(signal);
         }
-        let job = self.0.remove(&number).ok_or("no such process")?;
+        let job = self.jobs.remove(&number).ok_or("no such process")?;
         for (reader, data, cut) in [
             (job.output, "out-data", "out-truncated"),
             (job.errors, "err-data", "err-truncated"),
         ] {
-            let Some(Ok((bytes, more))) = reader.map(JoinHandle::join) else {
+            let Some(Ok((bytes, more))) = reader.map(|reader| reader.thread.join()) else {
                 continue;
             };
             if !bytes.is_empty() {
@@ -110,13 +187,63 @@ impl Jobs {
     }
 }
 
-/// Keeps the begin of a stream and reads all of it: the program must not wait.
-fn reader(stream: impl Read + Send + 'static) -> Reader {
-    std::thread::spawn(move || {
-        let mut kept = Vec::new();
-        let mut begin = stream.take(MOST_KEPT);
-        let _ = begin.read_to_end(&mut kept);
-        let more = std::io::copy(&mut begin.into_inner(), &mut std::io::sink());
-        (kept, more.is_ok_and(|more| more > 0))
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(jobs: &mut Jobs, script: &str) -> u64 {
+        let call = json!({ "path": "/bin/sh", "arg": ["-c", script], "capture-output": true });
+        let said = jobs.start(&call).unwrap();
+        said["pid"].as_u64().unwrap()
+    }
+
+    /// Waits until so many have ended.
+    fn wait_for(jobs: &mut Jobs, count: usize) {
+        while jobs
+            .jobs
+            .values_mut()
+            .filter_map(|job| job.ended().unwrap())
+            .count()
+            < count
+        {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    #[test]
+    fn ends_that_nobody_asks_for_are_forgotten() {
+        let mut jobs = Jobs::default();
+        let runs = start(&mut jobs, "exec sleep 60");
+        for _ in 0..MOST_ENDED {
+            start(&mut jobs, ":");
+        }
+        wait_for(&mut jobs, MOST_ENDED);
+        let first = start(&mut jobs, ":");
+        wait_for(&mut jobs, MOST_ENDED + 1);
+        // As often as there may be programs, and more.
+        for _ in 0..MOST_JOBS {
+            start(&mut jobs, ":");
+            wait_for(&mut jobs, MOST_ENDED + 1);
+        }
+        assert!(jobs.jobs.len() <= MOST_ENDED + 2, "{}", jobs.jobs.len());
+        let status = |pid: u64| json!({ "pid": pid });
+        assert_eq!(jobs.status(&status(runs)).unwrap()["exited"], false);
+        assert!(jobs.status(&status(first)).is_err());
+        let number = u32::try_from(runs).unwrap();
+        jobs.jobs.get_mut(&number).unwrap().child.kill().unwrap();
+        wait_for(&mut jobs, MOST_ENDED + 2);
+        assert_eq!(jobs.status(&status(runs)).unwrap()["signal"], 9);
+    }
+
+    #[test]
+    fn what_they_have_printed_is_bounded() {
+        let mut jobs = Jobs::default();
+        let most = MOST_OUTPUT / usize::try_from(MOST_KEPT).unwrap();
+        for _ in 0..=most {
+            start(&mut jobs, &format!("head -c {} /dev/zero", MOST_KEPT + 1));
+        }
+        wait_for(&mut jobs, most + 1);
+        jobs.tidy();
+        assert_eq!(jobs.jobs.len(), most);
+    }
 }
