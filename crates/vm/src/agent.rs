@@ -7,14 +7,66 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::wire::{Wire, within};
 use crate::{Error, base64, qmp};
 
-/// Longest line of an answer: the agent's own bound for a command's output is 16 MiB,
-/// which base64 makes longer, and there are two outputs.
+/// Longest answer where nobody wants to know what a command has printed, in bytes.
+const SHORT: usize = 64 << 10;
+
+/// Longest answer with what a command has printed: the agent's own bound for that is 16
+/// MiB, which base64 makes longer, and there are two outputs.
 const LONGEST: usize = 48 << 20;
+
+/// What is wanted of what a command has printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Printed {
+    /// All that the agent has of it.
+    All,
+    /// Nothing in particular: an answer with more than some thousand bytes of it is odd.
+    Little,
+}
+
+/// An answer: nothing of it is kept but what has a name here.
+#[derive(Deserialize)]
+struct Said<'a, T> {
+    #[serde(rename = "return")]
+    done: Option<T>,
+    #[serde(borrow)]
+    error: Option<Why<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Why<'a> {
+    #[serde(borrow)]
+    desc: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct Begun {
+    pid: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Status<'a> {
+    #[serde(default)]
+    exited: bool,
+    exitcode: Option<i64>,
+    signal: Option<i64>,
+    #[serde(borrow)]
+    out_data: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    err_data: Option<Cow<'a, str>>,
+    #[serde(default)]
+    out_truncated: bool,
+    #[serde(default)]
+    err_truncated: bool,
+}
 
 const WHAT: &str = "the agent in the zone";
 
@@ -44,8 +96,10 @@ impl Agent {
     /// When nobody answers within `limit`.
     pub fn begin(socket: OwnedFd, limit: Duration) -> Result<Self, Error> {
         let mut agent = Self {
-            wire: Wire::new(socket, WHAT, LONGEST),
+            wire: Wire::new(socket, WHAT, SHORT),
         };
+        // The answer to somebody who has gone may be very long.
+        agent.wire.take_up_to(SHORT, true);
         let end = Instant::now() + limit;
         let mut number = [0; 4];
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())
@@ -53,7 +107,7 @@ impl Agent {
         let id = u32::from_be_bytes(number) >> 1;
         // A byte that is in no JSON makes the agent forget what it has read so far.
         let mut call = vec![0xff];
-        call.extend(line("guest-sync", Some(json!({ "id": id }))));
+        call.extend(line("guest-sync", &json!({ "id": id })));
         within(limit, agent.wire.send(&call, end))?;
         loop {
             let said = within(limit, agent.wire.line(end))?;
@@ -84,31 +138,42 @@ impl Agent {
         if let Some(input) = input {
             what["input-data"] = json!(base64::encode(input));
         }
-        let said = self.ask("guest-exec", Some(what), limit)?;
-        said["pid"].as_u64().ok_or_else(|| odd("no process number"))
+        let said = self.ask("guest-exec", &what, SHORT, limit)?;
+        done::<Begun>("guest-exec", &said).map(|begun| begun.pid)
     }
 
     /// What came of a program that was started; `None` while it runs.
     ///
     /// # Errors
     /// When the agent does not know it.
-    pub fn ended(&mut self, number: u64, limit: Duration) -> Result<Option<Ended>, Error> {
-        let said = self.ask("guest-exec-status", Some(json!({ "pid": number })), limit)?;
-        if said["exited"] != true {
+    pub fn ended(
+        &mut self,
+        number: u64,
+        printed: Printed,
+        limit: Duration,
+    ) -> Result<Option<Ended>, Error> {
+        let longest = match printed {
+            Printed::All => LONGEST,
+            Printed::Little => SHORT,
+        };
+        let what = json!({ "pid": number });
+        let said = self.ask("guest-exec-status", &what, longest, limit)?;
+        let said: Status<'_> = done("guest-exec-status", &said)?;
+        if !said.exited {
             return Ok(None);
         }
-        let bytes = |name: &str| match &said[name] {
-            Value::Null => Ok(Vec::new()),
-            Value::String(text) => base64::decode(text).ok_or_else(|| odd("not base64")),
-            _ => Err(odd("an output that is no text")),
+        let bytes = |text: Option<Cow<'_, str>>| match text {
+            None => Ok(Vec::new()),
+            Some(text) => base64::decode(&text).ok_or_else(|| odd("not base64")),
         };
-        let byte = |name: &str| said[name].as_u64().and_then(|code| u8::try_from(code).ok());
-        let status = byte("exitcode").or_else(|| Some(128_u8.saturating_add(byte("signal")?)));
+        let byte = |number: Option<i64>| number.and_then(|code| u8::try_from(code).ok());
+        let signal = || Some(128_u8.saturating_add(byte(said.signal)?));
+        let status = byte(said.exitcode).or_else(signal);
         Ok(Some(Ended {
             status: status.unwrap_or(u8::MAX),
-            output: bytes("out-data")?,
-            errors: bytes("err-data")?,
-            cut: said["out-truncated"] == true || said["err-truncated"] == true,
+            output: bytes(said.out_data)?,
+            errors: bytes(said.err_data)?,
+            cut: said.out_truncated || said.err_truncated,
         }))
     }
 
@@ -117,39 +182,42 @@ impl Agent {
     /// # Errors
     /// When it cannot be sent.
     pub fn power_off(&self, limit: Duration) -> Result<(), Error> {
-        let call = line("guest-shutdown", Some(json!({ "mode": "powerdown" })));
+        let call = line("guest-shutdown", &json!({ "mode": "powerdown" }));
         within(limit, self.wire.send(&call, Instant::now() + limit))
     }
 
     fn ask(
         &mut self,
         command: &str,
-        arguments: Option<Value>,
+        arguments: &Value,
+        longest: usize,
         limit: Duration,
-    ) -> Result<Value, Error> {
+    ) -> Result<Vec<u8>, Error> {
         let end = Instant::now() + limit;
         within(limit, self.wire.send(&line(command, arguments), end))?;
-        let said = within(limit, self.wire.line(end))?;
-        let mut said: Value =
-            serde_json::from_slice(&said).map_err(|error| odd(&error.to_string()))?;
-        if let Some(done) = said.get_mut("return") {
-            return Ok(done.take());
-        }
-        match said["error"]["desc"].as_str() {
-            Some(why) => Err(Error::Refused {
-                command: command.to_owned(),
-                why: qmp::printable(why),
-            }),
-            None => Err(odd("neither an answer nor an error")),
-        }
+        self.wire.take_up_to(longest, false);
+        within(limit, self.wire.line(end))
     }
 }
 
-fn line(command: &str, arguments: Option<Value>) -> Vec<u8> {
-    let mut call = json!({ "execute": command });
-    if let Some(arguments) = arguments {
-        call["arguments"] = arguments;
+/// What an answer says.
+fn done<'a, T: Deserialize<'a>>(command: &str, said: &'a [u8]) -> Result<T, Error> {
+    let said: Said<'a, T> =
+        serde_json::from_slice(said).map_err(|error| odd(&error.to_string()))?;
+    if let Some(done) = said.done {
+        return Ok(done);
     }
+    match said.error.and_then(|error| error.desc) {
+        Some(why) => Err(Error::Refused {
+            command: command.to_owned(),
+            why: qmp::printable(&why),
+        }),
+        None => Err(odd("neither an answer nor an error")),
+    }
+}
+
+fn line(command: &str, arguments: &Value) -> Vec<u8> {
+    let call = json!({ "execute": command, "arguments": arguments });
     format!("{call}\n").into_bytes()
 }
 
@@ -205,11 +273,18 @@ mod tests {
         .unwrap();
         let number = agent.start("/bin/sh", &["-c", "x"], None, LIMIT).unwrap();
         assert_eq!(number, 42);
-        assert_eq!(agent.ended(42, LIMIT).unwrap(), None);
-        let ended = agent.ended(42, LIMIT).unwrap().unwrap();
+        assert_eq!(agent.ended(42, Printed::All, LIMIT).unwrap(), None);
+        let ended = agent.ended(42, Printed::All, LIMIT).unwrap().unwrap();
         assert_eq!((ended.status, ended.output.as_slice()), (3, &b"hi"[..]));
         assert!(ended.cut);
-        assert_eq!(agent.ended(42, LIMIT).unwrap().unwrap().status, 137);
+        assert_eq!(
+            agent
+                .ended(42, Printed::All, LIMIT)
+                .unwrap()
+                .unwrap()
+                .status,
+            137
+        );
     }
 
     #[test]
@@ -226,10 +301,57 @@ mod tests {
         let error = agent.start("/x", &[], None, LIMIT).unwrap_err();
         assert_eq!(error.to_string(), "guest-exec: no such  file");
         assert!(agent.start("/x", &[], None, LIMIT).is_err());
-        assert!(agent.ended(1, LIMIT).is_err());
-        assert!(agent.ended(1, LIMIT).is_err());
-        assert_eq!(agent.ended(1, LIMIT).unwrap().unwrap().status, 255);
-        assert!(agent.ended(1, LIMIT).is_err());
+        assert!(agent.ended(1, Printed::All, LIMIT).is_err());
+        assert!(agent.ended(1, Printed::All, LIMIT).is_err());
+        assert_eq!(
+            agent.ended(1, Printed::All, LIMIT).unwrap().unwrap().status,
+            255
+        );
+        assert!(agent.ended(1, Printed::All, LIMIT).is_err());
+    }
+
+    #[test]
+    fn an_answer_that_nobody_wants_so_long_is_not_kept() {
+        let long = |length: usize| {
+            let text = "A".repeat(length);
+            let said =
+                format!(r#"{{"return": {{"exited": true, "exitcode": 0, "out-data": "{text}"}}}}"#);
+            &*said.leak()
+        };
+        // What is not known is not kept, however much it is.
+        let odd = format!(
+            r#"{{"return": {{"pid": 7, "more": [{}]}}}}"#,
+            ["[]"; 10_000].join(",")
+        );
+        let answers = [&*odd.leak(), long(1 << 20), long(4000), long(1 << 20)];
+        let mut agent = agent(Box::leak(Box::new(answers))).unwrap();
+        assert_eq!(agent.start("/x", &[], None, LIMIT).unwrap(), 7);
+        let ended = agent.ended(1, Printed::All, LIMIT).unwrap().unwrap();
+        assert_eq!(ended.output.len(), (1 << 20) / 4 * 3);
+        let ended = agent.ended(1, Printed::Little, LIMIT).unwrap().unwrap();
+        assert_eq!(ended.output.len(), 3000);
+        let error = agent.ended(1, Printed::Little, LIMIT).unwrap_err();
+        assert!(matches!(error, Error::Odd { .. }), "{error}");
+    }
+
+    #[test]
+    fn what_is_left_of_an_earlier_answer_is_left_out() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        std::thread::spawn(move || {
+            let mut said = BufReader::new(theirs.try_clone().unwrap());
+            let mut call = Vec::new();
+            said.read_until(b'\n', &mut call).unwrap();
+            let call: Value = serde_json::from_slice(&call[1..]).unwrap();
+            for _ in 0..64 {
+                theirs.write_all(&[b'A'; 1 << 20]).unwrap();
+            }
+            let id = &call["arguments"]["id"];
+            write!(theirs, "\n{{\"return\": {id}}}\n").unwrap();
+            call_of(&mut said);
+        });
+        // It is longer than the longest answer.
+        let agent = Agent::begin(ours.into(), LIMIT).unwrap();
+        assert!(agent.wire.held() <= 1 << 20, "{}", agent.wire.held());
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct Monitor {
     version: String,
     /// The number of the last command: its answer has it, too.
     number: u64,
+    /// When all that is asked for must have been answered, whatever each may take.
+    deadline: Option<Instant>,
 }
 
 impl Monitor {
@@ -73,6 +75,7 @@ impl Monitor {
             events: VecDeque::new(),
             version: String::new(),
             number: 0,
+            deadline: None,
         };
         let end = Instant::now() + limit;
         let greeting = within(limit, monitor.receive(end))?;
@@ -85,6 +88,17 @@ impl Monitor {
         monitor.version = format!("{major}.{minor}.{micro}");
         monitor.execute("qmp_capabilities", None, limit)?;
         Ok(monitor)
+    }
+
+    /// From now on no command takes longer than until then, all of them together; `None`
+    /// for as long as each may.
+    pub fn hurry(&mut self, end: Option<Instant>) {
+        self.deadline = end;
+    }
+
+    fn limit(&self, limit: Duration) -> Duration {
+        let left = |end: Instant| end.saturating_duration_since(Instant::now());
+        self.deadline.map_or(limit, |end| limit.min(left(end)))
     }
 
     /// The version of QEMU that answers.
@@ -110,6 +124,7 @@ impl Monitor {
         limit: Duration,
     ) -> Result<Value, Error> {
         let line = self.text(command, arguments);
+        let limit = self.limit(limit);
         let end = Instant::now() + limit;
         within(limit, self.wire.send(line.as_bytes(), end))?;
         self.answer(command, limit, end)
@@ -127,6 +142,7 @@ impl Monitor {
         limit: Duration,
     ) -> Result<Value, Error> {
         let line = self.text(command, arguments);
+        let limit = self.limit(limit);
         let end = Instant::now() + limit;
         within(limit, self.wire.send_with(line.as_bytes(), descriptor, end))?;
         self.answer(command, limit, end)
@@ -214,7 +230,7 @@ impl Monitor {
         }
         self.events.push_back(Event {
             name: printable(name),
-            data: said["data"].clone(),
+            data: few(&said["data"]),
         });
         true
     }
@@ -242,6 +258,23 @@ fn parse(line: &[u8]) -> Result<Value, Error> {
         true => Ok(said),
         false => Err(odd("no object")),
     }
+}
+
+/// What is kept of the data of an event: many wait, and each may be as long as a line. What
+/// anybody asks for are short texts and numbers.
+fn few(data: &Value) -> Value {
+    const MOST: usize = 16;
+    let short = |value: &&Value| match value {
+        Value::String(text) => text.len() <= MOST_SHOWN,
+        other => !other.is_object() && !other.is_array(),
+    };
+    let all = data.as_object().into_iter().flatten();
+    let short = all.filter(|(name, value)| name.len() <= MOST_SHOWN && short(value));
+    let kept = short.take(MOST);
+    Value::Object(
+        kept.map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    )
 }
 
 fn odd(why: &str) -> Error {
@@ -354,6 +387,40 @@ mod tests {
             assert!(matches!(error, Error::Late { .. }), "{error}");
             assert!(monitor.events().unwrap().len() <= MOST_EVENTS);
         }
+    }
+
+    #[test]
+    fn what_an_event_brings_along_is_bounded() {
+        let long = "x".repeat(1000);
+        let many = (0..100).map(|number| format!("\"n{number}\": {number}"));
+        let many = many.collect::<Vec<_>>().join(",");
+        let event = format!(
+            "{{\"event\": \"E\", \"data\": {{\"reason\": \"guest-reset\", \"a\": [[],[]], \"long\": \"{long}\", {many}}}}}\n"
+        );
+        let mut monitor = floods(event.leak().as_bytes());
+        let few = Duration::from_millis(20);
+        monitor.execute("x", None, few).unwrap_err();
+        let events = monitor.events().unwrap();
+        let data = events[0].data.as_object().unwrap();
+        assert!(data.len() <= 16 && !data.contains_key("a") && !data.contains_key("long"));
+    }
+
+    #[test]
+    fn all_commands_together_end_in_time() {
+        let mut monitor = floods(b"{\"id\": 7}\n");
+        let began = Instant::now();
+        monitor.hurry(Some(began + Duration::from_millis(50)));
+        // That these come back is the test.
+        let hour = Duration::from_secs(3600);
+        for _ in 0..3 {
+            let error = monitor.execute("x", None, hour).unwrap_err();
+            assert!(matches!(error, Error::Late { seconds: 0, .. }), "{error}");
+        }
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let error = monitor.execute_with("x", None, null.as_fd(), hour);
+        assert!(matches!(error, Err(Error::Late { .. })), "{error:?}");
+        monitor.hurry(None);
+        assert_eq!(monitor.limit(hour), hour);
     }
 
     #[test]

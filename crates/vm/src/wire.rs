@@ -26,6 +26,10 @@ pub(crate) struct Wire {
     taken: usize,
     /// Up to where it is known to hold no end of a line.
     searched: usize,
+    /// Whether lines that are too long are left out, and are no error.
+    forgives: bool,
+    /// Whether such a line is being left out, and its end has not come yet.
+    skips: bool,
 }
 
 impl Wire {
@@ -37,7 +41,15 @@ impl Wire {
             read: Vec::new(),
             taken: 0,
             searched: 0,
+            forgives: false,
+            skips: false,
         }
+    }
+
+    /// From now on takes lines of up to so many bytes, and leaves longer ones out if it
+    /// `forgives` them: nothing of them is kept.
+    pub(crate) fn take_up_to(&mut self, longest: usize, forgives: bool) {
+        (self.longest, self.forgives) = (longest, forgives);
     }
 
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
@@ -110,29 +122,54 @@ impl Wire {
 
     /// The next line that is there already, without its end.
     pub(crate) fn take_line(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        let found = self.read[self.searched..]
-            .iter()
-            .position(|&byte| byte == b'\n')
-            .map(|at| at + self.searched);
-        match found {
-            Some(at) if at - self.taken <= self.longest => {
-                let mut line = self.read[self.taken..at].to_vec();
-                self.taken = at + 1;
-                self.searched = self.taken;
-                while matches!(line.last(), Some(b'\r')) {
-                    line.pop();
+        loop {
+            let found = self.read[self.searched..]
+                .iter()
+                .position(|&byte| byte == b'\n')
+                .map(|at| at + self.searched);
+            match found {
+                Some(at) if self.skips => {
+                    self.skips = false;
+                    (self.taken, self.searched) = (at + 1, at + 1);
                 }
-                Ok(Some(line))
+                None if self.skips => {
+                    self.forget();
+                    return Ok(None);
+                }
+                Some(at) if at - self.taken <= self.longest => {
+                    let mut line = self.take_to(at);
+                    while matches!(line.last(), Some(b'\r')) {
+                        line.pop();
+                    }
+                    return Ok(Some(line));
+                }
+                None if self.read.len() - self.taken <= self.longest => {
+                    self.searched = self.read.len();
+                    return Ok(None);
+                }
+                _ if self.forgives => self.skips = true,
+                _ => {
+                    return Err(Error::Odd {
+                        what: self.what,
+                        why: format!("a line of more than {} bytes", self.longest),
+                    });
+                }
             }
-            None if self.read.len() - self.taken <= self.longest => {
-                self.searched = self.read.len();
-                Ok(None)
-            }
-            _ => Err(Error::Odd {
-                what: self.what,
-                why: format!("a line of more than {} bytes", self.longest),
-            }),
         }
+    }
+
+    /// The line that ends there.
+    fn take_to(&mut self, at: usize) -> Vec<u8> {
+        if self.taken == 0 && at + 1 == self.read.len() {
+            // All there is: a long one is not there twice.
+            let mut line = std::mem::take(&mut self.read);
+            self.forget();
+            line.truncate(at);
+            return line;
+        }
+        let line = self.read[self.taken..at].to_vec();
+        (self.taken, self.searched) = (at + 1, at + 1);
+        line
     }
 
     /// Reads what is there, and says how much; 0 when nothing is.
@@ -167,6 +204,12 @@ impl Wire {
                 self.wait(PollFlags::IN, end)?;
             }
         }
+    }
+
+    /// Bytes of memory that it holds.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.read.capacity()
     }
 
     /// Throws away what was read and not taken.

@@ -17,7 +17,7 @@ use store::Root;
 use store::runtime::Process;
 use suspend::{Image, Loading, Options, Restored, Saved, Stream};
 use sys::mapping::Mapping;
-use vm::agent::Agent;
+use vm::agent::{Agent, Printed};
 use vm::migrate::{self, Activity};
 
 use super::ahead::Ahead;
@@ -481,7 +481,7 @@ fn set_clock(agent: &Path) -> Result<(), String> {
     let end = Instant::now() + MOMENT;
     while Instant::now() < end {
         match agent
-            .ended(number, MOMENT)
+            .ended(number, Printed::Little, MOMENT)
             .map_err(|error| flatten(&error))?
         {
             Some(ended) if ended.status == 0 => return Ok(()),

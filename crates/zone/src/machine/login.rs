@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use model::{State, ZoneName};
-use vm::agent::{Agent, Ended};
+use vm::agent::{Agent, Ended, Printed};
 
 use super::sockets;
 use crate::{Error, Host, flatten};
@@ -34,7 +34,9 @@ pub fn run(
     let mut pause = Duration::from_millis(2);
     loop {
         // A conversation for each question: others may log in meanwhile.
-        if let Some(ended) = with(host, zone, |agent| agent.ended(number, PATIENCE))? {
+        if let Some(ended) = with(host, zone, |agent| {
+            agent.ended(number, Printed::All, PATIENCE)
+        })? {
             return Ok(ended);
         }
         std::thread::sleep(pause);
