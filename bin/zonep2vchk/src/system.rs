@@ -3,10 +3,10 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 
 /// Most that is read of a file of configuration, in bytes.
 const MAX_SIZE: u64 = 4 << 20;
@@ -30,26 +30,12 @@ impl System {
     }
 
     fn find(&self, path: &str, flags: OFlags) -> Option<OwnedFd> {
-        let path = path.trim_start_matches('/');
-        let flags = flags | OFlags::CLOEXEC;
-        openat2(
-            &self.root,
-            path,
-            flags,
-            Mode::empty(),
-            ResolveFlags::IN_ROOT,
-        )
-        .ok()
+        sys::root::open(&self.root, path, flags).ok()
     }
 
-    /// A regular file, open. Nothing else is opened: a device may act on it.
+    /// A regular file, open.
     pub fn file(&self, path: &str) -> Option<File> {
-        let found = self.find(path, OFlags::PATH)?;
-        let kind = FileType::from_raw_mode(fstat(&found).ok()?.st_mode);
-        if kind != FileType::RegularFile {
-            return None;
-        }
-        File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok()
+        sys::root::file(&self.root, path).ok()?
     }
 
     /// The text of a file; empty without one.

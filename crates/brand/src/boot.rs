@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use model::Config;
 use model::plan::{Interpreter, Kernel};
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
 
 use crate::platform::{Mount, Platform};
@@ -231,10 +231,7 @@ fn lookup(
     path: &Path,
     flags: OFlags,
 ) -> rustix::io::Result<rustix::fs::Stat> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let fd = rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)?;
-    rustix::fs::fstat(fd)
+    rustix::fs::fstat(sys::root::open(root, path, OFlags::PATH | flags)?)
 }
 
 fn is_program(root: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<bool> {
@@ -247,9 +244,7 @@ fn is_program(root: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<bool> {
 fn final_name(root: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MAX_LINKS {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let fd = rustix::fs::openat2(root, &path, flags, Mode::empty(), resolve)?;
+        let fd = sys::root::open(root, &path, OFlags::PATH | OFlags::NOFOLLOW)?;
         // An empty name reads the link that the descriptor stands for.
         let target = match rustix::fs::readlinkat(&fd, "", Vec::new()) {
             Ok(target) => OsString::from_vec(target.into_bytes()),

@@ -9,7 +9,6 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use model::plan::Interpreter;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 
 /// A kind of processor, as programs in ELF name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,16 +120,7 @@ impl Machine {
 
 /// The header of a program in the root; `None` for what is absent or no ELF program.
 fn header(root: BorrowedFd<'_>, path: &str) -> Option<[u8; HEADER]> {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let look = OFlags::PATH | OFlags::CLOEXEC;
-    let found = rustix::fs::openat2(root, path, look, Mode::empty(), resolve).ok()?;
-    let stat = rustix::fs::fstat(found).ok()?;
-    // Before it is opened: that has effects on what is no file.
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return None;
-    }
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat2(root, path, flags, Mode::empty(), resolve).ok()?;
+    let file = sys::root::file(root, path).ok()??;
     let mut header = [0; HEADER];
     let length = rustix::io::pread(file, &mut header[..], 0).ok()?;
     (length == HEADER && header.starts_with(b"\x7fELF")).then_some(header)

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use md5::{Digest as _, Md5};
 use packages::Status;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::Sha256;
 use zone::{Error, flatten};
@@ -208,14 +208,7 @@ impl Tree {
     }
 
     fn resolve(&self, path: &Path, flags: OFlags) -> Result<Option<OwnedFd>, Error> {
-        let name = path.strip_prefix("/").unwrap_or(path);
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let mut flags = flags | OFlags::CLOEXEC;
-        if !flags.contains(OFlags::PATH) {
-            // A pipe of the zone's must not hold us up.
-            flags |= OFlags::NONBLOCK;
-        }
-        match rustix::fs::openat2(&self.0, name, flags, Mode::empty(), resolve) {
+        match sys::root::open(&self.0, path, flags) {
             Ok(file) => Ok(Some(file)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(errno) => Err(Error::io(format!("open {}", path.display()))(errno.into())),
@@ -224,13 +217,8 @@ impl Tree {
 
     /// A regular file, if there is one.
     fn file(&self, path: &Path) -> Result<Option<File>, Error> {
-        let Some(found) = self.resolve(path, OFlags::PATH)? else {
-            return Ok(None);
-        };
-        if kind(&found) != Some(FileType::RegularFile) {
-            return Ok(None);
-        }
-        Ok(self.resolve(path, OFlags::RDONLY)?.map(File::from))
+        sys::root::file(&self.0, path)
+            .map_err(|errno| Error::io(format!("open {}", path.display()))(errno.into()))
     }
 
     fn text(&self, path: &Path) -> Result<String, Error> {

@@ -5,7 +5,7 @@ mod dnf;
 
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::{Mode, OFlags};
 
 use crate::order::Order;
 
@@ -111,10 +111,7 @@ const KNOWN: [(&str, &dyn Manager); 7] = [
 pub fn of(root: &Path) -> Option<&'static dyn Manager> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let folder = rustix::fs::open(root, flags | OFlags::DIRECTORY, Mode::empty()).ok()?;
-    let is_there = |path: &str| {
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        rustix::fs::openat2(&folder, path, flags, Mode::empty(), resolve).is_ok()
-    };
+    let is_there = |path: &str| sys::root::open(&folder, path, OFlags::PATH).is_ok();
     KNOWN
         .iter()
         .find(|(path, _)| is_there(path))

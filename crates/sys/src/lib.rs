@@ -20,6 +20,7 @@ pub mod peer;
 pub mod process;
 #[cfg(target_arch = "x86_64")]
 pub mod remote;
+pub mod root;
 pub mod seccomp;
 pub mod signals;
 pub mod surroundings;

@@ -1,6 +1,6 @@
 //! What is installed in a zone, and on the host.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use model::Config;
 use packages::Inventory;
 use packages::inventory::Key;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use storage::{Stack, driver_at};
 use store::xml::manifest::{Manifest, Package};
 
@@ -77,14 +77,8 @@ fn of_root(root: &OwnedFd) -> Result<System, Error> {
 }
 
 fn system_name(root: impl AsFd) -> String {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let text = OS_RELEASE.iter().find_map(|name| {
-        let file = openat2(&root, *name, flags, Mode::empty(), resolve).ok()?;
-        let file = File::from(file);
-        if !file.metadata().is_ok_and(|meta| meta.is_file()) {
-            return None;
-        }
+        let file = sys::root::file(&root, *name).ok()??;
         let mut text = String::new();
         file.take(MAX_OS_RELEASE).read_to_string(&mut text).ok()?;
         Some(text)

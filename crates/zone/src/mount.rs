@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 
 use model::plan::{Step, ZonePlan};
 use model::{Verb, ZoneName};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::mount::MountAttrFlags;
 use storage::{Stack, driver_at};
 use sys::process::ns;
 
 use crate::apply::{self, Outcome, Work};
 use crate::flatten;
-use crate::platform::relative;
 use crate::subject::{self, SHOWN, Start, Subject};
 use crate::{Error, Host};
 
@@ -144,8 +143,7 @@ pub(crate) fn with_view<T: Send>(
         for dir in inherited {
             let shared =
                 sys::mount::open_tree(CWD, dir, sys::mount::Extent::One).map_err(refused)?;
-            let resolve = ResolveFlags::IN_ROOT;
-            let place = openat2(&root, relative(dir), flags, Mode::empty(), resolve)
+            let place = sys::root::open(&root, dir, flags)
                 .map_err(|errno| Error::Io(format!("open {}", dir.display()), errno.into()))?;
             sys::mount::attach(&shared, &place, Path::new("")).map_err(refused)?;
         }

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{Dir, Mode, OFlags};
 
 use crate::install::Error;
 
@@ -41,7 +41,7 @@ pub fn find_kernel(root: &Path) -> Result<Kernel, Error> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root_fd =
         rustix::fs::open(root, flags, Mode::empty()).map_err(|e| Error::io("open", root, e))?;
-    let boot = open_in(&root_fd, "boot", OFlags::DIRECTORY)
+    let boot = sys::root::open(&root_fd, "boot", OFlags::RDONLY | OFlags::DIRECTORY)
         .map_err(|_| fail("it has no folder boot: a machine starts with the kernel there"))?;
     let mut kernels = Vec::new();
     let entries = Dir::read_from(&boot).map_err(|errno| io("boot", errno))?;
@@ -92,18 +92,11 @@ fn version_key(version: &str) -> Vec<(u64, String)> {
     key
 }
 
-fn open_in(root: &OwnedFd, path: &str, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-    openat2(root.as_fd(), path, flags, Mode::empty(), resolve)
-}
-
+/// A file of a size that a kernel or its initial disk has.
 fn regular(root: &OwnedFd, path: &str) -> Option<File> {
-    let file = open_in(root, path, OFlags::empty()).ok()?;
-    let stat = rustix::fs::fstat(&file).ok()?;
-    let kind = FileType::from_raw_mode(stat.st_mode);
-    let size = u64::try_from(stat.st_size).ok()?;
-    (kind == FileType::RegularFile && (1..=LARGEST).contains(&size)).then(|| file.into())
+    let file = sys::root::file(root, path).ok()??;
+    let size = file.metadata().ok()?.len();
+    (1..=LARGEST).contains(&size).then_some(file)
 }
 
 /// Makes a disk with an ext4 file system that holds what is in `root`.

@@ -1,12 +1,14 @@
 //! Mount points in a zone, made where they are missing, and what is mounted there.
 //!
-//! To be used by a process that is the zone's root and no more: whatever the zone
-//! makes of its paths, they lead to what its root can reach anyway.
+//! Whatever the zone makes of its paths, they lead to what its root can reach anyway. Folders
+//! are made by the zone's own root: by a process that is that and no more, or with its ids.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use store::runtime::Mounted;
 
@@ -20,14 +22,14 @@ const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 #[error("{path} in the zone")]
 pub(crate) struct Error {
     path: String,
-    source: std::io::Error,
+    source: io::Error,
 }
 
-fn fail(path: &Path) -> impl FnOnce(Errno) -> Error {
+fn fail<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Error {
     let path = format!("/{}", path.display());
-    move |errno| Error {
+    move |error| Error {
         path,
-        source: errno.into(),
+        source: error.into(),
     }
 }
 
@@ -39,50 +41,58 @@ pub(crate) fn open_or_make(
 ) -> Result<OwnedFd, Error> {
     let path = relative(path);
     let stat = rustix::fs::fstat(mount).map_err(fail(&path))?;
-    let is_folder = FileType::from_raw_mode(stat.st_mode).is_dir();
+    if FileType::from_raw_mode(stat.st_mode).is_dir() {
+        return open_or_make_folder(root.as_fd(), &path, &make_folder);
+    }
     match open(&root, &path) {
         Err(Errno::NOENT) => {}
         other => return other.map_err(fail(&path)),
     }
-    let mut parents: Vec<&Path> = path.ancestors().skip(1).collect();
-    parents.pop();
-    for folder in parents.into_iter().rev() {
-        make_folder(&root, folder)?;
-    }
-    if is_folder {
-        make_folder(&root, &path)?;
-    } else {
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let mode = Mode::from_raw_mode(0o644);
-        let made = openat2(&root, &path, flags, mode, ResolveFlags::IN_ROOT);
-        made.map_err(fail(&path))?;
-    }
+    let folder = path.parent().unwrap_or(&path);
+    let folder = open_or_make_folder(root.as_fd(), folder, &make_folder)?;
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let name = path.file_name().unwrap_or_default();
+    rustix::fs::openat(folder, name, flags, Mode::from_raw_mode(0o644)).map_err(fail(&path))?;
     open(&root, &path).map_err(fail(&path))
+}
+
+/// Opens a folder, and makes it by `make` and those above it where they are missing: in
+/// an open folder, with a name.
+pub(super) fn open_or_make_folder(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    make: &dyn Fn(BorrowedFd<'_>, &OsStr) -> io::Result<()>,
+) -> Result<OwnedFd, Error> {
+    let path = relative(path);
+    match open(root, &path) {
+        Err(Errno::NOENT) => {}
+        other => return other.map_err(fail(&path)),
+    }
+    let folder = match path.parent() {
+        Some(parent) => open_or_make_folder(root, parent, make)?,
+        None => return Err(fail(&path)(Errno::NOENT)),
+    };
+    match make(folder.as_fd(), path.file_name().unwrap_or_default()) {
+        // Somebody in the zone was quicker.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(fail(&path)(error));
+        }
+        _ => {}
+    }
+    open(root, &path).map_err(fail(&path))
+}
+
+fn make_folder(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
+    Ok(rustix::fs::mkdirat(
+        folder,
+        name,
+        Mode::from_raw_mode(0o755),
+    )?)
 }
 
 /// Opens what is there; every link leads to where the zone's root would follow it.
 pub(super) fn open(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
-    let path = if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    };
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    openat2(root, path, flags, Mode::empty(), resolve)
-}
-
-fn make_folder(root: impl AsFd, path: &Path) -> Result<(), Error> {
-    if !matches!(open(&root, path), Err(Errno::NOENT)) {
-        return Ok(());
-    }
-    let parent = path.parent().unwrap_or(path);
-    let parent = open(&root, parent).map_err(fail(path))?;
-    let name = path.file_name().unwrap_or_default();
-    match rustix::fs::mkdirat(&parent, name, Mode::from_raw_mode(0o755)) {
-        Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(errno) => Err(fail(path)(errno)),
-    }
+    sys::root::open(root, path, OFlags::PATH)
 }
 
 /// The numbers of a mount, attached or not, for what was mounted `at` a place.

@@ -1,5 +1,6 @@
 //! Carrying out the steps of zoneadmd.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +13,7 @@ use model::config::IpType;
 use model::controls::Controls;
 use model::plan::network::Link;
 use model::plan::{BootPlan, InsideStep, PlatformStep};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use storage::Stack;
@@ -22,8 +23,7 @@ use sys::process::{Child, ns};
 
 use super::console::Console;
 use super::{
-    Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, datasets, inside, machine, relative,
-    volumes,
+    Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, datasets, inside, machine, place, volumes,
 };
 use crate::answerer;
 use crate::devices::device;
@@ -407,31 +407,14 @@ impl Building<'_> {
             flags | OFlags::DIRECTORY,
             Mode::empty(),
         )?;
-        let path = relative(path);
-        let open = |part: &Path| openat2(&root, part, flags, Mode::empty(), ResolveFlags::IN_ROOT);
-        match open(&path) {
-            Err(Errno::NOENT) => {}
-            other => return other.map_err(|errno| in_zone(&path, errno)),
-        }
-        for part in path.ancestors().collect::<Vec<_>>().iter().rev().skip(1) {
-            if !matches!(open(part), Err(Errno::NOENT)) {
-                continue;
-            }
-            let (parent, name) = (part.parent().unwrap_or(part), part.file_name());
-            let parent = if parent.as_os_str().is_empty() {
-                Path::new(".")
-            } else {
-                parent
-            };
-            let parent = open(parent).map_err(|errno| in_zone(&path, errno))?;
-            // Made by the zone's own root: the host's has no id there.
-            sys::idmap::with_fs_ids(self.plan.first_id, || {
-                let mode = Mode::from_raw_mode(0o755);
-                rustix::fs::mkdirat(&parent, name.unwrap_or_default(), mode)
-            })?
-            .map_err(|errno| in_zone(&path, errno))?;
-        }
-        open(&path).map_err(|errno| in_zone(&path, errno))
+        // Made by the zone's own root: the host's has no id there.
+        let make = |folder: BorrowedFd<'_>, name: &OsStr| {
+            let made = sys::idmap::with_fs_ids(self.plan.first_id, || {
+                rustix::fs::mkdirat(folder, name, Mode::from_raw_mode(0o755))
+            });
+            Ok(made.map_err(io::Error::other)??)
+        };
+        Ok(place::open_or_make_folder(root.as_fd(), path, &make)?)
     }
 
     /// Writes the file that gethostid(3) reads. Whatever the zone has put there goes.

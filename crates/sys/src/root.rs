@@ -1,0 +1,104 @@
+//! Files of a root that somebody else writes into: a zone's, an archive's, a guest's.
+//!
+//! Every link on the way leads to where a system would follow it whose root that is, and
+//! so to nothing outside of it.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+/// Opens what is at `path`, which may begin with a `/`; the root itself where it is empty.
+/// The descriptor is never inherited. No pipe and no terminal holds up who opens it.
+///
+/// # Errors
+/// What openat2(2) says.
+pub fn open(root: impl AsFd, path: impl AsRef<Path>, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = match path.as_ref() {
+        path if path.as_os_str().is_empty() => Path::new("."),
+        path => path,
+    };
+    let mut flags = flags | OFlags::CLOEXEC;
+    // Which openat2 refuses for a mere path.
+    if !flags.contains(OFlags::PATH) {
+        flags |= OFlags::NONBLOCK | OFlags::NOCTTY;
+    }
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
+}
+
+/// Opens a regular file to read it; none when there is something else or nothing. What is
+/// no file is not opened at all: a device may act on that.
+///
+/// # Errors
+/// What the kernel says, but that nothing is there.
+pub fn file(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<File>, Errno> {
+    let found = match open(root, path, OFlags::PATH) {
+        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        other => other?,
+    };
+    let stat = rustix::fs::fstat(&found)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    // The same file, whatever bears its name by now.
+    let same = format!("/proc/thread-self/fd/{}", found.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::open(same, flags, Mode::empty()).map(|fd| Some(fd.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    /// A folder with `root` and, beside that, what must not be reached.
+    fn tree() -> (tempfile::TempDir, OwnedFd) {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("root");
+        std::fs::create_dir_all(root.join("etc")).unwrap();
+        std::fs::write(dir.path().join("secret"), "the host's").unwrap();
+        std::fs::write(root.join("etc/name"), "the zone's").unwrap();
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&root, flags, Mode::empty()).unwrap();
+        (dir, fd)
+    }
+
+    fn text(root: &OwnedFd, path: &str) -> Option<String> {
+        let mut text = String::new();
+        let mut file = file(root, path).unwrap()?;
+        file.read_to_string(&mut text).unwrap();
+        Some(text)
+    }
+
+    #[test]
+    fn links_stay_in_the_root() {
+        let (dir, root) = tree();
+        let at = dir.path().join("root");
+        symlink("/etc/name", at.join("absolute")).unwrap();
+        symlink("../../secret", at.join("up")).unwrap();
+        symlink(dir.path().join("secret"), at.join("out")).unwrap();
+        for name in ["etc/name", "/etc/name", "absolute", "etc/../../etc/name"] {
+            assert_eq!(text(&root, name).as_deref(), Some("the zone's"), "{name}");
+        }
+        for name in ["up", "out", "nothing", "etc/name/below"] {
+            assert_eq!(text(&root, name), None, "{name}");
+        }
+        symlink("up", at.join("secret")).unwrap();
+        assert_eq!(file(&root, "up").unwrap_err(), Errno::LOOP);
+    }
+
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let (dir, root) = tree();
+        let pipe = dir.path().join("root/pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert!(file(&root, "pipe").unwrap().is_none());
+        assert!(file(&root, "etc").unwrap().is_none());
+        assert!(file(&root, "").unwrap().is_none());
+        open(&root, "", OFlags::PATH | OFlags::DIRECTORY).unwrap();
+    }
+}
