@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use lexopt::prelude::*;
-use zone::migrate::{self, Options};
+use zone::migrate::{self, Kind, Options};
 
 use crate::call::Call;
 use crate::{act, report, usage};
@@ -46,12 +46,7 @@ pub fn receive(call: &Call) -> u8 {
     };
     sys::signals::ignore(&[sys::signals::PIPE]);
     let done = match rest {
-        [] => migrate::receive(
-            &host,
-            zone,
-            std::io::stdin().lock(),
-            std::io::stdout().lock(),
-        ),
+        [] => migrate::receive(&host, zone, std::io::stdin(), std::io::stdout()),
         [flag, id] if flag == "--status" => migrate::status(&host, zone, id).map(|text| {
             let _ = writeln!(std::io::stdout(), "{text}");
         }),
@@ -72,6 +67,14 @@ fn parse(words: &[String]) -> Result<Option<(Options, bool, bool)>, String> {
             Short('n') | Long("dry-run") => dry_run = true,
             Short('q') => quiet = true,
             Short('u') => options.update = true,
+            Short('t') => {
+                options.kind = match value(&mut words)?.as_str() {
+                    "auto" => Kind::Auto,
+                    "live" => Kind::Live,
+                    "warm" => Kind::Warm,
+                    other => return Err(format!("{other}: not auto, live or warm")),
+                }
+            }
             Short('c') => options.cipher = Some(value(&mut words)?),
             Short('o') => options.ssh.push(value(&mut words)?),
             Value(word) if options.host.is_empty() => {
@@ -114,7 +117,19 @@ mod tests {
             ("root@two", vec!["Port=2222".into()])
         );
         assert!(read("-?").unwrap().is_none());
-        for wrong in ["", "-x host", "a b", "-o", "--", "-oX", "ho;st", "a$(b)"] {
+        assert_eq!(options.kind, Kind::Auto);
+        assert_eq!(read("-t live two").unwrap().unwrap().0.kind, Kind::Live);
+        for wrong in [
+            "",
+            "-t cold two",
+            "-x host",
+            "a b",
+            "-o",
+            "--",
+            "-oX",
+            "ho;st",
+            "a$(b)",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

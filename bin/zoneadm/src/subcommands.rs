@@ -130,15 +130,16 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "migrate",
-        form: "migrate [-n] [-q] [-u] [-c cipher] [-o option] [user@]host",
+        form: "migrate [-n] [-q] [-u] [-t type] [-c cipher] [-o option] [user@]host",
         help: "Takes the zone to another host, over ssh: the layers that host lacks, then the\n\
                top while the zone runs, then what has changed since, with the zone halted.\n\
-               A zone that ran runs there afterwards; a kernel zone goes on where it was, after it\n\
-               stood still for as long as its memory travels. Cut off anywhere, it is whole on one\n\
-               side: give the same command again.\n\
+               A zone that ran runs there afterwards. A kernel zone that runs goes while it runs\n\
+               (live), or, where that cannot be, is suspended on the way. Cut off anywhere, it is\n\
+               whole on one side: give the same command again.\n\
                \t-n         asks the other host, and changes nothing\n\
                \t-q         tells errors only\n\
                \t-u         lets a zone that shares its host's programs follow the other host\n\
+               \t-t type    how a kernel zone goes that runs (auto, live or warm)\n\
                \t-c cipher  ciphers for ssh\n\
                \t-o option  an option for ssh, as behind its own -o",
         examples: &[

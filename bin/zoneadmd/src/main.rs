@@ -11,7 +11,7 @@ use model::ZoneName;
 use zone::daemon;
 
 const USAGE: &str = "\
-usage: zoneadmd [-R root] -z zonename [--adopt | --job]
+usage: zoneadmd [-R root] -z zonename [--adopt | --job | --arriving]
        zoneadmd --probe-kvm
 
 Serves one active zone. zoneadm starts it, with the boot plan on descriptor 3
@@ -19,6 +19,8 @@ and a pipe for its report on descriptor 4; it is not meant to be run by hand.
   --adopt      take over a running zone whose zoneadmd died
   --job        run a program on a copy of the zone's root, with its output on
                descriptor 6, and end with it
+  --arriving   boot a machine that comes from another host while it runs there,
+               with what that takes on descriptors 6 to 8
   --probe-kvm  try whether the processor runs the kernel of a guest; may hang
 ";
 
@@ -34,6 +36,7 @@ struct Call {
     zone: ZoneName,
     adopt: bool,
     job: bool,
+    arriving: bool,
 }
 
 fn main() -> ExitCode {
@@ -70,6 +73,7 @@ fn probe_kvm() -> ExitCode {
 
 fn parse() -> Result<What, lexopt::Error> {
     let (mut root, mut zone, mut adopt, mut job) = (None, None, false, false);
+    let mut arriving = false;
     let mut arguments = lexopt::Parser::from_env();
     while let Some(argument) = arguments.next()? {
         match argument {
@@ -77,6 +81,7 @@ fn parse() -> Result<What, lexopt::Error> {
             Short('z') => zone = Some(arguments.value()?.parse()?),
             Long("adopt") => adopt = true,
             Long("job") => job = true,
+            Long("arriving") => arriving = true,
             Long("probe-kvm") => return Ok(What::ProbeKvm),
             Short('?') | Long("help") => return Ok(What::Help),
             other => return Err(other.unexpected()),
@@ -88,6 +93,7 @@ fn parse() -> Result<What, lexopt::Error> {
         zone,
         adopt,
         job,
+        arriving,
     }))
 }
 
@@ -101,6 +107,17 @@ fn run(call: &Call) -> ExitCode {
             plan: take(daemon::PLAN_FD)?,
             report: take(daemon::REPORT_FD)?,
             lock: take(daemon::LOCK_FD)?,
+            doors: match call.arriving {
+                true => {
+                    let [control, memory, disks] = daemon::DOOR_FDS;
+                    Some(daemon::Doors {
+                        control: take(control)?,
+                        memory: take(memory)?,
+                        disks: take(disks)?,
+                    })
+                }
+                false => None,
+            },
         };
         let log = call.job.then(|| take(daemon::LOG_FD)).transpose()?;
         let _ = rustix::process::chdir("/");

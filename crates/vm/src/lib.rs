@@ -16,6 +16,7 @@
 //! | [`image`] | whether a file is a disk image that may be used |
 //! | [`overlay`] | an empty qcow2 on a base: a clone in no time |
 //! | [`dump`] | its memory, into a file that debuggers read |
+//! | [`live`] | to another QEMU while it runs |
 //! | [`migrate`] | the state of its devices, out and in |
 //! | [`full`] | a machine that stands still because there is no room |
 //! | [`model`] | the versioned machine that a zone keeps for its life |
@@ -30,6 +31,7 @@ pub mod dump;
 pub mod firmware;
 pub mod full;
 pub mod image;
+pub mod live;
 pub mod machine;
 pub mod migrate;
 pub mod model;

@@ -112,14 +112,28 @@ fn now(monitor: &mut Monitor) -> Result<Activity, Error> {
     })
 }
 
+/// Capabilities of QEMU's migration that we know.
+const CAPABILITIES: [&str; 3] = [
+    "x-ignore-shared",
+    "pause-before-switchover",
+    "auto-converge",
+];
+
+/// Sets these, and no others of ours: what an earlier migration has set does not stay.
+pub(crate) fn set_capabilities(monitor: &mut Monitor, wanted: &[&str]) -> Result<(), Error> {
+    let all: Vec<Value> = CAPABILITIES
+        .iter()
+        .map(|name| json!({ "capability": name, "state": wanted.contains(name) }))
+        .collect();
+    let all = json!({ "capabilities": all });
+    monitor
+        .execute("migrate-set-capabilities", Some(all), MOMENT)
+        .map(drop)
+}
+
 fn prepare(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     // The memory is a file that is shared: it stays where it is.
-    let capability = json!({ "capability": "x-ignore-shared", "state": true });
-    monitor.execute(
-        "migrate-set-capabilities",
-        Some(json!({ "capabilities": [capability] })),
-        MOMENT,
-    )?;
+    set_capabilities(monitor, &["x-ignore-shared"])?;
     monitor.execute(
         "migrate-set-parameters",
         Some(json!({ "max-bandwidth": 1_u64 << 40 })),

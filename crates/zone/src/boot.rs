@@ -258,7 +258,7 @@ pub(crate) fn start_locked(
 
 /// Makes all files of a zone's root its own where the file system stores whose they
 /// are for the host; says what that took.
-fn give_root(subject: &Subject, first_id: u32) -> Result<Option<String>, Error> {
+pub(crate) fn give_root(subject: &Subject, first_id: u32) -> Result<Option<String>, Error> {
     let began = Instant::now();
     let given = driver_at(&subject.zonepath)?.give_to(&subject.zonepath, first_id)?;
     Ok((given > 0).then(|| {
@@ -288,7 +288,7 @@ fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
     Ok(dataset.let_go()?)
 }
 
-fn make_plan(
+pub(crate) fn make_plan(
     host: &Host,
     subject: &Subject,
     config: &Config,

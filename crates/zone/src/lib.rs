@@ -10,6 +10,7 @@
 
 mod answerer;
 pub mod apply;
+mod arriving;
 pub mod attach;
 pub mod boot;
 pub mod clone;

@@ -16,6 +16,10 @@
 //!
 //! To give the command again is the way on from everywhere.
 
+mod arrange;
+mod carrying;
+mod channels;
+mod live;
 mod machine;
 mod target;
 mod top;
@@ -42,6 +46,7 @@ use crate::halt::halt_locked;
 use crate::subject::{self, Start, Subject};
 use crate::{Error, Host, environments, flatten, suspend};
 
+use live::Way;
 pub(crate) use target::{ARRIVED, INCOMING};
 pub use target::{receive, status};
 use trip::Trip;
@@ -61,6 +66,20 @@ pub struct Options {
     pub cipher: Option<String>,
     /// Let a zone that shares the host's programs follow the other host.
     pub update: bool,
+    /// What a machine that runs may do on its way.
+    pub kind: Kind,
+}
+
+/// How a machine goes that runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// While it runs; suspended where that cannot be.
+    #[default]
+    Auto,
+    /// While it runs, or not at all.
+    Live,
+    /// Suspended.
+    Warm,
 }
 
 /// Migrates a zone; its state stays what it is, over there.
@@ -92,8 +111,16 @@ pub fn migrate(
             )));
         }
         progress("Asking for what was cut off.");
+        let stands = subject.state == State::Running;
         match ask(zone, options, &id)? {
-            Fate::Arrived => return give_up(host, &subject, progress),
+            Fate::Arrived => {
+                // A machine that went live stands still here.
+                if stands {
+                    halt_locked(host, &subject)?;
+                    subject::settle(host, zone)?;
+                }
+                return give_up(host, &subject, progress);
+            }
             // Its removal began when the other host had said that it has the zone.
             Fate::Unknown if subject.state == State::Incomplete => {
                 return Err(Error::Refused(format!(
@@ -101,7 +128,12 @@ pub fn migrate(
                     options.host
                 )));
             }
-            Fate::Unknown => come_back(&path)?,
+            Fate::Unknown => {
+                come_back(&path)?;
+                if stands {
+                    live::run_on(host, &subject)?;
+                }
+            }
         }
     }
     let mut trip = Trip::begin(host, &subject, options, dry_run)?;
@@ -114,11 +146,41 @@ pub fn migrate(
     }
     trip.send_layers(progress)?;
     let runs = subject.state == State::Running || subject.state == State::Ready;
+    if options.kind == Kind::Live && !trip.goes_on {
+        return Err(Error::Refused(
+            "is no machine that runs: only such a zone migrates live.".to_owned(),
+        ));
+    }
     let mut stands_since = None;
     if runs {
         progress("Sending the top while the zone runs.");
         trip.send_top()?;
         if trip.goes_on {
+            if options.kind != Kind::Warm {
+                trip.send_top()?;
+                trip.compare()?;
+                match live::go(host, &subject, &mut trip, options, progress)? {
+                    Way::Gone(stood) => {
+                        progress(&format!(
+                            "The guest runs over there; it stood still for {:.3} s.",
+                            stood.as_secs_f64()
+                        ));
+                        subject.state = State::Installed;
+                        subject.runtime = None;
+                        subject::settle(host, zone)?;
+                        return give_up(host, &subject, progress);
+                    }
+                    Way::Cannot(why) if options.kind == Kind::Live => {
+                        return Err(Error::Refused(format!("does not go live: {why}.")));
+                    }
+                    Way::Cannot(why) => {
+                        suspend::place(host, &subject).map_err(|error| {
+                            Error::Refused(format!("does not go live: {why}; and {error}"))
+                        })?;
+                        progress(&format!("It does not go live: {why}."));
+                    }
+                }
+            }
             trip.send_drafts(progress)?;
             trip.probe(host, &subject)?;
             progress("Suspending the zone.");
@@ -302,6 +364,11 @@ fn ssh(zone: &ZoneName, options: &Options, words: &[&str]) -> Result<Child, Erro
     }
     if let Some(cipher) = &options.cipher {
         all.extend(["-c", cipher]);
+    }
+    // A line that is dead is noticed: a guest may stand still for it. What the user says
+    // of it comes first, and counts.
+    for option in ["ServerAliveInterval=10", "ServerAliveCountMax=3"] {
+        all.extend(["-o", option]);
     }
     all.extend(["--", &options.host, &command]);
     start_program("ssh", &all, Stdio::piped(), Stdio::piped())

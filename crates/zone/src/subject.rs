@@ -121,13 +121,17 @@ impl Subject {
     pub(crate) fn admit_incoming(
         host: &Host,
         zone: &ZoneName,
-        is_half: impl FnOnce(&Path) -> bool,
+        is_half: impl Fn(&Path) -> bool,
     ) -> Result<Self, Error> {
         let (lock, entry, index) = lock_known(host, zone, Wait::No)?;
         let zonepath = host.root.path(&entry.zonepath);
+        if entry.state == State::Incomplete && is_half(&zonepath) {
+            // A machine may wait there that nobody brings.
+            settle(host, zone)?;
+        }
         match self::state(host, &entry)?.0 {
             State::Configured => {}
-            State::Incomplete if entry.state == State::Configured && is_half(&zonepath) => {}
+            State::Incomplete if is_half(&zonepath) => {}
             state => match Verb::Attach.admission(state) {
                 Admission::Refuse(text) => return Err(Error::Refused(text)),
                 _ => return Err(Error::Refused(format!("is {state}."))),

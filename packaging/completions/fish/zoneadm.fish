@@ -130,6 +130,7 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -n 'asks the other host, and changes nothing'
             printf '%s\t%s\n' -q 'tells errors only'
             printf '%s\t%s\n' -u 'lets a zone that shares its host\'s programs follow the other host'
+            printf '%s\t%s\n' -t 'how a kernel zone goes that runs (auto, live or warm)'
             printf '%s\t%s\n' -c 'ciphers for ssh'
             printf '%s\t%s\n' -o 'an option for ssh, as behind its own -o'
         case ready

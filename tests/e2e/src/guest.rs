@@ -26,6 +26,22 @@ pub fn boot_machine(host: &Host, more: &str) -> bool {
     true
 }
 
+/// [`boot_machine`], but the zone `k2` is a clone of it: where files cannot share their
+/// blocks, the disks of both stand on one file.
+#[track_caller]
+#[must_use]
+pub fn boot_cloned_machine(host: &Host) -> bool {
+    let Some(guest) = machine::guest(host) else {
+        return false;
+    };
+    machine::configure(host, "k1", "");
+    machine::install(host, "k1", &guest);
+    machine::done(host.on("k2", &["clone", "--create", "k1"]));
+    machine::done(host.on("k1", &["boot"]));
+    wait_for_guest(host);
+    true
+}
+
 /// Runs a script in the guest.
 #[must_use]
 pub fn in_guest(host: &Host, script: &str) -> Ran {

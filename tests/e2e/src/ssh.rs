@@ -160,6 +160,15 @@ impl Server {
         run(&mut self.command(here, zone, words), b"")
     }
 
+    /// [`migrate`](Self::migrate), with a fault on the way.
+    #[must_use]
+    pub fn migrate_with(&self, here: &Host, zone: &str, words: &[&str], fault: &str) -> Ran {
+        run(
+            self.command(here, zone, words).env("ZONES_FAULT", fault),
+            b"",
+        )
+    }
+
     /// Ends every session, as a cable that is cut does.
     pub fn cut(&self) {
         let mut find = Command::new("pgrep");

@@ -59,7 +59,7 @@ fn a_machine_goes_to_another_host_and_back() {
         assert_eq!(said(host, sum), sums);
         assert!(!image(host).exists());
     };
-    let planned = done(server.migrate(&here, "k1", &["-n"])).out;
+    let planned = done(server.migrate(&here, "k1", &["-n", "-t", "warm"])).out;
     assert!(planned.contains("  suspend the zone"), "{planned}");
     assert_eq!(state(&there, "k1"), "none");
 
@@ -76,9 +76,9 @@ fn a_machine_goes_to_another_host_and_back() {
     assert!(!messages(&here).contains("suspended to"));
     there.zonecfg(&["-z", "k1", "delete -F"]).quiet();
 
-    // One that runs.
+    // One that runs; live it goes in migrate_live.
     let count = wait_for_guest(&here);
-    let ran = done(server.migrate(&here, "k1", &[]));
+    let ran = done(server.migrate(&here, "k1", &["-t", "warm"]));
     let told = ran
         .out
         .lines()
@@ -123,7 +123,7 @@ fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
     for round in rounds(1) {
         let [(server, here), (_, there)] = sides;
         let count = wait_for_guest(here);
-        let mut command = server.command(here, "k1", &[]);
+        let mut command = server.command(here, "k1", &["-t", "warm"]);
         let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         let end = Instant::now() + Duration::from_millis(random.below(5_000));
         let mut is_over = || child.try_wait().expect("a child").is_some();

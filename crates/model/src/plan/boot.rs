@@ -41,6 +41,10 @@ pub struct BootPlan {
     /// The image that a kernel zone goes on from.
     #[serde(default)]
     pub resume: Option<Resume>,
+    /// The disks of a kernel zone that comes from another host while it runs there, by
+    /// QEMU's names for them.
+    #[serde(default)]
+    pub arriving: Option<Vec<String>>,
 }
 
 /// An image of a suspended machine.

@@ -15,6 +15,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use store::{lock, runtime};
 use sys::process::{Child, ns};
 
+use super::arrive::has_arrived;
 use super::console::Console as History;
 use super::pager::Paging;
 use super::server::{Server, listen};
@@ -22,6 +23,7 @@ use super::{log, myself, suspend};
 use crate::Host;
 use crate::environments::inside;
 use crate::flatten;
+use crate::migrate;
 use crate::platform::Platform;
 use crate::platform::console::Console;
 use crate::platform::datasets::Delegated;
@@ -60,6 +62,10 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     known.daemon = myself()?;
     // A first process that still waited would have died with its zoneadmd.
     known.state = State::Running;
+    // It lets a machine run on that was on its way, or that stands still for good.
+    if known.auxiliary == "migrating-out" {
+        known.auxiliary.clear();
+    }
     runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
     log::message(&host.root, zone, "adopted by a new zoneadmd");
     let delegated = delegated(host, zone, known.init.pid);
@@ -105,9 +111,13 @@ fn machine(
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let path = format!("/proc/{init}/fd/{}", vm::machine::FIRST);
     let memory = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok();
+    if !has_arrived(&host.root, zone) {
+        return Err("it was on its way here, and did not come as a whole".to_owned());
+    }
     let mut machine = Machine::adopted(config.machine_memory(), memory, &monitor, controller)?;
     let image = crate::machine::image::path(host, &config);
-    if let Some(text) = suspend::after_death(&mut machine, image.as_deref())? {
+    let away = migrate::is_away(&host.root.path(&config.zonepath()));
+    if let Some(text) = suspend::after_death(&mut machine, image.as_deref(), away)? {
         log::message(&host.root, zone, text);
     }
     let line = crate::machine::sockets::connect_to(&console)

@@ -6,10 +6,12 @@
 
 mod adopt;
 mod ahead;
+mod arrive;
 mod beadm;
 pub mod client;
 mod console;
 pub(crate) mod job;
+mod leave;
 mod log;
 mod machine;
 mod pager;
@@ -38,6 +40,7 @@ use crate::platform::Platform;
 use ahead::Ahead;
 use suspend::Resumed;
 
+pub use arrive::Doors;
 pub use job::job;
 pub use log::timestamp;
 
@@ -50,6 +53,8 @@ pub struct Passed {
     pub report: OwnedFd,
     /// The zone's lock, for a boot.
     pub lock: OwnedFd,
+    /// For a machine that comes from another host.
+    pub doors: Option<Doors>,
 }
 
 /// Descriptor on which zoneadmd finds its plan.
@@ -61,6 +66,9 @@ pub const REPORT_FD: i32 = 4;
 pub const LOCK_FD: i32 = 5;
 /// Descriptor of a job's output.
 pub const LOG_FD: i32 = 6;
+/// Descriptors for a machine that comes from another host: the socket to who receives it,
+/// the stream of its memory, and the socket on which its disks are written to.
+pub const DOOR_FDS: [i32; 3] = [6, 7, 8];
 /// Largest plan that is read, in bytes.
 const MAX_PLAN: u64 = 4 << 20;
 
@@ -70,7 +78,7 @@ const MAX_PLAN: u64 = 4 << 20;
 /// A text for the log; whoever waits on `report` got it too.
 pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> {
     let mut report = File::from(passed.report);
-    let built = build(host, zone, passed.plan);
+    let built = build(host, zone, passed.plan, passed.doors);
     // Not before the state is stored, and before anybody hears of it.
     drop(passed.lock);
     match built {
@@ -116,6 +124,7 @@ fn build<'a>(
     host: &'a Host,
     zone: &'a ZoneName,
     plan: OwnedFd,
+    doors: Option<Doors>,
 ) -> Result<server::Server<'a>, String> {
     let plan = read_plan(plan)?;
     let zinit = host
@@ -126,7 +135,7 @@ fn build<'a>(
     let listener = server::listen(&host.root, zone)?;
     let mut console = console::Console::open(&host.root, zone)?;
     let mut fault: Fault = host.fault.clone();
-    let built = start(host, zone, &plan, &zinit, &mut fault, &mut console);
+    let built = start(host, zone, &plan, &zinit, &mut fault, &mut console, doors);
     let (platform, runtime, resumed) = match built {
         Ok(built) => built,
         Err(error) => {
@@ -138,7 +147,7 @@ fn build<'a>(
         server::Server::new(host, zone, root_lock, listener, console, platform, runtime);
     server.paging = resumed.paging;
     server.hot = resumed.hot;
-    if plan.resume.is_some() {
+    if plan.resume.is_some() || plan.arriving.is_some() {
         let [.., agent] = crate::machine::facts::sockets(host, zone);
         server.resumed = Some(agent);
     }
@@ -160,6 +169,7 @@ fn start(
     zinit: &std::path::Path,
     fault: &mut Fault,
     console: &mut console::Console,
+    doors: Option<Doors>,
 ) -> Result<(Platform, Runtime, Resumed), String> {
     // An image that is of no use is refused before anything is made.
     let ahead = plan.resume.as_ref().map(Ahead::open).transpose();
@@ -204,6 +214,15 @@ fn start(
                 for line in resumed.lines.drain(..) {
                     log::message(&host.root, zone, &line);
                 }
+            }
+            if let Some(doors) = doors {
+                runtime.auxiliary = "migrating-in".to_owned();
+                store::runtime::save(&host.root, zone, &runtime)
+                    .map_err(|error| flatten(&error))?;
+                arrive::arrive(&host.root, zone, &mut platform, plan, doors)
+                    .map_err(|why| format!("could not take its machine: {why}"))?;
+                console.notice("Zone came from another host");
+                runtime.auxiliary.clear();
             }
             runtime.state = State::Running;
         }

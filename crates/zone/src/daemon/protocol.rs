@@ -28,6 +28,12 @@ pub enum Request {
     Suspend(Box<Suspend>),
     /// Writes the memory of the zone's machine to this new file.
     Savecore(PathBuf),
+    /// Sends the zone's machine to another host while it runs. Answered with [`Reply::Done`]
+    /// and descriptors: a connection for each disk, and one for its memory. Then [`Left`] and
+    /// [`Word`] are said.
+    Leave(Box<Leave>),
+    /// Lets a machine run that stands still on its way to another host.
+    GoOn,
     /// Joins the zone's console.
     Console,
     /// Changes the resource controls to these; answered with [`Reply::Changed`].
@@ -50,6 +56,83 @@ pub struct Suspend {
     pub disks: Vec<PathBuf>,
     /// How long it may take; the zone runs on when it takes longer.
     pub seconds: u64,
+}
+
+/// How a machine leaves for another host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leave {
+    /// The zonepath, where it is marked when it may run elsewhere.
+    pub zonepath: PathBuf,
+    /// Its disks.
+    pub disks: Vec<LeaveDisk>,
+    /// How long it may stand still for what is left of its memory, in milliseconds.
+    pub downtime: u64,
+}
+
+/// A disk of such a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaveDisk {
+    /// QEMU's name for it.
+    pub name: String,
+    /// Whether it stands on no other file.
+    pub whole: bool,
+}
+
+/// What zoneadmd tells of a machine that leaves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Left {
+    /// Bytes of its disks that were sent, and of how many up to now.
+    Disks {
+        /// Sent.
+        done: u64,
+        /// To be sent.
+        total: u64,
+    },
+    /// Bytes of its memory.
+    Memory {
+        /// That are left of this round.
+        left: u64,
+        /// That were sent.
+        sent: u64,
+        /// How many rounds there were.
+        rounds: u64,
+    },
+    /// It stands still, and every block of its disks was sent.
+    Stands,
+    /// All of its memory was sent, too.
+    Sent,
+    /// It is gone from here.
+    Done,
+    /// It did not leave, and why.
+    Failed(String),
+}
+
+/// What zoneadmd is told of a machine that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// The disks are whole there: send what is left.
+    Go,
+    /// It runs there: take it down here.
+    Gone,
+    /// Let it run on here.
+    Stay,
+}
+
+/// What zoneadmd is told of a machine that comes, by who receives it. Each is answered with
+/// a [`Reply`]; one comes before all, when the machine waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Coming {
+    /// All blocks of its disks have come.
+    DisksAreWhole,
+    /// All of its memory has come.
+    IsWhole,
+    /// It takes no more of what comes: why?
+    WhyNot,
+    /// It is this host's: let it run.
+    Run,
 }
 
 /// The answer.

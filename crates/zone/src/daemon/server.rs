@@ -21,6 +21,7 @@ use store::runtime::Runtime;
 
 use super::beadm::Requests;
 use super::console::Console;
+use super::leave::Leaving;
 use super::log;
 use super::pager::Paging;
 use super::protocol::{MAX_PACKET, Reply, Request};
@@ -66,6 +67,8 @@ pub(super) struct Server<'a> {
     pub(super) paging: Option<Paging>,
     /// The pieces of memory that the machine wanted first when it was resumed.
     pub(super) hot: Vec<u64>,
+    /// The machine's way to another host, while it is on it.
+    pub(super) leaving: Option<Leaving>,
     /// What the zone asks of its boot environments.
     requests: Option<Requests>,
     /// Tells others that the root may be mounted; released last.
@@ -76,7 +79,7 @@ pub(super) struct Server<'a> {
 
 /// What the zone's end leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
+pub(super) enum End {
     Halted,
     Reboot,
 }
@@ -137,6 +140,7 @@ impl<'a> Server<'a> {
             stall: Stall::default(),
             paging: None,
             hot: Vec::new(),
+            leaving: None,
             requests,
             _root_lock: root_lock,
             waiting: Vec::new(),
@@ -192,6 +196,7 @@ impl<'a> Server<'a> {
                 complains,
                 paged,
                 wanted,
+                moved,
             ] = self.wait(ended.is_some())?;
             if paged {
                 // What it says is in the log; the zone ends if it must.
@@ -225,12 +230,17 @@ impl<'a> Server<'a> {
             if asked && self.answer_one() {
                 return Ok(());
             }
+            if self.leaving.is_some() && self.go_on_leaving(moved) {
+                return Ok(());
+            }
             if gone && ended.is_none() {
                 // It may be the one who ended the machine, and is about to say why.
                 if self.paging.as_ref().is_some_and(Paging::ends_soon) {
                     let _ = self.hear_pager();
                 }
                 ended = Some(self.how_it_ended());
+                // Who moves it holds the lock.
+                self.stop_leaving("it has ended");
             }
             if let Some(end) = ended {
                 self.waiting.retain(is_there);
@@ -245,7 +255,7 @@ impl<'a> Server<'a> {
     }
 
     /// Waits for something to happen; says what did.
-    fn wait(&self, ended: bool) -> Result<[bool; 9], String> {
+    fn wait(&self, ended: bool) -> Result<[bool; 10], String> {
         let client = self.console.client();
         let limit = self.rctls.as_ref().and_then(Rctls::descriptor);
         // Descriptors that do not matter now are replaced by one that never speaks.
@@ -258,6 +268,8 @@ impl<'a> Server<'a> {
         let requests = self.requests.as_ref().filter(|_| !ended);
         let (request, events, pause) =
             requests.map_or((idle, PollFlags::empty(), None), Requests::watched);
+        let leaving = self.leaving.as_ref().filter(|_| !ended);
+        let mover = leaving.map(|leaving| leaving.client().as_fd());
         let mut watched = [
             PollFd::from_borrowed_fd(self.platform.console.as_fd(), reading(!self.silent)),
             PollFd::from_borrowed_fd(
@@ -293,15 +305,17 @@ impl<'a> Server<'a> {
             PollFd::from_borrowed_fd(complaints.unwrap_or(idle), reading(complaints.is_some())),
             PollFd::from_borrowed_fd(pager.unwrap_or(idle), reading(pager.is_some())),
             PollFd::from_borrowed_fd(request, events),
+            PollFd::from_borrowed_fd(mover.unwrap_or(idle), reading(mover.is_some())),
         ];
         let patience = self.rctls.as_ref().and_then(Rctls::patience);
         let room = self.stall.patience();
+        let pause = pause.into_iter().chain(leaving.and_then(Leaving::pause));
         let patience = patience.into_iter().chain(pause).chain(room).min();
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let patience = if ended { Some(RETRY) } else { patience };
         match poll(&mut watched, patience.as_ref()) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok([false; 9]),
+            Err(rustix::io::Errno::INTR) => return Ok([false; 10]),
             Err(errno) => return Err(format!("could not wait: {errno}")),
         }
         let spoke = |i: usize, really: bool| really && !watched[i].revents().is_empty();
@@ -315,6 +329,7 @@ impl<'a> Server<'a> {
             spoke(6, complaints.is_some()),
             spoke(7, pager.is_some()),
             spoke(8, !events.is_empty()),
+            spoke(9, mover.is_some()),
         ])
     }
 
@@ -370,6 +385,8 @@ impl<'a> Server<'a> {
                     return true;
                 }
             }
+            Request::Leave(order) => self.begin_leaving(client, &order),
+            Request::GoOn => reply(&client, &done_or(self.run_on())),
             Request::Savecore(path) => reply(&client, &done_or(self.save_core(&path))),
             Request::Shutdown if self.platform.machine.is_some() => {
                 match self.press_power_button() {
@@ -533,18 +550,19 @@ impl<'a> Server<'a> {
         down
     }
 
-    fn answer_waiting(&mut self, down: &Result<(), String>) {
+    pub(super) fn answer_waiting(&mut self, down: &Result<(), String>) {
         for waiting in self.waiting.drain(..) {
             reply(&waiting, &done_or(down.clone()));
         }
     }
 
-    fn take_down(&mut self, end: End) -> Result<(), String> {
+    pub(super) fn take_down(&mut self, end: End) -> Result<(), String> {
         if let Some(rctls) = self.rctls.take() {
             self.tell(&rctls.last_hits());
         }
-        // It has nothing to do for a machine that ends.
+        // They have nothing to do for a machine that ends.
         self.paging = None;
+        self.leaving = None;
         self.runtime.state = State::ShuttingDown;
         let saved = self.save();
         self.root = self.platform.hold_root();

@@ -253,8 +253,9 @@ fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), String> {
 }
 
 /// What a new zoneadmd does with a machine whose own died while it suspended or resumed
-/// it: one that stands where its image says goes on, and the image goes. Returns what is
-/// to be logged.
+/// it, or moved it to another host: one that stands where its image says goes on, and the
+/// image goes; one that is `away`, and may run elsewhere, stays as it is. Returns what is to
+/// be logged.
 ///
 /// # Errors
 /// The machine is of no use and must be ended: it got nothing of its image, which stays,
@@ -262,20 +263,23 @@ fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), String> {
 pub(super) fn after_death(
     machine: &mut Machine,
     image: Option<&Path>,
+    away: bool,
 ) -> Result<Option<&'static str>, String> {
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     match migrate::activity(monitor).map_err(|error| flatten(&error))? {
         Activity::Runs => {
             machine.full = vm::full::stands(monitor).map_err(|error| flatten(&error))?;
+            let _ = vm::live::forget_mirrors(monitor);
             Ok(None)
         }
         Activity::Waits => Err("it was being resumed; boot it again".to_owned()),
+        Activity::Stopped if away => Ok(Some(super::leave::AWAY)),
         Activity::Stopped => {
             if let Some(image) = image {
                 image::remove(image)?;
             }
-            migrate::go_on(monitor).map_err(|error| flatten(&error))?;
-            Ok(Some("was stopped to be suspended, and runs on"))
+            vm::live::undo(monitor).map_err(|error| flatten(&error))?;
+            Ok(Some("was stopped to be suspended or moved, and runs on"))
         }
     }
 }

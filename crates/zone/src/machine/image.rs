@@ -132,7 +132,7 @@ fn options<'a>(words: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     while let Some(name) = words.next() {
         let value = words.next_if(|next| !next.starts_with('-'));
         // How it is started does not count, and a kernel reads its command line once.
-        if matches!(name, "-incoming" | "-append") {
+        if matches!(name, "-incoming" | "-append" | "-S") {
             continue;
         }
         let name = name.trim_start_matches('-');
@@ -234,7 +234,7 @@ mod tests {
         let line = "qemu -nodefaults -smp 2 -device a,b -device c -append root=/dev/vda x";
         let words = |line: &'static str| line.split(' ');
         let then = identity("7.2.22", words(line), &[], Path::new("/")).unwrap();
-        let same = "qemu -nodefaults -smp 2 -device a,b -device c -append other -incoming defer";
+        let same = "qemu -nodefaults -smp 2 -device a,b -device c -append other -incoming defer -S";
         assert_eq!(
             identity("7.2.22", words(same), &[], Path::new("/")).unwrap()["machine"]["smp"],
             "2"

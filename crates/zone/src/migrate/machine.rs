@@ -15,10 +15,14 @@ use std::path::{Path, PathBuf};
 use model::config::machine::KeySource;
 use model::{Config, State};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use storage::Digest;
 use storage::sparse::{self, BLOCK, Sum};
+use vm::Format;
 
-use super::wire::Wire;
+use super::wire::{Arrange, ArrangeDisk, Wire};
+use crate::arriving::{self, NVRAM};
+use crate::daemon::protocol::LeaveDisk;
 use crate::machine::record::Record;
 use crate::machine::{self, disks, image};
 use crate::subject::Subject;
@@ -162,7 +166,43 @@ impl Load {
         Ok(())
     }
 
-    /// Sends the files that never change, which are then no longer to be sent.
+    /// What the target is told of the disks of a machine that comes while it runs.
+    pub(super) fn arrange(&self, machine: Value) -> io::Result<Arrange> {
+        let mut disks = Vec::new();
+        for disk in &self.cargo.record.disks {
+            let name = disk.file.as_ref().map(|name| Role::Disk(name.clone()));
+            let file = self
+                .files
+                .iter()
+                .find(|(role, _)| Some(role) == name.as_ref());
+            // What a raw one begins with is the guest's affair.
+            let size = match (disk.format, file) {
+                (Format::Raw, Some((_, path))) => fs::metadata(path)?.len(),
+                _ => disk.size,
+            };
+            disks.push(ArrangeDisk { id: disk.id, size });
+        }
+        Ok(Arrange { machine, disks })
+    }
+
+    /// What zoneadmd is told of what goes while the machine runs: each disk, and what its
+    /// firmware keeps.
+    pub(super) fn leaving(&self) -> Vec<LeaveDisk> {
+        let record = &self.cargo.record;
+        let disks = record.disks.iter().map(|disk| LeaveDisk {
+            name: arriving::name(disk.id),
+            // What it stands on goes as a file.
+            whole: disk.bases.is_empty(),
+        });
+        let nvram = record.nvram.iter().map(|_| LeaveDisk {
+            name: NVRAM.to_owned(),
+            whole: true,
+        });
+        disks.chain(nvram).collect()
+    }
+
+    /// Sends the files that never change, which are then no longer to be sent; and what the
+    /// firmware keeps, which the machine over there is started with before it gets it anew.
     pub(super) fn send_bases<R: Read, W: Write>(
         &mut self,
         wire: &mut Wire<R, W>,
@@ -172,12 +212,16 @@ impl Load {
             let mut bases = disks.iter().flat_map(|disk| &disk.bases);
             matches!(role, Role::Disk(name) if bases.any(|base| base.name == *name))
         };
+        let nvram = self.cargo.record.nvram.as_ref();
+        let is_nvram = |(role, _): &&(Role, PathBuf)| matches!(role, Role::Disk(name) if nvram.is_some_and(|nvram| nvram.file == *name));
+        let nvram: Vec<_> = self.files.iter().filter(is_nvram).cloned().collect();
         let files = std::mem::take(&mut self.files);
         let (bases, others) = files.into_iter().partition(is_base);
         self.files = bases;
-        self.send(wire)?;
+        self.files.extend(nvram);
+        let sent = self.send(wire);
         self.files = others;
-        Ok(())
+        sent
     }
 
     /// Sends the files of disks that are being written to, or what is new in them; returns

@@ -16,16 +16,19 @@ use store::index::{self, Entry, Index};
 use store::lock::Wait;
 use store::xml::{self, manifest::Manifest};
 
+use super::arrange::{self, Came};
 use super::machine::Head;
 use super::unload::Unloading;
-use super::wire::{Commit, Fate, Hello, VERSION, Welcome, Wire, digest};
+use super::wire::{Arrange, Commit, Fate, Hello, VERSION, Welcome, Wire, digest};
 use super::{keeps, wire};
 use crate::apply::{self, new_uuid};
+use crate::arriving::Arrival;
 use crate::attach::{self, update};
 use crate::boot::{BootOptions, start_locked};
+use crate::daemon::client;
 use crate::halt::halt_locked;
 use crate::subject::{self, DETACHED, Subject};
-use crate::{Error, Host, flatten, images, import, machine, suspend, verify};
+use crate::{Error, Host, arriving, flatten, images, import, machine, suspend, verify};
 
 /// Stands in a zonepath that is being received into; its text names the migration.
 pub(crate) const INCOMING: &str = ".incoming";
@@ -37,7 +40,12 @@ pub(crate) const ARRIVED: &str = ".arrived";
 ///
 /// # Errors
 /// What went wrong; the source was told. Nothing of the zone is then here.
-pub fn receive(host: &Host, zone: &ZoneName, from: impl Read, to: impl Write) -> Result<(), Error> {
+pub fn receive(
+    host: &Host,
+    zone: &ZoneName,
+    from: impl Read,
+    to: impl Write + Send,
+) -> Result<(), Error> {
     let mut wire = Wire::new(from, to);
     let done = converse(host, zone, &mut wire);
     if let Err(error) = &done {
@@ -73,7 +81,7 @@ fn lost(error: std::io::Error) -> Error {
     Error::Io("hear from the source".to_owned(), error)
 }
 
-fn converse<R: Read, W: Write>(
+fn converse<R: Read, W: Write + Send>(
     host: &Host,
     zone: &ZoneName,
     wire: &mut Wire<R, W>,
@@ -130,10 +138,39 @@ fn converse<R: Read, W: Write>(
             }
             b'f' => guest.file(wire, &body)?,
             b'p' => guest.probe(&body)?,
+            b'm' => {
+                let arrange: Arrange = serde_json::from_slice(&body)
+                    .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
+                let arranged = guest.arrange(&arrange);
+                if arranged.is_ok() {
+                    // Where it could not go on it cannot come in another way either.
+                    guest.compare_machine(&arrange.machine)?;
+                }
+                match arranged.and_then(|()| guest.wait_for_machine()) {
+                    Ok(arrival) => {
+                        wire.say(b'k', b"").map_err(lost)?;
+                        let came = arrange::take(wire, arrival).map_err(lost)?;
+                        guest.came(came)?;
+                        wire.say(b'o', b"").map_err(lost)?;
+                    }
+                    Err(error) => {
+                        guest.forget_arrival()?;
+                        let why = flatten(&error);
+                        wire.say(b'n', why.as_bytes()).map_err(lost)?;
+                    }
+                }
+                continue;
+            }
+            // Of what is not to come any more.
+            b'b' => continue,
+            b'u' => guest.came(Came::Undone)?,
             b'c' if compared => {
                 let commit: Commit = serde_json::from_slice(&body)
                     .map_err(|error| Error::Refused(error.to_string()))?;
-                guest.keep(commit.boot)?;
+                match guest.arrival.take() {
+                    Some(arrival) => guest.keep_running(arrival)?,
+                    None => guest.keep(commit.boot)?,
+                }
                 // The zone is here, whoever hears of it.
                 let _ = wire.say(b'k', b"");
                 return Ok(());
@@ -206,9 +243,9 @@ fn is_half(zonepath: &Path) -> bool {
 fn refuse_root(host: &Host, zone: &ZoneName, config: &Config) -> Result<(), Error> {
     let zonepath = host.root.path(&config.zonepath());
     let half = is_half(&zonepath);
-    let installed = Index::load(&host.root)?
-        .find(zone)
-        .is_some_and(|entry| entry.state != State::Configured);
+    let installed = Index::load(&host.root)?.find(zone).is_some_and(|entry| {
+        !(entry.state == State::Configured || entry.state == State::Incomplete && half)
+    });
     if installed || (zonepath.join(storage::ROOT).exists() && !half) {
         return Err(Error::Refused(format!(
             "zone {zone} is there already, at {}.",
@@ -228,6 +265,10 @@ struct Guest<'a> {
     /// What a kernel zone has beside its root.
     machine: Option<Unloading>,
     suspended: bool,
+    /// The machine, when it came while it ran and is not this host's yet.
+    arrival: Option<Arrival>,
+    /// The zone is in the index as one that is being received.
+    stored: bool,
     /// The configuration came with it.
     new: bool,
     update: bool,
@@ -296,6 +337,8 @@ impl<'a> Guest<'a> {
             uuid,
             machine,
             suspended: hello.machine.as_ref().is_some_and(|one| one.suspended),
+            arrival: None,
+            stored: false,
             new,
             update: hello.update,
             id: hello.id.chars().take(64).collect(),
@@ -376,6 +419,10 @@ impl<'a> Guest<'a> {
     fn probe(&mut self, machine: &[u8]) -> Result<(), Error> {
         let machine: serde_json::Value = serde_json::from_slice(machine)
             .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
+        self.compare_machine(&machine)
+    }
+
+    fn compare_machine(&mut self, machine: &serde_json::Value) -> Result<(), Error> {
         // As it will be stored; any range of ids will do.
         let free = || Index::load(&self.host.root)?.free_slots(1);
         let slot = match self.subject.entry.slot {
@@ -390,7 +437,7 @@ impl<'a> Guest<'a> {
         let before = std::mem::replace(&mut self.subject.entry, entry);
         let here = suspend::machine_here(self.host, &self.subject, &self.config);
         self.subject.entry = before;
-        let differences = ::suspend::differences(&machine, &here?);
+        let differences = ::suspend::differences(machine, &here?);
         if differences.is_empty() {
             return Ok(());
         }
@@ -399,6 +446,92 @@ impl<'a> Guest<'a> {
             "its machine could not go on here: {}.",
             differences.join("; ")
         )))
+    }
+
+    /// Boots a machine to wait that comes while it runs.
+    fn wait_for_machine(&self) -> Result<Arrival, Error> {
+        arriving::start(self.host, &self.subject, &self.config)
+    }
+
+    /// Makes what that takes.
+    fn arrange(&mut self, arrange: &Arrange) -> Result<(), Error> {
+        let differs = attach::differs(self.host, &self.path, &self.config)?;
+        if self.update && differs {
+            update::follow(self.host, &self.path, &self.config, &mut |_| {})?;
+        }
+        self.dataset()?.sync()?;
+        let machine = self.machine.as_mut();
+        let machine = machine.ok_or_else(|| Error::Refused("waits for no machine.".to_owned()))?;
+        machine.make_disks(arrange)?;
+        // It needs its range of ids, and nobody boots what is incomplete.
+        let mut entry = Entry {
+            state: State::Incomplete,
+            uuid: Some(self.uuid),
+            ..self.subject.entry.clone()
+        };
+        apply::record_with_ids(self.host, &mut entry)?;
+        self.stored = true;
+        self.subject.entry = entry;
+        self.subject.state = State::Installed;
+        self.subject.index = self.host.index.load(&self.host.root)?;
+        Ok(())
+    }
+
+    fn came(&mut self, came: Came) -> Result<(), Error> {
+        match came {
+            Came::Whole(arrival) => {
+                self.arrival = Some(arrival);
+                Ok(())
+            }
+            Came::Undone => self.forget_arrival(),
+        }
+    }
+
+    /// Leaves nothing of a machine that was to come while it ran. It may come in another way.
+    fn forget_arrival(&mut self) -> Result<(), Error> {
+        if let Some(arrival) = self.arrival.take() {
+            arrival.give_up();
+        }
+        if std::mem::take(&mut self.stored) {
+            subject::settle(self.host, &self.subject.entry.name)?;
+            self.subject.entry = Entry {
+                state: State::Configured,
+                uuid: None,
+                slot: None,
+                ..self.subject.entry.clone()
+            };
+            self.subject.state = State::Configured;
+            apply::record_now(self.host, self.subject.entry.clone())?;
+        }
+        match &mut self.machine {
+            Some(machine) => machine.forget_disks(),
+            None => Ok(()),
+        }
+    }
+
+    /// The machine is this host's from here on, and runs; or is not.
+    fn keep_running(&mut self, arrival: Arrival) -> Result<(), Error> {
+        let mark = self.path.join(ARRIVED);
+        let written = store::atomic::write(&mark, self.id.as_bytes(), 0o600);
+        let stored = written.and_then(|()| {
+            let entry = Entry {
+                state: State::Installed,
+                ..self.subject.entry.clone()
+            };
+            apply::record_now(self.host, entry)
+        });
+        if let Err(error) = stored {
+            // What was not stored does not count.
+            self.arrival = Some(arrival);
+            return Err(error.into());
+        }
+        self.kept = true;
+        let _ = fs::remove_file(self.path.join(INCOMING));
+        if arrival.run(self.host).is_err() {
+            // Its zoneadmd died just now: another one lets it run.
+            let _ = client::attend(self.host, &self.subject.entry.name);
+        }
+        Ok(())
     }
 
     fn remove(&self, names: &[u8]) -> Result<(), Error> {
@@ -478,7 +611,7 @@ impl<'a> Guest<'a> {
 
 impl Drop for Guest<'_> {
     fn drop(&mut self) {
-        if self.kept {
+        if self.kept || self.forget_arrival().is_err() {
             return;
         }
         // What cannot be removed now the next one removes, or uninstall.

@@ -11,9 +11,10 @@ use storage::Dataset;
 
 use super::machine::Load;
 use super::top::Listing;
-use super::wire::{Commit, Hello, VERSION, Welcome, Wire};
-use super::{Options, keeps, leave, ssh};
+use super::wire::{Commit, Hello, VERSION, Welcome, Wire, plain};
+use super::{Kind, Options, keeps, leave, ssh};
 use crate::apply::new_uuid;
+use crate::daemon::protocol::LeaveDisk;
 use crate::subject::Subject;
 use crate::{Error, Host, images, inventory, suspend};
 
@@ -55,9 +56,17 @@ impl Trip {
         let config = subject.config(host)?;
         let load = Load::of(host, subject, &config)?;
         let goes_on = load.is_some() && subject.state == State::Running;
+        let mut load = load;
         if goes_on {
             // Before anything is sent.
-            suspend::place(host, subject)?;
+            let place = suspend::place(host, subject);
+            let has_place = place.is_ok();
+            if options.kind == Kind::Warm {
+                place?;
+            }
+            if let Some(load) = &mut load {
+                load.cargo.suspended = has_place && options.kind != Kind::Live;
+            }
         }
         let system = inventory::of_zone(host, &path, &config)?;
         let manifest = inventory::manifest(&config, subject.entry.uuid, system);
@@ -124,11 +133,18 @@ impl Trip {
             Some(size) => format!("  send {}\n", described(size)),
             None => String::new(),
         };
-        let steps = match self.goes_on {
-            true => format!(
+        let steps = match (self.goes_on, options.kind) {
+            (true, Kind::Auto | Kind::Live) => format!(
+                "{files}  send its memory, and what it writes meanwhile, while it runs (live{})\n  stop it, and send what is left\n",
+                match options.kind {
+                    Kind::Live => "",
+                    _ => "; suspended if that cannot be",
+                }
+            ),
+            (true, Kind::Warm) => format!(
                 "{files}  suspend the zone, and send what has changed since, and its memory\n"
             ),
-            false => format!("  halt the zone, and send what has changed since\n{files}"),
+            (false, _) => format!("  halt the zone, and send what has changed since\n{files}"),
         };
         format!(
             "migrate zone {zone}:\n  send {lacks} of {} layers to {}\n  send the top with {top} entries\n\
@@ -215,6 +231,63 @@ impl Trip {
         Ok(())
     }
 
+    /// Has the target boot a machine to wait for what comes while it runs; says what disks go,
+    /// or why it cannot.
+    pub(super) fn arrange(
+        &mut self,
+        host: &Host,
+        subject: &Subject,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Result<Vec<LeaveDisk>, String>, Error> {
+        let lost = self.lost();
+        let machine = suspend::machine_of(host, subject)?;
+        let Some(load) = &mut self.load else {
+            return Ok(Err("it is no machine".to_owned()));
+        };
+        progress(&format!(
+            "Sending {} while the zone runs.",
+            described(load.size())
+        ));
+        load.send_bases(&mut self.wire).map_err(&lost)?;
+        let arrange = load.arrange(machine).map_err(&lost)?;
+        self.wire.say_json(b'm', &arrange).map_err(&lost)?;
+        match self.wire.hear().map_err(&lost)? {
+            Some((b'k', _)) => Ok(Ok(load.leaving())),
+            Some((b'n', why)) => Ok(Err(plain(&why))),
+            Some((b'x', why)) => Err(lost(std::io::Error::other(plain(&why)))),
+            _ => Err(lost(std::io::Error::other("the connection ended"))),
+        }
+    }
+
+    /// Has the target forget the machine that waits.
+    pub(super) fn forget_arrival(&mut self) -> Result<(), Error> {
+        self.wire.say(b'u', b"").map_err(self.lost())?;
+        loop {
+            // Those that wait for its disks have come to their ends.
+            match self.wire.hear().map_err(self.lost())? {
+                Some((b'o', _)) => return Ok(()),
+                Some((b'b', _)) => {}
+                _ => return Err(self.lost()(std::io::Error::other("no answer"))),
+            }
+        }
+    }
+
+    /// The connection, to be used by several threads; and who keeps it.
+    pub(super) const fn parts(
+        &mut self,
+    ) -> (
+        &mut Child,
+        &mut Wire<BufReader<ChildStdout>, BufWriter<ChildStdin>>,
+    ) {
+        (&mut self.child, &mut self.wire)
+    }
+
+    /// Ends the connection.
+    pub(super) fn hang_up(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
     /// Asks whether a machine that runs could go on over there.
     pub(super) fn probe(&mut self, host: &Host, subject: &Subject) -> Result<(), Error> {
         let machine = suspend::machine_of(host, subject)?;
@@ -254,7 +327,17 @@ impl Trip {
 
     /// Lets the zone be the target's.
     pub(super) fn commit(&mut self, zonepath: &Path, boot: bool) -> Result<(), Error> {
-        leave(zonepath, &self.id)?;
+        self.mark(zonepath)?;
+        self.hand_over(boot)
+    }
+
+    /// Marks the zone as one that may be the target's.
+    pub(super) fn mark(&self, zonepath: &Path) -> Result<(), Error> {
+        leave(zonepath, &self.id)
+    }
+
+    /// Tells the target that the zone is its own.
+    pub(super) fn hand_over(&mut self, boot: bool) -> Result<(), Error> {
         self.wire
             .say_json(b'c', &Commit { boot })
             .map_err(self.lost())?;
@@ -270,8 +353,7 @@ impl Drop for Trip {
     fn drop(&mut self) {
         // The other side sees the end of the connection, and throws away what it has
         // unless it was told to keep it.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.hang_up();
     }
 }
 

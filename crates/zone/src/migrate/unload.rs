@@ -13,7 +13,7 @@ use store::index::Index;
 use vm::Format;
 
 use super::machine::{Cargo, Head, Role};
-use super::wire::{Wire, plain};
+use super::wire::{Arrange, Wire, plain};
 use crate::machine::record::{Disk, Record};
 use crate::machine::{clone, disks, image};
 use crate::{Error, Host, flatten};
@@ -27,6 +27,8 @@ pub(super) struct Unloading {
     lacks: Vec<String>,
     /// Those of them of which there is something that counts when the rest has come.
     drafts: Vec<String>,
+    /// Those that were made for a machine that comes while it runs.
+    made: Vec<String>,
     /// Where the image of the memory goes to, until it is there.
     image: Option<PathBuf>,
     key: PathBuf,
@@ -77,6 +79,7 @@ impl Unloading {
             zonepath: zonepath.to_owned(),
             lacks,
             drafts: Vec::new(),
+            made: Vec::new(),
             image: path,
             key: image::own_key_path(zonepath),
             again,
@@ -168,6 +171,77 @@ impl Unloading {
         self.record.disks.iter().any(is_it)
     }
 
+    /// Makes the files of the disks of a machine that comes while it runs: empty.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] for disks that are not those that were said before.
+    pub(super) fn make_disks(&mut self, arrange: &Arrange) -> Result<(), Error> {
+        let odd = || Error::Refused("was told of disks that it does not know.".to_owned());
+        let disks = &self.record.disks;
+        let ids = |disk: &Disk| disk.id;
+        if !disks
+            .iter()
+            .map(ids)
+            .eq(arrange.disks.iter().map(|disk| disk.id))
+        {
+            return Err(odd());
+        }
+        for (disk, arranged) in disks.iter().zip(&arrange.disks) {
+            let name = disk.file.as_ref().ok_or_else(odd)?;
+            if !self.lacks.contains(name) || arranged.size > vm::image::LARGEST {
+                return Err(odd());
+            }
+            let path = self.zonepath.join(name);
+            let mut options = fs::OpenOptions::new();
+            options.write(true).mode(0o600);
+            match self.again {
+                true => options.create(true).truncate(true),
+                false => options.create_new(true),
+            };
+            let fail = || Error::io(format!("write {}", path.display()));
+            let mut file = options.open(&path).map_err(fail())?;
+            self.made.push(name.clone());
+            match disk.format {
+                Format::Raw => file.set_len(arranged.size).map_err(fail())?,
+                Format::Qcow2 => {
+                    let empty = vm::overlay::empty(arranged.size)
+                        .map_err(|error| Error::Refused(format!("{error}.")))?;
+                    file.write_all(&empty).map_err(fail())?;
+                }
+            }
+            file.sync_all().map_err(fail())?;
+        }
+        if let Some(nvram) = &self.record.nvram {
+            // It came as a file. Its machine writes to it from now on, so that it is to come
+            // again if that comes in another way.
+            let name = nvram.file.clone();
+            if self.lacks.contains(&name) {
+                return Err(Error::Refused(format!("{name} was not sent.")));
+            }
+            self.made.push(name.clone());
+            self.lacks.push(name);
+        }
+        match self.lacks.iter().find(|name| !self.made.contains(name)) {
+            Some(name) => Err(Error::Refused(format!("{name} was not sent."))),
+            None => self.sync(),
+        }
+    }
+
+    /// Removes them again.
+    pub(super) fn forget_disks(&mut self) -> Result<(), Error> {
+        for name in self.made.drain(..) {
+            let path = self.zonepath.join(name);
+            fs::remove_file(&path).map_err(Error::io(format!("remove {}", path.display())))?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        let path = &self.zonepath;
+        let synced = File::open(path).and_then(|folder| folder.sync_all());
+        synced.map_err(Error::io(format!("write {}", path.display())))
+    }
+
     /// Whether all is there; on the disk for certain, then.
     pub(super) fn finish(&self) -> Result<(), Error> {
         if let Some(name) = self.lacks.first() {
@@ -176,9 +250,7 @@ impl Unloading {
         if self.image.is_some() {
             return Err(Error::Refused("no image was sent.".to_owned()));
         }
-        let path = &self.zonepath;
-        let synced = File::open(path).and_then(|folder| folder.sync_all());
-        synced.map_err(Error::io(format!("write {}", path.display())))
+        self.sync()
     }
 }
 

@@ -14,6 +14,13 @@
 //! | source | `f` | a file of a machine: its blocks follow as a stream |
 //! | source | `s` | the digest of that file, unless it is a draft |
 //! | source | `p` | what the machine is that runs: could it go on there? |
+//! | source | `m` | [`Arrange`]: a machine comes while it runs |
+//! | target | `n` | that cannot be, and why: the zone may come in another way |
+//! | both | `b` | a piece of a channel between the two QEMUs, see `channels` |
+//! | source | `q` | the machine stands still, and all blocks of its disks were sent |
+//! | source | `g` | all of its memory was sent |
+//! | source | `u` | it does not come while it runs: forget what there is of it |
+//! | target | `o` | done, and the last after `g` or `u` that is said of channels |
 //! | source | `c` | [`Commit`]: the zone is the target's now |
 //! | target | `k` | done, up to here |
 //! | target | `x` | an error, and the end |
@@ -23,16 +30,17 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize};
 use storage::Digest;
 
+use super::channels::Out;
 use super::machine::Cargo;
 
 /// Longest frame that is no stream's.
 const MAX_FRAME: usize = 16 << 20;
 
 /// Longest frame of a stream.
-const MAX_PIECE: usize = 1 << 20;
+pub(super) const MAX_PIECE: usize = 1 << 20;
 
 /// What both sides must agree on.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// The begin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -62,6 +70,24 @@ pub(super) struct Welcome {
     /// Which files of disks are there, by their names.
     #[serde(default)]
     pub(super) files: Vec<String>,
+}
+
+/// A machine that comes while it runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Arrange {
+    /// What the machine is: could it go on there?
+    pub(super) machine: serde_json::Value,
+    /// Its disks, in the order of their channels; the one behind them is its memory's.
+    pub(super) disks: Vec<ArrangeDisk>,
+}
+
+/// A disk of such a machine.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct ArrangeDisk {
+    /// Its number.
+    pub(super) id: u32,
+    /// What the guest sees of it, in bytes.
+    pub(super) size: u64,
 }
 
 /// The end.
@@ -123,6 +149,11 @@ impl<R: Read, W: Write> Wire<R, W> {
         }
     }
 
+    /// Its two halves, for several threads.
+    pub(super) fn halves(&mut self) -> (&mut R, Out<'_, W>) {
+        (&mut self.from, Out::new(&mut self.to))
+    }
+
     /// A stream to the other side; [`Stream::end`] ends it.
     pub(super) fn stream(&mut self) -> Stream<'_, W> {
         Stream(&mut self.to)
@@ -147,14 +178,20 @@ pub(super) fn plain(text: &[u8]) -> String {
 }
 
 fn send(to: &mut impl Write, kind: u8, body: &[u8]) -> io::Result<()> {
-    let length = u32::try_from(body.len()).map_err(io::Error::other)?;
+    send_parts(to, kind, &[body])
+}
+
+/// Sends one frame that is these parts.
+pub(super) fn send_parts(to: &mut impl Write, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let length = u32::try_from(length).map_err(io::Error::other)?;
     let mut head = [kind, 0, 0, 0, 0];
     head[1..].copy_from_slice(&length.to_be_bytes());
     to.write_all(&head)?;
-    to.write_all(body)
+    parts.iter().try_for_each(|part| to.write_all(part))
 }
 
-fn receive(from: &mut impl Read, most: usize) -> io::Result<Option<(u8, Vec<u8>)>> {
+pub(super) fn receive(from: &mut impl Read, most: usize) -> io::Result<Option<(u8, Vec<u8>)>> {
     let mut head = [0; 5];
     let mut have = 0;
     while have < head.len() {

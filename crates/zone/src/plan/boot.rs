@@ -120,6 +120,7 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
         shutdown_signal: inputs.spec.shutdown.poweroff,
         ready_only: inputs.ready_only,
         resume: None,
+        arriving: None,
     })
 }
 

@@ -1,0 +1,179 @@
+//! A machine that comes from another host while it runs there: it is booted to wait, and
+//! runs when it is told to.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use model::{Config, Verb};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
+use store::{runtime, xml};
+
+use crate::boot::{BootOptions, as_file, give_root, make_plan};
+use crate::daemon::client;
+use crate::daemon::protocol::{Coming, MAX_PACKET, Reply};
+use crate::machine::{facts, sockets};
+use crate::subject::{self, Subject};
+use crate::{Error, Host, controls, spawn, verify};
+
+/// A machine that waits for its disks and its memory. Dropped before it is told to run it is
+/// taken down, unless it was stored that the zone is this host's.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    control: OwnedFd,
+    report: OwnedFd,
+    /// A connection for each of its disks, in their order.
+    pub disks: Vec<UnixStream>,
+    /// The stream of its memory.
+    pub memory: UnixStream,
+}
+
+/// Boots a zone to wait. Its entry has its range of ids; its lock is held.
+///
+/// # Errors
+/// What keeps it from being booted; nothing of it runs then.
+pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<Arrival, Error> {
+    let zone = &subject.entry.name;
+    subject::settle(host, zone)?;
+    verify::before(host, subject, config, Verb::Boot)?;
+    let facts = facts::find(host, subject, config)?;
+    let options = BootOptions::default();
+    let nodes = &facts.nodes;
+    let verb = Verb::Boot;
+    let mut plan = make_plan(host, subject, config, nodes, Some(&facts), verb, &options)?;
+    // Without -S it would run as soon as it is there: in two places.
+    let wait = ["-incoming", "defer", "-S"].map(str::to_owned);
+    plan.init.arguments.extend(wait);
+    let record = &facts.record;
+    let disks = record.disks.iter().map(|disk| name(disk.id));
+    let nvram = record.nvram.iter().map(|_| NVRAM.to_owned());
+    let names: Vec<String> = disks.chain(nvram).collect();
+    plan.arriving = Some(names.clone());
+    give_root(subject, plan.first_id)?;
+    plan.id = runtime::next_id(&host.root)?;
+    xml::save_running(&host.root, config)?;
+    let fail = |error: rustix::io::Errno| Error::Io("make a socket".to_owned(), error.into());
+    let (control, theirs) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(fail)?;
+    let pair = UnixStream::pair().map_err(Error::io("make a socket"))?;
+    let (memory, its_memory) = pair;
+    let place = host.root.machine(zone, "disks");
+    let connect = || -> std::io::Result<(OwnedFd, Vec<UnixStream>)> {
+        let listener = sockets::listen_at(&place)?;
+        let connected = names.iter().map(|_| sockets::connect_to(&place));
+        let connected: std::io::Result<Vec<OwnedFd>> = connected.collect();
+        Ok((listener, connected?.into_iter().map(Into::into).collect()))
+    };
+    let connected = connect();
+    // Nobody else connects.
+    let _ = fs::remove_file(&place);
+    let (listener, disks) =
+        connected.map_err(Error::io(format!("listen on {}", place.display())))?;
+    let (report, theirs_too) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
+    let plan = as_file(&plan).map_err(Error::io("hand the plan to zoneadmd"))?;
+    let pass = [
+        plan.as_fd(),
+        theirs_too.as_fd(),
+        subject.lock().as_fd(),
+        theirs.as_fd(),
+        its_memory.as_fd(),
+        listener.as_fd(),
+    ];
+    spawn::zoneadmd(host, zone, &["--arriving"], &pass)?;
+    drop((theirs_too, theirs, its_memory, listener));
+    let arrival = Arrival {
+        control,
+        report,
+        disks,
+        memory,
+    };
+    match arrival.answer()? {
+        Some(()) => Ok(arrival),
+        None => Err(arrival.why_not()),
+    }
+}
+
+/// QEMU's name for what the firmware keeps.
+pub(crate) const NVRAM: &str = "nvram";
+
+/// QEMU's name for a disk.
+pub(crate) fn name(id: u32) -> String {
+    format!("disk{id}")
+}
+
+impl Arrival {
+    /// Has its zoneadmd do something.
+    ///
+    /// # Errors
+    /// Why it cannot: the machine is then taken down.
+    pub(crate) fn ask(&self, word: Coming) -> Result<(), Error> {
+        let packet = serde_json::to_vec(&word).map_err(|error| Error::Daemon(error.to_string()))?;
+        // One that has ended says why in its report.
+        let _ = send(&self.control, &packet, SendFlags::NOSIGNAL);
+        match self.answer()? {
+            Some(()) => Ok(()),
+            None => Err(Error::Daemon("its zoneadmd went away".to_owned())),
+        }
+    }
+
+    fn answer(&self) -> Result<Option<()>, Error> {
+        let mut packet = [0; MAX_PACKET];
+        let received =
+            rustix::io::retry_on_intr(|| recv(&self.control, &mut packet, RecvFlags::empty()));
+        let length = match received {
+            Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            Err(errno) => return Err(Error::Io("hear zoneadmd".to_owned(), errno.into())),
+            Ok((length, _)) => length,
+        };
+        match serde_json::from_slice(&packet[..length]) {
+            Ok(Reply::Done) => Ok(Some(())),
+            Ok(Reply::Error(why)) => Err(Error::Daemon(why)),
+            Ok(other) => Err(Error::Daemon(format!(
+                "zoneadmd said something odd: {other:?}"
+            ))),
+            Err(error) => Err(Error::Daemon(format!(
+                "zoneadmd said something odd: {error}"
+            ))),
+        }
+    }
+
+    /// Lets it run: the zone is this host's.
+    ///
+    /// # Errors
+    /// When its zoneadmd died; another one lets it run.
+    pub(crate) fn run(self, host: &Host) -> Result<(), Error> {
+        self.ask(Coming::Run)?;
+        let Self {
+            control, report, ..
+        } = self;
+        client::listen_to(report)?;
+        drop(control);
+        let _ = controls::balance(host);
+        Ok(())
+    }
+
+    /// What its zoneadmd said at its end.
+    fn why_not(self) -> Error {
+        let Self {
+            control, report, ..
+        } = self;
+        drop(control);
+        match client::listen_to(report) {
+            Err(error) => error,
+            Ok(_) => Error::Daemon("its zoneadmd went away".to_owned()),
+        }
+    }
+
+    /// Has it taken down, and waits for that.
+    pub(crate) fn give_up(self) {
+        let _ = self.why_not();
+    }
+}

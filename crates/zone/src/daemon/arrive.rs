@@ -1,0 +1,119 @@
+//! A machine that comes from another host while it runs there: the part of its zoneadmd.
+//!
+//! Who receives it (`zoneadm receive`) holds the other end of a socket. It stores that the
+//! zone is this host's before it says so; when it dies, what is stored decides.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use model::plan::BootPlan;
+use model::{State, ZoneName};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use store::Root;
+use store::index::Index;
+use vm::live;
+use vm::qmp::Monitor;
+
+use super::log;
+use super::protocol::{Coming, MAX_PACKET, Reply};
+use crate::flatten;
+use crate::platform::Platform;
+
+/// What a zoneadmd is given for a machine that comes.
+#[derive(Debug)]
+pub struct Doors {
+    /// The socket to who receives it.
+    pub control: OwnedFd,
+    /// The stream of its memory.
+    pub memory: OwnedFd,
+    /// A socket that listens, on which its disks are written to.
+    pub disks: OwnedFd,
+}
+
+/// Whether a zone that came is this host's.
+pub(super) fn has_arrived(root: &Root, zone: &ZoneName) -> bool {
+    let index = Index::load(root);
+    index.is_ok_and(|index| {
+        index
+            .find(zone)
+            .is_some_and(|entry| entry.state == State::Installed)
+    })
+}
+
+/// Brings a machine that waits to where it stands still on the other host, and lets it run
+/// when it is this host's.
+pub(super) fn arrive(
+    root: &Root,
+    zone: &ZoneName,
+    platform: &mut Platform,
+    plan: &BootPlan,
+    doors: Doors,
+) -> Result<(), String> {
+    let disks = plan.arriving.as_deref().unwrap_or_default();
+    let machine = platform.machine.as_mut().ok_or("the zone is no machine")?;
+    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+    let Doors {
+        control,
+        memory,
+        disks: listener,
+    } = doors;
+    live::offer(monitor, disks, listener.as_fd(), memory.as_fd())
+        .map_err(|error| flatten(&error))?;
+    // QEMU alone keeps them: when it ends, who writes there is told.
+    drop((listener, memory));
+    log::message(root, zone, "comes from another host while it runs there");
+    answer(&control, &Reply::Done);
+    loop {
+        let Some(word) = hear(&control)? else {
+            // Killed, or the connection was cut.
+            return match has_arrived(root, zone) {
+                true => live::run(monitor).map_err(|error| flatten(&error)),
+                false => Err("it did not come as a whole, and nothing of it stays".to_owned()),
+            };
+        };
+        if word == Coming::Run {
+            // Before anything can fail here it was stored that the zone is ours.
+            let run = live::run(monitor).map_err(|error| flatten(&error));
+            answer(
+                &control,
+                &run.clone().map_or_else(Reply::Error, |()| Reply::Done),
+            );
+            return run;
+        }
+        match act(monitor, word) {
+            Ok(()) => answer(&control, &Reply::Done),
+            Err(why) => {
+                answer(&control, &Reply::Error(why.clone()));
+                return Err(why);
+            }
+        }
+    }
+}
+
+fn act(monitor: &mut Monitor, word: Coming) -> Result<(), String> {
+    let done = match word {
+        Coming::DisksAreWhole => live::close_disks(monitor),
+        Coming::IsWhole => live::wait_for_memory(monitor),
+        Coming::WhyNot => live::why_not(monitor),
+        Coming::Run => live::run(monitor),
+    };
+    done.map_err(|error| flatten(&error))
+}
+
+fn answer(control: &OwnedFd, reply: &Reply) {
+    let packet = serde_json::to_vec(reply).unwrap_or_default();
+    // Whoever asked may be gone: then the next word says so.
+    let _ = send(control, &packet, SendFlags::NOSIGNAL);
+}
+
+/// The next word; none at the end.
+fn hear(control: &OwnedFd) -> Result<Option<Coming>, String> {
+    let mut packet = [0; MAX_PACKET];
+    let received = rustix::io::retry_on_intr(|| recv(control, &mut packet, RecvFlags::empty()));
+    match received {
+        Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => Ok(None),
+        Ok((length, _)) => serde_json::from_slice(&packet[..length])
+            .map(Some)
+            .map_err(|error| format!("was told something odd: {error}")),
+        Err(errno) => Err(format!("hear who receives it: {errno}")),
+    }
+}

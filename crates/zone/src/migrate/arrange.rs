@@ -1,0 +1,133 @@
+//! A machine comes from another host while it runs there: the target's part.
+//!
+//! It waits here, with empty disks, and takes what the source's QEMU sends. Until it is told
+//! that the zone is this host's nothing of it counts.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use super::channels::{self, LONGEST, Out, carry, deliver};
+use super::wire::{Wire, receive};
+use crate::arriving::Arrival;
+use crate::daemon::protocol::Coming;
+use crate::{Error, flatten};
+
+/// How long QEMU may take to close the connections of disks whose other ends are closed.
+const CLOSING: Duration = Duration::from_secs(30);
+
+/// What became of it.
+pub(super) enum Came {
+    /// It is here as a whole, and stands still.
+    Whole(Arrival),
+    /// It is to be forgotten.
+    Undone,
+}
+
+/// Takes what comes for a machine that waits, until it is whole or not to come. What goes
+/// wrong here the source is told, which then says that it is not to come.
+///
+/// # Errors
+/// When the connection has ended, or something odd was said.
+pub(super) fn take<R: Read, W: Write + Send>(
+    wire: &mut Wire<R, W>,
+    arrival: Arrival,
+) -> io::Result<Came> {
+    let connections = |arrival: &Arrival| -> io::Result<Vec<UnixStream>> {
+        let mut all: Vec<UnixStream> = Vec::new();
+        for disk in &arrival.disks {
+            all.push(disk.try_clone()?);
+        }
+        all.push(arrival.memory.try_clone()?);
+        Ok(all)
+    };
+    let all = connections(&arrival)?;
+    let all: Vec<&UnixStream> = all.iter().collect();
+    let (from, out) = wire.halves();
+    let (tell, closed) = channel();
+    std::thread::scope(|scope| {
+        for (number, disk) in (0_u8..).zip(&all[..all.len() - 1]) {
+            let (out, tell) = (&out, tell.clone());
+            scope.spawn(move || {
+                // An end of the wire is noticed by who reads from it.
+                let _ = carry(number, disk, out);
+                let _ = tell.send(());
+            });
+        }
+        let came = listen(from, &out, &all, &closed, arrival);
+        channels::end(&all);
+        came
+    })
+}
+
+fn listen<W: Write>(
+    from: &mut impl Read,
+    out: &Out<'_, W>,
+    all: &[&UnixStream],
+    closed: &Receiver<()>,
+    arrival: Arrival,
+) -> io::Result<Came> {
+    let mut waits = Some(arrival);
+    loop {
+        let Some((kind, body)) = receive(from, LONGEST)? else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        let word = match kind {
+            b'u' => {
+                if let Some(arrival) = waits.take() {
+                    channels::end(all);
+                    arrival.give_up();
+                }
+                return Ok(Came::Undone);
+            }
+            // It was told why, and will say that it is not to come.
+            _ if waits.is_none() => continue,
+            b'b' => match deliver(all, &body) {
+                Ok(()) => continue,
+                // Its QEMU knows why.
+                Err(_) => Coming::WhyNot,
+            },
+            b'q' => Coming::DisksAreWhole,
+            b'g' => Coming::IsWhole,
+            _ => return Err(io::Error::other("something odd while a machine comes")),
+        };
+        let Some(arrival) = waits.take() else {
+            continue;
+        };
+        let done = match word {
+            // QEMU is told to close what it has closed: while it still writes to a
+            // connection, or waits for one, it would do that before it answers.
+            Coming::DisksAreWhole => wait_for(closed, all.len() - 1),
+            _ => Ok(()),
+        }
+        .and_then(|()| arrival.ask(word));
+        match done {
+            Ok(()) if kind == b'g' => return Ok(Came::Whole(arrival)),
+            Ok(()) => {
+                out.say(b'k', &[])?;
+                waits = Some(arrival);
+            }
+            Err(error) => {
+                channels::end(all);
+                arrival.give_up();
+                out.say(b'n', &[flatten(&error).as_bytes()])?;
+            }
+        }
+    }
+}
+
+/// Waits until the connections of all disks have come to their ends.
+fn wait_for(closed: &Receiver<()>, disks: usize) -> Result<(), Error> {
+    let end = Instant::now() + CLOSING;
+    for _ in 0..disks {
+        let left = end.saturating_duration_since(Instant::now());
+        if closed.recv_timeout(left).is_err() {
+            return Err(Error::Refused(format!(
+                "keeps the connections of its disks for more than {} s.",
+                CLOSING.as_secs()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,510 @@
+//! What two QEMUs say to each other while a machine goes from one to the other is carried over
+//! the wire, and each side is told how far the other is: the source's part of that.
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ChildStdin, ChildStdout};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::channels::{self, Out};
+use super::wire::{Wire, plain, receive};
+use crate::daemon::protocol::{Left, MAX_PACKET, Word};
+use crate::fault::Fault;
+
+/// How often the memory is gone through at the most. QEMU slows a guest down that writes
+/// faster than it can send, at the end to a hundredth: one that is not done by then never
+/// will be.
+const MOST_ROUNDS: u64 = 40;
+
+/// How much may be sent of disks, as they would be sent how often.
+const MOST_OF_DISKS: u64 = 4;
+
+/// How long either side may take to answer while the machine stands still.
+const STANDING: Duration = Duration::from_secs(180);
+
+/// How often to look whether zoneadmd is still to be listened to.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How often it is told how far it is.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// Something that is heard while channels are carried.
+enum Heard {
+    Zoneadmd(Left),
+    ZoneadmdIsGone,
+    Target(u8, Vec<u8>),
+    TargetIsGone(io::Error),
+    /// The last of a disk is on the wire.
+    DiskIsSent,
+    /// The last of the memory is on the wire.
+    MemoryIsSent,
+}
+
+/// How carrying ended.
+pub(super) enum Carried {
+    /// All is there, and the machine stands still since then.
+    Whole(Instant),
+    /// Both sides are as before, and why.
+    Undone(String),
+    /// Nothing more is heard of the one or the other.
+    Lost(String),
+}
+
+pub(super) fn word(socket: &OwnedFd, word: Word) {
+    // A word is plain data.
+    let packet = serde_json::to_vec(&word).unwrap_or_default();
+    // One that is gone is noticed by what it does not say.
+    let _ = send(socket, &packet, SendFlags::NOSIGNAL);
+}
+
+/// What zoneadmd tells; none when it is gone.
+pub(super) fn hear(socket: &OwnedFd) -> Option<Left> {
+    let mut packet = [0; MAX_PACKET];
+    let received = rustix::io::retry_on_intr(|| recv(socket, &mut packet, RecvFlags::empty()));
+    match received {
+        Ok((length @ 1.., _)) => serde_json::from_slice(&packet[..length]).ok(),
+        _ => None,
+    }
+}
+
+/// Whether a disk is written to faster than it can be sent.
+const fn is_hopeless(first: u64, total: u64) -> bool {
+    // Small ones are sent often in no time.
+    total > first.saturating_mul(MOST_OF_DISKS).saturating_add(4 << 30)
+}
+
+pub(super) struct Carrying<'a> {
+    pub(super) socket: &'a OwnedFd,
+    /// One for each disk, the last for the memory.
+    pub(super) channels: &'a [UnixStream],
+    pub(super) fault: &'a mut Fault,
+    pub(super) progress: &'a mut dyn FnMut(&str),
+}
+
+type Pipes = Wire<io::BufReader<ChildStdout>, io::BufWriter<ChildStdin>>;
+
+impl Carrying<'_> {
+    pub(super) fn carry(mut self, child: &mut Child, wire: &mut Pipes) -> Carried {
+        let (from, out) = wire.halves();
+        let (tell, heard) = channel();
+        let all: Vec<&UnixStream> = self.channels.iter().collect();
+        let memory = all.len() - 1;
+        let socket = self.socket;
+        let over = AtomicBool::new(false);
+        // To look now and then whether anybody wants to hear of it.
+        let _ = set_socket_timeout(socket, Timeout::Recv, Some(LOOK));
+        let ended = std::thread::scope(|scope| {
+            for (number, one) in (0_u8..).zip(&all) {
+                let (out, tell) = (&out, tell.clone());
+                scope.spawn(move || {
+                    if channels::carry(number, one, out).is_ok() {
+                        let _ = tell.send(match usize::from(number) == memory {
+                            true => Heard::MemoryIsSent,
+                            false => Heard::DiskIsSent,
+                        });
+                    }
+                });
+            }
+            let (tell_too, over) = (tell.clone(), &over);
+            scope.spawn(move || listen_to_zoneadmd(socket, &tell_too, over));
+            let disks = &all[..memory];
+            scope.spawn(move || listen_to_target(from, disks, &tell));
+            let ended = self.converse(&heard, &out, child);
+            channels::end(&all);
+            over.store(true, Ordering::Relaxed);
+            ended
+        });
+        let _ = set_socket_timeout(socket, Timeout::Recv, None);
+        ended
+    }
+
+    /// Says to each side how far the other is.
+    fn converse<W: Write>(
+        &mut self,
+        heard: &Receiver<Heard>,
+        out: &Out<'_, W>,
+        child: &mut Child,
+    ) -> Carried {
+        match self.lead(heard, out) {
+            Ok(since) => Carried::Whole(since),
+            Err(Stop::Lost(why)) => {
+                // Whoever reads from it, or waits to write to it.
+                let _ = child.kill();
+                Carried::Lost(why)
+            }
+            Err(Stop::Undo { why, told }) => {
+                if !told {
+                    word(self.socket, Word::Stay);
+                }
+                match undo(heard, out, told) {
+                    Ok(()) => Carried::Undone(why),
+                    Err(also) => {
+                        let _ = child.kill();
+                        Carried::Lost(format!("{why}; {also}"))
+                    }
+                }
+            }
+        }
+    }
+
+    fn lead<W: Write>(
+        &mut self,
+        heard: &Receiver<Heard>,
+        out: &Out<'_, W>,
+    ) -> Result<Instant, Stop> {
+        let mut stands = None;
+        let (mut sent, mut carried, mut asked) = (false, false, false);
+        // Those whose ends are not on the wire yet, each: what comes behind the order to
+        // close them would be for nobody.
+        let mut disks = self.channels.len().saturating_sub(1);
+        let mut closed = false;
+        let mut first = None;
+        let mut told = Instant::now();
+        let lost = |error: io::Error| Stop::Lost(error.to_string());
+        loop {
+            let next = match stands {
+                None => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(_) => heard.recv_timeout(STANDING),
+            };
+            let next = match next {
+                Ok(next) => next,
+                Err(RecvTimeoutError::Timeout) => return Err(undone("it takes too long")),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Stop::Lost("nobody answers".to_owned()));
+                }
+            };
+            match next {
+                Heard::Zoneadmd(Left::Disks { done, total }) => {
+                    let first = *first.get_or_insert(total);
+                    if is_hopeless(first, total) {
+                        return Err(undone("its disks are written to faster than they can go"));
+                    }
+                    if told.elapsed() >= EVERY {
+                        told = Instant::now();
+                        (self.progress)(&format!(
+                            "Disks: {} of {} MB are gone.",
+                            done / 1_000_000,
+                            total / 1_000_000
+                        ));
+                    }
+                }
+                Heard::Zoneadmd(Left::Memory { left, sent, rounds }) => {
+                    if rounds > MOST_ROUNDS {
+                        return Err(undone("its memory is written to faster than it can go"));
+                    }
+                    if told.elapsed() >= EVERY {
+                        told = Instant::now();
+                        (self.progress)(&format!(
+                            "Memory: {} MB are gone, {} MB are left of round {rounds}.",
+                            sent / 1_000_000,
+                            left / 1_000_000
+                        ));
+                    }
+                }
+                Heard::Zoneadmd(Left::Stands) => {
+                    stands = Some(Instant::now());
+                    if self.fault.strikes("live") {
+                        return Err(undone("a fault was asked for"));
+                    }
+                }
+                Heard::DiskIsSent => disks = disks.saturating_sub(1),
+                Heard::Target(b'k', _) if closed && !asked => {
+                    word(self.socket, Word::Go);
+                }
+                Heard::Zoneadmd(Left::Sent) => sent = true,
+                Heard::MemoryIsSent => carried = true,
+                Heard::Target(b'o', _) => {
+                    if let Some(since) = stands.filter(|_| asked) {
+                        return Ok(since);
+                    }
+                    return Err(Stop::Lost("the target said something odd".to_owned()));
+                }
+                Heard::Target(b'n', why) => return Err(undone(&plain(&why))),
+                Heard::Target(b'x', why) => return Err(Stop::Lost(plain(&why))),
+                Heard::Target(..) => {
+                    return Err(Stop::Lost("the target said something odd".to_owned()));
+                }
+                Heard::TargetIsGone(error) => return Err(Stop::Lost(error.to_string())),
+                Heard::Zoneadmd(Left::Failed(why)) => return Err(Stop::Undo { why, told: true }),
+                Heard::Zoneadmd(Left::Done) | Heard::ZoneadmdIsGone => {
+                    return Err(Stop::Lost("its zoneadmd went away".to_owned()));
+                }
+            }
+            if stands.is_some() && disks == 0 && !closed {
+                closed = true;
+                out.say(b'q', &[]).map_err(lost)?;
+            }
+            if sent && carried && !asked {
+                asked = true;
+                if self.fault.strikes("live") {
+                    return Err(undone("a fault was asked for"));
+                }
+                out.say(b'g', &[]).map_err(lost)?;
+            }
+        }
+    }
+}
+
+/// Why the machine does not go.
+enum Stop {
+    /// Both sides can be told; `told` when the source's zoneadmd knows already.
+    Undo { why: String, told: bool },
+    /// One of them is gone.
+    Lost(String),
+}
+
+fn undone(why: &str) -> Stop {
+    Stop::Undo {
+        why: why.to_owned(),
+        told: false,
+    }
+}
+
+/// Waits until both sides are as before.
+///
+/// # Errors
+/// Why one does not say so.
+fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Result<(), String> {
+    let (mut here, mut there) = (told, false);
+    // The guest runs on before the target is waited for.
+    out.say(b'u', &[]).map_err(|error| error.to_string())?;
+    while !(here && there) {
+        match heard.recv_timeout(STANDING) {
+            Ok(Heard::Zoneadmd(Left::Failed(_))) => here = true,
+            Ok(Heard::Target(b'o', _)) => there = true,
+            Ok(Heard::Target(b'x', why)) => return Err(plain(&why)),
+            Ok(Heard::TargetIsGone(error)) => return Err(error.to_string()),
+            // It hangs up when it has said that.
+            Ok(Heard::ZoneadmdIsGone) if !here => return Err("its zoneadmd went away".to_owned()),
+            Ok(_) => {}
+            Err(_) => return Err("it takes too long".to_owned()),
+        }
+    }
+    Ok(())
+}
+
+/// Until it says no more, or nobody wants to hear it.
+fn listen_to_zoneadmd(socket: &OwnedFd, tell: &Sender<Heard>, over: &AtomicBool) {
+    let mut reset = false;
+    while !over.load(Ordering::Relaxed) {
+        let mut packet = [0; MAX_PACKET];
+        let heard = match recv(socket, &mut packet, RecvFlags::empty()) {
+            // One that hung up before it had read all: what it said last comes now.
+            Err(rustix::io::Errno::CONNRESET) if !reset => {
+                reset = true;
+                continue;
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => continue,
+            Ok((length @ 1.., _)) => serde_json::from_slice(&packet[..length]).ok(),
+            _ => None,
+        };
+        let last = heard.is_none();
+        let heard = heard.map_or(Heard::ZoneadmdIsGone, Heard::Zoneadmd);
+        if tell.send(heard).is_err() || last {
+            return;
+        }
+    }
+}
+
+/// Up to the last that it says of channels.
+fn listen_to_target(from: &mut impl Read, disks: &[&UnixStream], tell: &Sender<Heard>) {
+    loop {
+        let heard = match receive(from, channels::LONGEST) {
+            Ok(Some((b'b', body))) => {
+                // QEMU notices by itself what it does not get.
+                let _ = channels::deliver(disks, &body);
+                continue;
+            }
+            Ok(Some((kind, body))) => Heard::Target(kind, body),
+            Ok(None) => Heard::TargetIsGone(io::Error::other("the connection ended")),
+            Err(error) => Heard::TargetIsGone(error),
+        };
+        let last = match &heard {
+            Heard::Target(kind, _) => matches!(kind, b'o' | b'x'),
+            _ => true,
+        };
+        if tell.send(heard).is_err() || last {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Sides {
+        tell: Sender<Heard>,
+        heard: Receiver<Heard>,
+        ours: OwnedFd,
+        zoneadmd: UnixStream,
+    }
+
+    fn sides() -> Sides {
+        let (tell, heard) = channel();
+        let (ours, zoneadmd) = UnixStream::pair().unwrap();
+        Sides {
+            tell,
+            heard,
+            ours: ours.into(),
+            zoneadmd,
+        }
+    }
+
+    fn lead(sides: &Sides, fault: &str, sent: &mut Vec<u8>) -> Result<Instant, Stop> {
+        let mut fault = fault.parse().unwrap_or_default();
+        Carrying {
+            socket: &sides.ours,
+            channels: &[],
+            fault: &mut fault,
+            progress: &mut |_| {},
+        }
+        .lead(&sides.heard, &Out::new(sent))
+    }
+
+    fn said(sides: Sides) -> String {
+        let Sides {
+            ours, mut zoneadmd, ..
+        } = sides;
+        drop(ours);
+        let mut text = String::new();
+        zoneadmd.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn each_side_is_told_in_turn() {
+        let sides = sides();
+        for heard in [
+            Heard::Zoneadmd(Left::Disks { done: 1, total: 2 }),
+            Heard::Zoneadmd(Left::Memory {
+                left: 1,
+                sent: 2,
+                rounds: 3,
+            }),
+            Heard::Zoneadmd(Left::Stands),
+            Heard::Target(b'k', Vec::new()),
+            Heard::MemoryIsSent,
+            Heard::Zoneadmd(Left::Sent),
+            Heard::Target(b'o', Vec::new()),
+        ] {
+            sides.tell.send(heard).unwrap();
+        }
+        let mut sent = Vec::new();
+        assert!(lead(&sides, "", &mut sent).is_ok());
+        assert_eq!(sent, b"q\0\0\0\0g\0\0\0\0");
+        assert_eq!(said(sides), "\"go\"");
+    }
+
+    #[test]
+    fn disks_are_closed_when_all_of_them_is_on_the_wire() {
+        let sides = sides();
+        let pairs = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
+        let channels: Vec<UnixStream> = pairs.into_iter().map(|pair| pair.0).collect();
+        for heard in [Heard::Zoneadmd(Left::Stands), Heard::Target(b'k', vec![])] {
+            sides.tell.send(heard).unwrap();
+        }
+        let mut sent = Vec::new();
+        let mut fault = Fault::default();
+        let led = Carrying {
+            socket: &sides.ours,
+            channels: &channels,
+            fault: &mut fault,
+            progress: &mut |_| {},
+        }
+        .lead(&sides.heard, &Out::new(&mut sent));
+        // The disk that is not there yet: an answer now is to nothing that was asked.
+        assert!(matches!(led, Err(Stop::Lost(_))));
+        assert!(sent.is_empty());
+        for heard in [
+            Heard::DiskIsSent,
+            Heard::Zoneadmd(Left::Stands),
+            Heard::Target(b'n', b"full".to_vec()),
+        ] {
+            sides.tell.send(heard).unwrap();
+        }
+        let mut told = Carrying {
+            socket: &sides.ours,
+            channels: &channels,
+            fault: &mut fault,
+            progress: &mut |_| {},
+        };
+        let led = told.lead(&sides.heard, &Out::new(&mut sent));
+        assert!(matches!(led, Err(Stop::Undo { .. })));
+        assert_eq!(sent, b"q\0\0\0\0");
+    }
+
+    #[test]
+    fn what_does_not_end_is_given_up() {
+        let rounds = |rounds| {
+            Heard::Zoneadmd(Left::Memory {
+                left: 1,
+                sent: 2,
+                rounds,
+            })
+        };
+        let disks = |total| Heard::Zoneadmd(Left::Disks { done: 1, total });
+        for (first, last, why) in [
+            (rounds(MOST_ROUNDS), rounds(MOST_ROUNDS + 1), "its memory"),
+            (disks(1 << 30), disks(1 << 40), "its disks"),
+            (
+                disks(1),
+                Heard::Target(b'n', b"no\x1b space".to_vec()),
+                "no space",
+            ),
+        ] {
+            let sides = sides();
+            sides.tell.send(first).unwrap();
+            sides.tell.send(last).unwrap();
+            match lead(&sides, "", &mut Vec::new()) {
+                Err(Stop::Undo { why: said, told }) => {
+                    assert!(said.starts_with(why) && !told, "{said}");
+                }
+                _ => panic!("{why}"),
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_asked_for_before_the_machine_stands_still() {
+        for odd in [
+            Heard::Target(b'k', Vec::new()),
+            Heard::Target(b'o', Vec::new()),
+            Heard::Target(b'c', Vec::new()),
+            Heard::ZoneadmdIsGone,
+            Heard::TargetIsGone(io::Error::other("gone")),
+        ] {
+            let sides = sides();
+            sides.tell.send(odd).unwrap();
+            let mut sent = Vec::new();
+            assert!(matches!(lead(&sides, "", &mut sent), Err(Stop::Lost(_))));
+            assert!(sent.is_empty());
+            assert_eq!(said(sides), "");
+        }
+    }
+
+    #[test]
+    fn both_sides_must_say_that_they_are_as_before() {
+        let undone = |all: Vec<Heard>, told| {
+            let (tell, heard) = channel();
+            all.into_iter().for_each(|one| tell.send(one).unwrap());
+            drop(tell);
+            undo(&heard, &Out::new(&mut Vec::new()), told)
+        };
+        let here = || Heard::Zoneadmd(Left::Failed("x".to_owned()));
+        let there = || Heard::Target(b'o', Vec::new());
+        assert!(undone(vec![Heard::MemoryIsSent, here(), there()], false).is_ok());
+        assert!(undone(vec![there()], true).is_ok());
+        assert!(undone(vec![there()], false).is_err());
+        assert!(undone(vec![here()], false).is_err());
+        let hangs_up = vec![here(), Heard::ZoneadmdIsGone, there()];
+        assert!(undone(hangs_up, false).is_ok());
+        assert!(undone(vec![Heard::ZoneadmdIsGone, there()], false).is_err());
+    }
+}

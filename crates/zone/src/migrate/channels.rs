@@ -1,0 +1,136 @@
+//! What QEMU on one host says to QEMU on the other, carried over the wire of a migration:
+//! a connection for each disk, both ways, and the stream of the memory.
+//!
+//! Each piece is a frame: the number of its channel, and bytes; none at the channel's end.
+//! What is between the two is bounded by the pipes: who is slow is waited for.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Mutex;
+
+use super::wire::{MAX_PIECE, send_parts};
+
+/// What is read at once.
+const PIECE: usize = 256 << 10;
+
+/// Longest frame while channels are carried.
+pub(super) const LONGEST: usize = MAX_PIECE + 1;
+
+/// The writing half of the wire, which several threads write to.
+pub(super) struct Out<'a, W>(Mutex<&'a mut W>);
+
+impl<'a, W: Write> Out<'a, W> {
+    pub(super) const fn new(to: &'a mut W) -> Self {
+        Self(Mutex::new(to))
+    }
+
+    pub(super) fn say(&self, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
+        let mut to = self.0.lock().map_err(|_| io::Error::other("a panic"))?;
+        send_parts(&mut **to, kind, parts)?;
+        to.flush()
+    }
+}
+
+/// Carries what comes from a connection to the wire, to the end of it. The wire is told of
+/// the end, whatever it was.
+pub(super) fn carry<W: Write>(
+    number: u8,
+    mut from: &UnixStream,
+    out: &Out<'_, W>,
+) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    loop {
+        match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(length) => out.say(b'b', &[&[number], &piece[..length]])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    out.say(b'b', &[&[number]])
+}
+
+/// Gives a frame to the channel that it is for.
+///
+/// # Errors
+/// There is no such channel, or nobody reads there any more.
+pub(super) fn deliver(channels: &[&UnixStream], body: &[u8]) -> io::Result<()> {
+    let (number, bytes) = body
+        .split_first()
+        .ok_or_else(|| io::Error::other("a piece of no channel"))?;
+    let mut channel = channels
+        .get(usize::from(*number))
+        .copied()
+        .ok_or_else(|| io::Error::other("a piece of no channel"))?;
+    match bytes.is_empty() {
+        // One that has ended by itself is not there to be ended.
+        true => {
+            let _ = channel.shutdown(Shutdown::Write);
+            Ok(())
+        }
+        false => channel.write_all(bytes),
+    }
+}
+
+/// Ends connections: who reads from them comes to the end.
+pub(super) fn end(channels: &[&UnixStream]) {
+    for channel in channels {
+        let _ = channel.shutdown(Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::receive;
+    use super::*;
+
+    #[test]
+    fn what_one_says_the_other_hears() {
+        let mut sent = Vec::new();
+        let (ours, mut qemus) = UnixStream::pair().unwrap();
+        let text: Vec<u8> = (0..=255_u8).cycle().take(600_000).collect();
+        let all = text.clone();
+        let writer = std::thread::spawn(move || qemus.write_all(&all).unwrap());
+        carry(3, &ours, &Out::new(&mut sent)).unwrap();
+        writer.join().unwrap();
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let other = UnixStream::pair().unwrap().0;
+        let reader = std::thread::spawn(move || {
+            let mut heard = Vec::new();
+            far.read_to_end(&mut heard).unwrap();
+            heard
+        });
+        let mut wire = sent.as_slice();
+        while let Some((kind, body)) = receive(&mut wire, LONGEST).unwrap() {
+            assert_eq!(kind, b'b');
+            deliver(&[&other, &other, &other, &near], &body).unwrap();
+        }
+        assert!(reader.join().unwrap() == text);
+    }
+
+    #[test]
+    fn what_is_for_nobody_is_an_error() {
+        let (one, _far) = UnixStream::pair().unwrap();
+        for body in [&b""[..], b"\x01", b"\x01x", b"\xffx"] {
+            assert!(deliver(&[&one], body).is_err(), "{body:?}");
+        }
+        assert!(deliver(&[], b"\0x").is_err());
+        // Too long a frame is refused before it is read.
+        let long = u32::try_from(LONGEST + 1).unwrap().to_be_bytes();
+        let frame = [&b"b"[..], &long].concat();
+        assert!(receive(&mut frame.as_slice(), LONGEST).is_err());
+    }
+
+    #[test]
+    fn nobody_is_waited_for_who_has_gone() {
+        let (one, far) = UnixStream::pair().unwrap();
+        drop(far);
+        assert!(deliver(&[&one], b"\0x").is_err());
+        deliver(&[&one], b"\0").unwrap();
+        end(&[&one]);
+        let mut sent = Vec::new();
+        carry(0, &one, &Out::new(&mut sent)).unwrap();
+        assert_eq!(sent, b"b\0\0\0\x01\0");
+    }
+}

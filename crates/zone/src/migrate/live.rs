@@ -1,0 +1,168 @@
+//! A machine goes to another host while it runs: the source's part.
+//!
+//! zoneadmd has QEMU send, this carries it, and says to both sides how far the other is:
+//!
+//! 1. the target boots the machine to wait;
+//! 2. the disks are mirrored, then the memory goes, and again what was written to meanwhile;
+//! 3. the machine stands still: the last blocks of its disks go, and of its memory;
+//! 4. the source marks the zone, as for every migration, and the target is told that the
+//!    zone is its own: it stores that, and lets it run;
+//! 5. it is taken down here.
+//!
+//! Until the mark is there whoever dies leaves the machine to the source, whose zoneadmd lets
+//! it run on.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::net::{SendFlags, send};
+
+use super::carrying::{Carried, Carrying, hear, word};
+use super::trip::Trip;
+use super::{Fate, Options, ask, come_back};
+use crate::daemon::client;
+use crate::daemon::protocol::{Leave, Left, MAX_PACKET, Reply, Request, Word};
+use crate::subject::Subject;
+use crate::{Error, Host, flatten};
+
+/// How long a machine may stand still for what is left of its memory, in milliseconds. Its
+/// devices and the last blocks of its disks come to that.
+const DOWNTIME: u64 = 300;
+
+/// What became of it.
+pub(super) enum Way {
+    /// The zone is the target's, and runs there; it stood still for so long.
+    Gone(Duration),
+    /// It cannot go while it runs, which goes on; both sides are as before.
+    Cannot(String),
+}
+
+/// Sends a machine that runs.
+///
+/// # Errors
+/// When the connection has ended, or nobody knows whose the zone is; the message says so.
+pub(super) fn go(
+    host: &Host,
+    subject: &Subject,
+    trip: &mut Trip,
+    options: &Options,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Way, Error> {
+    let mut fault = host.fault.clone();
+    let sizes = match trip.arrange(host, subject, progress)? {
+        Ok(arrange) => arrange,
+        Err(why) => return Ok(Way::Cannot(format!("{}: {why}", options.host))),
+    };
+    let zone = &subject.entry.name;
+    let path = &subject.zonepath;
+    let socket = client::connect_or_adopt(host, zone)?;
+    let order = Leave {
+        zonepath: path.clone(),
+        disks: sizes,
+        downtime: DOWNTIME,
+    };
+    let channels = match begin(&socket, order) {
+        Ok(channels) => channels,
+        Err(error) => {
+            trip.forget_arrival()?;
+            return Ok(Way::Cannot(flatten(&error)));
+        }
+    };
+    let carried = {
+        let (child, wire) = trip.parts();
+        let carrying = Carrying {
+            socket: &socket,
+            channels: &channels,
+            fault: &mut fault,
+            progress,
+        };
+        carrying.carry(child, wire)
+    };
+    let since = match carried {
+        Carried::Whole(since) => since,
+        Carried::Undone(why) => return Ok(Way::Cannot(why)),
+        Carried::Lost(why) => {
+            drop(socket);
+            // A zoneadmd that died has left the machine as it was then.
+            let _ = client::attend(host, zone);
+            return Err(Error::Refused(format!("{why}; the zone goes on here.")));
+        }
+    };
+    // From here on the mark decides.
+    let mut fails = || match fault.strikes("live") {
+        true => Err(Error::Refused("a fault was asked for".to_owned())),
+        false => Ok(()),
+    };
+    let committed = fails()
+        .and_then(|()| trip.mark(path))
+        .and_then(|()| fails())
+        .and_then(|()| trip.hand_over(true));
+    if let Err(error) = committed {
+        trip.hang_up();
+        match super::away(path)?.map(|id| ask(zone, options, &id)) {
+            Some(Ok(Fate::Arrived)) => {}
+            Some(Err(_)) => {
+                return Err(Error::Refused(format!(
+                    "{}: it may run on {} by now, and stands still here: give the same command again when that can be reached.",
+                    flatten(&error),
+                    options.host
+                )));
+            }
+            Some(Ok(Fate::Unknown)) | None => {
+                come_back(path)?;
+                drop(socket);
+                run_on(host, subject)?;
+                progress("The zone goes on here.");
+                return Err(error);
+            }
+        }
+    }
+    let stood = since.elapsed();
+    let _ = fault.strikes("live");
+    take_down(host, subject, &socket)?;
+    Ok(Way::Gone(stood))
+}
+
+/// Has the zoneadmd of a machine begin; returns the ends of what QEMU says.
+fn begin(socket: &OwnedFd, order: Leave) -> Result<Vec<UnixStream>, Error> {
+    let wanted = order.disks.len() + 1;
+    let packet = serde_json::to_vec(&Request::Leave(Box::new(order)))
+        .map_err(|error| Error::Daemon(error.to_string()))?;
+    if packet.len() > MAX_PACKET {
+        return Err(Error::Refused("has too many disks".to_owned()));
+    }
+    let asked = send(socket, &packet, SendFlags::NOSIGNAL);
+    asked.map_err(|errno| Error::Io("ask zoneadmd".to_owned(), errno.into()))?;
+    let mut answer = [0; MAX_PACKET];
+    let (length, passed) = sys::passing::receive_all(socket.as_fd(), &mut answer)
+        .map_err(Error::io("hear zoneadmd"))?;
+    match serde_json::from_slice(&answer[..length]) {
+        Ok(Reply::Done) if passed.len() == wanted => {
+            Ok(passed.into_iter().map(UnixStream::from).collect())
+        }
+        Ok(Reply::Error(why)) => Err(Error::Daemon(why)),
+        _ => Err(Error::Daemon("zoneadmd said something odd".to_owned())),
+    }
+}
+
+/// Lets a machine run on that stands still as it was on its way.
+pub(super) fn run_on(host: &Host, subject: &Subject) -> Result<(), Error> {
+    let zone = &subject.entry.name;
+    // One that had died is followed by one that lets it run, as there is no mark.
+    let socket = client::connect_or_adopt(host, zone)?;
+    client::ask(&socket, &Request::GoOn)?
+        .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
+}
+
+/// Takes the machine down that runs on the other host.
+fn take_down(host: &Host, subject: &Subject, socket: &OwnedFd) -> Result<(), Error> {
+    word(socket, Word::Gone);
+    loop {
+        match hear(socket) {
+            Some(Left::Done) => return Ok(()),
+            Some(Left::Failed(_)) | None => return crate::halt::halt_locked(host, subject),
+            Some(_) => {}
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! `zoneadm migrate` of a kernel zone while it runs, over a real sshd: what the guest notices
+//! of it, and what a cut at any moment leaves.
+
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use e2e::guest::{
+    BOOT_ID, boot_cloned_machine, boot_machine, disk_is_whole, image, in_guest, messages, said,
+    wait_for_guest,
+};
+use e2e::ssh::Server;
+use e2e::{Host, Ran, efi, machine, rounds, start, wait_for};
+
+/// State of a zone, which need not be there.
+fn state(host: &Host) -> String {
+    let rows = host.rows();
+    let row = rows.iter().find(|row| row.name == "k1");
+    row.map_or_else(|| "none".to_owned(), |row| row.state.clone())
+}
+
+/// Two hosts, and the ways to each.
+fn hosts() -> Option<[(Host, Server); 2]> {
+    let (one, two) = (Host::new()?, Host::new()?);
+    let (to_one, to_two) = (Server::new(&one)?, Server::new(&two)?);
+    Some([(one, to_one), (two, to_two)])
+}
+
+/// It went live; prints how long the guest stood still.
+#[track_caller]
+fn went_live(ran: Ran) {
+    let ran = ran.ok();
+    let told = ran
+        .out
+        .lines()
+        .find(|line| line.contains("stood still for "));
+    println!("{}", told.expect("how long it stood still"));
+    assert!(ran.out.contains("The guest runs over there"), "{}", ran.out);
+}
+
+/// Starts one that writes lines to a file, in order and to the disk, until it is told to
+/// stop; and one that has half of a file written. Prints the number of the first.
+const WRITERS: &str = "
+    head -c 3000000 /dev/urandom >/run/first; head -c 3000000 /dev/urandom >/run/second
+    cat >/run/writer <<'END'
+echo $$ >/run/writer.pid
+n=0
+while [ ! -e /run/stop ]; do
+    n=$((n + 1))
+    echo line $n >>/root.lines
+    [ $((n % 50)) = 0 ] && sync
+done
+sync
+touch /run/stopped
+END
+    cat >/run/half <<'END'
+exec 5>/root.half
+cat /run/first >&5
+while [ ! -e /run/stop ]; do sleep 1; done
+cat /run/second >&5
+exec 5>&-
+sync
+touch /run/whole
+END
+    for one in writer half; do
+        setsid sh /run/$one </dev/null >/dev/null 2>&1 &
+    done
+    while [ ! -s /run/writer.pid ]; do sleep 1; done
+    cat /run/writer.pid";
+
+#[test]
+fn a_machine_goes_while_it_runs() {
+    let Some([(here, back), (there, server)]) = hosts() else {
+        return;
+    };
+    if !boot_machine(&here, "") {
+        return;
+    }
+    let boot = said(&here, BOOT_ID);
+    let sum = "md5sum /run/data /root.data";
+    let make = "head -c 4000000 /dev/urandom >/run/data; cp /run/data /root.data";
+    let sums = said(&here, &format!("{make}; {sum}"));
+    let writer = said(&here, WRITERS);
+    let born = format!("cut -d ' ' -f 22 /proc/{writer}/stat");
+    let alive = said(&here, &born);
+    let uuid = here.row("k1").uuid;
+
+    // What would be done; nothing is.
+    let planned = server.migrate(&here, "k1", &["-n"]).ok().out;
+    assert!(planned.contains("while it runs (live"), "{planned}");
+    assert_eq!(state(&there), "none");
+    server
+        .migrate(&here, "k1", &["-t", "hot"])
+        .mentions(2, "hot: not auto, live or warm");
+
+    // Where it could not go live, and nothing else will do, it runs on.
+    let count = wait_for_guest(&here);
+    server
+        .migrate_with(&here, "k1", &["-t", "live"], "live:1:fail")
+        .mentions(1, "does not go live: a fault was asked for");
+    assert_eq!(state(&here), "running");
+    // It throws away what it has when nobody waits for that any more.
+    wait_for("nothing of it there", || {
+        let nothing = state(&there) == "none" && !there.path("zones/k1").exists();
+        nothing.then_some(())
+    });
+    assert!(messages(&here).contains("did not leave"));
+
+    let goes_on = |host: &Host| {
+        assert_eq!(host.state("k1"), "running");
+        let now = wait_for_guest(host);
+        assert!(now >= count, "the counter was {count} and is {now}");
+        assert_eq!(said(host, BOOT_ID), boot);
+        assert_eq!(said(host, sum), sums);
+        assert_eq!(said(host, &born), alive, "the writer");
+        assert!(!image(host).exists());
+        assert_eq!(machine::auxiliary(host, "k1"), "-");
+        assert_eq!(host.row("k1").uuid, uuid);
+    };
+    goes_on(&here);
+
+    // There and back.
+    went_live(server.migrate(&here, "k1", &[]));
+    assert_eq!(here.state("k1"), "configured");
+    assert!(!here.path("zones/k1").exists());
+    goes_on(&there);
+    let told = messages(&here) + &messages(&there);
+    assert!(told.contains("runs on another host") && told.contains("comes from another host"));
+    assert!(!told.contains("suspended to"), "{told}");
+    went_live(back.migrate(&there, "k1", &["-t", "live"]));
+    goes_on(&here);
+
+    // Where it cannot go live it goes suspended, and that is said.
+    let ran = server.migrate_with(&here, "k1", &[], "live:2:fail").ok();
+    assert!(
+        ran.out.contains("It does not go live: a fault"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("Suspending the zone."), "{}", ran.out);
+    goes_on(&there);
+
+    // What was written all the time is whole, and in order.
+    let _ = said(&there, "touch /run/stop");
+    let done = "while [ ! -e /run/stopped ] || [ ! -e /run/whole ]; do sleep 1; done";
+    let lines = "awk '$2 != NR { print \"line\", NR, \"is\", $0; exit }' /root.lines";
+    let drop = "sync; echo 3 >/proc/sys/vm/drop_caches";
+    assert_eq!(said(&there, &format!("{done}; {drop}; {lines}")), "");
+    let halves = "cat /run/first /run/second | cmp - /root.half && echo same";
+    assert_eq!(said(&there, halves), "same");
+    there.halt("k1");
+    disk_is_whole(&there);
+    server
+        .migrate(&here, "k1", &["-t", "live"])
+        .mentions(1, "must be installed before migrate");
+    back.migrate(&there, "k1", &["-t", "live"])
+        .mentions(1, "only such a zone migrates live");
+}
+
+#[test]
+fn what_its_firmware_keeps_goes_along() {
+    const SAYS: &str = "a loader that travels";
+    let Some([(here, _), (there, server)]) = hosts() else {
+        return;
+    };
+    if !machine::has_qemu() || !efi::has_tools() {
+        return;
+    }
+    let disk = here.path("/plain.raw");
+    efi::disk(&disk, &efi::program(SAYS));
+    machine::configure(&here, "k1", "");
+    let words = ["install", "-a", &disk.to_string_lossy()];
+    machine::done(here.on("k1", &words));
+    let nvram = |host: &Host| std::fs::read(host.path("/zones/k1/uefi.nvram")).expect("a file");
+    let made = nvram(&here);
+    machine::done(here.on("k1", &["boot"]));
+    machine::hears(&here, "k1", SAYS);
+    let kept = nvram(&here);
+    assert!(kept != made, "its firmware has written nothing");
+
+    // What came for the way that failed is not in the way of the other.
+    server
+        .migrate_with(&here, "k1", &["-t", "live"], "live:1:fail")
+        .mentions(1, "does not go live");
+    went_live(server.migrate(&here, "k1", &["-t", "live"]));
+    assert_eq!(there.state("k1"), "running");
+    assert!(nvram(&there) == kept);
+    there.halt("k1");
+    machine::done(there.on("k1", &["boot"]));
+    machine::hears(&there, "k1", SAYS);
+}
+
+/// Who is cut off, and when.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// zoneadm at a moment that it counts to.
+    At(u32),
+    /// Somebody, after so many milliseconds.
+    After(Who, u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    Zoneadm,
+    Line,
+    Zoneadmd,
+    OtherZoneadmd,
+    OtherMachine,
+}
+
+const ALL: [Who; 5] = [
+    Who::Line,
+    Who::OtherZoneadmd,
+    Who::Zoneadmd,
+    Who::OtherMachine,
+    Who::Zoneadm,
+];
+
+#[test]
+fn a_cut_at_any_moment_leaves_it_on_one_side() {
+    let Some([(one, to_one), (two, to_two)]) = hosts() else {
+        return;
+    };
+    if !boot_cloned_machine(&one) {
+        return;
+    }
+    let boot = said(&one, BOOT_ID);
+    let mut sides = [(&to_two, &one), (&to_one, &two)];
+    // It stands still; all is there; whole, and not marked; marked; the other one runs it.
+    let steps = if rounds(1).end > 1 { 1..=5 } else { 4..=4 };
+    let mut cuts: Vec<Cut> = steps.map(Cut::At).collect();
+    let mut random = Random(5);
+    for round in rounds(1) {
+        let who = ALL[usize::try_from(round).expect("a few") % ALL.len()];
+        cuts.push(Cut::After(who, random.below(6_000)));
+    }
+    for cut in cuts {
+        let [(server, here), (_, there)] = sides;
+        let count = wait_for_guest(here);
+        let mut command = server.command(here, "k1", &[]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        if let Cut::At(step) = cut {
+            command.env("ZONES_FAULT", format!("live:{step}:kill"));
+        }
+        let mut child = start(&mut command);
+        if let Cut::After(who, millis) = cut {
+            let end = Instant::now() + Duration::from_millis(millis);
+            while Instant::now() < end && child.try_wait().expect("a child").is_none() {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            strike(who, server, here, there, &mut child);
+        }
+        let ended = child.wait().expect("a child");
+        let moved = settled(server, here, there);
+        let (at, other) = if moved { (there, here) } else { (here, there) };
+        println!(
+            "{cut:?}: {ended}, it is {}",
+            if moved { "there" } else { "here" }
+        );
+        let now = wait_for_guest(at);
+        assert!(now >= count, "the counter was {count} and is {now}");
+        assert_eq!(said(at, BOOT_ID), boot, "it was booted");
+        assert_eq!(other.inits_of("k1"), Vec::<i32>::new(), "on both sides");
+        if moved {
+            sides.reverse();
+        }
+    }
+    let [(server, here), (_, there)] = sides;
+    went_live(server.migrate(here, "k1", &["-t", "live"]));
+    wait_for_guest(there);
+    assert_eq!(said(there, BOOT_ID), boot);
+    there.halt("k1");
+    let _ = there.on("k1", &["boot"]).ok();
+    wait_for_guest(there);
+}
+
+fn strike(who: Who, server: &Server, here: &Host, there: &Host, child: &mut Child) {
+    let end = |pid: Option<i32>| {
+        let pid = pid.and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    };
+    match who {
+        Who::Zoneadm => {
+            let _ = child.kill();
+        }
+        Who::Line => server.cut(),
+        Who::Zoneadmd => end(here.zoneadmd("k1")),
+        Who::OtherZoneadmd if state(there) != "running" => end(there.zoneadmd("k1")),
+        // One that runs there alone is not to be ended.
+        Who::OtherMachine if state(there) != "running" => {
+            end(there.inits_of("k1").into_iter().next());
+        }
+        Who::OtherZoneadmd | Who::OtherMachine => {}
+    }
+}
+
+/// Waits until it is known where the zone is, as its administrator would; true when it moved.
+fn settled(server: &Server, here: &Host, there: &Host) -> bool {
+    wait_for("one side that has it", || {
+        let marked = here.path("zones/k1/.migrating").exists();
+        match state(here).as_str() {
+            // It stands still, or is just being taken down: the same command again.
+            "running" | "installed" if marked => {
+                let _ = server.migrate(here, "k1", &[]);
+                None
+            }
+            "running" => {
+                // A zoneadmd that died is followed by another.
+                let _ = here.on("k1", &["boot"]);
+                let ran = in_guest(here, "cat /run/count");
+                let alive = ran.code() == Some(0) && state(there) != "running";
+                // What is thrown away there takes a moment.
+                (alive && there.inits_of("k1").is_empty()).then_some(false)
+            }
+            "incomplete" => {
+                // Cut while it was being removed here.
+                let _ = here.on("k1", &["uninstall", "-F"]);
+                None
+            }
+            "configured" | "none" => {
+                let _ = there.on("k1", &["boot"]);
+                (state(there) == "running").then_some(true)
+            }
+            _ => None,
+        }
+    })
+}
+
+/// Numbers that are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
