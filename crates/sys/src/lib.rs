@@ -19,6 +19,8 @@ pub mod passing;
 pub mod peer;
 pub mod process;
 #[cfg(target_arch = "x86_64")]
+pub mod processor;
+#[cfg(target_arch = "x86_64")]
 pub mod remote;
 pub mod root;
 pub mod seccomp;

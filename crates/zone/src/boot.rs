@@ -18,6 +18,7 @@ use crate::apply::Outcome;
 use crate::daemon::client;
 use crate::daemon::protocol::Request;
 use crate::machine::facts::{self, Facts};
+use crate::machine::record::Record;
 use crate::machine::uefi;
 use crate::plan::boot::{BootInputs, MachineInputs, plan};
 use crate::plan::machine::machine;
@@ -228,6 +229,10 @@ pub(crate) fn start_locked(
     // What is running is what is configured now, whatever is configured later; it goes
     // when the zone does.
     xml::save_running(&host.root, &config)?;
+    if is_machine && plan.resume.is_none() {
+        // No image of before fits what its disks will be.
+        Record::count_boot(&subject.zonepath)?;
+    }
     let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
     let plan = as_file(&plan).map_err(Error::io("hand the plan to zoneadmd"))?;

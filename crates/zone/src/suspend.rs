@@ -158,6 +158,7 @@ pub(crate) fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error>
         words.iter().map(String::as_str),
         &[],
         &subject.zonepath,
+        0,
     )
     .map_err(refused)
 }
@@ -185,7 +186,7 @@ pub(crate) fn machine_here(
     )?;
     let words = plan.init.arguments.iter().map(String::as_str);
     let version = facts.qemu.version.to_string();
-    image::identity(&version, words, &[], &subject.zonepath)
+    image::identity(&version, words, &[], &subject.zonepath, 0)
         .map_err(|why| Error::Refused(format!("{why}.")))
 }
 
@@ -307,6 +308,7 @@ pub(crate) fn prepare(
         words,
         &disks,
         &subject.zonepath,
+        facts.record.boots,
     );
     let fits = now.and_then(|now| image::open(&path, &key, &now));
     if let Err(why) = fits {

@@ -169,6 +169,10 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     host.on("k1", &["boot"]).mentions(1, "disks");
     disk.set_modified(written).expect("a time");
 
+    // What goes wrong before the image is used up leaves it.
+    host.with_fault("resume:1:fail", "k1", &["boot"])
+        .mentions(1, "could not resume: a fault was asked for");
+    assert_eq!(host.state("k1"), "installed");
     let _ = host.on("k1", &["boot"]).ok();
     wait_for_guest(&host);
     assert_eq!(said(&host, BOOT_ID), boot);
@@ -186,6 +190,7 @@ fn an_image_that_is_not_what_was_written_is_refused() {
     // What is only found while the guest runs ends it: it is not left waiting.
     host.on("k1", &["suspend"]).quiet();
     let whole = fs::read(&image).expect("an image");
+    let written = disk.metadata().and_then(|meta| meta.modified());
     fs::write(&image, swapped(&whole, 3, 3)).expect("a changed image");
     let booted = host.on("k1", &["boot"]);
     if booted.code() == Some(0) {
@@ -201,6 +206,15 @@ fn an_image_that_is_not_what_was_written_is_refused() {
         assert!(booted.err.contains("could not resume: "), "{booted:?}");
         assert_eq!(host.state("k1"), "installed");
     }
+
+    // Nor is an image put back that is of an earlier start, where disks do not tell.
+    let _ = host.on("k1", &["boot", "--", "--discard-suspend"]).code();
+    host.halt("k1");
+    fs::write(&image, &whole).expect("the image");
+    disk.set_modified(written.expect("a time")).expect("a time");
+    host.on("k1", &["boot"])
+        .mentions(1, "the zone was started again since this was made");
+    assert!(image.exists());
 }
 
 /// An image of which two stretches, longer than a chunk, stand in each other's place.

@@ -197,8 +197,14 @@ fn start(
                 .start(&plan.init)
                 .map_err(|error| flatten(&error))?;
             if let (Some(ahead), Some(from)) = (ahead.take(), &plan.resume) {
-                let remember = |pager| {
-                    runtime.pager = Some(pager);
+                let remember = |pager: Option<Process>| {
+                    match pager {
+                        Some(pager) => runtime.pager = Some(pager),
+                        None if fault.strikes("resume") => {
+                            return Err("a fault was asked for".to_owned());
+                        }
+                        None => runtime.state = State::Running,
+                    }
                     store::runtime::save(&host.root, zone, &runtime)
                         .map_err(|error| flatten(&error))
                 };
@@ -225,6 +231,10 @@ fn start(
                 runtime.auxiliary.clear();
             }
             runtime.state = State::Running;
+        }
+        if plan.resume.is_some() {
+            // That is written down already, and the guest has nothing to go back to.
+            return Ok(runtime);
         }
         if fault.strikes("boot") {
             return Err("a fault was asked for".to_owned());

@@ -29,6 +29,7 @@ use super::server::Server;
 use crate::Host;
 use crate::flatten;
 use crate::machine::image::{self, DEVICES, HOT, MEMORY};
+use crate::machine::record::Record;
 use crate::machine::sockets;
 use crate::platform::Platform;
 use crate::platform::machine::Machine;
@@ -41,10 +42,12 @@ impl Server<'_> {
         if self.runtime.state != State::Running {
             return Err("not running".to_owned());
         }
+        // Of all that it takes together.
+        let end = Instant::now() + Duration::from_secs(order.seconds);
         let pid = self.platform.init.pid;
         // What is not in memory yet would not be in the image.
         if let Some(pager) = &self.paging {
-            if !pager.ends_within(Duration::from_secs(order.seconds)) {
+            if !pager.ends_within(end.saturating_duration_since(Instant::now())) {
                 return Err("its memory is still being restored; the zone runs on".to_owned());
             }
             if let Err(why) = self.hear_pager() {
@@ -58,7 +61,7 @@ impl Server<'_> {
         let machine = machine.ok_or("the zone is no machine")?;
         let bound = bound(self.host, pid, &self.platform.cgroups);
         let teller = Teller::new(&self.host.root, self.zone);
-        let saved = save(machine, pid, order, &self.hot, &teller);
+        let saved = save(machine, pid, order, end, &self.hot, &teller);
         drop(teller);
         drop(bound);
         match saved {
@@ -174,10 +177,11 @@ fn save(
     machine: &mut Machine,
     pid: i32,
     order: &Suspend,
+    end: Instant,
     hot: &[u64],
     teller: &Teller,
 ) -> Result<Saved, Unsaved> {
-    let end = Instant::now() + Duration::from_secs(order.seconds);
+    let record = Record::load(&order.zonepath).map_err(|error| flatten(&error))?;
     let key = image::read_key(&order.key)?;
     let memory = machine.memory.as_ref().map(OwnedFd::try_clone);
     let memory = memory.ok_or("its memory cannot be had")?;
@@ -185,7 +189,11 @@ fn save(
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     let qemu = monitor.version().to_owned();
     let devices = scratch()?;
-    migrate::save(monitor, devices.as_fd()).map_err(|error| flatten(&error))?;
+    monitor.hurry(Some(end));
+    let written = migrate::save(monitor, devices.as_fd());
+    // Letting it go on after an error takes what it takes.
+    monitor.hurry(None);
+    written.map_err(|error| flatten(&error))?;
     settled(&memory, machine.size, &devices)?;
     // Its disks are as they stay.
     let words = image::words_of(pid)?;
@@ -194,6 +202,7 @@ fn save(
         words.iter().map(String::as_str),
         &order.disks,
         &order.zonepath,
+        record.boots,
     )?;
     let watch = |now: suspend::Progress| {
         teller.tell(now.done, now.total);
@@ -304,13 +313,14 @@ pub(super) struct Resuming<'a> {
 }
 
 /// Brings a machine that waits for it to where it was suspended, uses the image up, and
-/// lets it run. Whoever brings in memory after that is remembered before; `goes_on` is told
-/// the moment before the guest runs.
+/// lets it run. Whoever brings in memory after that is remembered before, and that it runs,
+/// before there is no image any more: nothing that can fail is left for later. `goes_on` is
+/// told the moment before the guest runs.
 pub(super) fn resume(
     job: &Resuming<'_>,
     platform: &mut Platform,
     mut ahead: Ahead,
-    remember: impl FnOnce(Process) -> Result<(), String>,
+    mut remember: impl FnMut(Option<Process>) -> Result<(), String>,
     goes_on: impl FnOnce(),
 ) -> Result<Resumed, String> {
     let began = Instant::now();
@@ -330,17 +340,17 @@ pub(super) fn resume(
     let machine = platform.machine.as_mut().ok_or("the zone is no machine")?;
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     let words = plan.init.arguments.iter().map(String::as_str);
-    let now = image::identity(monitor.version(), words, &from.disks, &from.zonepath)?;
+    let record = Record::load(&from.zonepath).map_err(|error| flatten(&error))?;
+    let (disks, zonepath) = (&from.disks, &from.zonepath);
+    let now = image::identity(monitor.version(), words, disks, zonepath, record.boots)?;
     let image = &ahead.image;
-    image
-        .check_identity(&now)
-        .map_err(|error| flatten(&error))?;
+    image::fits(image, &now)?;
     let mut lines = Vec::new();
     let mut paging = None;
     if from.lazy {
         match Paging::start(machine, qemu, image, begun, host.fault.clone()) {
             Ok(started) => {
-                remember(started.process())?;
+                remember(Some(started.process()))?;
                 paging = Some(started);
             }
             Err(why) => lines.push(format!(
@@ -370,8 +380,19 @@ pub(super) fn resume(
             false => complaint,
         });
     }
+    remember(None)?;
     // From here on the image is of the past: the disks will not be what they were.
     image.consume().map_err(|error| flatten(&error))?;
+    if image::are_unseen(disks) {
+        // A copy of the image must not be taken for one of these disks. To end the guest
+        // would lose its memory, which has no other copy that counts.
+        if let Err(error) = Record::count_boot(zonepath) {
+            lines.push(format!(
+                "WARNING: that it goes on was not written down, so that a copy of its image would be taken for one that fits its disks: {}",
+                flatten(&error)
+            ));
+        }
+    }
     goes_on();
     migrate::go_on(monitor).map_err(|error| {
         format!(

@@ -47,6 +47,7 @@ pub(crate) fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Resu
         model: origin.model,
         start: origin.start,
         disks: ours,
+        boots: 0,
     };
     Ok(record.save(to)?)
 }
@@ -199,6 +200,7 @@ mod tests {
                 bases: Vec::new(),
             }],
             nvram: None,
+            boots: 0,
         }
     }
 

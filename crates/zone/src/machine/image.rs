@@ -93,13 +93,35 @@ pub(crate) fn read_key(source: &KeySource) -> Result<Key, String> {
 /// Why it cannot be used; it stays as it is.
 pub(crate) fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, String> {
     let image = Image::open(image, &read_key(key)?).map_err(|error| flatten(&error))?;
-    image.check_identity(now).map_err(|error| flatten(&error))?;
+    fits(&image, now)?;
     Ok(image)
 }
 
-/// What must be the same when a machine goes on: the QEMU, all that it was told, and
-/// disks that nobody has written to meanwhile. `words` are QEMU's own arguments. Disks in
-/// the zonepath go by their names there: a zone may be moved.
+/// Whether an image was made of what is there now.
+///
+/// # Errors
+/// What differs.
+pub(crate) fn fits(image: &Image, now: &Value) -> Result<(), String> {
+    image.check_identity(now).map_err(|error| match &error {
+        suspend::Error::Differs { path, differences }
+            if differences.iter().any(|one| one.what == BOOTS) =>
+        {
+            format!(
+                "{}: the zone was started again since this was made: its disks have moved on",
+                path.display()
+            )
+        }
+        other => flatten(other),
+    })
+}
+
+/// The fact which start of the zone an image is of.
+const BOOTS: &str = "boots";
+
+/// What must be the same when a machine goes on: the QEMU, all that it was told, the
+/// processor where that runs it, and disks that nobody has written to meanwhile. `words` are
+/// QEMU's own arguments, `boots` is what the record of the machine has; 0 where that does not
+/// count. Disks in the zonepath go by their names there: a zone may be moved.
 ///
 /// # Errors
 /// When a disk cannot be looked at.
@@ -108,9 +130,52 @@ pub(crate) fn identity<'a>(
     words: impl IntoIterator<Item = &'a str>,
     disks: &[PathBuf],
     zonepath: &Path,
+    boots: u64,
 ) -> Result<Value, String> {
     let disks: Result<Vec<Value>, String> = disks.iter().map(|path| disk(path, zonepath)).collect();
-    Ok(json!({ "qemu": qemu, "machine": options(words), "disks": disks? }))
+    let machine = options(words);
+    let direct = machine.get("accel").is_some_and(|accel| accel == "kvm");
+    let mut found = json!({ "qemu": qemu, "machine": machine, "disks": disks? });
+    if boots > 0 {
+        found[BOOTS] = json!(boots);
+    }
+    if let Some(processor) = direct.then(processor).flatten() {
+        found["processor"] = processor;
+    }
+    Ok(found)
+}
+
+/// The processor of this host, which a guest that it runs sees as it is.
+#[cfg(target_arch = "x86_64")]
+fn processor() -> Option<Value> {
+    Some(described(&sys::processor::find()))
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+const fn processor() -> Option<Value> {
+    None
+}
+
+#[cfg(target_arch = "x86_64")]
+fn described(found: &sys::processor::Processor) -> Value {
+    let hex = |bits: u32| json!(format!("{bits:08x}"));
+    let features = found.features.iter();
+    let features: Map<String, Value> = features
+        .map(|(name, bits)| ((*name).to_owned(), hex(*bits)))
+        .collect();
+    json!({
+        "vendor": found.vendor,
+        "signature": hex(found.signature),
+        "features": features,
+    })
+}
+
+/// Whether nobody sees it when one of these is written to: there it counts how often the
+/// machine was started.
+pub(crate) fn are_unseen(disks: &[PathBuf]) -> bool {
+    let is_device =
+        |path: &PathBuf| fs::metadata(path).map_or(true, |meta| meta.file_type().is_block_device());
+    disks.iter().any(is_device)
 }
 
 /// What QEMU was told when it was started. One that a guest has taken over may lie: the
@@ -233,10 +298,10 @@ mod tests {
     fn what_differs_is_named() {
         let line = "qemu -nodefaults -smp 2 -device a,b -device c -append root=/dev/vda x";
         let words = |line: &'static str| line.split(' ');
-        let then = identity("7.2.22", words(line), &[], Path::new("/")).unwrap();
+        let then = identity("7.2.22", words(line), &[], Path::new("/"), 0).unwrap();
         let same = "qemu -nodefaults -smp 2 -device a,b -device c -append other -incoming defer -S";
         assert_eq!(
-            identity("7.2.22", words(same), &[], Path::new("/")).unwrap()["machine"]["smp"],
+            identity("7.2.22", words(same), &[], Path::new("/"), 0).unwrap()["machine"]["smp"],
             "2"
         );
         let now = identity(
@@ -244,6 +309,7 @@ mod tests {
             words("qemu -nodefaults -smp 4 -device a,b"),
             &[],
             Path::new("/"),
+            0,
         )
         .unwrap();
         let found = suspend::differences(&then, &now);
@@ -258,13 +324,63 @@ mod tests {
         );
     }
 
+    /// What an image of `then` says where this is `now`.
+    fn said(then: &Value, now: &Value) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, key) = (dir.path().join("image"), Key::random().unwrap());
+        suspend::save(&suspend::Request {
+            path: &path,
+            key: &key,
+            identity: then,
+            streams: &[],
+            options: suspend::Options::default(),
+        })
+        .unwrap();
+        let image = Image::open(&path, &key).unwrap();
+        fits(&image, now).err().unwrap_or_default()
+    }
+
+    #[test]
+    fn an_image_is_of_one_start() {
+        let of = |boots| identity("7.2.22", ["qemu"], &[], Path::new("/"), boots).unwrap();
+        assert_eq!(said(&of(3), &of(3)), "");
+        assert_eq!(said(&of(0), &of(0)), "");
+        for (then, now) in [(3, 4), (0, 1), (4, 3)] {
+            let why = said(&of(then), &of(now));
+            assert!(why.contains("was started again since"), "{why}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn another_processor_does_not_go_on() {
+        let of = |accel| {
+            let words = ["qemu", "-accel", accel, "-cpu", "max"];
+            identity("7.2.22", words, &[], Path::new("/"), 0).unwrap()
+        };
+        // QEMU translates for whatever there is.
+        assert_eq!(of("tcg,thread=multi")["processor"], Value::Null);
+        let then = of("kvm");
+        assert_eq!(said(&then, &of("kvm")), "");
+        let mut other = sys::processor::find();
+        other.signature ^= 0x10;
+        other.features[0].1 ^= 1;
+        let mut now = then.clone();
+        now["processor"] = described(&other);
+        let why = said(&then, &now);
+        for part in ["processor.signature was ", "processor.features.1.ecx was "] {
+            assert!(why.contains(part), "{why}");
+        }
+        assert!(!why.contains("vendor"), "{why}");
+    }
+
     #[test]
     fn a_disk_that_was_written_to_is_another() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disk0");
         fs::write(&path, "one").unwrap();
         let disks = [path.clone()];
-        let of = || identity("7.2.22", ["qemu"], &disks, dir.path()).unwrap();
+        let of = || identity("7.2.22", ["qemu"], &disks, dir.path(), 0).unwrap();
         let then = of();
         assert_eq!(of(), then);
         assert_eq!(then["disks"][0]["path"], "disk0");
@@ -272,7 +388,7 @@ mod tests {
         file.set_modified(std::time::UNIX_EPOCH).unwrap();
         assert_ne!(of(), then);
         fs::remove_file(&path).unwrap();
-        assert!(identity("7.2.22", ["qemu"], &disks, dir.path()).is_err());
+        assert!(identity("7.2.22", ["qemu"], &disks, dir.path(), 0).is_err());
     }
 
     #[test]

@@ -76,6 +76,7 @@ pub(crate) fn make(
         start,
         disks: made,
         nvram,
+        boots: 0,
     })
 }
 

@@ -31,6 +31,10 @@ pub struct Record {
     /// What its UEFI firmware keeps; none for a machine with a BIOS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvram: Option<Nvram>,
+    /// How often it was started where an image of its memory, had there been one, would be
+    /// one of the past: an image fits the disks of one start only.
+    #[serde(default)]
+    pub boots: u64,
 }
 
 /// The file of what a UEFI firmware keeps.
@@ -173,6 +177,16 @@ impl Record {
         Ok(atomic::write(&zonepath.join(FILE), &text, 0o600)?)
     }
 
+    /// Counts one more start of the zone at `zonepath`, for good.
+    ///
+    /// # Errors
+    /// See [`load`](Self::load) and [`save`](Self::save).
+    pub(crate) fn count_boot(zonepath: &Path) -> Result<(), Error> {
+        let mut record = Self::load(zonepath)?;
+        record.boots = record.boots.saturating_add(1);
+        record.save(zonepath)
+    }
+
     /// What is kept of a disk.
     #[must_use]
     pub fn disk(&self, id: u32) -> Option<&Disk> {
@@ -207,7 +221,25 @@ mod tests {
                 }],
             }],
             nvram: None,
+            boots: 0,
         }
+    }
+
+    #[test]
+    fn starts_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut record = record("disk0.base-1");
+        record.save(dir.path()).unwrap();
+        // One of an earlier release has no such number.
+        let path = dir.path().join(FILE);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.replace(",\n  \"boots\": 0", "")).unwrap();
+        assert!(!std::fs::read_to_string(&path).unwrap().contains("boots"));
+        for _ in 0..2 {
+            Record::count_boot(dir.path()).unwrap();
+        }
+        record.boots = 2;
+        assert_eq!(Record::load(dir.path()).unwrap(), record);
     }
 
     #[test]

@@ -1,0 +1,91 @@
+//! What the processor says of itself: the same on every kernel.
+
+use std::arch::x86_64::{__cpuid_count, CpuidResult};
+
+/// What it is, and what it can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// Who made it.
+    pub vendor: String,
+    /// Its family, model and stepping, as in the register.
+    pub signature: u32,
+    /// What it can do, by register: bits as they stand there.
+    pub features: Vec<(&'static str, u32)>,
+}
+
+/// Asks it. Of a processor with several kinds of cores the one that runs this.
+#[must_use]
+pub fn find() -> Processor {
+    let most = ask(0, 0).eax;
+    let most_extended = ask(0x8000_0000, 0).eax;
+    // What it does not have says what another one says.
+    let leaf = |number: u32, part: u32| match number <= most
+        || (number >= 0x8000_0000 && number <= most_extended)
+    {
+        true => ask(number, part),
+        false => CpuidResult {
+            eax: 0,
+            ebx: 0,
+            ecx: 0,
+            edx: 0,
+        },
+    };
+    let names = ask(0, 0);
+    let vendor = [names.ebx, names.edx, names.ecx].map(u32::to_le_bytes);
+    let first = leaf(1, 0);
+    let seventh = leaf(7, 0);
+    let more = match seventh.eax {
+        0 => [0; 2],
+        _ => [leaf(7, 1).eax, leaf(7, 1).edx],
+    };
+    let extended = leaf(0x8000_0001, 0);
+    Processor {
+        vendor: String::from_utf8_lossy(&vendor.concat()).into_owned(),
+        signature: first.eax,
+        features: vec![
+            // Without what a kernel has switched on: OSXSAVE, the APIC, OSPKE.
+            ("1.ecx", first.ecx & !(1 << 27)),
+            ("1.edx", first.edx & !(1 << 9)),
+            ("7.ebx", seventh.ebx),
+            ("7.ecx", seventh.ecx & !(1 << 4)),
+            ("7.edx", seventh.edx),
+            ("7-1.eax", more[0]),
+            ("7-1.edx", more[1]),
+            ("d.eax", leaf(0xd, 0).eax),
+            ("d-1.eax", leaf(0xd, 1).eax),
+            ("80000001.ecx", extended.ecx),
+            ("80000001.edx", extended.edx),
+            ("80000007.edx", leaf(0x8000_0007, 0).edx),
+            ("80000008.ebx", leaf(0x8000_0008, 0).ebx),
+        ],
+    }
+}
+
+fn ask(leaf: u32, part: u32) -> CpuidResult {
+    // SAFETY: every processor of this architecture has the instruction; it takes two
+    // numbers and changes nothing but the registers of its answer.
+    #[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
+    unsafe {
+        __cpuid_count(leaf, part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_the_same_each_time() {
+        let one = find();
+        assert_eq!(one.vendor.len(), 12);
+        assert_ne!(one.signature, 0);
+        // SSE2, which every one has.
+        let bits = one.features.iter().find(|(name, _)| *name == "1.edx");
+        assert_ne!(bits.unwrap().1 & 1 << 26, 0);
+        // On whatever core this runs.
+        for _ in 0..100 {
+            assert_eq!(find(), one);
+            std::thread::yield_now();
+        }
+    }
+}
