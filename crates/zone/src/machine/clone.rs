@@ -24,6 +24,11 @@ const DEEPEST: usize = 24;
 /// Makes the machine of the zone at `to` as a copy of that at `from`, which is halted.
 pub(crate) fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), AnyError> {
     let mut origin = Record::load(from)?;
+    // Where disks do not share blocks each has one more then.
+    let files = origin.disks.iter().map(|disk| disk.bases.len() + 2).sum();
+    if let Some(why) = disks::why_too_many(files, config) {
+        return Err(Error::Refused(format!("the origin cannot be cloned: {why}")).into());
+    }
     let places = disks::places(host, config);
     let mut ours = Vec::new();
     for at in 0..origin.disks.len() {
@@ -179,6 +184,7 @@ fn stand_on(
 mod tests {
     use std::os::unix::fs::MetadataExt;
 
+    use store::Root;
     use vm::Model;
 
     use super::*;
@@ -235,6 +241,37 @@ mod tests {
         // The origin goes; what the clones stand on stays.
         fs::remove_file(a.join("disk0")).unwrap();
         assert_eq!(fs::read(c.join(&second.bases[0].name)).unwrap()[0], 7);
+    }
+
+    #[test]
+    fn what_could_not_be_started_is_not_made() {
+        let disk = record().disks[0].clone();
+        let base = Base {
+            name: "base".to_owned(),
+            format: Format::Qcow2,
+            digest: None,
+        };
+        let disk = Disk {
+            bases: vec![base; 20],
+            ..disk
+        };
+        let [from, to] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let host = Host::new(Root::new(to.path()), "/none".into(), None);
+        let config = Config::new("k2".parse().unwrap());
+        let clone_of = |count| {
+            let origin = Record {
+                disks: vec![disk.clone(); count],
+                ..record()
+            };
+            origin.save(from.path()).unwrap();
+            let failed = make(&host, &config, from.path(), to.path()).unwrap_err();
+            assert_eq!(Record::load(from.path()).unwrap(), origin);
+            failed.to_string()
+        };
+        // This has no place for them.
+        assert!(clone_of(10).contains("has no place"));
+        let why = clone_of(11);
+        assert!(why.contains("stand on 242 files"), "{why}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use vm::machine::{Disk, Part};
 use vm::{Format, Kind};
 
 use super::record::Record;
+use crate::platform::channel::MOST_PASSED;
 use crate::{Error, Host};
 
 /// A disk of the configuration on this host.
@@ -73,6 +74,18 @@ pub(crate) struct Files {
     pub disk: Disk,
     /// The file of each of its parts.
     pub paths: Vec<PathBuf>,
+}
+
+/// Most files that all disks of a machine are together: they are passed in one message,
+/// with what else it gets.
+const MOST_FILES: usize = MOST_PASSED - 16;
+
+/// Why so many files of disks are too many for the machine of this configuration.
+pub(crate) fn why_too_many(files: usize, config: &Config) -> Option<String> {
+    let most = MOST_FILES.saturating_sub(config.resources_of("anet").count());
+    (files > most).then(|| {
+        format!("its disks stand on {files} files, and QEMU is given {most} at the most: install it from the images of its disks (qemu-img convert)")
+    })
 }
 
 /// What the machine gets of each disk.

@@ -61,6 +61,10 @@ pub(crate) fn find(host: &Host, subject: &Subject, config: &Config) -> Result<Fa
     if let Start::Installer { cd } = &record.start {
         disks::add_cd(&mut found, cd)?;
     }
+    let files = found.iter().map(|disk| disk.paths.len()).sum();
+    if let Some(why) = disks::why_too_many(files, config) {
+        return Err(Error::Refused(format!("{why}.")));
+    }
     Ok(Facts {
         disks: found,
         flash: uefi::of(config, &record, &subject.zonepath)?,

@@ -1,13 +1,15 @@
 //! The conversation between zoneadmd and the zone's first process.
 //!
-//! One packet a message: `g` go on, `r` ready, `e<text>` an error, `b<json>`
-//! start this init. When init runs, the first process's end closes by itself.
+//! One packet a message: `g` go on, `r` ready, `e<text>` an error, `b` start the init that
+//! is in the file that comes with it. When init runs, the first process's end closes by itself.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use model::plan::Init;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -16,8 +18,15 @@ use rustix::net::{
 
 use super::Error;
 
-/// Longest message: room for the boot arguments and environment of any init.
+/// Longest message: room for any error.
 const MAX_MESSAGE: usize = 16 * 1024;
+
+/// Longest description of an init: a machine of many disks has some hundred thousand bytes
+/// of arguments.
+const MAX_INIT: u64 = 1 << 20;
+
+/// Most descriptors that go to an init.
+pub(crate) const MOST_PASSED: usize = sys::passing::MOST - 1;
 
 /// How long the first process may say nothing. What it does takes a fraction of a
 /// second; but a file system that the zone was given may never answer.
@@ -50,7 +59,7 @@ impl Channel {
         message.push(kind);
         message.extend_from_slice(body);
         if message.len() > MAX_MESSAGE {
-            return Err(io::Error::other("boot arguments are too long"));
+            return Err(io::Error::other("too long"));
         }
         // No signal when the other end is gone: the error says it.
         send(&self.0, &message, SendFlags::NOSIGNAL)?;
@@ -112,23 +121,29 @@ impl Channel {
 
     /// zoneadmd: start this init, with these descriptors.
     pub(crate) fn send_boot(&self, init: &Init, pass: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut message = vec![b'b'];
-        serde_json::to_writer(&mut message, init)?;
-        if message.len() > MAX_MESSAGE {
+        let text = serde_json::to_vec(init)?;
+        if text.len() as u64 > MAX_INIT {
             return Err(io::Error::other("boot arguments are too long"));
         }
-        sys::passing::send_all(self.0.as_fd(), pass, &message)
+        let mut file = File::from(memfd_create("init", MemfdFlags::CLOEXEC)?);
+        file.write_all(&text)?;
+        let all = [&[file.as_fd()], pass].concat();
+        sys::passing::send_all(self.0.as_fd(), &all, b"b")
     }
 
     /// First process: waits for the init to become, and what it gets; `None` when
     /// zoneadmd is gone.
     pub(crate) fn wait_for_boot(&self) -> io::Result<Option<(Init, Vec<OwnedFd>)>> {
-        let mut message = vec![0; MAX_MESSAGE];
-        let (length, passed) = sys::passing::receive_all(self.0.as_fd(), &mut message)?;
-        match &message[..length] {
-            [b'b', body @ ..] => Ok(Some((serde_json::from_slice(body)?, passed))),
-            _ => Ok(None),
+        let mut message = [0; 16];
+        let (length, mut passed) = sys::passing::receive_all(self.0.as_fd(), &mut message)?;
+        if message[..length] != *b"b" || passed.is_empty() {
+            return Ok(None);
         }
+        let mut file = File::from(passed.remove(0));
+        file.rewind()?;
+        let mut text = Vec::new();
+        file.take(MAX_INIT).read_to_end(&mut text)?;
+        Ok(Some((serde_json::from_slice(&text)?, passed)))
     }
 
     /// zoneadmd: returns when init's program runs.
@@ -137,5 +152,38 @@ impl Channel {
             None => Ok(()),
             Some((_, text)) => Err(Error::Inside(String::from_utf8_lossy(&text).into_owned())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_init_with_very_many_words_arrives() {
+        let (ours, theirs) = Channel::pair().unwrap();
+        let null = File::open("/dev/null").unwrap();
+        let init = Init {
+            bound: false,
+            path: Some("/usr/bin/qemu".into()),
+            arguments: vec![r#"{"driver": "qcow2"}"#.repeat(30); 1000],
+            environment: vec!["HOME=/".to_owned()],
+            user: 1,
+        };
+        let pass = [null.as_fd(); MOST_PASSED];
+        ours.send_boot(&init, &pass).unwrap();
+        let (found, passed) = theirs.wait_for_boot().unwrap().unwrap();
+        assert_eq!((found, passed.len()), (init.clone(), MOST_PASSED));
+        ours.send_boot(&init, &[]).unwrap();
+        let (found, passed) = theirs.wait_for_boot().unwrap().unwrap();
+        assert_eq!((found, passed.len()), (init.clone(), 0));
+        let long = Init {
+            arguments: vec!["x".repeat(1 << 20)],
+            ..init
+        };
+        let error = ours.send_boot(&long, &[]).unwrap_err();
+        assert_eq!(error.to_string(), "boot arguments are too long");
+        drop(ours);
+        assert!(theirs.wait_for_boot().unwrap().is_none());
     }
 }

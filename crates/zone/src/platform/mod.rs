@@ -15,7 +15,7 @@
 //! zone) is mounted by zoneadmd before the first process takes its own copy of
 //! the mounts: the kernel locks what comes from a more privileged namespace.
 
-mod channel;
+pub(crate) mod channel;
 pub(crate) mod console;
 pub(crate) mod datasets;
 mod inside;
