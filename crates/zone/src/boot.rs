@@ -21,7 +21,7 @@ use crate::machine::facts::{self, Facts};
 use crate::machine::record::Record;
 use crate::machine::uefi;
 use crate::plan::boot::{BootInputs, MachineInputs, plan};
-use crate::plan::machine::machine;
+use crate::plan::machine::{machine, words_of_boot};
 use crate::subject::{self, Start, Subject};
 use crate::{
     Error, Host, controls, devices, environments, migrate, names, network, spawn, suspend, verify,
@@ -139,7 +139,12 @@ pub(crate) fn start_locked(
     dry_run: bool,
 ) -> Result<Outcome, Error> {
     let zone = &subject.entry.name;
-    let config = subject.config(host)?;
+    let is_ready = subject.state == State::Ready;
+    // What is there already is as it was configured when it was made.
+    let config = match is_ready {
+        true => xml::load_running(&host.root, zone)?,
+        false => subject.config(host)?,
+    };
     let options = match options.given {
         true => options.clone(),
         false => {
@@ -155,7 +160,7 @@ pub(crate) fn start_locked(
         }
     };
     // First: what died without its zoneadmd may still have links that the zone needs.
-    if !dry_run && subject.state != State::Ready {
+    if !dry_run && !is_ready {
         subject::settle(host, zone)?;
     }
     verify::before(host, subject, &config, verb)?;
@@ -164,7 +169,7 @@ pub(crate) fn start_locked(
             "may be on another host by now: give its zoneadm migrate again.".to_owned(),
         ));
     }
-    if subject.state == State::Ready && options.environment.is_some() {
+    if is_ready && options.environment.is_some() {
         return Err(Error::Refused(
             "is ready with the root that it has; halt it to boot another boot environment."
                 .to_owned(),
@@ -214,9 +219,13 @@ pub(crate) fn start_locked(
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
-    if subject.state == State::Ready {
+    if is_ready {
+        let init = match is_machine {
+            true => words_of_boot(&plan.init),
+            false => plan.init,
+        };
         let socket = client::connect_or_adopt(host, zone)?;
-        client::ask(&socket, &Request::Boot(plan.init))?
+        client::ask(&socket, &Request::Boot(init))?
             .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
         return Ok(Outcome::Done);
     }

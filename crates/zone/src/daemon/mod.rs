@@ -147,6 +147,9 @@ fn build<'a>(
         server::Server::new(host, zone, root_lock, listener, console, platform, runtime);
     server.paging = resumed.paging;
     server.hot = resumed.hot;
+    if plan.ready_only && server.platform.machine.is_some() {
+        server.made = Some(plan.init.clone());
+    }
     if plan.resume.is_some() || plan.arriving.is_some() {
         let [.., agent] = crate::machine::facts::sockets(host, zone);
         server.resumed = Some(agent);

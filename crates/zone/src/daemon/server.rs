@@ -30,6 +30,7 @@ use super::stall::Stall;
 use super::suspend;
 use crate::flatten;
 use crate::network::Records;
+use crate::plan::machine::made_ready;
 use crate::platform::Platform;
 use crate::{Host, freeze, spawn};
 
@@ -69,6 +70,8 @@ pub(super) struct Server<'a> {
     pub(super) hot: Vec<u64>,
     /// The machine's way to another host, while it is on it.
     pub(super) leaving: Option<Leaving>,
+    /// What a machine that is only ready is started as.
+    pub(super) made: Option<model::plan::Init>,
     /// What the zone asks of its boot environments.
     requests: Option<Requests>,
     /// Tells others that the root may be mounted; released last.
@@ -141,6 +144,7 @@ impl<'a> Server<'a> {
             paging: None,
             hot: Vec::new(),
             leaving: None,
+            made: None,
             requests,
             _root_lock: root_lock,
             waiting: Vec::new(),
@@ -457,6 +461,8 @@ impl<'a> Server<'a> {
             return Err("zone is already booted".to_owned());
         }
         self.console.notice("Zone booting up");
+        let made = self.made.take().map(|made| made_ready(&made, init));
+        let init = made.as_ref().unwrap_or(init);
         if let Err(error) = self.platform.start(init) {
             let error = flatten(&error);
             self.console.notice("Zone boot failed");

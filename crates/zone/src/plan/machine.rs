@@ -90,6 +90,36 @@ pub(crate) fn init(machine: &Machine, facts: &Facts) -> Init {
     }
 }
 
+/// The option with the kernel's command line.
+const APPEND: &str = "-append";
+
+/// Of QEMU's arguments those that a boot decides about.
+pub(crate) fn words_of_boot(init: &Init) -> Init {
+    let line = append(init).map(|line| [APPEND.to_owned(), line.to_owned()]);
+    Init {
+        arguments: line.into_iter().flatten().collect(),
+        ..init.clone()
+    }
+}
+
+fn append(init: &Init) -> Option<&str> {
+    let words = &init.arguments;
+    let at = words.iter().position(|word| word == APPEND)?;
+    words.get(at + 1).map(String::as_str)
+}
+
+/// QEMU as it was to be started when the zone was made ready, which is what there are
+/// descriptors for, with the [`words_of_boot`] that are asked for now.
+pub(crate) fn made_ready(made: &Init, asked: &Init) -> Init {
+    let mut init = made.clone();
+    let place = init.arguments.iter().position(|word| word == APPEND);
+    let place = place.and_then(|at| init.arguments.get_mut(at + 1));
+    if let (Some(place), Some(line)) = (place, append(asked)) {
+        line.clone_into(place);
+    }
+    init
+}
+
 /// What is opened for it. The order is that of [`vm::Descriptors`].
 pub(crate) fn step(
     config: &Config,
@@ -143,4 +173,33 @@ pub(crate) fn shown(facts: &Facts) -> Vec<PathBuf> {
     let all = paths.clone();
     paths.retain(|path| !all.iter().any(|dir| dir != path && path.starts_with(dir)));
     paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn init(words: &str) -> Init {
+        Init {
+            bound: false,
+            path: Some("/usr/bin/qemu".into()),
+            arguments: words.split(' ').map(str::to_owned).collect(),
+            environment: Vec::new(),
+            user: USER,
+        }
+    }
+
+    #[test]
+    fn a_machine_that_is_ready_is_started_as_it_was_made() {
+        let made = init("qemu -m 512M -append root=/dev/vda -blockdev fd3");
+        let asked = init("qemu -m 1024M -append single -blockdev fd3 -blockdev fd4");
+        let few = words_of_boot(&asked);
+        assert_eq!(few.arguments, ["-append", "single"]);
+        let line = "qemu -m 512M -append single -blockdev fd3";
+        assert_eq!(made_ready(&made, &few), init(line));
+        // A loader on a disk gets no words.
+        let firmware = init("qemu -m 512M");
+        assert_eq!(words_of_boot(&firmware).arguments, [""; 0]);
+        assert_eq!(made_ready(&firmware, &words_of_boot(&firmware)), firmware);
+    }
 }
