@@ -127,9 +127,18 @@ fn odd(why: &str) -> Error {
     }
 }
 
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let four = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+    Some(u32::from_le_bytes(four))
+}
+
 fn number(bytes: &[u8], at: usize) -> Option<usize> {
-    let four: [u8; 4] = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
-    usize::try_from(u32::from_le_bytes(four)).ok()
+    usize::try_from(word(bytes, at)?).ok()
+}
+
+/// A length as [`number`] reads it; what is too long for that is refused before.
+fn length(bytes: usize) -> [u8; 4] {
+    u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes()
 }
 
 /// Names are UTF-16 with a zero behind.
@@ -186,7 +195,7 @@ impl Nvram {
                 let one = Variable {
                     name: name(place.get(names..data)?)?,
                     owner: head[44..60].try_into().ok()?,
-                    attributes: u32::from_le_bytes(head[4..8].try_into().ok()?),
+                    attributes: word(head, 4)?,
                     authentic: head[8..36].try_into().ok()?,
                     data: content.to_vec(),
                 };
@@ -260,14 +269,12 @@ impl Nvram {
                 .chain([0])
                 .flat_map(u16::to_le_bytes)
                 .collect();
-            let length =
-                |bytes: &[u8]| u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes();
             place.extend(BEGIN);
             place.extend([ADDED, 0]);
             place.extend(one.attributes.to_le_bytes());
             place.extend(one.authentic);
-            place.extend(length(&name));
-            place.extend(length(&one.data));
+            place.extend(length(name.len()));
+            place.extend(length(one.data.len()));
             place.extend(one.owner);
             place.extend(name);
             place.extend(&one.data);
@@ -363,11 +370,10 @@ fn list(certificate: &[u8]) -> Result<Vec<u8>, Error> {
     if certificate.len() > LONGEST / 2 {
         return Err(odd("a certificate that is too long"));
     }
-    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes();
     let mut list = X509.to_vec();
-    list.extend(size(28 + 16 + certificate.len()));
-    list.extend(size(0));
-    list.extend(size(16 + certificate.len()));
+    list.extend(length(28 + 16 + certificate.len()));
+    list.extend(length(0));
+    list.extend(length(16 + certificate.len()));
     list.extend(OURS);
     list.extend(certificate);
     Ok(list)

@@ -71,6 +71,28 @@ pub fn image(host: &Host) -> PathBuf {
     host.path("zones/k1/suspend")
 }
 
+/// What became of a boot of the suspended `k1` whose memory could not all be restored: it
+/// was found in time, or the zone was ended and not left waiting.
+///
+/// # Panics
+/// When it was neither.
+#[track_caller]
+pub fn memory_is_refused(host: &Host, booted: &Ran) {
+    if booted.code() == Some(0) {
+        wait_for("end of the zone", || {
+            (host.state("k1") == "installed").then_some(())
+        });
+        let log = messages(host);
+        assert!(
+            log.contains("stopped: not all of its memory could be restored: "),
+            "{log}"
+        );
+    } else {
+        assert!(booted.err.contains("could not resume: "), "{booted:?}");
+        assert_eq!(host.state("k1"), "installed");
+    }
+}
+
 /// What is in the messages of `k1`.
 #[must_use]
 pub fn messages(host: &Host) -> String {
