@@ -65,6 +65,45 @@ pub fn said(host: &Host, script: &str) -> String {
     in_guest(host, script).ok().text().to_owned()
 }
 
+/// What of a guest is the same wherever it goes on.
+#[derive(Debug)]
+pub struct Kept {
+    boot: String,
+    sums: String,
+    count: u64,
+}
+
+impl Kept {
+    const SUM: &str = "md5sum /run/data /root.data";
+
+    /// That of `k1`, in which it makes files in memory and on the disk.
+    #[track_caller]
+    #[must_use]
+    pub fn of(host: &Host) -> Self {
+        let make = "head -c 4000000 /dev/urandom >/run/data; cp /run/data /root.data";
+        Self {
+            boot: said(host, BOOT_ID),
+            sums: said(host, &format!("{make}; {}", Self::SUM)),
+            count: wait_for_guest(host),
+        }
+    }
+
+    /// It runs on a host, and was not booted.
+    ///
+    /// # Panics
+    /// When it is another.
+    #[track_caller]
+    pub fn goes_on(&self, host: &Host) {
+        assert_eq!(host.state("k1"), "running");
+        let now = wait_for_guest(host);
+        let count = self.count;
+        assert!(now >= count, "the counter was {count} and is {now}");
+        assert_eq!(said(host, BOOT_ID), self.boot);
+        assert_eq!(said(host, Self::SUM), self.sums);
+        assert!(!image(host).exists());
+    }
+}
+
 /// Where the image of `k1` is.
 #[must_use]
 pub fn image(host: &Host) -> PathBuf {

@@ -25,6 +25,7 @@
 //! target/release.
 
 pub mod cgroup;
+mod chance;
 mod clean;
 pub mod container;
 pub mod debian;
@@ -50,6 +51,7 @@ pub mod tree;
 
 use std::time::{Duration, Instant};
 
+pub use chance::{Random, still_runs_after};
 pub use host::{Host, Row, skip};
 pub use lan::Lan;
 pub use peer::{At, Helper, World};

@@ -47,6 +47,25 @@ fn free_port() -> u16 {
     }
 }
 
+/// Two hosts, each with the way to it.
+///
+/// # Panics
+/// When a server cannot be started.
+#[must_use]
+pub fn hosts() -> Option<[(Host, Server); 2]> {
+    let (one, two) = (Host::new()?, Host::new()?);
+    let (to_one, to_two) = (Server::new(&one)?, Server::new(&two)?);
+    Some([(one, to_one), (two, to_two)])
+}
+
+/// State of a zone; `none` when a host knows no such zone.
+#[must_use]
+pub fn state(host: &Host, zone: &str) -> String {
+    let rows = host.rows();
+    let row = rows.iter().find(|row| row.name == zone);
+    row.map_or_else(|| "none".to_owned(), |row| row.state.clone())
+}
+
 impl Server {
     /// An sshd on the loopback interface whose sessions see the zones of `there`.
     ///

@@ -228,7 +228,7 @@ fn a_switch_that_is_killed_leaves_the_one_or_the_other() {
     host.on("web", &["beadm", "activate", "--now", "other"])
         .quiet();
     host.put("web", "var/word", "other\n");
-    let mut seed = 12_345_u64;
+    let mut random = e2e::Random::new(12_345);
     let mut switched = 0;
     for _ in rounds(12) {
         let before = active(&host);
@@ -239,10 +239,7 @@ fn a_switch_that_is_killed_leaves_the_one_or_the_other() {
         };
         let words = ["-z", "web", "beadm", "activate", "--now", other];
         let mut child = e2e::start(&mut host.command("zoneadm", &words));
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        std::thread::sleep(std::time::Duration::from_micros((seed >> 33) % 15_000));
+        std::thread::sleep(std::time::Duration::from_micros(random.below(15_000)));
         let _ = child.kill();
         let _ = child.wait();
         host.boot("web");

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use e2e::container::{Image, Member, archive, file, folder, gzip, hard_link, link};
 use e2e::tree::{Face, assert_same, face};
-use e2e::{Host, run};
+use e2e::{Host, Random, run};
 use oci::Digest;
 use oci::layout::{INDEX, MARK, blob_name};
 
@@ -102,25 +102,13 @@ impl Trial {
     }
 }
 
-/// Numbers that are the same each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % limit as u64).unwrap()
-    }
-}
-
 /// A sound archive of some files.
 fn sound() -> Vec<u8> {
     let mut members = vec![folder("usr"), folder("usr/bin"), link("bin", "usr/bin")];
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for n in 0..20 {
         let content: Vec<u8> = (0..3000 + 100 * n)
-            .map(|_| u8::try_from(random.below(256)).unwrap())
+            .map(|_| u8::try_from(random.index(256)).unwrap())
             .collect();
         members.push(file(&format!("usr/bin/{n}"), &content));
     }
@@ -326,16 +314,16 @@ fn tar_archives() {
     }
     let whole = sound();
     let packed = gzip(&whole);
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     for _ in 0..25 {
-        let cut = random.below(whole.len() - 1100);
+        let cut = random.index(whole.len() - 1100);
         trial.archive(&whole[..cut], "");
-        let cut = random.below(packed.len() - 1);
+        let cut = random.index(packed.len() - 1);
         trial.archive(&packed[..cut], "");
         // Not in the part of the header that nothing depends on.
         let mut flipped = packed.clone();
-        let at = 10 + random.below(packed.len() - 10);
-        flipped[at] ^= 1 << random.below(8);
+        let at = 10 + random.index(packed.len() - 10);
+        flipped[at] ^= 1 << random.index(8);
         trial.archive(&flipped, "");
     }
     for at in [0, 5, 100, 130, 150, 156, 257] {
@@ -442,9 +430,9 @@ fn cpio_archives() {
         cpio(reg, 1, "usr/a", &[b'x'; 3000]),
         cpio(reg, 1, "usr/b", &[b'y'; 3000]),
     ]);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for _ in 0..20 {
-        let cut = random.below(sound.len() - end.len());
+        let cut = random.index(sound.len() - end.len());
         trial.archive(&sound[..cut], "");
     }
     println!("{} archives refused", trial.tried);
@@ -642,10 +630,10 @@ fn container_images() {
         .args(["oci-layout", "index.json", "blobs"]);
     run::run(&mut command, b"").quiet();
     let whole = fs::read(&tar).unwrap();
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     for _ in 0..15 {
         // Behind the first header, by which it is known.
-        let cut = 512 + random.below(6 * 512);
+        let cut = 512 + random.index(6 * 512);
         trial.archive(&whole[..cut], "");
     }
     let twice = [&whole[..1024], &whole[..]].concat();

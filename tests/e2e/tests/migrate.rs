@@ -6,14 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use e2e::run::run;
-use e2e::ssh::Server;
-use e2e::{Host, rounds, start};
-
-fn state(host: &Host, zone: &str) -> String {
-    let rows = host.rows();
-    let row = rows.iter().find(|row| row.name == zone);
-    row.map_or_else(|| "none".to_owned(), |row| row.state.clone())
-}
+use e2e::ssh::{Server, state};
+use e2e::{Host, Random, rounds, start, still_runs_after};
 
 #[test]
 fn a_running_zone_goes_and_comes_back() {
@@ -91,7 +85,7 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
     fill("base", "var/one");
     // About what a migration takes where nothing else is done.
     let most = if is_long { 20_000 } else { 2_000 };
-    let mut seed = 99_u64;
+    let mut random = Random::new(99);
     let (mut cut, mut asked) = (0, 0);
     for round in 0..times {
         let zone = format!("web{round}");
@@ -105,14 +99,7 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
         let mut command = server.command(&here, zone, &["-u"]);
         let nowhere = std::process::Stdio::null;
         let mut child = start(command.stdout(nowhere()).stderr(nowhere()));
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let end = std::time::Instant::now() + Duration::from_millis((seed >> 33) % most);
-        while std::time::Instant::now() < end && child.try_wait().unwrap().is_none() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        cut += u32::from(child.try_wait().unwrap().is_none());
+        cut += u32::from(still_runs_after(&mut child, random.below(most)));
         // The program, the line, or both.
         if round % 3 != 1 {
             let _ = child.kill();

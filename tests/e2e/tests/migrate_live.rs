@@ -2,27 +2,16 @@
 //! of it, and what a cut at any moment leaves.
 
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
 
 use e2e::guest::{
-    BOOT_ID, boot_cloned_machine, boot_machine, disk_is_whole, image, in_guest, messages, said,
+    BOOT_ID, Kept, boot_cloned_machine, boot_machine, disk_is_whole, in_guest, messages, said,
     wait_for_guest,
 };
-use e2e::ssh::Server;
-use e2e::{Host, Ran, efi, machine, rounds, start, wait_for};
+use e2e::ssh::{Server, hosts};
+use e2e::{Host, Ran, Random, efi, machine, rounds, start, still_runs_after, wait_for};
 
-/// State of a zone, which need not be there.
 fn state(host: &Host) -> String {
-    let rows = host.rows();
-    let row = rows.iter().find(|row| row.name == "k1");
-    row.map_or_else(|| "none".to_owned(), |row| row.state.clone())
-}
-
-/// Two hosts, and the ways to each.
-fn hosts() -> Option<[(Host, Server); 2]> {
-    let (one, two) = (Host::new()?, Host::new()?);
-    let (to_one, to_two) = (Server::new(&one)?, Server::new(&two)?);
-    Some([(one, to_one), (two, to_two)])
+    e2e::ssh::state(host, "k1")
 }
 
 /// It went live; prints how long the guest stood still.
@@ -75,10 +64,7 @@ fn a_machine_goes_while_it_runs() {
     if !boot_machine(&here, "") {
         return;
     }
-    let boot = said(&here, BOOT_ID);
-    let sum = "md5sum /run/data /root.data";
-    let make = "head -c 4000000 /dev/urandom >/run/data; cp /run/data /root.data";
-    let sums = said(&here, &format!("{make}; {sum}"));
+    let kept = Kept::of(&here);
     let writer = said(&here, WRITERS);
     let born = format!("cut -d ' ' -f 22 /proc/{writer}/stat");
     let alive = said(&here, &born);
@@ -93,7 +79,6 @@ fn a_machine_goes_while_it_runs() {
         .mentions(2, "hot: not auto, live or warm");
 
     // Where it could not go live, and nothing else will do, it runs on.
-    let count = wait_for_guest(&here);
     server
         .migrate_with(&here, "k1", &["-t", "live"], "live:1:fail")
         .mentions(1, "does not go live: a fault was asked for");
@@ -106,13 +91,8 @@ fn a_machine_goes_while_it_runs() {
     assert!(messages(&here).contains("did not leave"));
 
     let goes_on = |host: &Host| {
-        assert_eq!(host.state("k1"), "running");
-        let now = wait_for_guest(host);
-        assert!(now >= count, "the counter was {count} and is {now}");
-        assert_eq!(said(host, BOOT_ID), boot);
-        assert_eq!(said(host, sum), sums);
+        kept.goes_on(host);
         assert_eq!(said(host, &born), alive, "the writer");
-        assert!(!image(host).exists());
         assert_eq!(machine::auxiliary(host, "k1"), "-");
         assert_eq!(host.row("k1").uuid, uuid);
     };
@@ -228,7 +208,7 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
     // It stands still; all is there; whole, and not marked; marked; the other one runs it.
     let steps = if rounds(1).end > 1 { 1..=5 } else { 4..=4 };
     let mut cuts: Vec<Cut> = steps.map(Cut::At).collect();
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for round in rounds(1) {
         let who = ALL[usize::try_from(round).expect("a few") % ALL.len()];
         cuts.push(Cut::After(who, random.below(6_000)));
@@ -243,10 +223,7 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
         }
         let mut child = start(&mut command);
         if let Cut::After(who, millis) = cut {
-            let end = Instant::now() + Duration::from_millis(millis);
-            while Instant::now() < end && child.try_wait().expect("a child").is_none() {
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            still_runs_after(&mut child, millis);
             strike(who, server, here, there, &mut child);
         }
         let ended = child.wait().expect("a child");
@@ -325,17 +302,4 @@ fn settled(server: &Server, here: &Host, there: &Host) -> bool {
             _ => None,
         }
     })
-}
-
-/// Numbers that are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
-    }
 }

@@ -5,18 +5,9 @@ use std::fs;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use e2e::guest::{
-    BOOT_ID, boot_machine, disk_is_whole, image, in_guest, messages, said, wait_for_guest,
-};
-use e2e::ssh::Server;
-use e2e::{Host, Ran, rounds, start, wait_for};
-
-/// State of a zone, which need not be there.
-fn state(host: &Host, zone: &str) -> String {
-    let rows = host.rows();
-    let row = rows.iter().find(|row| row.name == zone);
-    row.map_or_else(|| "none".to_owned(), |row| row.state.clone())
-}
+use e2e::guest::{Kept, boot_machine, disk_is_whole, image, in_guest, messages, wait_for_guest};
+use e2e::ssh::{Server, hosts, state};
+use e2e::{Host, Ran, Random, rounds, start, still_runs_after, wait_for};
 
 /// The file that the machine says its first disk is written to, and those below.
 fn parts(host: &Host, zone: &str) -> Vec<String> {
@@ -37,28 +28,14 @@ fn done(ran: Ran) -> Ran {
 
 #[test]
 fn a_machine_goes_to_another_host_and_back() {
-    let (Some(here), Some(there)) = (Host::new(), Host::new()) else {
-        return;
-    };
-    let (Some(server), Some(back)) = (Server::new(&there), Server::new(&here)) else {
+    let Some([(here, back), (there, server)]) = hosts() else {
         return;
     };
     if !boot_machine(&here, "") {
         return;
     }
-    let boot = said(&here, BOOT_ID);
-    let sum = "md5sum /run/data /root.data";
-    let make = "head -c 4000000 /dev/urandom >/run/data; cp /run/data /root.data";
-    let sums = said(&here, &format!("{make}; {sum}"));
+    let kept = Kept::of(&here);
     let uuid = here.row("k1").uuid;
-    let goes_on = |host: &Host, count: u64| {
-        assert_eq!(host.state("k1"), "running");
-        let now = wait_for_guest(host);
-        assert!(now >= count, "the counter was {count} and is {now}");
-        assert_eq!(said(host, BOOT_ID), boot);
-        assert_eq!(said(host, sum), sums);
-        assert!(!image(host).exists());
-    };
     let planned = done(server.migrate(&here, "k1", &["-n", "-t", "warm"])).out;
     assert!(planned.contains("  suspend the zone"), "{planned}");
     assert_eq!(state(&there, "k1"), "none");
@@ -72,12 +49,11 @@ fn a_machine_goes_to_another_host_and_back() {
         .mentions(1, "its machine could not go on here: machine.");
     assert_eq!(state(&there, "k1"), "configured");
     assert!(!there.path("zones/k1").exists());
-    goes_on(&here, 0);
+    kept.goes_on(&here);
     assert!(!messages(&here).contains("suspended to"));
     there.zonecfg(&["-z", "k1", "delete -F"]).quiet();
 
     // One that runs; live it goes in migrate_live.
-    let count = wait_for_guest(&here);
     let ran = done(server.migrate(&here, "k1", &["-t", "warm"]));
     let told = ran
         .out
@@ -86,7 +62,7 @@ fn a_machine_goes_to_another_host_and_back() {
     println!("{}", told.expect("how long it stood still"));
     assert_eq!(here.state("k1"), "configured");
     assert!(!here.path("zones/k1").exists());
-    goes_on(&there, count);
+    kept.goes_on(&there);
     assert_eq!(there.row("k1").uuid, uuid);
     cut_off_while_it_runs([(&back, &there), (&server, &here)]);
     if state(&there, "k1") != "running" {
@@ -109,7 +85,7 @@ fn a_machine_goes_to_another_host_and_back() {
     assert_eq!(row, ("installed".into(), uuid));
     assert!(image(&here).exists());
     let _ = done(here.on("k1", &["boot"]));
-    goes_on(&here, count);
+    kept.goes_on(&here);
     here.halt("k1");
     disk_is_whole(&here);
 
@@ -119,7 +95,7 @@ fn a_machine_goes_to_another_host_and_back() {
 /// Cuts migrations of a machine that runs, from the first of two hosts, each with the way to
 /// the other: it goes on, on one side.
 fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for round in rounds(1) {
         let [(server, here), (_, there)] = sides;
         let count = wait_for_guest(here);
@@ -175,33 +151,16 @@ fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
     }
 }
 
-/// Numbers that are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % most
-    }
-}
-
 /// Begins migrations, and ends them at random moments.
 fn cut_off(server: &Server, here: &Host) {
     // About what one takes where nothing else is done.
     let most = 2_000;
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut cut = 0;
     for round in rounds(1) {
         let mut command = server.command(here, "k1", &[]);
         let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
-        let end = Instant::now() + Duration::from_millis(random.below(most));
-        while Instant::now() < end && child.try_wait().expect("a child").is_none() {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        cut += u32::from(child.try_wait().expect("a child").is_none());
+        cut += u32::from(still_runs_after(&mut child, random.below(most)));
         // The program, the line, or both.
         if round % 3 != 1 {
             let _ = child.kill();

@@ -13,7 +13,7 @@ use e2e::guest::{
     BOOT_ID, boot_machine, disk_is_whole, image, in_guest, memory_is_refused, messages, said,
     wait_for_guest,
 };
-use e2e::{Host, Lan, rounds, start, wait_for};
+use e2e::{Host, Lan, Random, rounds, start, wait_for};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
     send, socket_with,
@@ -122,14 +122,6 @@ fn next(lines: &Receiver<u64>) -> u64 {
         .expect("a line on the connection")
 }
 
-/// Numbers without pattern, the same in each run.
-fn chance(seed: &mut u64, below: u64) -> u64 {
-    *seed = seed
-        .wrapping_mul(6_364_136_223_846_793_005)
-        .wrapping_add(1_442_695_040_888_963_407);
-    (*seed >> 33) % below
-}
-
 /// Waits until zoneadmd has done what it was asked for before, or is gone: it answers one
 /// after the other, also that it does not understand.
 fn hear_from_zoneadmd(host: &Host) {
@@ -154,7 +146,7 @@ fn whoever_dies_at_whatever_moment_no_disk_is_lost() {
     let mark = "cat /var/mark";
     let _ = in_guest(&host, "echo there >/var/mark; sync").ok();
     let mut boot = said(&host, BOOT_ID);
-    let mut seed = 7;
+    let mut random = Random::new(7);
     let mut cold = 0;
     for round in rounds(5) {
         let resumes = round % 2 == 1;
@@ -167,9 +159,8 @@ fn whoever_dies_at_whatever_moment_no_disk_is_lost() {
         let mut command = start(&mut command);
         // A boot begins with much that is no resume.
         let longest = if resumes { 1500 } else { 500 };
-        std::thread::sleep(Duration::from_millis(chance(&mut seed, longest)));
-        let victim =
-            ["zoneadm", "zoneadmd", "qemu"][usize::try_from(chance(&mut seed, 3)).unwrap()];
+        std::thread::sleep(Duration::from_millis(random.below(longest)));
+        let victim = ["zoneadm", "zoneadmd", "qemu"][random.index(3)];
         println!("round {round}: {verb}, {victim} dies");
         match victim {
             "zoneadm" => command.kill().expect("a process to kill"),

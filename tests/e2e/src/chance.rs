@@ -1,0 +1,54 @@
+//! What is left to chance: the same in each run, and when a program is cut off.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// Numbers without a pattern that are the same in each run.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Those of this seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// One that is less than `limit`.
+    #[must_use]
+    pub const fn below(&mut self, limit: u64) -> u64 {
+        // Knuth's generator, whose high bits are the good ones.
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+
+    /// A place in what is so long.
+    ///
+    /// # Panics
+    /// When it is empty.
+    #[must_use]
+    pub fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length as u64)).expect("less than a length")
+    }
+}
+
+/// Waits for so long, or until a program has ended; true when it still runs.
+///
+/// # Panics
+/// When it is no child of ours.
+#[track_caller]
+pub fn still_runs_after(child: &mut Child, millis: u64) -> bool {
+    let end = Instant::now() + Duration::from_millis(millis);
+    loop {
+        if child.try_wait().expect("a child").is_some() {
+            return false;
+        }
+        if Instant::now() >= end {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
