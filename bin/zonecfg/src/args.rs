@@ -31,7 +31,7 @@ Examples:
     zonecfg -z web1 -r 'set max-lwps=500'
         at once, until the zone boots
     zonecfg -z global 'set cpu-shares=10'
-        the host's own share of the CPUs (stored; nothing acts on it yet)
+        the host's own share of the CPUs; zoneadm -z global apply gives it that
 
 ";
 
