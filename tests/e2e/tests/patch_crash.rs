@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use e2e::debian::{self, Archive, Deb};
-use e2e::patching::within;
+use e2e::patching::{within, zonepatch};
 use e2e::run::run;
 use e2e::{Host, rounds, start, tree};
+use serde_json::Value;
 
 const ZONES: [&str; 4] = ["web1", "web2", "web3", "web4"];
 
@@ -54,12 +56,13 @@ fn version(root: &Path) -> String {
     version.to_owned()
 }
 
-#[test]
-fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
+/// A host with a halted zone `master` that has version 1 of the package, clones of it, and
+/// version 2 in the archive.
+fn fleet(clones: &str) -> Option<Host> {
     if !debian::can_be_made() {
-        return;
+        return None;
     }
-    let Some(host) = Host::new() else { return };
+    let host = Host::new()?;
     debian::make(&host.path("/debian"));
     let archive = Archive::new(host.path("/repo"));
     let first = archive.add(&app("1")).display().to_string();
@@ -71,10 +74,18 @@ fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
     host.zonecfg(&["-z", "master", &configuration]).quiet();
     let root = host.path("/debian").display().to_string();
     let _ = host.on("master", &["install", "-d", &root]).ok();
-    let zonepatch = |words: &[&str]| run(&mut host.command("zonepatch", words), b"");
-    let _ = zonepatch(&["apply", "-z", "master", &first]).ok();
-    host.clone_from("master", "web[1-4]");
+    let _ = zonepatch(&host, &["apply", "-z", "master", &first]).ok();
+    host.clone_from("master", clones);
     archive.add(&app("2"));
+    Some(host)
+}
+
+#[test]
+fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
+    let Some(host) = fleet("web[1-4]") else {
+        return;
+    };
+    let zonepatch = |words: &[&str]| zonepatch(&host, words);
     let old: BTreeMap<&str, tree::Face> = ZONES
         .iter()
         .map(|zone| (*zone, within(&host, zone, tree::face)))
@@ -88,7 +99,7 @@ fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for round in 0..rounds(10).end.max(20) {
         let mut command = host.command("zonepatch", &words);
-        command.stdout(std::process::Stdio::null());
+        command.stdout(Stdio::null());
         let mut child = start(&mut command);
         // Spread over the whole run, a little past its end.
         let part = u32::try_from((round * 7919) % 1000).unwrap();
@@ -127,6 +138,125 @@ fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
     assert!(seen.contains_key("1"), "no kill came in time: {seen:?}");
 }
 
+/// A journal of a zone that is to stand on a shared layer, and where it was.
+struct Verifying {
+    path: PathBuf,
+    journal: Value,
+}
+
+impl Verifying {
+    /// The first of a zone, if there is one, but for those of zones that are known.
+    fn find(host: &Host, known: &BTreeMap<String, Self>) -> Option<(String, Self)> {
+        let files = fs::read_dir(host.path("/var/lib/zones/patch")).ok()?;
+        files.flatten().find_map(|file| {
+            let path = file.path();
+            // Not one that is being written.
+            if path.extension()? != "journal" {
+                return None;
+            }
+            let text = fs::read(&path).ok()?;
+            let journal: Value = serde_json::from_slice(&text).ok()?;
+            let zone = journal["zone"].as_str()?.to_owned();
+            let is = journal["phase"]["verifying"].is_object() && !known.contains_key(&zone);
+            is.then_some((zone, Self { path, journal }))
+        })
+    }
+
+    /// Makes it as if the run had been killed before the zone was through.
+    fn put_back(&self, fingerprint: Option<&str>) {
+        let history = self.path.with_extension("history");
+        let mut known: Value = serde_json::from_slice(&fs::read(&history).unwrap()).unwrap();
+        let entries = known["entries"].as_array_mut().unwrap();
+        let patch = entries.pop().unwrap()["patch"].clone();
+        assert_eq!(patch, self.journal["patch"]);
+        fs::write(&history, known.to_string()).unwrap();
+        let mut journal = self.journal.clone();
+        if let Some(other) = fingerprint {
+            journal["phase"]["verifying"]["fingerprint"] = other.into();
+        }
+        fs::write(&self.path, journal.to_string()).unwrap();
+    }
+
+    /// How many patches the history has of the zone.
+    fn patches(&self) -> usize {
+        let text = fs::read(self.path.with_extension("history")).unwrap_or_default();
+        let known: Value = serde_json::from_slice(&text).unwrap_or_default();
+        known["entries"].as_array().map_or(0, Vec::len)
+    }
+}
+
+#[test]
+fn a_zone_on_a_shared_layer_is_looked_at_before_it_stays_there() {
+    let Some(host) = fleet("web[1-4]") else {
+        return;
+    };
+    let words = ["apply", "-z", "web*"];
+    // Two are patched for real, the others stand on what these came to. Their journals are
+    // seen on the way, as many tries as that takes.
+    let mut seen = BTreeMap::new();
+    for _ in 0..50 {
+        let mut command = host.command("zonepatch", &words);
+        let mut child = start(command.stdout(Stdio::null()));
+        seen.clear();
+        let status = loop {
+            seen.extend(Verifying::find(&host, &seen));
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+        };
+        assert!(status.success());
+        if seen.len() == 2 {
+            break;
+        }
+        let _ = zonepatch(&host, &["rollback", "-z", "web*"]).ok();
+    }
+    let zones: Vec<&String> = seen.keys().collect();
+    let [right, wrong] = zones[..] else {
+        panic!("not seen in any run: {zones:?}");
+    };
+    // Killed when the zone stood on the layer already: whoever comes next says whether it
+    // is what it should be.
+    seen[right].put_back(None);
+    seen[wrong].put_back(Some("another"));
+    let patches = [right, wrong].map(|zone| seen[zone].patches());
+    zonepatch(&host, &["recover"]).quiet();
+    assert!(!is_journal_left(&host));
+    assert_eq!(within(&host, right, version), "2");
+    assert_eq!(within(&host, wrong, version), "1");
+    assert_eq!(seen[right].patches(), patches[0] + 1);
+    assert_eq!(seen[wrong].patches(), patches[1]);
+    let snapshot = seen[wrong].journal["snapshot"].as_str().unwrap();
+    let has = |zone: &str| host.on(zone, &["snapshots", "-p"]).ok().out;
+    assert!(has(right).contains(&format!(":{snapshot}:")));
+    assert!(!has(wrong).contains(&format!(":{snapshot}:")));
+    // Killed while it was about to: it is the old one or the new one, and all of it.
+    let mut caught = false;
+    for _ in 0..50 {
+        for zone in ZONES {
+            if within(&host, zone, version) == "2" {
+                let _ = zonepatch(&host, &["rollback", "-z", zone]).ok();
+            }
+        }
+        let mut command = host.command("zonepatch", &words);
+        let mut child = start(command.stdout(Stdio::null()));
+        while !caught && child.try_wait().unwrap().is_none() {
+            caught = Verifying::find(&host, &BTreeMap::new()).is_some();
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        zonepatch(&host, &["recover"]).quiet();
+        assert!(!is_journal_left(&host));
+        // Or this finds that a part of one is not.
+        for zone in ZONES {
+            let _ = within(&host, zone, version);
+        }
+        if caught {
+            break;
+        }
+    }
+    assert!(caught, "no run was killed while it verified");
+}
+
 fn is_journal_left(host: &Host) -> bool {
     let files = fs::read_dir(host.path("/var/lib/zones/patch")).unwrap();
     files.flatten().any(|file| {
@@ -150,7 +280,7 @@ fn leave_journal(host: &Host, zone: &str) -> std::path::PathBuf {
 }
 
 fn one_that_cannot_be_cleared_up_is_in_nobodys_way(host: &Host) {
-    let zonepatch = |words: &[&str]| run(&mut host.command("zonepatch", words), b"");
+    let zonepatch = |words: &[&str]| zonepatch(host, words);
     let [one, other] = ["web1", "web2"].map(|zone| leave_journal(host, zone));
     host.on("web1", &["detach"])
         .mentions(1, "zonepatch recover");
@@ -171,7 +301,7 @@ fn one_that_cannot_be_cleared_up_is_in_nobodys_way(host: &Host) {
 
 fn nobody_has_to_read_to_the_end(host: &Host) {
     let mut command = host.command("zonepatch", &["apply", "-z", "web*"]);
-    let mut child = start(command.stdout(std::process::Stdio::piped()));
+    let mut child = start(command.stdout(Stdio::piped()));
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
     for zone in ZONES {
