@@ -24,7 +24,8 @@ use crate::plan::boot::{BootInputs, MachineInputs, plan};
 use crate::plan::machine::{machine, words_of_boot};
 use crate::subject::{self, Start, Subject};
 use crate::{
-    Error, Host, controls, devices, environments, migrate, names, network, spawn, suspend, verify,
+    Error, Host, controls, devices, environments, export, migrate, names, network, spawn, suspend,
+    verify,
 };
 
 /// How a zone is started.
@@ -179,6 +180,7 @@ pub(crate) fn start_locked(
     if !dry_run && subject.state == State::Installed {
         let once = options.environment.as_ref();
         gone = environments::switch::take_next(&subject.zonepath, once)?;
+        export::clear(host, &subject.zonepath)?;
         shorten(host, subject)?;
     }
     let is_machine = verify::brand_of(&config)?.is_machine();

@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use brand::{Content, Pack, Packed};
 use model::{State, Verb, ZoneName};
 use storage::{Dataset, Name, Stack, driver_at};
+use store::lock;
 use store::xml::manifest::{DETACHED, Manifest};
 
 use crate::apply::{Outcome, new_uuid};
@@ -62,6 +63,7 @@ pub fn export(
         );
         return Ok(Outcome::Planned(text));
     }
+    clear(host, &path)?;
     let system = inventory::of_zone(host, &path, &config)?;
     let manifest = inventory::manifest(&config, subject.entry.uuid, system);
     let packed = if subject.state == State::Installed {
@@ -83,7 +85,8 @@ pub fn export(
     Ok(Outcome::Done)
 }
 
-/// Calls `with` with a snapshot of a running zone, which is gone afterwards.
+/// Calls `with` with a snapshot of a running zone, which is gone afterwards; [`clear`] removes
+/// that of a call that was killed.
 fn of_running(
     host: &Host,
     zone: &ZoneName,
@@ -96,18 +99,55 @@ fn of_running(
             "runs, and its root has no layers: halt it first.".to_owned(),
         ));
     }
-    let name: Name = format!("export-{}", new_uuid()?.simple())
+    let name: Name = format!("{BEGINS}{}", new_uuid()?.simple())
         .parse()
         .map_err(|error: storage::BadName| Error::Refused(error.to_string()))?;
-    snapshot::snapshot(host, zone, &name, false, progress)?;
-    let done = Dataset::open(path)?
-        .snapshot_stack(&name)
-        .map_err(Error::from)
-        .and_then(|stack| with(&stack));
-    let removed = snapshot::destroy(host, zone, &name, false);
-    let done = done?;
-    removed?;
-    Ok(done)
+    let at_work = at_work(host, &name);
+    let held = lock::exclusive(&at_work)?;
+    let done = snapshot::snapshot(host, zone, &name, false, progress).and_then(|_| {
+        let done = Dataset::open(path)?
+            .snapshot_stack(&name)
+            .map_err(Error::from)
+            .and_then(|stack| with(&stack));
+        let removed = snapshot::destroy(host, zone, &name, false);
+        let done = done?;
+        removed?;
+        Ok(done)
+    });
+    let _ = fs::remove_file(&at_work);
+    drop(held);
+    done
+}
+
+/// What begins the name of a snapshot that is exported.
+const BEGINS: &str = "export-";
+
+/// The file that whoever exports a snapshot has locked.
+fn at_work(host: &Host, name: &Name) -> PathBuf {
+    host.root.run().join(format!("{name}.lock"))
+}
+
+/// Removes the snapshots that exports have left which were killed. The zone's lock is held.
+///
+/// # Errors
+/// When one cannot be removed; the next call tries again.
+pub(crate) fn clear(host: &Host, zonepath: &Path) -> Result<(), Error> {
+    let driver = driver_at(zonepath)?;
+    if !driver.has_layers() {
+        return Ok(());
+    }
+    for one in driver.snapshots(zonepath)? {
+        let id = one.name.as_str().strip_prefix(BEGINS);
+        // As this is written, and by hand hardly.
+        let is_hex = |id: &str| id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_ours = id.is_some_and(|id| id.len() == 32 && is_hex(id));
+        let at_work = at_work(host, &one.name);
+        if is_ours && !lock::is_held(&at_work)? {
+            driver.destroy_snapshot(zonepath, &one.name)?;
+            let _ = fs::remove_file(&at_work);
+        }
+    }
+    Ok(())
 }
 
 fn write(

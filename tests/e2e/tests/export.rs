@@ -1,11 +1,12 @@
 //! `zoneadm export` and `import`: a zone as one file, from anybody.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use e2e::Host;
 use e2e::run::run;
+use e2e::{Host, start, wait_for};
 
 /// Runs a program of the machine's; it must succeed.
 #[track_caller]
@@ -74,12 +75,56 @@ fn a_zone_goes_into_a_file_and_comes_back() {
     here.halt("web");
     let mut export = here.command("zoneadm", &["-z", "web", "export", "-"]);
     export.stdout(fs::File::create(&out).unwrap());
-    let status = e2e::start(&mut export).wait().unwrap();
+    let status = start(&mut export).wait().unwrap();
     assert!(status.success());
     let names = |file: &str| sh(&format!("zstd -dc {file} | tar tf - | sort"));
     let piped = names(out.to_str().unwrap());
     assert!(piped.lines().any(|line| line == "root/word"), "{piped}");
     assert!(!piped.lines().any(|line| line.starts_with("usr/bin")));
+}
+
+/// Exports the running zone to somebody who does not read, until it is at work; then kills it.
+fn killed_export(host: &Host) {
+    let mut export = host.command("zoneadm", &["-z", "web", "export", "-"]);
+    let mut export = start(export.stdout(Stdio::piped()));
+    let of_this = wait_for("snapshot to export", || snapshots(host).pop());
+    assert!(of_this.starts_with("export-"), "{of_this}");
+    // Nobody takes away what is in use.
+    let other = host.path("/other");
+    let _ = host.on("web", &["export", other.to_str().unwrap()]).ok();
+    assert_eq!(snapshots(host), [of_this.as_str()]);
+    export.kill().unwrap();
+    let _ = export.wait();
+    assert_eq!(snapshots(host), [of_this.as_str()]);
+}
+
+/// The names of the zone's snapshots.
+fn snapshots(host: &Host) -> Vec<String> {
+    let ran = host.on("web", &["snapshots", "-p"]).ok();
+    let second = |line: &str| line.split(':').nth(1).unwrap_or_default().to_owned();
+    ran.out.lines().map(second).collect()
+}
+
+#[test]
+fn a_killed_export_of_a_running_zone_leaves_nothing_for_long() {
+    let Some(host) = Host::with_web() else { return };
+    // More than a pipe holds, however it is compressed.
+    let mut noise = Vec::new();
+    let random = fs::File::open("/dev/urandom").unwrap();
+    random.take(1 << 20).read_to_end(&mut noise).unwrap();
+    host.put("web", "root/noise", noise);
+    host.boot("web");
+    killed_export(&host);
+    // The next one takes it away, and its own.
+    let file = host.path("/whole");
+    let _ = host.on("web", &["export", file.to_str().unwrap()]).ok();
+    assert!(snapshots(&host).is_empty());
+    killed_export(&host);
+    // So does the next boot; what people named so stays.
+    let _ = host.on("web", &["snapshot", "export-mine"]).ok();
+    host.halt("web");
+    host.boot("web");
+    assert_eq!(snapshots(&host), ["export-mine"]);
 }
 
 #[test]
