@@ -179,7 +179,24 @@ fn a_clone_shares_what_the_origin_was() {
     assert_eq!(marks, "first\n");
     done(host.zlogin(&["-n", "k2", "echo second >/etc/mark; sync"]));
     host.on("k2", &["halt"]).quiet();
+
+    // What is ready boots as it was made, whatever is configured by then.
+    done(host.on("k3", &["ready"]));
+    let disk = host.path("/more");
+    let file = fs::File::create(&disk).expect("a disk");
+    file.set_len(1 << 20).expect("its size");
+    let more = format!(
+        "select capped-memory; set physical=256m; end; add device; set storage=file://{}; set id=5; end",
+        disk.display()
+    );
+    host.zonecfg(&["-z", "k3", &more]).quiet();
     boot(&host, "k3");
+    let words = fs::read(format!("/proc/{}/cmdline", host.init_of("k3"))).expect("QEMU");
+    let words = String::from_utf8_lossy(&words).into_owned();
+    assert!(
+        words.split('\0').any(|word| word == "192M") && !words.contains("disk5"),
+        "{words}"
+    );
     let marks = host.zlogin(&["-n", "k3", "cat /etc/mark"]).ok().out;
     assert_eq!(marks, "first\n", "clones are apart");
     host.on("k3", &["halt"]).quiet();

@@ -242,9 +242,14 @@ fn a_ready_zone_has_a_platform_and_no_process_of_its_own() {
     );
     host.on("web", &["ready"])
         .says(0, "zoneadm: zone 'web': zone is already ready");
+    // What is configured from now on holds from the next ready on.
+    let other = "add attr; set name=init; set type=string; set value=/no/init; end";
+    host.zonecfg(&["-z", "web", other]).quiet();
     host.boot("web");
     assert_eq!(host.sh("web", "hostname"), "web");
     host.halt("web");
+    host.zonecfg(&["-z", "web", "remove attr name=init"])
+        .quiet();
     host.on("web", &["ready"]).quiet();
     host.halt("web");
     assert_eq!(host.state("web"), "installed");
