@@ -4,8 +4,15 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, unlinkat};
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
+use rustix::time::Timespec;
+use vm::qmp::Monitor;
 
 use super::server::Server;
 use crate::flatten;
@@ -54,13 +61,11 @@ impl Server<'_> {
     /// and goes on as it was.
     pub(super) fn save_core(&mut self, path: &Path) -> Result<(), String> {
         let machine = self.platform.machine.as_mut();
-        let monitor = machine
-            .and_then(|machine| machine.monitor.as_mut())
-            .ok_or("QEMU does not answer")?;
+        let machine = machine.ok_or("the zone is no machine")?;
+        let size = machine.size;
+        let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
         let core = Core::make(path)?;
-        let done = vm::dump::write(monitor, core.file.as_fd())
-            .map_err(|error| flatten(&error))
-            .and_then(|()| core.sync());
+        let done = written(monitor, &core.file, size).and_then(|()| core.sync());
         match &done {
             Ok(()) => self.log(&format!("its memory is in {}", path.display())),
             Err(why) => {
@@ -133,6 +138,68 @@ impl Core {
     }
 }
 
+/// How long QEMU may keep its end of the pipe when it has said that it is done.
+const ENDING: Duration = Duration::from_secs(30);
+
+/// Has QEMU write the memory of the machine, of `size` bytes, through a pipe: one that a guest
+/// has taken over keeps no file of the host open, and fills no disk.
+fn written(monitor: &mut Monitor, file: &File, size: u64) -> Result<(), String> {
+    let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| errno.to_string())?;
+    // It is only quicker.
+    let _ = rustix::pipe::fcntl_setpipe_size(&to, 1 << 20);
+    // Packed it is no larger, but for what tells where its pages are.
+    let most = size.saturating_add(size / 8).saturating_add(64 << 20);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let copied = scope.spawn(|| copy(from, file, most, (&over, ENDING)));
+        let dumped = vm::dump::write(monitor, to.as_fd());
+        drop(to);
+        over.store(true, Ordering::Release);
+        let copied = copied.join();
+        copied.unwrap_or_else(|_| Err("the thread that wrote it has panicked".to_owned()))?;
+        dumped.map_err(|error| flatten(&error))
+    })
+}
+
+/// Writes what comes through a pipe to a file. Who writes there is told by the end of the
+/// pipe when this is not possible; who has said that it is over may take that long to end.
+fn copy(
+    from: impl AsFd,
+    to: &File,
+    most: u64,
+    (over, ending): (&AtomicBool, Duration),
+) -> Result<(), String> {
+    let mut left = most;
+    let mut since = None;
+    let moment = Timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000_000,
+    };
+    loop {
+        // Also one who writes on and on.
+        let waits = over.load(Ordering::Acquire);
+        if waits && since.get_or_insert_with(Instant::now).elapsed() > ending {
+            return Err("QEMU does not end what it writes".to_owned());
+        }
+        let mut watched = [PollFd::new(&from, PollFlags::IN)];
+        match poll(&mut watched, Some(&moment)) {
+            Ok(0) | Err(Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(errno) => return Err(errno.to_string()),
+        }
+        let piece = usize::try_from(left.min(1 << 20)).unwrap_or(1 << 20);
+        match splice(&from, None, to, None, piece, SpliceFlags::NONBLOCK) {
+            Ok(0) => return Ok(()),
+            Ok(length) => left = left.saturating_sub(length as u64),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(errno) => return Err(format!("cannot write it: {errno}")),
+        }
+        if left == 0 {
+            return Err("QEMU writes more than the machine has".to_owned());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::{self, Permissions};
@@ -168,5 +235,44 @@ mod tests {
         core.remove();
         assert!(folder.join("vmcore.1").exists());
         assert!(!dir.path().join("moved/vmcore.1").exists());
+    }
+
+    /// What comes of a core when this is written to the pipe.
+    fn copied(bytes: &[u8], most: u64, closes: bool) -> (Result<(), String>, Vec<u8>) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("core");
+        let file = File::create(&path).unwrap();
+        let (from, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        let over = AtomicBool::new(true);
+        let ending = match closes {
+            true => ENDING,
+            false => Duration::ZERO,
+        };
+        let done = std::thread::scope(|scope| {
+            let done = scope.spawn(|| copy(from, &file, most, (&over, ending)));
+            let mut rest = bytes;
+            while let Ok(length @ 1..) = rustix::io::write(&to, rest) {
+                rest = &rest[length..];
+            }
+            let held = (!closes).then_some(to);
+            let done = done.join().unwrap();
+            drop(held);
+            done
+        });
+        (done, fs::read(path).unwrap())
+    }
+
+    #[test]
+    fn a_qemu_keeps_no_file_and_fills_no_disk() {
+        let bytes = vec![7; 3 << 20];
+        let (done, found) = copied(&bytes, 4 << 20, true);
+        done.unwrap();
+        assert!(found == bytes);
+        // That these come back is the test.
+        let (done, found) = copied(&bytes, 1 << 20, true);
+        assert_eq!(done.unwrap_err(), "QEMU writes more than the machine has");
+        assert_eq!(found.len(), 1 << 20);
+        let (done, _) = copied(&bytes[..100], 1 << 20, false);
+        assert_eq!(done.unwrap_err(), "QEMU does not end what it writes");
     }
 }
