@@ -10,11 +10,13 @@ enum Kind {
     Fail,
     /// The process is killed before the step.
     Kill,
+    /// The process is stopped before the step, until somebody lets it go on.
+    Stop,
 }
 
 /// A fault at one step of one verb; the default is none.
 ///
-/// Written `verb:step:fail` or `verb:step:kill`, steps counted from 1.
+/// Written `verb:step:fail`, `verb:step:kill` or `verb:step:stop`, steps counted from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
     at: Option<(String, usize, Kind)>,
@@ -23,7 +25,7 @@ pub struct Fault {
 
 /// The text is not a fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: expected verb:step:fail or verb:step:kill")]
+#[error("{0}: expected verb:step:fail, verb:step:kill or verb:step:stop")]
 pub struct BadFault(String);
 
 impl FromStr for Fault {
@@ -40,6 +42,7 @@ impl FromStr for Fault {
         let kind = match kind {
             "fail" => Kind::Fail,
             "kill" => Kind::Kill,
+            "stop" => Kind::Stop,
             _ => return Err(bad()),
         };
         let step = step.parse().map_err(|_| bad())?;
@@ -58,6 +61,7 @@ impl Fault {
             let kind = match kind {
                 Kind::Fail => "fail",
                 Kind::Kill => "kill",
+                Kind::Stop => "stop",
             };
             format!("{verb}:{step}:{kind}")
         })
@@ -78,6 +82,11 @@ impl Fault {
         }
         match kind {
             Kind::Fail => true,
+            Kind::Stop => {
+                let me = rustix::process::getpid();
+                let _ = rustix::process::kill_process(me, rustix::process::Signal::STOP);
+                false
+            }
             Kind::Kill => {
                 let me = rustix::process::getpid();
                 let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);

@@ -17,6 +17,7 @@
 //! To give the command again is the way on from everywhere.
 
 mod arrange;
+mod away;
 mod carrying;
 mod channels;
 mod live;
@@ -28,8 +29,6 @@ mod unload;
 mod wire;
 
 use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
@@ -46,14 +45,13 @@ use crate::halt::halt_locked;
 use crate::subject::{self, Start, Subject};
 use crate::{Error, Host, environments, flatten, suspend};
 
+pub(crate) use away::{AWAY, is_away};
+use away::{Away, come_back};
 use live::Way;
 pub(crate) use target::{ARRIVED, INCOMING};
 pub use target::{receive, status};
 use trip::Trip;
 use wire::Fate;
-
-/// Stands in the zonepath of a zone that may be another host's already.
-pub(crate) const AWAY: &str = ".migrating";
 
 /// How a zone is migrated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,7 +101,8 @@ pub fn migrate(
             "its root has no layers: use zoneadm export and import.".to_owned(),
         ));
     }
-    if let Some(id) = away(&path)? {
+    if let Some(away) = Away::of(&path)? {
+        away.refuse_other(options)?;
         if dry_run {
             return Ok(Outcome::Planned(format!(
                 "migrate zone {zone}:\n  ask {} whether it has the zone\n",
@@ -112,7 +111,7 @@ pub fn migrate(
         }
         progress("Asking for what was cut off.");
         let stands = subject.state == State::Running;
-        match ask(zone, options, &id)? {
+        match ask(zone, options, &away.id)? {
             Fate::Arrived => {
                 // A machine that went live stands still here.
                 if stands {
@@ -246,8 +245,8 @@ fn stay(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
     let zone = &subject.entry.name;
-    if let Some(id) = away(&subject.zonepath)? {
-        match ask(zone, options, &id) {
+    if let Some(away) = Away::of(&subject.zonepath)? {
+        match ask(zone, options, &away.id) {
             Ok(Fate::Arrived) => return give_up(host, subject, progress),
             Ok(Fate::Unknown) => come_back(&subject.zonepath)?,
             Err(_) => {
@@ -305,33 +304,6 @@ fn give_up(
     };
     apply::record_now(host, entry)?;
     Ok(Outcome::Done)
-}
-
-/// The migration that a zone may have left with.
-fn away(zonepath: &Path) -> Result<Option<String>, Error> {
-    match fs::read_to_string(zonepath.join(AWAY)) {
-        Ok(text) => Ok(Some(text.trim().chars().take(64).collect())),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::Io(
-            format!("read {}/{AWAY}", zonepath.display()),
-            error,
-        )),
-    }
-}
-
-/// Whether a zone may be another host's by now.
-pub(crate) fn is_away(zonepath: &Path) -> bool {
-    zonepath.join(AWAY).exists()
-}
-
-fn come_back(zonepath: &Path) -> Result<(), Error> {
-    Ok(store::atomic::remove(&zonepath.join(AWAY))?)
-}
-
-/// Stores that a zone may be another host's from now on.
-fn leave(zonepath: &Path, id: &str) -> Result<(), Error> {
-    let path = zonepath.join(AWAY);
-    Ok(store::atomic::write(&path, id.as_bytes(), 0o600)?)
 }
 
 /// Asks the target what became of a migration.

@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use model::State;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use serde::Serialize;
+use store::xml;
 use vm::live::{self, Sending};
 use vm::qmp::Monitor;
 
@@ -117,11 +118,29 @@ impl Server<'_> {
             })
         });
         if let Err(why) = started {
+            // A QEMU that still waits for the other one hears nobody else.
+            for end in &ours {
+                let _ = shutdown(end, Shutdown::Both);
+            }
             self.stop_leaving(&why);
         }
     }
 
+    /// Refuses whatever could let a machine run that may run on another host by now.
+    pub(super) fn refuse_away(&self) -> Result<(), String> {
+        if self.platform.machine.is_none() {
+            return Ok(());
+        }
+        let config = xml::load_running(&self.host.root, self.zone);
+        let zonepath = config.map_err(|error| flatten(&error))?.zonepath();
+        match migrate::is_away(&self.host.root.path(&zonepath)) {
+            true => Err(AWAY.to_owned()),
+            false => Ok(()),
+        }
+    }
+
     fn may_leave(&self, order: &Leave) -> Result<(), String> {
+        self.refuse_away()?;
         if self.runtime.state != State::Running || self.leaving.is_some() {
             return Err("not running".to_owned());
         }

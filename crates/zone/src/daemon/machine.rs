@@ -79,6 +79,8 @@ impl Server<'_> {
 
     /// Asks the guest to power off, as the button of a machine does.
     pub(super) fn press_power_button(&mut self) -> Result<(), String> {
+        // It would hear of it when it runs again, and nobody wants it by then.
+        self.refuse_away()?;
         let machine = self.platform.machine.as_mut();
         let monitor = machine
             .and_then(|machine| machine.monitor.as_mut())

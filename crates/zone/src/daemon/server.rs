@@ -390,7 +390,10 @@ impl<'a> Server<'a> {
                 }
             }
             Request::Leave(order) => self.begin_leaving(client, &order),
-            Request::GoOn => reply(&client, &done_or(self.run_on())),
+            Request::GoOn => {
+                let runs = self.refuse_away().and_then(|()| self.run_on());
+                reply(&client, &done_or(runs));
+            }
             Request::Savecore(path) => reply(&client, &done_or(self.save_core(&path))),
             Request::Shutdown if self.platform.machine.is_some() => {
                 match self.press_power_button() {

@@ -42,6 +42,8 @@ impl Server<'_> {
         if self.runtime.state != State::Running {
             return Err("not running".to_owned());
         }
+        // Where that fails the machine is let run.
+        self.refuse_away()?;
         // Of all that it takes together.
         let end = Instant::now() + Duration::from_secs(order.seconds);
         let pid = self.platform.init.pid;

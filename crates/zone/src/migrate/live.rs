@@ -16,11 +16,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::net::{SendFlags, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use store::lock;
 
+use super::away::{Away, come_back};
 use super::carrying::{Carried, Carrying, hear, word};
 use super::trip::Trip;
-use super::{Fate, Options, ask, come_back};
+use super::{Fate, Options, ask};
 use crate::daemon::client;
 use crate::daemon::protocol::{Leave, Left, MAX_PACKET, Reply, Request, Word};
 use crate::subject::Subject;
@@ -95,12 +97,12 @@ pub(super) fn go(
         false => Ok(()),
     };
     let committed = fails()
-        .and_then(|()| trip.mark(path))
+        .and_then(|()| mark(host, subject, trip, &socket))
         .and_then(|()| fails())
         .and_then(|()| trip.hand_over(true));
     if let Err(error) = committed {
         trip.hang_up();
-        match super::away(path)?.map(|id| ask(zone, options, &id)) {
+        match Away::of(path)?.map(|away| ask(zone, options, &away.id)) {
             Some(Ok(Fate::Arrived)) => {}
             Some(Err(_)) => {
                 return Err(Error::Refused(format!(
@@ -122,6 +124,25 @@ pub(super) fn go(
     let _ = fault.strikes("live");
     take_down(host, subject, &socket)?;
     Ok(Way::Gone(stood))
+}
+
+/// Marks the zone, unless its machine may run here again.
+fn mark(host: &Host, subject: &Subject, trip: &Trip, socket: &OwnedFd) -> Result<(), Error> {
+    // One that follows a zoneadmd that died lets the machine run where there is no mark;
+    // any command may start it, but not now.
+    let _nobody = lock::exclusive(&host.root.adopt_lock(&subject.entry.name))?;
+    match keeps_still(socket) {
+        true => trip.mark(&subject.zonepath),
+        false => Err(Error::Daemon("its zoneadmd went away".to_owned())),
+    }
+}
+
+/// Whether a zoneadmd that has said that all is sent still keeps its machine still: it says
+/// nothing more until it is told what became of that.
+fn keeps_still(socket: &OwnedFd) -> bool {
+    let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+    let heard = rustix::io::retry_on_intr(|| recv(socket, &mut [0; 1], flags));
+    matches!(heard, Err(rustix::io::Errno::AGAIN))
 }
 
 /// Has the zoneadmd of a machine begin; returns the ends of what QEMU says.
@@ -164,5 +185,32 @@ fn take_down(host: &Host, subject: &Subject, socket: &OwnedFd) -> Result<(), Err
             Some(Left::Failed(_)) | None => return crate::halt::halt_locked(host, subject),
             Some(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn a_zoneadmd_that_speaks_or_is_gone_keeps_nothing_still() {
+        let pair = || {
+            let flags = SocketFlags::CLOEXEC;
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+        };
+        let (ours, theirs) = pair();
+        assert!(keeps_still(&ours) && keeps_still(&ours));
+        send(&theirs, b"\"sent\"", SendFlags::NOSIGNAL).unwrap();
+        assert!(!keeps_still(&ours) && !keeps_still(&ours));
+        let (ours, theirs) = pair();
+        drop(theirs);
+        assert!(!keeps_still(&ours));
+        // One that died with something unread.
+        let (ours, theirs) = pair();
+        send(&ours, b"x", SendFlags::NOSIGNAL).unwrap();
+        drop(theirs);
+        assert!(!keeps_still(&ours) && !keeps_still(&ours));
     }
 }

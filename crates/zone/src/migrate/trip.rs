@@ -9,10 +9,11 @@ use brand::{Content, Pack};
 use model::{State, ZoneName};
 use storage::Dataset;
 
+use super::away::leave;
 use super::machine::Load;
 use super::top::Listing;
 use super::wire::{Commit, Hello, VERSION, Welcome, Wire, plain};
-use super::{Kind, Options, keeps, leave, ssh};
+use super::{Kind, Options, keeps, ssh};
 use crate::apply::new_uuid;
 use crate::daemon::protocol::LeaveDisk;
 use crate::subject::Subject;
@@ -333,7 +334,7 @@ impl Trip {
 
     /// Marks the zone as one that may be the target's.
     pub(super) fn mark(&self, zonepath: &Path) -> Result<(), Error> {
-        leave(zonepath, &self.id)
+        leave(zonepath, &self.id, &self.to)
     }
 
     /// Tells the target that the zone is its own.
