@@ -6,7 +6,7 @@ use storage::driver_at;
 
 use crate::apply::{self, Outcome, Work};
 use crate::subject::{self, Start, Subject};
-use crate::{Error, Host, inventory, job};
+use crate::{Error, Host, inventory, job, migrate};
 
 /// Detaches a halted zone; a dry run gives its manifest instead.
 ///
@@ -36,6 +36,8 @@ pub fn detach(
         ));
     }
     subject::settle(host, zone)?;
+    // Wherever it goes: who sent it here and has not heard of it is not to run it again.
+    migrate::arrived::remember(&host.root, &subject.zonepath)?;
     let path = subject.zonepath.clone();
     let depth = driver_at(&path)?.stack(&path)?.lowers.len();
     let plan = ZonePlan {

@@ -17,6 +17,7 @@
 //! To give the command again is the way on from everywhere.
 
 mod arrange;
+pub(crate) mod arrived;
 mod away;
 mod carrying;
 mod channels;
@@ -45,10 +46,11 @@ use crate::halt::halt_locked;
 use crate::subject::{self, Start, Subject};
 use crate::{Error, Host, environments, flatten, suspend};
 
+pub(crate) use arrived::ARRIVED;
 pub(crate) use away::{AWAY, is_away};
 use away::{Away, come_back};
 use live::Way;
-pub(crate) use target::{ARRIVED, INCOMING};
+pub(crate) use target::INCOMING;
 pub use target::{receive, status};
 use trip::Trip;
 use wire::Fate;
@@ -277,6 +279,7 @@ fn give_up(
 ) -> Result<Outcome, Error> {
     progress("Cleaning up.");
     let path = &subject.zonepath;
+    arrived::remember(&host.root, path)?;
     let entry = Entry {
         state: State::Incomplete,
         ..subject.entry.clone()

@@ -156,6 +156,10 @@ impl Server {
     /// `zoneadm migrate` of a zone of `here` to it.
     #[must_use]
     pub fn command(&self, here: &Host, zone: &str, words: &[&str]) -> Command {
+        self.command_to(here, zone, words, "root@127.0.0.1")
+    }
+
+    fn command_to(&self, here: &Host, zone: &str, words: &[&str], to: &str) -> Command {
         let folder = self.folder.display();
         let options = [
             format!("Port={}", self.port),
@@ -169,7 +173,7 @@ impl Server {
             all.extend(["-o", option]);
         }
         all.extend(words);
-        all.push("root@127.0.0.1");
+        all.push(to);
         here.command("zoneadm", &all)
     }
 
@@ -177,6 +181,12 @@ impl Server {
     #[must_use]
     pub fn migrate(&self, here: &Host, zone: &str, words: &[&str]) -> Ran {
         run(&mut self.command(here, zone, words), b"")
+    }
+
+    /// [`migrate`](Self::migrate), to another address than its own.
+    #[must_use]
+    pub fn migrate_to(&self, here: &Host, zone: &str, to: &str) -> Ran {
+        run(&mut self.command_to(here, zone, &[], to), b"")
     }
 
     /// [`migrate`](Self::migrate), with a fault on the way.

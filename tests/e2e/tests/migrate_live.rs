@@ -9,6 +9,7 @@ use e2e::guest::{
 };
 use e2e::ssh::{Server, hosts};
 use e2e::{Host, Ran, Random, efi, machine, rounds, start, still_runs_after, wait_for};
+use rustix::process::{Pid, Signal};
 
 fn state(host: &Host) -> String {
     e2e::ssh::state(host, "k1")
@@ -24,6 +25,18 @@ fn went_live(ran: Ran) {
         .find(|line| line.contains("stood still for "));
     println!("{}", told.expect("how long it stood still"));
     assert!(ran.out.contains("The guest runs over there"), "{}", ran.out);
+}
+
+/// Whether a process was stopped.
+fn is_stopped(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default();
+    state.trim_start().starts_with('T')
+}
+
+fn signal(pid: i32, signal: Signal) {
+    let pid = Pid::from_raw(pid).expect("a process");
+    rustix::process::kill_process(pid, signal).expect("a process of ours");
 }
 
 /// Starts one that writes lines to a file, in order and to the disk, until it is told to
@@ -98,8 +111,37 @@ fn a_machine_goes_while_it_runs() {
     };
     goes_on(&here);
 
+    // A zoneadmd that dies when all is there is followed by one that lets it run on: then it
+    // must not run there, too.
+    let mut command = server.command(&here, "k1", &["-t", "live"]);
+    command.env("ZONES_FAULT", "live:3:stop");
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut mover = start(&mut command);
+    let pid = i32::try_from(mover.id()).expect("a number");
+    wait_for("it to stand still, and all of it there", || {
+        is_stopped(pid).then_some(())
+    });
+    let zoneadmd = here.zoneadmd("k1").expect("a zoneadmd");
+    signal(zoneadmd, Signal::KILL);
+    wait_for("another zoneadmd", || {
+        let _ = here.rows();
+        here.zoneadmd("k1").filter(|pid| *pid != zoneadmd)
+    });
+    let stood = wait_for_guest(&here);
+    signal(pid, Signal::CONT);
+    assert!(!mover.wait().expect("a child").success());
+    wait_for("nothing of it there", || {
+        let nothing = state(&there) == "none" && !there.path("zones/k1").exists();
+        nothing.then_some(())
+    });
+    goes_on(&here);
+    wait_for("it to go on", || {
+        (wait_for_guest(&here) > stood).then_some(())
+    });
+
     // There and back.
     went_live(server.migrate(&here, "k1", &[]));
+    let came_by = std::fs::read_to_string(there.path("zones/k1/.arrived")).expect("a mark");
     assert_eq!(here.state("k1"), "configured");
     assert!(!here.path("zones/k1").exists());
     goes_on(&there);
@@ -108,6 +150,9 @@ fn a_machine_goes_while_it_runs() {
     assert!(!told.contains("suspended to"), "{told}");
     went_live(back.migrate(&there, "k1", &["-t", "live"]));
     goes_on(&here);
+    // Who asks late hears that it came, though it has gone since.
+    let words = ["receive", "--status", came_by.trim()];
+    assert_eq!(there.on("k1", &words).ok().out, "\"arrived\"\n");
 
     // Where it cannot go live it goes suspended, and that is said.
     let ran = server.migrate_with(&here, "k1", &[], "live:2:fail").ok();
@@ -227,6 +272,14 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
             strike(who, server, here, there, &mut child);
         }
         let ended = child.wait().expect("a child");
+        if matches!(cut, Cut::At(4)) {
+            // Nothing lets it run in two places.
+            for verb in ["suspend", "shutdown"] {
+                here.on("k1", &[verb]).mentions(1, "another host by now");
+            }
+            let other = server.migrate_to(here, "k1", "127.0.0.2");
+            other.mentions(1, "may be on root@127.0.0.1 by now");
+        }
         let moved = settled(server, here, there);
         let (at, other) = if moved { (there, here) } else { (here, there) };
         println!(
@@ -252,9 +305,8 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
 
 fn strike(who: Who, server: &Server, here: &Host, there: &Host, child: &mut Child) {
     let end = |pid: Option<i32>| {
-        let pid = pid.and_then(rustix::process::Pid::from_raw);
-        if let Some(pid) = pid {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        if let Some(pid) = pid.and_then(Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
     };
     match who {

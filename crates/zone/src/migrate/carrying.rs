@@ -163,7 +163,7 @@ impl Carrying<'_> {
         // Those whose ends are not on the wire yet, each: what comes behind the order to
         // close them would be for nobody.
         let mut disks = self.channels.len().saturating_sub(1);
-        let mut closed = false;
+        let (mut closed, mut went) = (false, false);
         let mut first = None;
         let mut told = Instant::now();
         let lost = |error: io::Error| Stop::Lost(error.to_string());
@@ -214,7 +214,8 @@ impl Carrying<'_> {
                     }
                 }
                 Heard::DiskIsSent => disks = disks.saturating_sub(1),
-                Heard::Target(b'k', _) if closed && !asked => {
+                Heard::Target(b'k', _) if closed && !went => {
+                    went = true;
                     word(self.socket, Word::Go);
                 }
                 Heard::Zoneadmd(Left::Sent) => sent = true,

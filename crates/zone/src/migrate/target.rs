@@ -17,6 +17,7 @@ use store::lock::Wait;
 use store::xml::{self, manifest::Manifest};
 
 use super::arrange::{self, Came};
+use super::arrived::{self, ARRIVED};
 use super::machine::Head;
 use super::unload::Unloading;
 use super::wire::{Arrange, Commit, Fate, Hello, VERSION, Welcome, Wire, digest};
@@ -26,15 +27,13 @@ use crate::arriving::Arrival;
 use crate::attach::{self, update};
 use crate::boot::{BootOptions, start_locked};
 use crate::daemon::client;
+use crate::daemon::protocol::Coming;
 use crate::halt::halt_locked;
 use crate::subject::{self, DETACHED, Subject};
 use crate::{Error, Host, arriving, flatten, images, import, machine, suspend, verify};
 
 /// Stands in a zonepath that is being received into; its text names the migration.
 pub(crate) const INCOMING: &str = ".incoming";
-
-/// Stands in the zonepath of a zone that came by a migration; as above.
-pub(crate) const ARRIVED: &str = ".arrived";
 
 /// Receives a zone: speaks with the source over `from` and `to`.
 ///
@@ -66,13 +65,16 @@ pub fn status(host: &Host, zone: &ZoneName, id: &str) -> Result<String, Error> {
         true => {
             // Whoever receives it holds the lock until all is decided.
             let (_lock, entry, _) = subject::lock_known(host, zone, Wait::Yes)?;
-            let path = host.root.path(&entry.zonepath).join(ARRIVED);
-            let here = fs::read_to_string(path).is_ok_and(|text| text.trim() == id);
-            match here && entry.state == State::Installed {
+            let came_by = arrived::of(&host.root.path(&entry.zonepath))?;
+            match came_by.as_deref() == Some(id) && entry.state == State::Installed {
                 true => Fate::Arrived,
                 false => Fate::Unknown,
             }
         }
+    };
+    let fate = match arrived::has_gone_on(&host.root, id)? {
+        true => Fate::Arrived,
+        false => fate,
     };
     serde_json::to_string(&fate).map_err(|error| Error::Refused(error.to_string()))
 }
@@ -341,7 +343,7 @@ impl<'a> Guest<'a> {
             stored: false,
             new,
             update: hello.update,
-            id: hello.id.chars().take(64).collect(),
+            id: arrived::name(&hello.id),
             kept: false,
         };
         use std::os::unix::fs::DirBuilderExt;
@@ -511,9 +513,13 @@ impl<'a> Guest<'a> {
 
     /// The machine is this host's from here on, and runs; or is not.
     fn keep_running(&mut self, arrival: Arrival) -> Result<(), Error> {
-        let mark = self.path.join(ARRIVED);
-        let written = store::atomic::write(&mark, self.id.as_bytes(), 0o600);
-        let stored = written.and_then(|()| {
+        // What died meanwhile is the source's.
+        if let Err(error) = arrival.ask(Coming::IsWhole) {
+            arrival.give_up();
+            return Err(error);
+        }
+        let (from, to) = (self.path.join(INCOMING), self.path.join(ARRIVED));
+        let stored = store::atomic::rename(&from, &to).and_then(|()| {
             let entry = Entry {
                 state: State::Installed,
                 ..self.subject.entry.clone()
@@ -526,7 +532,6 @@ impl<'a> Guest<'a> {
             return Err(error.into());
         }
         self.kept = true;
-        let _ = fs::remove_file(self.path.join(INCOMING));
         if arrival.run(self.host).is_err() {
             // Its zoneadmd died just now: another one lets it run.
             let _ = client::attend(self.host, &self.subject.entry.name);
