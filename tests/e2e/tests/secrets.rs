@@ -74,7 +74,13 @@ fn no_secret_of_the_host_is_in_a_new_zone() {
         let uid: u32 = line.split(':').nth(2).unwrap().parse().unwrap();
         assert!(uid < 1000 || uid == 65534, "{line}");
     }
-    assert!(paths(&top.join("root")).is_empty() || !top.join("root/.ssh").exists());
+    // Nor is anything of its root.
+    let home = paths(&top.join("root"));
+    let of_the_distribution = [".bashrc", ".profile"].map(PathBuf::from);
+    assert!(
+        home.iter().all(|path| of_the_distribution.contains(path)),
+        "{home:?}"
+    );
 }
 
 #[test]
