@@ -273,7 +273,14 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
         }
         let ended = child.wait().expect("a child");
         if matches!(cut, Cut::At(4)) {
-            // Nothing lets it run in two places.
+            // Nothing lets it run in two places; also not another zoneadmd.
+            let zoneadmd = here.zoneadmd("k1").expect("a zoneadmd");
+            signal(zoneadmd, Signal::KILL);
+            wait_for("another zoneadmd", || {
+                let _ = here.rows();
+                here.zoneadmd("k1").filter(|pid| *pid != zoneadmd)
+            });
+            assert_eq!(machine::auxiliary(here, "k1"), "migrating-out");
             for verb in ["suspend", "shutdown"] {
                 here.on("k1", &[verb]).mentions(1, "another host by now");
             }

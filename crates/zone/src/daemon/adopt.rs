@@ -41,6 +41,8 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     }
     let cgroups =
         ZoneCgroups::from_paths(&known.cgroups).ok_or("the zone has no control groups")?;
+    // Where nobody can tell, nothing is ended.
+    let arrived = has_arrived(&host.root, zone)?;
     let listener = listen(&host.root, zone)?;
     let console = History::open(&host.root, zone)?;
     // The old one may have died while it held the zone still.
@@ -62,8 +64,9 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     known.daemon = myself()?;
     // A first process that still waited would have died with its zoneadmd.
     known.state = State::Running;
-    // It lets a machine run on that was on its way, or that stands still for good.
-    if known.auxiliary == "migrating-out" {
+    // It lets a machine run on that was on its way, unless that may run elsewhere.
+    let is_on_its_way = ["migrating-out", "migrating-in"].contains(&known.auxiliary.as_str());
+    if is_on_its_way && !is_away(host, zone) {
         known.auxiliary.clear();
     }
     runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
@@ -75,8 +78,8 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
         log::message(&host.root, zone, &format!("ended: {why}"));
         let _ = cgroups.kill();
     })?;
-    let (machine, controller) =
-        machine(host, zone, known.init.pid, made.controller).inspect_err(|why| {
+    let (machine, controller) = machine(host, zone, known.init.pid, made.controller, arrived)
+        .inspect_err(|why| {
             // Nobody can do anything with it any more.
             log::message(&host.root, zone, &format!("ended: {why}"));
             let _ = cgroups.kill();
@@ -95,12 +98,21 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     Ok(server)
 }
 
+/// Whether a zone may run on another host by now; also when nobody can tell.
+fn is_away(host: &Host, zone: &ZoneName) -> bool {
+    let config = store::xml::load_running(&host.root, zone);
+    config.map_or(true, |config| {
+        migrate::is_away(&host.root.path(&config.zonepath()))
+    })
+}
+
 /// The machine of a kernel zone, and what its console is then.
 fn machine(
     host: &Host,
     zone: &ZoneName,
     init: i32,
     controller: OwnedFd,
+    arrived: bool,
 ) -> Result<(Option<Machine>, OwnedFd), String> {
     let config = store::xml::load_running(&host.root, zone);
     let Some(config) = config.ok().filter(crate::machine::is_machine) else {
@@ -111,12 +123,12 @@ fn machine(
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let path = format!("/proc/{init}/fd/{}", vm::machine::FIRST);
     let memory = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok();
-    if !has_arrived(&host.root, zone) {
+    if !arrived {
         return Err("it was on its way here, and did not come as a whole".to_owned());
     }
     let mut machine = Machine::adopted(config.machine_memory(), memory, &monitor, controller)?;
     let image = crate::machine::image::path(host, &config);
-    let away = migrate::is_away(&host.root.path(&config.zonepath()));
+    let away = is_away(host, zone);
     if let Some(text) = suspend::after_death(&mut machine, image.as_deref(), away)? {
         log::message(&host.root, zone, text);
     }

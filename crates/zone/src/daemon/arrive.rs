@@ -30,13 +30,13 @@ pub struct Doors {
 }
 
 /// Whether a zone that came is this host's.
-pub(super) fn has_arrived(root: &Root, zone: &ZoneName) -> bool {
-    let index = Index::load(root);
-    index.is_ok_and(|index| {
-        index
-            .find(zone)
-            .is_some_and(|entry| entry.state == State::Installed)
-    })
+///
+/// # Errors
+/// When nobody can tell.
+pub(super) fn has_arrived(root: &Root, zone: &ZoneName) -> Result<bool, String> {
+    let index = Index::load(root).map_err(|error| flatten(&error))?;
+    let entry = index.find(zone);
+    Ok(entry.is_some_and(|entry| entry.state == State::Installed))
 }
 
 /// Brings a machine that waits to where it stands still on the other host, and lets it run
@@ -65,7 +65,7 @@ pub(super) fn arrive(
     loop {
         let Some(word) = hear(&control)? else {
             // Killed, or the connection was cut.
-            return match has_arrived(root, zone) {
+            return match has_arrived(root, zone)? {
                 true => live::run(monitor).map_err(|error| flatten(&error)),
                 false => Err("it did not come as a whole, and nothing of it stays".to_owned()),
             };

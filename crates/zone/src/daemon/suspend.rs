@@ -496,11 +496,12 @@ fn set_clock(agent: &Path) -> Result<(), String> {
     let mut agent = Agent::begin(socket, MOMENT).map_err(|error| flatten(&error))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default();
-    // Small systems know whole seconds only.
+    // Small systems know whole seconds only: a clock that stood still for less is not put
+    // back for that.
+    let whole = now.as_secs();
     let script = format!(
-        "date -s @{:.3} || date -s @{}",
+        "date -s @{:.3} || [ \"$(date +%s)\" -ge {whole} ] || date -s @{whole}",
         now.as_secs_f64(),
-        now.as_secs()
     );
     let number = agent
         .start("/bin/sh", &["-c", &script], None, MOMENT)
