@@ -34,6 +34,10 @@ const LOOK: Duration = Duration::from_millis(20);
 /// How often it is told how far it is.
 const EVERY: Duration = Duration::from_secs(2);
 
+/// How often the target may say something that is no piece of a channel: it has three answers
+/// to give. What it says waits in memory until somebody has time for it.
+const MOST_SAID: usize = 16;
+
 /// Something that is heard while channels are carried.
 enum Heard {
     Zoneadmd(Left),
@@ -315,6 +319,7 @@ fn listen_to_zoneadmd(socket: &OwnedFd, tell: &Sender<Heard>, over: &AtomicBool)
 
 /// Up to the last that it says of channels.
 fn listen_to_target(from: &mut impl Read, disks: &[&UnixStream], tell: &Sender<Heard>) {
+    let mut said = 0;
     loop {
         let heard = match receive(from, channels::LONGEST) {
             Ok(Some((b'b', body))) => {
@@ -322,7 +327,13 @@ fn listen_to_target(from: &mut impl Read, disks: &[&UnixStream], tell: &Sender<H
                 let _ = channels::deliver(disks, &body);
                 continue;
             }
-            Ok(Some((kind, body))) => Heard::Target(kind, body),
+            Ok(Some(_)) if said == MOST_SAID => {
+                Heard::TargetIsGone(io::Error::other("it says too much"))
+            }
+            Ok(Some((kind, body))) => {
+                said += 1;
+                Heard::Target(kind, body)
+            }
             Ok(None) => Heard::TargetIsGone(io::Error::other("the connection ended")),
             Err(error) => Heard::TargetIsGone(error),
         };
@@ -488,6 +499,18 @@ mod tests {
             assert!(sent.is_empty());
             assert_eq!(said(sides), "");
         }
+    }
+
+    #[test]
+    fn a_target_that_talks_without_end_is_not_heard() {
+        let (tell, heard) = channel();
+        let many = b"k\0\0\0\0".repeat(10 * MOST_SAID);
+        let said = [b"b\0\0\0\x01\x07".as_slice(), &many].concat();
+        listen_to_target(&mut said.as_slice(), &[], &tell);
+        drop(tell);
+        let all: Vec<Heard> = heard.iter().collect();
+        assert_eq!(all.len(), MOST_SAID + 1);
+        assert!(matches!(all.last(), Some(Heard::TargetIsGone(_))));
     }
 
     #[test]
