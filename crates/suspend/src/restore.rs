@@ -1,7 +1,7 @@
 //! Restoring everything before it is used, and checking everything without using it.
 
 use std::num::NonZero;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
@@ -83,8 +83,8 @@ pub fn verify(image: &Image, loading: &Loading<'_>) -> Result<Restored, Error> {
     load(image, &pairs, loading)
 }
 
-/// Brings in the chunks that lie first in the image, so many, for a [`Pager`](crate::Pager) with this ledger
-/// that goes on once it is told that it is [enough](crate::Ledger::enough), and is
+/// Brings in chunks, by their places in the image, for a [`Pager`](crate::Pager) with this
+/// ledger that goes on once it is told that it is [enough](crate::Ledger::enough), and is
 /// [busy](crate::Ledger::is_busy) no more: nobody may look at the memory before. It may be
 /// killed at any moment; the ledger must be told then
 /// ([`forget_taken`](crate::Ledger::forget_taken)).
@@ -94,7 +94,7 @@ pub fn verify(image: &Image, loading: &Loading<'_>) -> Result<Restored, Error> {
 /// nevertheless.
 pub fn load_ahead(
     image: &Image,
-    (name, most): (&str, usize),
+    (name, places): (&str, Range<usize>),
     target: &dyn Target,
     ledger: &Ledger,
     loading: &Loading<'_>,
@@ -105,7 +105,8 @@ pub fn load_ahead(
         return Err(Error::Request("the ledger is for another number of chunks"));
     }
     let mut chunks = chunks_of(image, stream);
-    chunks.truncate(most);
+    chunks.truncate(places.end);
+    chunks.drain(..places.start.min(chunks.len()));
     let total = chunks.len() as u64 * CHUNK as u64;
     let (done, moved) = (AtomicU64::new(0), AtomicU64::new(0));
     let each = |opener: &mut Opener<'_>, chunk: u64, sealed: &mut [u8]| {

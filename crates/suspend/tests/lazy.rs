@@ -157,7 +157,7 @@ fn what_was_brought_in_ahead_is_not_brought_in_again() {
             watch: &watch,
             ..common::loading(Io::Auto, 2)
         };
-        let all = ("memory", usize::MAX);
+        let all = ("memory", 0..usize::MAX);
         let ended = suspend::load_ahead(&host.image, all, &host.target, &ledger, &loading);
         assert_eq!(ended.is_ok(), most == u64::MAX, "{ended:?}");
         ledger.forget_taken();

@@ -31,7 +31,14 @@ const NAME: &str = "state";
 pub fn save(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     // It waits for the disks.
     monitor.execute("stop", None, PATIENCE)?;
-    prepare(monitor, file)?;
+    monitor.execute(
+        "migrate-set-parameters",
+        Some(json!({ "max-bandwidth": 1_u64 << 40 })),
+        MOMENT,
+    )?;
+    // The memory is a file that is shared: it stays where it is.
+    set_capabilities(monitor, &["x-ignore-shared"])?;
+    lend(monitor, file)?;
     monitor.execute("migrate", Some(uri()), MOMENT)?;
     wait(monitor)
 }
@@ -42,7 +49,14 @@ pub fn save(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
 /// # Errors
 /// As [`save`]; QEMU may have ended.
 pub fn load(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
-    prepare(monitor, file)?;
+    // Nothing was set before; and QEMU reads its monitor one byte after the other.
+    let shared = json!({ "capability": "x-ignore-shared", "state": true });
+    monitor.execute(
+        "migrate-set-capabilities",
+        Some(json!({ "capabilities": [shared] })),
+        MOMENT,
+    )?;
+    lend(monitor, file)?;
     monitor.execute("migrate-incoming", Some(uri()), MOMENT)?;
     wait(monitor)
 }
@@ -131,14 +145,8 @@ pub(crate) fn set_capabilities(monitor: &mut Monitor, wanted: &[&str]) -> Result
         .map(drop)
 }
 
-fn prepare(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
-    // The memory is a file that is shared: it stays where it is.
-    set_capabilities(monitor, &["x-ignore-shared"])?;
-    monitor.execute(
-        "migrate-set-parameters",
-        Some(json!({ "max-bandwidth": 1_u64 << 40 })),
-        MOMENT,
-    )?;
+/// Hands the file over.
+fn lend(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     let name = json!({ "fdname": NAME });
     monitor
         .execute_with("getfd", Some(name), file, MOMENT)

@@ -217,7 +217,8 @@ fn without_its_pager_a_zone_is_ended_and_not_left_waiting() {
     let _ = in_guest(&host, "head -c 60000000 /dev/urandom >/run/data").ok();
     for how in ["fail", "kill"] {
         host.on("k1", &["suspend"]).quiet();
-        let booted = host.with_fault(&format!("pager:150:{how}"), "k1", &["boot"]);
+        // Who restores ahead has a part of it, too, and ends at the same piece.
+        let booted = host.with_fault(&format!("pager:20:{how}"), "k1", &["boot"]);
         memory_is_refused(&host, &booted);
         // Where it was not running yet nothing is lost.
         let used = booted.err.contains("its image is used up");

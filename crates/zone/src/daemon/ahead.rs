@@ -1,22 +1,25 @@
-//! What is done for a resume while QEMU is still being started: the image is opened, and a
-//! process of its own brings in what is wanted first. That ends before anybody has the
-//! memory to look at.
+//! What is done for a resume while QEMU is still being started: the image is opened, the
+//! state of the devices is read, and a process of its own brings in memory, beginning with
+//! what is wanted first. That ends before anybody has the memory to look at.
 
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use model::plan::Resume;
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid};
-use suspend::{Image, Ledger, Loading, load_ahead};
+use suspend::{Image, Io, Ledger, Loading, load_ahead};
 use sys::mapping::Mapping;
 use sys::process::Child;
 
-use super::suspend::bound;
+use super::suspend::{bound, scratch};
 use crate::Host;
 use crate::fault::Fault;
 use crate::flatten;
-use crate::machine::image::{self, HOT, MEMORY};
+use crate::machine::image::{self, DEVICES, HOT, MEMORY};
 use crate::platform::Platform;
 
 /// How long the process may be at a piece of memory: a fraction of a millisecond on a host
@@ -28,6 +31,7 @@ pub(super) struct Ahead {
     pub image: Image,
     /// The pieces of memory that lie first in it.
     pub hot: Vec<u64>,
+    devices: Option<Result<File, String>>,
     begun: Option<Begun>,
     /// Who brings memory in.
     child: Option<Child>,
@@ -57,13 +61,28 @@ impl Ahead {
                 .map(|four| u64::from(u32::from_le_bytes(four)))
                 .collect(),
             image,
+            devices: None,
             begun: None,
             child: None,
         })
     }
 
-    /// Begins to restore what is wanted first, and only that: QEMU is being started and
-    /// wants the processors and the disk, too. It is only quicker with it.
+    /// Reads the state of the devices.
+    pub fn read_devices(&mut self) {
+        self.devices = Some(read_devices(&self.image));
+    }
+
+    /// The state of the devices, in a file in memory.
+    ///
+    /// # Errors
+    /// Why it cannot be had.
+    pub fn devices(&mut self) -> Result<File, String> {
+        let read = self.devices.take();
+        read.unwrap_or_else(|| read_devices(&self.image))
+    }
+
+    /// Begins to restore, what is wanted first before the rest. QEMU, which is being
+    /// started, wants one processor, and comes first. It is only quicker with it.
     pub fn begin(&mut self, host: &Host, platform: &Platform) {
         let Some(machine) = &platform.machine else {
             return;
@@ -72,9 +91,6 @@ impl Ahead {
         let (Some(memory), Some(_)) = (&machine.memory, machine.faults) else {
             return;
         };
-        if self.hot.is_empty() {
-            return;
-        }
         let _bound = bound(host, platform.init.pid, &platform.cgroups);
         let started = self.start(memory, machine.size, host.fault.clone());
         if let Some((begun, child)) = started {
@@ -91,13 +107,22 @@ impl Ahead {
         let body = || {
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
             let watch = super::pager::watch(fault);
-            let loading = Loading {
-                watch: &watch,
-                ..Loading::default()
+            let load = |places, threads| {
+                let loading = Loading {
+                    threads,
+                    // Of the disk QEMU gets what it wants: much of its program may not be
+                    // in memory.
+                    io: Io::Plain,
+                    watch: &watch,
+                };
+                load_ahead(&self.image, (MEMORY, places), &target, &ledger, &loading)
             };
+            let (hot, all) = (self.hot.len(), suspend::all_processors());
+            // QEMU has a processor for itself.
+            let others = NonZero::new(all.get() - 1).unwrap_or(all);
             // The pager meets what is wrong with the image once more, and says it.
-            let first = (MEMORY, self.hot.len());
-            u8::from(load_ahead(&self.image, first, &target, &ledger, &loading).is_err())
+            let loaded = load(0..hot, all).and_then(|()| load(hot..usize::MAX, others));
+            u8::from(loaded.is_err())
         };
         let child = sys::process::fork(0, None, &[self.image.as_fd()], body).ok()?;
         let begun = Begun {
@@ -140,4 +165,14 @@ impl Drop for Ahead {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn read_devices(image: &Image) -> Result<File, String> {
+    let state = image.bytes_of(DEVICES).map_err(|error| flatten(&error))?;
+    let mut devices = scratch()?;
+    devices
+        .write_all(&state)
+        .and_then(|()| devices.rewind())
+        .map_err(|error| error.to_string())?;
+    Ok(devices)
 }

@@ -196,8 +196,9 @@ fn start(
             {
                 ahead.begin(host, &platform);
             }
+            let meanwhile = || ahead.iter_mut().for_each(Ahead::read_devices);
             platform
-                .start(&plan.init)
+                .start_and(&plan.init, meanwhile)
                 .map_err(|error| flatten(&error))?;
             if let (Some(ahead), Some(from)) = (ahead.take(), &plan.resume) {
                 let remember = |pager: Option<Process>| {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::{Seek, Write};
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ pub(super) fn bound(host: &Host, qemu: i32, groups: &ZoneCgroups) -> Option<Boun
 }
 
 /// A file in memory.
-fn scratch() -> Result<File, String> {
+pub(super) fn scratch() -> Result<File, String> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("devices", flags);
     let file = file.map_err(|errno| format!("make a file in memory: {errno}"))?;
@@ -345,8 +345,9 @@ pub(super) fn resume(
     let record = Record::load(&from.zonepath).map_err(|error| flatten(&error))?;
     let (disks, zonepath) = (&from.disks, &from.zonepath);
     let now = image::identity(monitor.version(), words, disks, zonepath, record.boots)?;
+    image::fits(&ahead.image, &now)?;
+    let devices = ahead.devices()?;
     let image = &ahead.image;
-    image::fits(image, &now)?;
     let mut lines = Vec::new();
     let mut paging = None;
     if from.lazy {
@@ -364,12 +365,6 @@ pub(super) fn resume(
         let teller = Teller::new(&host.root, zone);
         lines.push(restored_line(&restore_all(machine, image, &teller)?));
     }
-    let state = image.bytes_of(DEVICES).map_err(|error| flatten(&error))?;
-    let mut devices = scratch()?;
-    devices
-        .write_all(&state)
-        .and_then(|()| devices.rewind())
-        .map_err(|error| error.to_string())?;
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     if let Err(error) = migrate::load(monitor, devices.as_fd()) {
         // Devices look at memory, too.

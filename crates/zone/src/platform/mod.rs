@@ -123,6 +123,14 @@ impl Platform {
     /// # Errors
     /// [`Error::Inside`] when the program cannot be executed; the zone is then ended.
     pub fn start(&mut self, init: &Init) -> Result<(), Error> {
+        self.start_and(init, || ())
+    }
+
+    /// The same; meanwhile, while a machine gets ready to answer, something else is done.
+    ///
+    /// # Errors
+    /// See [`start`](Self::start).
+    pub(crate) fn start_and(&mut self, init: &Init, meanwhile: impl FnOnce()) -> Result<(), Error> {
         let channel = self
             .channel
             .take()
@@ -132,6 +140,7 @@ impl Platform {
             .send_boot(init, &passed.unwrap_or_default())
             .map_err(Error::Channel)?;
         channel.wait_for_exec()?;
+        meanwhile();
         if let Some(machine) = &mut self.machine {
             machine.greet().map_err(|why| Error::Step {
                 step: "start the machine".to_owned(),
