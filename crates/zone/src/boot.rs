@@ -18,7 +18,7 @@ use crate::apply::Outcome;
 use crate::daemon::client;
 use crate::daemon::protocol::Request;
 use crate::machine::facts::{self, Facts};
-use crate::machine::record::Record;
+use crate::machine::image;
 use crate::machine::uefi;
 use crate::plan::boot::{BootInputs, MachineInputs, plan};
 use crate::plan::machine::{machine, words_of_boot};
@@ -240,9 +240,12 @@ pub(crate) fn start_locked(
     // What is running is what is configured now, whatever is configured later; it goes
     // when the zone does.
     xml::save_running(&host.root, &config)?;
-    if is_machine && plan.resume.is_none() {
+    let mut uncounted = None;
+    if let (Some(facts), None) = (facts, &plan.resume) {
         // No image of before fits what its disks will be.
-        Record::count_boot(&subject.zonepath)?;
+        let disks = facts.disks.iter().filter_map(|files| files.paths.first());
+        let disks: Vec<PathBuf> = disks.cloned().collect();
+        uncounted = image::count_boot(&subject.zonepath, &disks)?;
     }
     let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
@@ -256,6 +259,7 @@ pub(crate) fn start_locked(
     remarks.extend(gone);
     remarks.extend(suspended);
     remarks.extend(prepared);
+    remarks.extend(uncounted);
     remarks.extend(devices.too_many);
     remarks.extend(facts.and_then(|facts| facts.slow.clone()));
     // Most hosts configure nothing of the global zone, and there is nothing to look for.

@@ -11,6 +11,7 @@ use model::config::machine::KeySource;
 use serde_json::{Map, Value, json};
 use suspend::{Image, Key};
 
+use super::record::Record;
 use crate::{Error, Host, flatten};
 
 /// Name of the key's file in the zonepath, which only root can enter.
@@ -226,6 +227,22 @@ fn disk(path: &Path, zonepath: &Path) -> Result<Value, String> {
     })
 }
 
+/// Counts one more start of the zone at `zonepath`, which has these disks. Where that cannot
+/// be written (there may be no room) and the disks tell of it, too, it is only said.
+///
+/// # Errors
+/// Why it cannot, where it counts.
+pub(crate) fn count_boot(zonepath: &Path, disks: &[PathBuf]) -> Result<Option<String>, Error> {
+    match Record::count_boot(zonepath) {
+        Ok(()) => Ok(None),
+        Err(error) if are_unseen(disks) => Err(error),
+        Err(error) => Ok(Some(format!(
+            "that it was started was not written down: {}",
+            flatten(&error)
+        ))),
+    }
+}
+
 /// Removes an image, and what is left of one that was being written.
 ///
 /// # Errors
@@ -349,6 +366,18 @@ mod tests {
             let why = said(&of(then), &of(now));
             assert!(why.contains("was started again since"), "{why}");
         }
+    }
+
+    #[test]
+    fn a_start_that_cannot_be_counted_is_one_where_disks_tell() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = dir.path().join("disk0");
+        fs::write(&disk, "x").unwrap();
+        // There is no record to count in.
+        let told = count_boot(dir.path(), std::slice::from_ref(&disk)).unwrap();
+        assert!(told.unwrap().contains("was not written down"));
+        fs::remove_file(&disk).unwrap();
+        assert!(count_boot(dir.path(), &[disk]).is_err());
     }
 
     #[test]
