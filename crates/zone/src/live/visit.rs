@@ -364,19 +364,8 @@ impl Talk {
 
 /// A file system of the zone's own.
 fn own(fstype: &str, options: &[String]) -> Result<OwnedFd, AnyError> {
-    let mut flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-    let mut params = Vec::new();
-    for option in options {
-        match option.as_str() {
-            "ro" => flags |= MountAttrFlags::MOUNT_ATTR_RDONLY,
-            "noexec" => flags |= MountAttrFlags::MOUNT_ATTR_NOEXEC,
-            "rw" | "nosuid" | "nodevices" | "nodev" => {}
-            other => params.push(match other.split_once('=') {
-                Some((key, value)) => Param::text(key, value),
-                None => Param::Flag(other),
-            }),
-        }
-    }
+    let (flags, params) = volumes::read(options);
+    let flags = flags | MountAttrFlags::MOUNT_ATTR_NOSUID;
     Ok(sys::mount::new_fs(fstype, &params, flags)?)
 }
 

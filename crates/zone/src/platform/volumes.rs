@@ -74,18 +74,11 @@ fn without_links(source: &Path) -> Result<OwnedFd, Error> {
     })
 }
 
-/// A file system of a type that needs a device or has a name.
-pub(crate) fn file_system(
-    fstype: &str,
-    source: &str,
-    options: &[String],
-    users: BorrowedFd<'_>,
-) -> Result<OwnedFd, Error> {
+/// What options say: of the mount, and the parameters of the file system. No mount of a zone
+/// has devices.
+pub(crate) fn read(options: &[String]) -> (MountAttrFlags, Vec<Param<'_>>) {
     let mut flags = MountAttrFlags::MOUNT_ATTR_NODEV;
     let mut params = Vec::new();
-    if !source.is_empty() {
-        params.push(Param::text("source", source));
-    }
     for option in options {
         match option.as_str() {
             "ro" => flags |= MountAttrFlags::MOUNT_ATTR_RDONLY,
@@ -97,6 +90,20 @@ pub(crate) fn file_system(
                 None => Param::Flag(other),
             }),
         }
+    }
+    (flags, params)
+}
+
+/// A file system of a type that needs a device or has a name.
+pub(crate) fn file_system(
+    fstype: &str,
+    source: &str,
+    options: &[String],
+    users: BorrowedFd<'_>,
+) -> Result<OwnedFd, Error> {
+    let (flags, mut params) = read(options);
+    if !source.is_empty() {
+        params.insert(0, Param::text("source", source));
     }
     let mount = sys::mount::new_fs(fstype, &params, flags)?;
     let attr = Attr {
