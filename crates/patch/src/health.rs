@@ -7,10 +7,10 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use model::{Config, ZoneName};
-use zone::{Error, Host};
+use zone::{Error, Host, job};
 
 use crate::inside::{self, Ended};
-use crate::transaction::{self, Patch};
+use crate::transaction::Patch;
 
 /// The attribute of a zone's configuration that has a command of its own.
 const ATTRIBUTE: &str = "patch-health";
@@ -99,7 +99,7 @@ impl Patch<'_> {
         let Some(command) = self.health.of(&config) else {
             return Ok(false);
         };
-        let log = transaction::open_log(&self.log(zone))?;
+        let log = job::open_log(&self.log(zone))?;
         self.health.check(self.host, zone, &command, &log)?;
         Ok(true)
     }

@@ -32,7 +32,7 @@ use crate::order::Order;
 use crate::record::{self, Change, Entry, History, How, Journal, Phase, Standing};
 use crate::recover::{self, End};
 use crate::stale::{self, Stale};
-use crate::transaction::{self, Done, Patch, Ready, Said, Witness};
+use crate::transaction::{Done, Patch, Ready, Said, Witness};
 
 /// What a zone that was patched in place has come to.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Patch<'_> {
             recover::zone(host, subject)?;
             return Err(error);
         }
-        let worked = transaction::open_log(&self.log(zone))
+        let worked = job::open_log(&self.log(zone))
             .map_err(|why| Trouble {
                 why,
                 changed: false,

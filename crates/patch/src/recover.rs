@@ -95,8 +95,7 @@ pub(crate) fn finish(
     if let End::New(entry) = end {
         record::add(&host.root, &subject.entry, (**entry).clone())?;
     }
-    Dataset::destroy(&journal.copy)?;
-    let _ = fs::remove_dir(&journal.copy);
+    job::remove_copy(&journal.copy)?;
     if *end == End::Old {
         forget_snapshot(dataset, &journal.snapshot)?;
     }
@@ -197,8 +196,7 @@ fn one(
             return self::zone(host, &subject).map(drop);
         }
     }
-    Dataset::destroy(&journal.copy)?;
-    let _ = fs::remove_dir(&journal.copy);
+    job::remove_copy(&journal.copy)?;
     Ok(store::atomic::remove(path)?)
 }
 

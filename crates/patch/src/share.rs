@@ -146,7 +146,7 @@ pub fn judge(
     // So that nobody changes the layers of the zone meanwhile.
     let subject = transaction::admit(patch.host, &one.zone).map_err(|e| fail(&e))?;
     let name = format!(".patch-{}-{number}", patch.name);
-    let place = transaction::place_beside(&subject.zonepath, &name).map_err(|e| fail(&e))?;
+    let place = job::place_beside(&subject.zonepath, &name).map_err(|e| fail(&e))?;
     let journal = record::folder(&patch.host.root).join(format!("{name}.journal"));
     let begun = Journal {
         patch: patch.name.clone(),
@@ -184,8 +184,7 @@ pub fn judge(
             journal,
         }),
         Err(error) => {
-            let _ = Dataset::destroy(&place);
-            let _ = std::fs::remove_dir(&place);
+            let _ = job::remove_copy(&place);
             let _ = store::atomic::remove(&journal);
             Err(fail(&error))
         }
@@ -326,8 +325,7 @@ impl Shared {
     /// # Errors
     /// When something cannot be removed; the next call tries again.
     pub fn let_go(&self) -> Result<(), Error> {
-        Dataset::destroy(&self.place)?;
-        let _ = std::fs::remove_dir(&self.place);
+        job::remove_copy(&self.place)?;
         Ok(store::atomic::remove(&self.journal)?)
     }
 }

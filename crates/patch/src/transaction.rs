@@ -40,9 +40,8 @@ use crate::order::Order;
 use crate::record::{self, Change, Entry, How, Journal, Phase, Standing};
 use crate::recover::{self, End};
 
-pub use ready::{Ready, admit, place_beside, prepare};
+pub use ready::{Ready, admit, prepare};
 pub(crate) use said::Said;
-pub(crate) use work::open_log;
 
 /// What all zones of one command have in common.
 #[derive(Debug)]
@@ -154,7 +153,7 @@ impl Patch<'_> {
             patch: self.name.clone(),
             zone: Some(zone.to_string()),
             snapshot: snapshot.to_owned(),
-            copy: place_beside(&subject.zonepath, &format!(".patch-{zone}"))?,
+            copy: job::place_beside(&subject.zonepath, &format!(".patch-{zone}"))?,
             phase,
         };
         record::save(
@@ -254,7 +253,7 @@ impl Patch<'_> {
         let said = match work {
             Some(work) => self.run(ready, &copy, work)?,
             None => {
-                let log = open_log(&self.log(&subject.entry.name))?;
+                let log = job::open_log(&self.log(&subject.entry.name))?;
                 follow::carry_out(host, ready, &copy, &log)?;
                 Said::default()
             }

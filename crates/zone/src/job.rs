@@ -7,15 +7,16 @@
 //! with it all of the job's processes: whatever kills that command, nobody goes on
 //! writing into the copy.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use limits::{Base, ZoneCgroups};
 use model::plan::{BootPlan, InsideStep, PlatformStep};
 use model::{Config, State, Verb, ZoneName};
-use storage::Stack;
+use storage::{Dataset, Stack};
 use store::index::Entry;
 use store::{Root, runtime};
 
@@ -185,6 +186,51 @@ pub fn stem(zone: &Entry) -> String {
     }
 }
 
+/// Where the copy of a zone is: beside it, or in it where it is a file system of its own,
+/// as layers cannot leave one.
+///
+/// # Errors
+/// When the zonepath cannot be looked at.
+pub fn place_beside(zonepath: &Path, name: &str) -> Result<PathBuf, Error> {
+    let device = |path: &Path| {
+        fs::metadata(path)
+            .map(|meta| meta.dev())
+            .map_err(Error::io(format!("look at {}", path.display())))
+    };
+    let parent = zonepath.parent().unwrap_or(zonepath);
+    Ok(match device(parent)? == device(zonepath)? {
+        true => parent.join(name),
+        false => zonepath.join(name),
+    })
+}
+
+/// Removes a copy; one that is not there is fine.
+///
+/// # Errors
+/// When something of it cannot be removed.
+pub fn remove_copy(place: &Path) -> Result<(), Error> {
+    Dataset::destroy(place)?;
+    let _ = fs::remove_dir(place);
+    Ok(())
+}
+
+/// Opens what takes the words of jobs, for the host's root alone; it is made where it is
+/// missing, and added to.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn open_log(path: &Path) -> Result<File, Error> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
+    }
+    File::options()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(Error::io(format!("write {}", path.display())))
+}
+
 /// Clears away what is left of a job that was killed. The zone's lock is held.
 ///
 /// # Errors
@@ -246,7 +292,7 @@ fn with_view<T: Send>(
     look: impl FnOnce(&Path) -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
     let scratch = host.root.run().join("mnt");
-    std::fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
+    fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
     mount::with_view(stack, inherited, &scratch, |root| {
         look(Path::new(&format!("/proc/self/fd/{}", root.as_raw_fd())))
     })

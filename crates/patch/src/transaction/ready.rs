@@ -1,8 +1,5 @@
 //! A zone that is taken in hand: its lock is held, and it was looked into.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use model::{Config, State, Verb, ZoneName};
 use storage::{Dataset, driver_at};
 use zone::environments;
@@ -55,25 +52,6 @@ pub fn admit(host: &Host, zone: &ZoneName) -> Result<Box<Subject>, Error> {
         Err(Error::Refused(text)) => Err(Error::Refused(text.replace("snapshot", "patch"))),
         Err(error) => Err(error),
     }
-}
-
-/// Where the copy of a zone is: beside it, or in it where it is a file system of its own,
-/// as layers cannot leave one.
-///
-/// # Errors
-/// When the zonepath cannot be looked at.
-pub fn place_beside(zonepath: &Path, name: &str) -> Result<PathBuf, Error> {
-    use std::os::unix::fs::MetadataExt;
-    let device = |path: &Path| {
-        fs::metadata(path)
-            .map(|meta| meta.dev())
-            .map_err(Error::io(format!("look at {}", path.display())))
-    };
-    let parent = zonepath.parent().unwrap_or(zonepath);
-    Ok(match device(parent)? == device(zonepath)? {
-        true => parent.join(name),
-        false => zonepath.join(name),
-    })
 }
 
 /// Locks a zone and looks into it.

@@ -1,7 +1,7 @@
 //! A package manager at work in a copy of a zone.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use model::ZoneName;
 use storage::{Dataset, Stack};
@@ -26,7 +26,7 @@ impl Patch<'_> {
     /// Runs the work in a copy.
     pub(super) fn run(&self, ready: &Ready, copy: &Dataset, work: &Work) -> Result<Said, Error> {
         let path = self.log(&ready.subject.entry.name);
-        let log = open_log(&path)?;
+        let log = job::open_log(&path)?;
         if let Some(status) = self.in_memory(ready, copy, work, &log)? {
             let said = Said::read(&path);
             if status == 0 {
@@ -124,16 +124,4 @@ impl Patch<'_> {
         let _ = fs::remove_file(self.log(&subject.entry.name));
         said
     }
-}
-
-pub(crate) fn open_log(path: &Path) -> Result<File, Error> {
-    use std::os::unix::fs::OpenOptionsExt;
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
-    }
-    let mut options = File::options();
-    options.create(true).append(true).mode(0o600);
-    options
-        .open(path)
-        .map_err(Error::io(format!("write {}", path.display())))
 }

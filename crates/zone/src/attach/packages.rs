@@ -14,9 +14,8 @@
 //! On ZFS, where a root is no layers, the package manager works in the root itself, and the
 //! snapshot is the way back: until it goes there is the old zone.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use model::{Config, ZoneName};
@@ -45,20 +44,8 @@ pub(super) struct Work<'a> {
     pub(super) all: bool,
 }
 
-/// Where the copy of a zone is: beside it, or in it where it is a file system of its own,
-/// as layers cannot leave one.
 fn place_beside(zonepath: &Path, zone: &ZoneName) -> Result<PathBuf, Error> {
-    let device = |path: &Path| {
-        fs::metadata(path)
-            .map(|meta| meta.dev())
-            .map_err(Error::io(format!("look at {}", path.display())))
-    };
-    let parent = zonepath.parent().unwrap_or(zonepath);
-    let name = format!(".attach-{zone}");
-    Ok(match device(parent)? == device(zonepath)? {
-        true => parent.join(name),
-        false => zonepath.join(name),
-    })
+    job::place_beside(zonepath, &format!(".attach-{zone}"))
 }
 
 /// Removes the copy, and what else an update that was cut off left beside the zone. The
@@ -69,15 +56,7 @@ pub(super) fn clear(host: &Host, subject: &Subject) -> Result<(), Error> {
     }
     let zone = &subject.entry.name;
     job::clear(host, zone, subject.state)?;
-    remove(&place_beside(&subject.zonepath, zone)?)
-}
-
-fn remove(copy: &Path) -> Result<(), Error> {
-    if copy.exists() {
-        Dataset::destroy(copy)?;
-        let _ = fs::remove_dir(copy);
-    }
-    Ok(())
+    job::remove_copy(&place_beside(&subject.zonepath, zone)?)
 }
 
 impl Work<'_> {
@@ -112,7 +91,7 @@ impl Work<'_> {
         let dataset = Dataset::open(&subject.zonepath)?;
         let place = place_beside(&subject.zonepath, zone)?;
         // Of one that was cut off, and whose zonepath was removed by hand then.
-        remove(&place)?;
+        job::remove_copy(&place)?;
         let before = update::begin(&subject.zonepath)?;
         let was = inventory::of_zone(host, &subject.zonepath, self.config)?;
         let copy = dataset.clone_snapshot_to(&before, &place)?;
@@ -125,7 +104,7 @@ impl Work<'_> {
         dataset.settle(&host.root.index())?;
         dataset.destroy_snapshot(&before)?;
         drop(copy);
-        remove(&place)?;
+        job::remove_copy(&place)?;
         tell(&was, &now, progress);
         Ok(())
     }
@@ -183,7 +162,7 @@ impl Work<'_> {
         })?;
         stack.volatile = !stack.lowers.is_empty();
         let path = self.log(&subject.entry.name);
-        let log = open_log(&path)?;
+        let log = job::open_log(&path)?;
         let job = Job {
             stack,
             script,
@@ -211,17 +190,6 @@ fn tell(was: &System, now: &System, progress: &mut dyn FnMut(&str)) {
     let all = now.inventory.packages.iter();
     let changed = all.filter(|(key, version)| was.inventory.packages.get(key) != Some(version));
     progress(&format!("Updated {} packages.", changed.count()));
-}
-
-fn open_log(path: &Path) -> Result<File, Error> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(Error::io(format!("make {}", folder.display())))?;
-    }
-    let mut options = File::options();
-    options.create(true).append(true).mode(0o600);
-    options
-        .open(path)
-        .map_err(Error::io(format!("write {}", path.display())))
 }
 
 /// What the package manager complained of first of all, or said last.
