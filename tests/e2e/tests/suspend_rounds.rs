@@ -179,8 +179,13 @@ fn whoever_dies_at_whatever_moment_no_disk_is_lost() {
         // What was begun comes to its end, or the next command finds what is left. Before
         // that end the zone runs, and ends behind the back of who believes it.
         hear_from_zoneadmd(&host);
+        let mut said_why = String::new();
         wait_for("zone that runs", || {
-            let _ = host.on("k1", &["boot"]);
+            let booted = host.on("k1", &["boot"]);
+            if booted.err != said_why {
+                println!("{}", booted.err);
+                said_why = booted.err;
+            }
             (host.state("k1") == "running").then_some(())
         });
         wait_for_guest(&host);
