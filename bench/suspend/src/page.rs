@@ -201,6 +201,7 @@ fn one_size(text: &mut String, engine: &Engine) {
         ("new memory", "roofline new memory"),
         ("disk", "roofline disk"),
         ("disk, synced", "roofline disk, synced"),
+        ("disk, read", "roofline disk, read"),
     ];
     let rows: Vec<_> = roofline.map(|(name, row)| (name, of(row))).into();
     table(text, engine, &head, &rows);

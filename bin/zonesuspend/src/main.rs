@@ -25,6 +25,7 @@ struct Options {
     rounds: Option<NonZero<usize>>,
     folder: Option<PathBuf>,
     qemu: bool,
+    brief: bool,
     operands: Vec<PathBuf>,
 }
 
@@ -72,6 +73,7 @@ fn parse(words: Vec<OsString>) -> Result<(&'static str, Options), Unrun> {
             }
             Short('m') if benching => options.mebibytes = Some(count(&mut words).map_err(here)?),
             Short('n') if benching => options.rounds = Some(count(&mut words).map_err(here)?),
+            Short('b') if benching => options.brief = true,
             Short('q') if benching => options.qemu = true,
             Short('r') if benching => options.folder = Some(words.value().map_err(bad)?.into()),
             Value(word) => options.operands.push(word.into()),
@@ -130,6 +132,7 @@ fn act(verb: &str, options: &Options) -> Result<()> {
                 threads,
                 folder: options.folder.as_deref(),
                 qemu: options.qemu,
+                brief: options.brief,
             };
             let report = bench::run(&plan)?;
             print!("{}", report.render(options.json));

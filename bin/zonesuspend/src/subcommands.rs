@@ -40,10 +40,12 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "bench",
-        form: "bench [-jq] [-m MiB] [-n rounds] [-t threads] [-r folder] file",
+        form: "bench [-bjq] [-m MiB] [-n rounds] [-t threads] [-r folder] file",
         help: "Measures suspend and resume on this host: saves memory, filled from /usr and in\n\
                part with zeros, to the file, which must not exist and is removed, and restores\n\
                it; beside that, what the memory, the processors and the disk do at most.\n\
+               \t-b          only lz4 and the default, with all threads, lz4 with one, and what\n\
+               \t            they are compared with: for much memory\n\
                \t-j          as JSON\n\
                \t-m MiB      of memory, by default 1024; where it is not free twice, images are\n\
                \t            opened and not restored\n\

@@ -17,6 +17,7 @@ function __zonesuspend_suboptions
             printf '%s\t%s\n' -t 'so many at a time, by default one for each processor'
             printf '%s\t%s\n' -k 'the key: 32 bytes, 64 hexadecimal digits, or base64'
         case bench
+            printf '%s\t%s\n' -b 'only lz4 and the default, with all threads, lz4 with one, and what'
             printf '%s\t%s\n' -j 'as JSON'
             printf '%s\t%s\n' -q 'has QEMU write the same memory, too, by its own migration: plain,'
             printf '%s\t%s\n' -m 'of memory, by default 1024; where it is not free twice, images are'

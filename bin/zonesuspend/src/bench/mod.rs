@@ -32,6 +32,9 @@ pub struct Plan<'a> {
     pub folder: Option<&'a Path>,
     /// Whether QEMU's own way is measured, too.
     pub qemu: bool,
+    /// Whether only the most telling is measured: what adaptive and lz4 do with all threads,
+    /// lz4 with one, and what they are compared with.
+    pub brief: bool,
 }
 
 /// Bytes of memory that are free, or could be.
@@ -90,34 +93,49 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
         report.begin();
         for &threads in &threads {
             let at = |what: &str| format!("{what}, {threads} thr");
+            // With one thread, where it is to be brief, only what shows how lz4 scales.
+            let (whole, many) = (!plan.brief, !plan.brief || threads == all);
             let length = memory.nonzero;
-            report.add(
-                &at("roofline memory copy"),
-                roofline::copy(&memory, threads)?,
-            );
-            report.add(&at("roofline zero scan"), roofline::scan(&memory, threads)?);
-            report.add(
-                &at("roofline AES-256-GCM"),
-                roofline::seal(length, threads)?,
-            );
+            if many {
+                report.add(
+                    &at("roofline memory copy"),
+                    roofline::copy(&memory, threads)?,
+                );
+            }
+            if whole {
+                report.add(&at("roofline zero scan"), roofline::scan(&memory, threads)?);
+                report.add(
+                    &at("roofline AES-256-GCM"),
+                    roofline::seal(length, threads)?,
+                );
+            }
             report.add(&at("roofline lz4"), roofline::pack(&memory, threads)?);
-            if twice {
+            if twice && whole {
                 let populated = roofline::populate(&memory, threads)?;
                 report.add(&at("roofline new memory"), populated);
             }
-            let disk = roofline::disk(plan.file, length, threads)?;
-            report.add(&at("roofline disk"), disk.written);
-            report.add(&at("roofline disk, synced"), disk.synced);
-            for (name, choice) in CHOICES {
-                let saved = trial.save(choice, Io::Auto, threads)?;
-                report.saved(&at(&format!("save {name}")), &saved);
+            if many {
+                let disk = roofline::disk(plan.file, length, threads)?;
+                report.add(&at("roofline disk"), disk.written);
+                report.add(&at("roofline disk, synced"), disk.synced);
+                report.add(&at("roofline disk, read"), disk.read);
             }
-            if threads == all {
+            for (name, choice) in CHOICES {
+                let telling = name == "lz4" || (name == "adaptive" && many);
+                if whole || telling {
+                    let saved = trial.save(choice, Io::Auto, threads)?;
+                    report.saved(&at(&format!("save {name}")), &saved);
+                }
+            }
+            if threads == all && whole {
                 let saved = trial.save(Choice::Adaptive, Io::Plain, threads)?;
                 report.saved(&at("save adaptive, plain"), &saved);
             }
             if threads == all && plan.qemu {
                 for (name, through) in qemu::WAYS {
+                    if plan.brief && name != qemu::TELLING {
+                        continue;
+                    }
                     let written = qemu::write(plan.file, &memory, through)?;
                     report.add(&format!("QEMU {name}, unsynced"), written.written);
                     report.add(&format!("QEMU {name}"), written.synced);
@@ -125,6 +143,9 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
                 }
             }
             for (name, choice) in &CHOICES[..3] {
+                if plan.brief && (threads != all || *name == "raw") {
+                    continue;
+                }
                 trial.save(*choice, Io::Auto, threads)?;
                 if !twice {
                     report.add(&at(&format!("verify {name}")), trial.verify(threads)?);

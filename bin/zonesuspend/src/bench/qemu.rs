@@ -32,6 +32,9 @@ pub const WAYS: [(&str, Option<&str>); 3] = [
     ("zstd -1 -T0", Some("zstd -1 -T0 -q -c")),
 ];
 
+/// The one that we must be quicker than.
+pub const TELLING: &str = "zstd -T0";
+
 /// Memory in a file.
 pub struct Written {
     pub written: Rate,

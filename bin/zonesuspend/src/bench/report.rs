@@ -246,6 +246,7 @@ mod tests {
             threads: NonZero::new(2).unwrap(),
             folder: None,
             qemu: false,
+            brief: false,
         };
         let mut report = Report::new(&plan, 1 << 19);
         for (disk, copy, saved) in [(2000, 9000, 1800), (500, 9000, 490), (4000, 9000, 3000)] {
