@@ -1,6 +1,8 @@
 //! `zoneadm migrate`, and `receive`, which it starts on the other host.
 
+use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsFd;
 
 use lexopt::prelude::*;
 use zone::migrate::{self, Kind, Options};
@@ -46,7 +48,12 @@ pub fn receive(call: &Call) -> u8 {
     };
     sys::signals::ignore(&[sys::signals::PIPE]);
     let done = match rest {
-        [] => migrate::receive(&host, zone, std::io::stdin(), std::io::stdout()),
+        [] => {
+            let source = std::io::stdin().as_fd().try_clone_to_owned();
+            let source = source.map_err(zone::Error::io("read standard input"));
+            source
+                .and_then(|from| migrate::receive(&host, zone, File::from(from), std::io::stdout()))
+        }
         [flag, id] if flag == "--status" => migrate::status(&host, zone, id).map(|text| {
             let _ = writeln!(std::io::stdout(), "{text}");
         }),

@@ -161,11 +161,16 @@ pub fn migrate(
                 trip.send_top()?;
                 trip.compare()?;
                 match live::go(host, &subject, &mut trip, options, progress)? {
-                    Way::Gone(stood) => {
-                        progress(&format!(
-                            "The guest runs over there; it stood still for {:.3} s.",
-                            stood.as_secs_f64()
-                        ));
+                    Way::Gone { stood, broken } => {
+                        progress(&match broken {
+                            None => format!(
+                                "The guest runs over there; it stood still for {:.3} s.",
+                                stood.as_secs_f64()
+                            ),
+                            Some(why) => format!(
+                                "The zone is over there, but its machine did not go on: {why}. Boot it there."
+                            ),
+                        });
                         subject.state = State::Installed;
                         subject.runtime = None;
                         subject::settle(host, zone)?;

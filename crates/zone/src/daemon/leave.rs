@@ -31,6 +31,9 @@ const EVERY: Duration = Duration::from_millis(250);
 /// write out, and to say so.
 const STANDING: Duration = Duration::from_secs(120);
 
+/// How much of its disks may be left when it stands still: it stands still for that, too.
+const MOST_LEFT: u64 = 256 << 20;
+
 /// A machine on its way.
 #[derive(Debug)]
 pub(super) struct Leaving {
@@ -213,6 +216,12 @@ impl Server<'_> {
                 }
                 Sending::Stands => {
                     leaving.stage = Stage::Stands(Instant::now());
+                    let mirrors = live::mirrors(monitor, leaving.disks.len());
+                    let mirrors = mirrors.map_err(|error| flatten(&error))?;
+                    // Nobody watched them while the memory went.
+                    if mirrors.total.saturating_sub(mirrors.done) > MOST_LEFT {
+                        return Err("its disks are written to faster than they can go".to_owned());
+                    }
                     live::end_mirrors(monitor, &leaving.disks).map_err(|error| flatten(&error))?;
                     leaving.tell(&Left::Stands);
                 }

@@ -34,8 +34,13 @@ const DOWNTIME: u64 = 300;
 
 /// What became of it.
 pub(super) enum Way {
-    /// The zone is the target's, and runs there; it stood still for so long.
-    Gone(Duration),
+    /// The zone is the target's.
+    Gone {
+        /// For how long it stood still.
+        stood: Duration,
+        /// Why it does not run there, if it does not.
+        broken: Option<String>,
+    },
     /// It cannot go while it runs, which goes on; both sides are as before.
     Cannot(String),
 }
@@ -100,30 +105,33 @@ pub(super) fn go(
         .and_then(|()| mark(host, subject, trip, &socket))
         .and_then(|()| fails())
         .and_then(|()| trip.hand_over(true));
-    if let Err(error) = committed {
-        trip.hang_up();
-        match Away::of(path)?.map(|away| ask(zone, options, &away.id)) {
-            Some(Ok(Fate::Arrived)) => {}
-            Some(Err(_)) => {
-                return Err(Error::Refused(format!(
-                    "{}: it may run on {} by now, and stands still here: give the same command again when that can be reached.",
-                    flatten(&error),
-                    options.host
-                )));
-            }
-            Some(Ok(Fate::Unknown)) | None => {
-                come_back(path)?;
-                drop(socket);
-                run_on(host, subject)?;
-                progress("The zone goes on here.");
-                return Err(error);
+    let broken = match committed {
+        Ok(told) => told,
+        Err(error) => {
+            trip.hang_up();
+            match Away::of(path)?.map(|away| ask(zone, options, &away.id)) {
+                Some(Ok(Fate::Arrived)) => None,
+                Some(Err(_)) => {
+                    return Err(Error::Refused(format!(
+                        "{}: it may run on {} by now, and stands still here: give the same command again when that can be reached.",
+                        flatten(&error),
+                        options.host
+                    )));
+                }
+                Some(Ok(Fate::Unknown)) | None => {
+                    come_back(path)?;
+                    drop(socket);
+                    run_on(host, subject)?;
+                    progress("The zone goes on here.");
+                    return Err(error);
+                }
             }
         }
-    }
+    };
     let stood = since.elapsed();
     let _ = fault.strikes("live");
     take_down(host, subject, &socket)?;
-    Ok(Way::Gone(stood))
+    Ok(Way::Gone { stood, broken })
 }
 
 /// Marks the zone, unless its machine may run here again.

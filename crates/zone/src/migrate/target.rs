@@ -6,8 +6,10 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use brand::Content;
 use model::{Config, State, Uuid, Verb, ZoneName};
@@ -32,6 +34,10 @@ use crate::halt::halt_locked;
 use crate::subject::{self, DETACHED, Subject};
 use crate::{Error, Host, arriving, flatten, images, import, machine, suspend, verify};
 
+/// How long the source may take, when a machine is here as a whole, to say that it is this
+/// host's.
+const DECIDING: Duration = Duration::from_secs(60);
+
 /// Stands in a zonepath that is being received into; its text names the migration.
 pub(crate) const INCOMING: &str = ".incoming";
 
@@ -42,7 +48,7 @@ pub(crate) const INCOMING: &str = ".incoming";
 pub fn receive(
     host: &Host,
     zone: &ZoneName,
-    from: impl Read,
+    from: impl Read + AsFd,
     to: impl Write + Send,
 ) -> Result<(), Error> {
     let mut wire = Wire::new(from, to);
@@ -83,7 +89,7 @@ fn lost(error: std::io::Error) -> Error {
     Error::Io("hear from the source".to_owned(), error)
 }
 
-fn converse<R: Read, W: Write + Send>(
+fn converse<R: Read + AsFd, W: Write + Send>(
     host: &Host,
     zone: &ZoneName,
     wire: &mut Wire<R, W>,
@@ -126,6 +132,11 @@ fn converse<R: Read, W: Write + Send>(
     }
     let mut compared = false;
     loop {
+        if guest.arrival.is_some() {
+            // It stands still on both sides, and on this one the zone is locked: a line that
+            // is dead must not keep it so.
+            wire.wait(DECIDING).map_err(lost)?;
+        }
         let Some((kind, body)) = wire.hear().map_err(lost)? else {
             return Err(Error::Refused(
                 "the connection ended before the zone was whole.".to_owned(),
@@ -169,12 +180,12 @@ fn converse<R: Read, W: Write + Send>(
             b'c' if compared => {
                 let commit: Commit = serde_json::from_slice(&body)
                     .map_err(|error| Error::Refused(error.to_string()))?;
-                match guest.arrival.take() {
+                let told = match guest.arrival.take() {
                     Some(arrival) => guest.keep_running(arrival)?,
-                    None => guest.keep(commit.boot)?,
-                }
+                    None => guest.keep(commit.boot).map(|()| String::new())?,
+                };
                 // The zone is here, whoever hears of it.
-                let _ = wire.say(b'k', b"");
+                let _ = wire.say(b'k', told.as_bytes());
                 return Ok(());
             }
             _ => return Err(Error::Refused("was told something odd.".to_owned())),
@@ -511,8 +522,9 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// The machine is this host's from here on, and runs; or is not.
-    fn keep_running(&mut self, arrival: Arrival) -> Result<(), Error> {
+    /// The machine is this host's from here on, and runs; or is not. Says what keeps it from
+    /// that when it is this host's, or nothing.
+    fn keep_running(&mut self, arrival: Arrival) -> Result<String, Error> {
         // What died meanwhile is the source's.
         if let Err(error) = arrival.ask(Coming::IsWhole) {
             arrival.give_up();
@@ -532,11 +544,18 @@ impl<'a> Guest<'a> {
             return Err(error.into());
         }
         self.kept = true;
-        if arrival.run(self.host).is_err() {
-            // Its zoneadmd died just now: another one lets it run.
-            let _ = client::attend(self.host, &self.subject.entry.name);
-        }
-        Ok(())
+        let Err(error) = arrival.run(self.host) else {
+            return Ok(String::new());
+        };
+        // When its zoneadmd died just now, another one lets it run.
+        let zone = &self.subject.entry.name;
+        let attended = client::attend(self.host, zone);
+        let runtime = store::runtime::load(&self.host.root, zone);
+        let runs = runtime.is_ok_and(|known| known.is_some_and(|one| one.state == State::Running));
+        Ok(match attended {
+            Ok(()) if runs => String::new(),
+            _ => flatten(&error),
+        })
     }
 
     fn remove(&self, names: &[u8]) -> Result<(), Error> {

@@ -329,7 +329,7 @@ impl Trip {
     /// Lets the zone be the target's.
     pub(super) fn commit(&mut self, zonepath: &Path, boot: bool) -> Result<(), Error> {
         self.mark(zonepath)?;
-        self.hand_over(boot)
+        self.hand_over(boot).map(drop)
     }
 
     /// Marks the zone as one that may be the target's.
@@ -337,12 +337,14 @@ impl Trip {
         leave(zonepath, &self.id, &self.to)
     }
 
-    /// Tells the target that the zone is its own.
-    pub(super) fn hand_over(&mut self, boot: bool) -> Result<(), Error> {
+    /// Tells the target that the zone is its own; returns what keeps its machine from going
+    /// on there, if anything does.
+    pub(super) fn hand_over(&mut self, boot: bool) -> Result<Option<String>, Error> {
         self.wire
             .say_json(b'c', &Commit { boot })
             .map_err(self.lost())?;
-        self.answer()
+        let told = self.wire.expect(b'k').map_err(self.lost())?;
+        Ok((!told.is_empty()).then(|| plain(&told)))
     }
 
     fn answer(&mut self) -> Result<(), Error> {

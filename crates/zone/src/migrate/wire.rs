@@ -22,11 +22,15 @@
 //! | source | `u` | it does not come while it runs: forget what there is of it |
 //! | target | `o` | done, and the last after `g` or `u` that is said of channels |
 //! | source | `c` | [`Commit`]: the zone is the target's now |
-//! | target | `k` | done, up to here |
+//! | target | `k` | done, up to here; after `c`, with what kept the machine from going on |
 //! | target | `x` | an error, and the end |
 
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 use storage::Digest;
 
@@ -146,6 +150,27 @@ impl<R: Read, W: Write> Wire<R, W> {
                 io::ErrorKind::UnexpectedEof,
                 "the connection ended",
             )),
+        }
+    }
+
+    /// Waits until there is something to be heard.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::TimedOut`] when there is nothing for so long.
+    pub(super) fn wait(&self, limit: Duration) -> io::Result<()>
+    where
+        R: AsFd,
+    {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            match poll(&mut [PollFd::new(&self.from, PollFlags::IN)], Some(&left)) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
     }
 
@@ -304,6 +329,20 @@ mod tests {
         assert!(read == text);
         assert_eq!(wire.expect(b'k').unwrap(), b"more");
         assert_eq!(wire.hear().unwrap(), None);
+    }
+
+    #[test]
+    fn nobody_is_waited_for_without_end() {
+        let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let wire = Wire::new(ours, io::sink());
+        let moment = Duration::from_millis(1);
+        let error = wire.wait(moment).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        theirs.write_all(b"c").unwrap();
+        wire.wait(moment).unwrap();
+        // The end is something, too.
+        drop(theirs);
+        wire.wait(moment).unwrap();
     }
 
     #[test]
