@@ -251,7 +251,8 @@ mod tests {
             write!(to, "half an ans\n{{\"return\": 7}}\n{{\"return\": {id}}}\n").unwrap();
             for answer in answers {
                 call_of(&mut said);
-                writeln!(to, "{answer}").unwrap();
+                // Who has heard enough has gone.
+                let _ = writeln!(to, "{answer}");
             }
             call_of(&mut said);
         });

@@ -48,7 +48,8 @@ pub(super) fn limits() -> Option<Ipc> {
 pub(super) fn of(processes: &[i32]) -> Vec<Option<Ipc>> {
     let visit = || {
         let one = |pid: &i32| {
-            let pidfd = pidfd_open(Pid::from_raw(*pid)?, PidfdFlags::empty()).ok()?;
+            let pid = (*pid > 0).then(|| Pid::from_raw(*pid)).flatten()?;
+            let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
             sys::namespace::join(std::os::fd::AsFd::as_fd(&pidfd), ns::IPC).ok()?;
             read()
         };
@@ -67,6 +68,6 @@ mod tests {
         let Some(own) = read() else { return };
         assert!(own.shm_ids <= limits().unwrap().shm_ids);
         assert_eq!(of(&[]), []);
-        assert_eq!(of(&[-1]), [None]);
+        assert_eq!(of(&[-1, 0]), [None, None]);
     }
 }
