@@ -62,9 +62,9 @@ pub fn find() -> Processor {
 }
 
 fn ask(leaf: u32, part: u32) -> CpuidResult {
+    #[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
     // SAFETY: every processor of this architecture has the instruction; it takes two
     // numbers and changes nothing but the registers of its answer.
-    #[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
     unsafe {
         __cpuid_count(leaf, part)
     }
