@@ -17,12 +17,13 @@ struct Holder {
 }
 
 impl Holder {
-    fn new() -> Result<Self, Error> {
+    /// Holds a new user namespace, and further namespaces that it owns.
+    fn new(further: u64) -> Result<Self, Error> {
         let parent = rustix::process::getpid().as_raw_nonzero().get();
         // No signal at its end: the caller's SIGCHLD handling never sees this child.
         // SAFETY: the process may have other threads, so the child makes only plain
         // system calls: no allocation, no lock, no return.
-        let made = unsafe { clone3(crate::process::ns::USER, 0, None) };
+        let made = unsafe { clone3(crate::process::ns::USER | further, 0, None) };
         match made.map_err(|error| Error::new("clone3", "user namespace", error))? {
             Some(child) => Ok(Self {
                 pid: child.pid,
@@ -38,6 +39,25 @@ impl Holder {
                 libc::_exit(0)
             },
         }
+    }
+}
+
+impl Holder {
+    /// Writes the map of users and groups.
+    fn map(&self, map: &str) -> Result<(), Error> {
+        for file in ["uid_map", "gid_map"] {
+            let path = format!("/proc/{}/{file}", self.pid);
+            std::fs::write(&path, map)
+                .map_err(|e| Error::new("write", format!("{path} ({map})"), e))?;
+        }
+        Ok(())
+    }
+
+    /// Opens a namespace that it holds.
+    fn namespace(&self, name: &str) -> Result<OwnedFd, Error> {
+        let path = format!("/proc/{}/ns/{name}", self.pid);
+        rustix::fs::openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|e| Error::new("open", path, e))
     }
 }
 
@@ -68,16 +88,22 @@ impl Drop for Holder {
 /// It has no process: it serves as the id map of mounts (`Attr::idmap`). Needs
 /// /proc. Takes about a fork and an exit.
 pub fn user_namespace(base: u32, count: u32) -> Result<OwnedFd, Error> {
-    let holder = Holder::new()?;
-    let map = format!("0 {base} {count}");
-    for file in ["uid_map", "gid_map"] {
-        let path = format!("/proc/{}/{file}", holder.pid);
-        std::fs::write(&path, &map)
-            .map_err(|e| Error::new("write", format!("{path} ({map})"), e))?;
-    }
-    let path = format!("/proc/{}/ns/user", holder.pid);
-    rustix::fs::openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|e| Error::new("open", path, e))
+    let holder = Holder::new(0)?;
+    holder.map(&format!("0 {base} {count}"))?;
+    holder.namespace("user")
+}
+
+/// Makes a network namespace that belongs to a user namespace in which nobody is, and
+/// returns a descriptor of it.
+///
+/// Root of the host administers it as any other. But the kernel sends its messages about
+/// devices (NETLINK_KOBJECT_UEVENT) only to network namespaces of the first user namespace.
+/// Takes about a fork and an exit.
+pub fn network_of_nobody() -> Result<OwnedFd, Error> {
+    let holder = Holder::new(crate::process::ns::NET)?;
+    // Users have the numbers that they have on the host.
+    holder.map("0 0 4294967295")?;
+    holder.namespace("net")
 }
 
 /// Runs `work` with file system user and group `id`, keeping all capabilities.
@@ -94,6 +120,64 @@ pub fn with_fs_ids<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
     let value = work();
     guard.leave()?;
     Ok(value)
+}
+
+/// Runs `work` with the effective user `id` and all capabilities. The kernel charges what
+/// `work` makes, a user namespace and all that is counted in it later, to that user.
+///
+/// Only this thread changes. The former user is back afterwards, also when `work` panics.
+/// A process that `work` forks keeps the user: it must not return from `work`. The signal
+/// that this process gets at its parent's death (PR_SET_PDEATHSIG) is forgotten.
+pub fn with_effective_user<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
+    let bits = rustix::thread::capabilities_secure_bits()
+        .map_err(|e| Error::new("prctl", "PR_GET_SECUREBITS", e))?;
+    let guard = EffectiveUser {
+        bits,
+        former: rustix::process::geteuid().as_raw(),
+    };
+    // Otherwise leaving user id 0 drops the capabilities.
+    rustix::thread::set_capabilities_secure_bits(bits | CapabilitiesSecureBits::NO_SETUID_FIXUP)
+        .map_err(|e| Error::new("prctl", "PR_SET_SECUREBITS", e))?;
+    set_effective_user(id)?;
+    let value = work();
+    guard.restore()?;
+    std::mem::forget(guard);
+    Ok(value)
+}
+
+/// Puts the thread's effective user back when dropped.
+struct EffectiveUser {
+    bits: CapabilitiesSecureBits,
+    former: u32,
+}
+
+impl EffectiveUser {
+    fn restore(&self) -> Result<(), Error> {
+        set_effective_user(self.former)?;
+        rustix::thread::set_capabilities_secure_bits(self.bits)
+            .map_err(|e| Error::new("prctl", "PR_SET_SECUREBITS", e))
+    }
+}
+
+impl Drop for EffectiveUser {
+    fn drop(&mut self) {
+        // Here after a panic or a failed change: an error is under way already.
+        let _ = self.restore();
+    }
+}
+
+fn set_effective_user(id: u32) -> Result<(), Error> {
+    // SAFETY: setresuid takes three numbers and touches no memory. The raw call changes
+    // this thread only. -1 leaves the real and the saved user as they are.
+    let result = unsafe { libc::syscall(libc::SYS_setresuid, NO_ID, id, NO_ID) };
+    match result {
+        0 => Ok(()),
+        _ => Err(Error::new(
+            "setresuid",
+            Path::new(&id.to_string()),
+            io::Error::last_os_error(),
+        )),
+    }
 }
 
 /// Puts the thread's credentials back when dropped.
@@ -217,6 +301,30 @@ mod tests {
     }
 
     #[test]
+    fn the_effective_user_returns_with_all_capabilities() {
+        if !root() {
+            return;
+        }
+        let status = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let of = |name: &str| {
+                let line = status.lines().find(|line| line.starts_with(name));
+                line.unwrap().to_owned()
+            };
+            (of("Uid:"), of("CapEff:"))
+        };
+        let before = status();
+        let inside = with_effective_user(100_000, status).unwrap();
+        assert_eq!(inside.0, "Uid:\t0\t100000\t0\t100000");
+        assert_eq!(inside.1, before.1);
+        assert_eq!(status(), before);
+        let panicked =
+            std::panic::catch_unwind(|| with_effective_user(100_000, || panic!("on purpose")));
+        assert!(panicked.is_err());
+        assert_eq!(status(), before);
+    }
+
+    #[test]
     fn keeps_capabilities_while_another_id() {
         if !root() {
             return;
@@ -250,7 +358,7 @@ mod tests {
         if !root() {
             return;
         }
-        let holder = Holder::new().unwrap();
+        let holder = Holder::new(0).unwrap();
         let path = format!("/proc/{}/uid_map", holder.pid);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
         drop(holder);

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Copies get numbers from here up, clear of those that are still to be taken.
 const FLOOR: RawFd = 10;
@@ -24,4 +25,26 @@ pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     // descriptor, and with it gone nobody keeps the other end waiting.
     unsafe { libc::close(number) };
     Ok(copy)
+}
+
+/// Whether descriptor 1 was closed when the program began.
+static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
+
+/// The C library calls this before Rust's own start, which opens /dev/null in place of
+/// standard streams that are closed: later on nothing tells that there was none.
+// SAFETY: the section holds pointers to functions of this type, for the C library to call.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static LOOK_FIRST: extern "C" fn() = look_at_output;
+
+extern "C" fn look_at_output() {
+    // SAFETY: asking for the flags of a number that may not be open is harmless.
+    let is_closed = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) } < 0;
+    HAD_NO_OUTPUT.store(is_closed, Ordering::Relaxed);
+}
+
+/// Returns whether the program was started with standard output closed.
+#[must_use]
+pub fn had_no_output() -> bool {
+    HAD_NO_OUTPUT.load(Ordering::Relaxed)
 }

@@ -5,6 +5,7 @@
 
 pub mod bpf;
 pub mod btrfs;
+pub mod fanotify;
 pub mod idmap;
 pub mod inherited;
 pub mod keyring;
@@ -14,6 +15,7 @@ pub mod link;
 pub mod mapping;
 pub mod memory;
 pub mod mount;
+pub mod mountinfo;
 pub mod namespace;
 pub mod passing;
 pub mod peer;

@@ -1,9 +1,79 @@
 //! Network links of the calling thread's network namespace.
 
 use std::io;
+use std::mem::size_of;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+/// SO_NETNS_COOKIE of asm-generic/socket.h, since Linux 5.14.
+const SO_NETNS_COOKIE: libc::c_int = 71;
+
+/// Returns the number of the calling thread's network namespace that no other namespace
+/// has until the host boots again, unlike the number of its file.
+///
+/// # Errors
+/// Fails with the error of socket(2) or getsockopt(2).
+pub fn network_cookie() -> io::Result<u64> {
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    let mut cookie = 0_u64;
+    let mut length = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `cookie`, which has that many.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 => Ok(cookie),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Sends an Ethernet frame, headers and all, from a link of the calling thread's network
+/// namespace.
+///
+/// # Errors
+/// Fails with the error of socket(2) or sendto(2).
+pub fn send_frame(link: u32, frame: &[u8]) -> io::Result<()> {
+    let socket = socket_with(
+        AddressFamily::PACKET,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        // It receives nothing.
+        None,
+    )?;
+    // SAFETY: a structure of numbers and arrays of them; zeros are a value of it.
+    let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    to.sll_family = libc::AF_PACKET as libc::c_ushort;
+    to.sll_ifindex =
+        libc::c_int::try_from(link).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    // SAFETY: the kernel reads `frame` and one `sockaddr_ll`, which outlive the call, with
+    // their lengths.
+    let sent = unsafe {
+        libc::sendto(
+            socket.as_fd().as_raw_fd(),
+            frame.as_ptr().cast(),
+            frame.len(),
+            libc::MSG_DONTWAIT,
+            (&raw const to).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        )
+    };
+    match usize::try_from(sent) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
 
 /// Brings the loopback link up, with its 127.0.0.1 and ::1.
 ///

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, StatVfsMountFlags};
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
     OpenTreeFlags, UnmountFlags,
 };
 
@@ -225,6 +225,27 @@ pub fn new_fs(fstype: &str, params: &[Param<'_>], attrs: MountAttrFlags) -> Resu
     rustix::mount::fsconfig_create(&context).map_err(|e| fail("fsconfig create", "", e))?;
     rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attrs)
         .map_err(|e| fail("fsmount", "", e))
+}
+
+/// Changes parameters of the file system that is mounted at `place`, for all its mounts.
+/// `subject` is for the error.
+pub fn reconfigure(place: impl AsFd, params: &[Param<'_>], subject: &Path) -> Result<(), Error> {
+    let flags = FsPickFlags::FSPICK_CLOEXEC | FsPickFlags::FSPICK_EMPTY_PATH;
+    let context =
+        rustix::mount::fspick(place, "", flags).map_err(|e| Error::new("fspick", subject, e))?;
+    let fail = |call, e: rustix::io::Errno| {
+        let mut error = Error::new(call, subject, e);
+        error.log = read_log(&context);
+        error
+    };
+    for param in params {
+        match *param {
+            Param::Flag(key) => rustix::mount::fsconfig_set_flag(&context, key),
+            Param::Text(key, value) => rustix::mount::fsconfig_set_string(&context, key, value),
+        }
+        .map_err(|e| fail("fsconfig", e))?;
+    }
+    rustix::mount::fsconfig_reconfigure(&context).map_err(|e| fail("fsconfig reconfigure", e))
 }
 
 /// Messages kept for one error: the kernel's ring holds eight.

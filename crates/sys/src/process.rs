@@ -5,6 +5,7 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::time::{Duration, Instant};
 
 /// Namespaces of [`fork`], as in clone(2).
 pub mod ns {
@@ -61,16 +62,15 @@ struct CloneArgs {
 ///
 /// # Errors
 /// What clone3(2) says; `EBUSY` when the caller has more than one thread, because
-/// the child would have a copy of the others' locks and nobody to release them.
+/// the child would have a copy of the others' locks and nobody to release them. Threads that
+/// have ended are waited for, up to [`THREADS_END`].
 pub fn fork(
     flags: u64,
     cgroup: Option<BorrowedFd<'_>>,
     keep: &[BorrowedFd<'_>],
     body: impl FnOnce() -> u8,
 ) -> io::Result<Child> {
-    if crate::thread_count()? != 1 {
-        return Err(io::Error::from_raw_os_error(libc::EBUSY));
-    }
+    wait_for_threads()?;
     // SAFETY: the caller has one thread (checked above), so the child is a whole
     // copy of a program whose every lock is free or held by the copied thread.
     match unsafe { clone3(flags, libc::SIGCHLD, cgroup)? } {
@@ -81,6 +81,50 @@ pub fn fork(
             exit_now(status)
         }
     }
+}
+
+/// Shows other arguments of this process in /proc/PID/cmdline, where ps(1) and pgrep(1) read them.
+/// The text stays in memory until the process ends.
+///
+/// # Errors
+/// Fails with the error of prctl(2): EPERM without CAP_SYS_RESOURCE, EINVAL if the kernel lacks it.
+pub fn show_as(text: CString) -> io::Result<()> {
+    let text: &'static [u8] = Box::leak(text.into_bytes_with_nul().into_boxed_slice());
+    let range = text.as_ptr_range();
+    let none: libc::c_ulong = 0;
+    let set = |what: libc::c_int, address: *const u8| {
+        let what = libc::c_ulong::from(what.unsigned_abs());
+        // SAFETY: the kernel takes the address as a number, and only shows what is there, which
+        // is never freed.
+        match unsafe { libc::prctl(libc::PR_SET_MM, what, address, none, none) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    };
+    let start = || set(libc::PR_SET_MM_ARG_START, range.start);
+    let end = || set(libc::PR_SET_MM_ARG_END, range.end);
+    // The start may never be behind the end: which way to go first depends on the places.
+    start().and_then(|()| end()).or_else(|_| {
+        end()?;
+        start()
+    })
+}
+
+/// Longest time in which the kernel releases a thread that was joined.
+const THREADS_END: Duration = Duration::from_secs(1);
+
+/// Waits until the caller is the only thread of its process. Whoever joins a thread is woken
+/// before the kernel has released that thread (kernel/exit.c: exit_mm before release_task),
+/// and until then the thread counts.
+fn wait_for_threads() -> io::Result<()> {
+    let end = Instant::now() + THREADS_END;
+    while crate::thread_count()? != 1 {
+        if Instant::now() >= end {
+            return Err(io::Error::from_raw_os_error(libc::EBUSY));
+        }
+        std::thread::sleep(Duration::from_micros(50));
+    }
+    Ok(())
 }
 
 /// Closes every descriptor from 3 up that is not in `keep`.
@@ -170,6 +214,12 @@ impl Program {
     /// [`Program::exec`] of a program that gets `pass` as descriptors 3, 4, ...
     #[must_use]
     pub fn exec_passing(&self, pass: &[BorrowedFd<'_>]) -> io::Error {
+        self.exec_passing_with_blocked(pass, &[])
+    }
+
+    /// [`Program::exec_passing`] of a program that waits for these signals.
+    #[must_use]
+    pub fn exec_passing_with_blocked(&self, pass: &[BorrowedFd<'_>], signals: &[i32]) -> io::Error {
         let count = RawFd::try_from(pass.len() + 3).unwrap_or(RawFd::MAX);
         let (mut folder, path, flags) = self.executable.parts();
         let arguments = pointers(&self.arguments);
@@ -200,7 +250,7 @@ impl Program {
                 return io::Error::last_os_error();
             }
         }
-        exec_raw((folder, path, flags), &arguments, &environment, &[])
+        exec_raw((folder, path, flags), &arguments, &environment, signals)
     }
 
     /// Starts the program as a daemon: in a session of its own, in `cgroup` when
@@ -321,9 +371,6 @@ pub fn exit_now(status: u8) -> ! {
     unsafe { libc::_exit(libc::c_int::from(status)) }
 }
 
-/// Signals are numbered from 1 to this.
-const LAST_SIGNAL: libc::c_int = 64;
-
 fn exec_raw(
     (folder, path, flags): (RawFd, *const libc::c_char, libc::c_int),
     arguments: &[*const libc::c_char],
@@ -342,9 +389,7 @@ fn exec_raw(
             libc::sigaddset(&raw mut mask, number);
         }
         libc::sigprocmask(libc::SIG_SETMASK, &raw const mask, ptr::null_mut());
-        for number in 1..=LAST_SIGNAL {
-            libc::signal(number, libc::SIG_DFL);
-        }
+        crate::signals::reset_all();
         libc::syscall(
             libc::SYS_execveat,
             folder,

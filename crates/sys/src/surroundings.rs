@@ -15,28 +15,53 @@ const OOM_SCORE: &str = "oom_score_adj";
 /// The file mode mask of a fresh login.
 const UMASK: Mode = Mode::from_raw_mode(0o022);
 
-/// Gives the calling process, which must have one thread, the resource limits,
-/// nice value, processors and OOM adjustment that `model` has, the common
-/// scheduling class, and the file mode mask of a fresh login. `model` is a number
-/// of the caller's pid namespace, and of /proc's for `model_in_proc`.
-///
-/// # Errors
-/// When a limit cannot be read or set. The others are set as far as possible:
-/// `model` may forbid itself what the caller's cgroups would allow.
-pub fn take_from(model: Pid, model_in_proc: Pid) -> io::Result<()> {
-    copy_limits(model)?;
-    rustix::process::umask(UMASK);
+/// Memory of a process that goes into its core, as the kernel has it by default: private and
+/// shared memory, headers of programs, and large pages.
+const CORE_OF_DEFAULT: &[u8] = b"0x33";
+
+/// Takes from the calling process, which must have one thread, what a caller can hand down to
+/// all that it starts besides limits: its scheduling class and I/O priority, its personality,
+/// the memory that its cores have, where its memory lies, how exact its timers are. Each is
+/// tried; what this host does not have needs no setting.
+pub fn forget_caller() {
     let priority: libc::c_int = 0;
-    // SAFETY: reads the one number that the kernel's structure has; 0 is the caller.
-    // Not by the C library: that of musl has no such call.
+    const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+    const MPOL_DEFAULT: libc::c_int = 0;
+    // SAFETY: these calls take numbers and, the first, the address of the one number that the
+    // kernel's structure has; 0 is the caller. Not by the C library: that of musl has no such
+    // call.
     unsafe {
         libc::syscall(
             libc::SYS_sched_setscheduler,
             0,
             libc::SCHED_OTHER,
             &raw const priority,
-        )
-    };
+        );
+        libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, 0);
+        libc::syscall(libc::SYS_personality, 0);
+        libc::syscall(libc::SYS_set_mempolicy, MPOL_DEFAULT, 0, 0);
+        libc::prctl(libc::PR_SET_TIMERSLACK, 0, 0, 0, 0);
+        libc::prctl(libc::PR_SET_THP_DISABLE, 0, 0, 0, 0);
+    }
+    let path = "/proc/self/coredump_filter";
+    if let Ok(file) = openat(CWD, path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()) {
+        let _ = rustix::io::write(file, CORE_OF_DEFAULT);
+    }
+}
+
+/// Gives the calling process, which must have one thread, the resource limits,
+/// nice value, processors and OOM adjustment that `model` has, the common
+/// scheduling class, and the file mode mask of a fresh login. `model` is a number
+/// of the caller's pid namespace, and of /proc's for `model_in_proc`; `owner` is the user who
+/// owns its user namespace.
+///
+/// # Errors
+/// When a limit cannot be read or set. The others are set as far as possible:
+/// `model` may forbid itself what the caller's cgroups would allow.
+pub fn take_from(model: Pid, model_in_proc: Pid, owner: u32) -> io::Result<()> {
+    copy_limits(model, owner)?;
+    rustix::process::umask(UMASK);
+    forget_caller();
     if let Ok(nice) = rustix::process::getpriority_process(Some(model)) {
         let _ = rustix::process::setpriority_process(None, nice);
     }
@@ -47,9 +72,17 @@ pub fn take_from(model: Pid, model_in_proc: Pid) -> io::Result<()> {
     Ok(())
 }
 
-fn copy_limits(model: Pid) -> io::Result<()> {
+fn copy_limits(model: Pid, owner: u32) -> io::Result<()> {
+    let model = model.as_raw_nonzero().get();
     for resource in 0..=LAST_LIMIT {
-        let wanted = limit(resource, model.as_raw_nonzero().get(), None)?;
+        let wanted = match limit(resource, model, None) {
+            // Without CAP_SYS_RESOURCE, in a container, only the owner may look.
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                crate::idmap::with_effective_user(owner, || limit(resource, model, None))
+                    .map_err(io::Error::other)??
+            }
+            other => other?,
+        };
         match limit(resource, 0, Some(&wanted)) {
             // Without CAP_SYS_RESOURCE, in a container, no higher than the caller's.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {

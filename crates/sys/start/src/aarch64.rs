@@ -4,6 +4,7 @@ use core::arch::asm;
 
 /// System call numbers.
 pub(crate) mod nr {
+    pub(crate) const FCNTL: usize = 25;
     pub(crate) const IOCTL: usize = 29;
     pub(crate) const FACCESSAT: usize = 48;
     pub(crate) const CHDIR: usize = 49;
@@ -19,6 +20,7 @@ pub(crate) mod nr {
     pub(crate) const REBOOT: usize = 142;
     pub(crate) const SETGID: usize = 144;
     pub(crate) const SETUID: usize = 146;
+    pub(crate) const SETPGID: usize = 154;
     pub(crate) const SETSID: usize = 157;
     pub(crate) const SETGROUPS: usize = 159;
     pub(crate) const UMASK: usize = 166;

@@ -15,6 +15,8 @@ pub(crate) use arch::{nr, syscall};
 pub struct Errno(pub u16);
 
 impl Errno {
+    /// No such file or folder.
+    pub const NO_ENTRY: Self = Self(2);
     /// No such process.
     pub const SRCH: Self = Self(3);
     /// A signal came in between.

@@ -103,7 +103,18 @@ pub fn forget_terminal() {
     unsafe { syscall(nr::IOCTL, [0, TIOCNOTTY, 0, 0, 0]) };
 }
 
-/// Starts a program in a session of its own, with no signal blocked. Should
+/// Keeps an open file to this program: those that it starts do not have it.
+pub fn keep_from_children(fd: u8) {
+    const F_SETFD: usize = 2;
+    const FD_CLOEXEC: usize = 1;
+    let args = [usize::from(fd), F_SETFD, FD_CLOEXEC, 0, 0];
+    // SAFETY: this command takes a number and touches no memory.
+    unsafe { syscall(nr::FCNTL, args) };
+}
+
+/// Starts a program in a process group of its own, with no signal blocked. It is in the
+/// session of this process, which has no terminal: a shell that led a session would take the
+/// console for its own, and its end would be that of all it has started. Should
 /// the file be of no known format, /bin/sh runs it. The child ends with status
 /// 127 when neither works.
 ///
@@ -133,8 +144,8 @@ pub fn spawn(path: &CStr, args: &[&CStr], environment: &[&CStr]) -> Result<i32, 
     let pid = check(unsafe { syscall(nr::CLONE, [SIGCHLD, 0, 0, 0, 0]) })?;
     if pid == 0 {
         block(SignalSet::default());
-        // SAFETY: setsid(2) takes nothing.
-        unsafe { syscall(nr::SETSID, [0; 5]) };
+        // SAFETY: setpgid(2) takes two numbers; zeros are the caller.
+        unsafe { syscall(nr::SETPGID, [0; 5]) };
         if execute(path, &argv[1..], &envp) == Errno::NOEXEC {
             execute(SHELL, &argv, &envp);
         }
@@ -197,7 +208,8 @@ const MOST_STRINGS: usize = 1024;
 
 /// Starts a program as somebody, in a session of its own, with no signal blocked. A
 /// name without slash is looked up in PATH of `environment`. The child ends with status
-/// 126 when it cannot become what it should be, 127 when there is no such program.
+/// 126 when it cannot become what it should be, 127 when there is no such program; before,
+/// it calls `tell` with what failed and why.
 ///
 /// # Errors
 /// [`Errno::TOO_BIG`] for more than 1023 words or settings, or no word at all; the
@@ -206,6 +218,7 @@ pub fn spawn_as(
     place: Place<'_>,
     words: Strings<'_>,
     environment: Strings<'_>,
+    tell: impl FnOnce(&[u8], Errno),
 ) -> Result<i32, Errno> {
     const SIGCHLD: usize = 17;
     let mut argv = [ptr::null(); MOST_STRINGS];
@@ -222,13 +235,20 @@ pub fn spawn_as(
     block(SignalSet::default());
     // SAFETY: setsid(2) takes nothing.
     unsafe { syscall(nr::SETSID, [0; 5]) };
-    if become_somebody(place).is_err() {
+    if let Err(errno) = become_somebody(place) {
+        tell(b"its user", errno);
+        exit(126);
+    }
+    if let Err(errno) = change_dir(place.folder) {
+        tell(place.folder.to_bytes(), errno);
         exit(126);
     }
     if program.to_bytes().contains(&b'/') {
-        execute(program, &argv, &envp);
+        let errno = execute(program, &argv, &envp);
+        tell(program.to_bytes(), errno);
         exit(127);
     }
+    let mut last = Errno::NO_ENTRY;
     let mut settings = environment;
     let mut path: &[u8] = b"/usr/bin:/bin";
     while let Some(setting) = settings.take() {
@@ -248,10 +268,11 @@ pub fn spawn_as(
         }
         if used + 1 < whole.len() {
             if let Ok(whole) = CStr::from_bytes_until_nul(&whole) {
-                execute(whole, &argv, &envp);
+                last = execute(whole, &argv, &envp);
             }
         }
     }
+    tell(program.to_bytes(), last);
     exit(127)
 }
 
@@ -284,8 +305,7 @@ fn become_somebody(place: Place<'_>) -> Result<(), Errno> {
     // SAFETY: setgid(2) takes a number.
     check(unsafe { syscall(nr::SETGID, [place.gid as usize, 0, 0, 0, 0]) })?;
     // SAFETY: setuid(2) takes a number.
-    check(unsafe { syscall(nr::SETUID, [place.uid as usize, 0, 0, 0, 0]) })?;
-    change_dir(place.folder)
+    check(unsafe { syscall(nr::SETUID, [place.uid as usize, 0, 0, 0, 0]) }).map(|_| ())
 }
 
 /// Reads the beginning of a file; says how much there was.
@@ -415,10 +435,11 @@ mod tests {
             groups: &[],
             folder: c"/usr",
         };
-        let pid = spawn_as(place, words.unwrap(), environment.unwrap()).unwrap();
+        let silent = |_: &[u8], _| {};
+        let pid = spawn_as(place, words.unwrap(), environment.unwrap(), silent).unwrap();
         assert_eq!(ended(), (pid, if is_root { 9 << 8 } else { 126 << 8 }));
         let none = Strings::new(b"").unwrap();
-        assert_eq!(spawn_as(place, none, none), Err(Errno::TOO_BIG));
+        assert_eq!(spawn_as(place, none, none, silent), Err(Errno::TOO_BIG));
     }
 
     #[test]

@@ -14,11 +14,13 @@ pub(crate) mod nr {
     pub(crate) const EXECVE: usize = 59;
     pub(crate) const WAIT4: usize = 61;
     pub(crate) const KILL: usize = 62;
+    pub(crate) const FCNTL: usize = 72;
     pub(crate) const CHDIR: usize = 80;
     pub(crate) const UMASK: usize = 95;
     pub(crate) const SETUID: usize = 105;
     pub(crate) const SETGID: usize = 106;
     pub(crate) const SETSID: usize = 112;
+    pub(crate) const SETPGID: usize = 109;
     pub(crate) const SETGROUPS: usize = 116;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 128;
     pub(crate) const REBOOT: usize = 169;

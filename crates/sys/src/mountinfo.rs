@@ -1,0 +1,155 @@
+//! The list of mounts of a process, as /proc/PID/mountinfo has it.
+//!
+//! The kernel writes blanks, tabs, line ends and backslashes in paths as a backslash and
+//! three octal digits. Whoever compares a path with an undecoded line does not find a
+//! mount below "/zones/a b", so this is the only reader of that file.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// The list of mounts that the calling thread sees: a thread may be in a mount namespace of
+/// its own, and /proc/self has that of the first thread.
+const OWN: &str = "/proc/thread-self/mountinfo";
+
+/// One mount. See proc_pid_mountinfo(5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Its number; used again when the mount is gone.
+    pub id: u64,
+    /// The folder of the file system that is shown at [`Mount::point`].
+    pub root: PathBuf,
+    /// Where it is mounted, seen from the root of the process.
+    pub point: PathBuf,
+    /// The type of the file system.
+    pub fstype: String,
+    /// The source of the mount: a device, or the name that the file system gave.
+    pub source: PathBuf,
+    /// The options of the file system itself; of a cgroup v1 mount its controllers.
+    pub options: String,
+}
+
+/// Returns the mounts that the calling thread sees, in the order of the kernel: one that
+/// covers another comes later.
+///
+/// # Errors
+/// When /proc is not there.
+pub fn own() -> io::Result<Vec<Mount>> {
+    Ok(parse(&fs::read(OWN)?))
+}
+
+/// Returns the mount points at and below a folder, those mounted first coming first. The
+/// way to the folder may lead through symbolic links.
+///
+/// # Errors
+/// When /proc is not there, or the folder does not exist.
+pub fn below(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let real = fs::canonicalize(folder)?;
+    let points = own()?.into_iter().map(|mount| mount.point);
+    Ok(points.filter(|point| point.starts_with(&real)).collect())
+}
+
+/// Returns the mounts in the text of a mountinfo file. Lines that are not as the kernel
+/// writes them are left out.
+#[must_use]
+pub fn parse(text: &[u8]) -> Vec<Mount> {
+    text.split(|byte| *byte == b'\n')
+        .filter_map(mount)
+        .collect()
+}
+
+fn mount(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let mut fields = fields.skip(2);
+    let (root, point) = (path(fields.next()?), path(fields.next()?));
+    // After the mount options come optional fields, as many as there are, and a dash.
+    let mut rest = fields.skip_while(|field| *field != b"-").skip(1);
+    let fstype = String::from_utf8_lossy(rest.next()?).into_owned();
+    let source = path(rest.next()?);
+    // Nothing follows the source where the file system has no options to tell.
+    let options = String::from_utf8_lossy(rest.next().unwrap_or_default()).into_owned();
+    Some(Mount {
+        id,
+        root,
+        point,
+        fstype,
+        source,
+        options,
+    })
+}
+
+fn path(field: &[u8]) -> PathBuf {
+    PathBuf::from(OsString::from_vec(unescape(field)))
+}
+
+/// Returns a field of /proc/PID/mountinfo, /proc/PID/mounts or fstab(5) with each backslash
+/// and three octal digits replaced by the byte that they stand for.
+#[must_use]
+pub fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let code = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| {
+            // from_str_radix takes a sign, too.
+            let octal = digits.iter().all(|digit| (b'0'..=b'7').contains(digit));
+            let digits = std::str::from_utf8(digits).ok().filter(|_| octal)?;
+            u8::from_str_radix(digits, 8).ok()
+        });
+        match code {
+            Some(code) => {
+                bytes.push(code);
+                rest = &tail[3..];
+            }
+            None => {
+                bytes.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_mounts_with_odd_names() {
+        let text = b"36 35 98:0 /mnt1 /z/a\\040b rw,noatime master:1 shared:2 - ext4 /dev/x\\011y rw,errors=continue\n\
+            37 36 0:3 / /z/back\\134slash rw - proc p rw\n\
+            38 36 0:4 /with\\012line /z/new\\012line rw - cgroup cgroup rw,cpu,cpuacct\n\
+            39 36 0:4 / /z/nothing rw - tmpfs none\n\
+            bad line\n\
+            40 36 0:4 / /z/cut";
+        let mounts = parse(text);
+        let points: Vec<&Path> = mounts.iter().map(|mount| mount.point.as_path()).collect();
+        let expected = ["/z/a b", "/z/back\\slash", "/z/new\nline", "/z/nothing"];
+        assert_eq!(points, expected.map(Path::new));
+        assert_eq!(mounts[0].id, 36);
+        assert_eq!(mounts[0].source, Path::new("/dev/x\ty"));
+        assert_eq!(mounts[0].options, "rw,errors=continue");
+        assert_eq!(mounts[2].root, Path::new("/with\nline"));
+        assert_eq!(mounts[2].fstype, "cgroup");
+        assert_eq!(mounts[2].options, "rw,cpu,cpuacct");
+        assert_eq!(mounts[3].options, "");
+    }
+
+    #[test]
+    fn what_is_no_escape_stays() {
+        assert_eq!(unescape(b"a\\9x"), b"a\\9x");
+        assert_eq!(unescape(b"\\+12\\04"), b"\\+12\\04");
+        assert_eq!(unescape(b"\\777"), b"\\777");
+        assert_eq!(unescape(b"\\134040"), b"\\040");
+    }
+
+    #[test]
+    fn the_root_is_mounted() {
+        let mounts = own().unwrap();
+        assert!(mounts.iter().any(|mount| mount.point == Path::new("/")));
+        assert!(below(Path::new("/")).unwrap().len() >= mounts.len());
+        assert!(below(Path::new("/nothing is here")).is_err());
+    }
+}
