@@ -8,8 +8,16 @@
 use model::Config;
 use model::table::{self, GLOBAL};
 
-/// The properties and resource types in which `new` differs from `base` and may not, in
-/// the table's order; empty when the change can be delegated.
+/// Names of attributes that are not delegated, though `attr` is, and what such a change is
+/// called: `net-force` gives the zone addresses that the host refuses otherwise, `hosts` shows
+/// it the names of other zones.
+const ATTRIBUTES_OF_THE_HOST: &[(&str, &str)] = &[
+    ("hosts", "attr name=hosts"),
+    ("net-force", "attr name=net-force"),
+];
+
+/// The properties, resource types and attributes in which `new` differs from `base` and may
+/// not, in the table's order; empty when the change can be delegated.
 #[must_use]
 pub fn forbidden(base: &Config, new: &Config) -> Vec<&'static str> {
     let globals = GLOBAL
@@ -24,7 +32,11 @@ pub fn forbidden(base: &Config, new: &Config) -> Vec<&'static str> {
         .iter()
         .filter(|spec| !spec.delegable && !same(spec.name))
         .map(|spec| spec.name);
-    globals.chain(kinds).collect()
+    let attributes = ATTRIBUTES_OF_THE_HOST
+        .iter()
+        .filter(|(name, _)| base.attr(name) != new.attr(name))
+        .map(|(_, shown)| *shown);
+    globals.chain(kinds).chain(attributes).collect()
 }
 
 #[cfg(test)]
@@ -69,6 +81,7 @@ mod tests {
             globals.collect::<Vec<_>>(),
             [
                 "autoboot",
+                "autoshutdown",
                 "bootargs",
                 "hostid",
                 "max-lwps",
@@ -79,7 +92,6 @@ mod tests {
                 "max-sem-ids",
                 "cpu-shares",
                 "zfs-io-priority",
-                "autoshutdown",
                 "boot-priority",
             ]
         );
@@ -111,6 +123,26 @@ mod tests {
         assert_eq!(forbidden(&base(), &new), [""; 0]);
         assert_eq!(forbidden(&new, &base()), [""; 0]);
         assert_eq!(forbidden(&base(), &base()), [""; 0]);
+    }
+
+    #[test]
+    fn attributes_that_reach_beyond_the_zone_may_not_change() {
+        for (name, kind, value, other) in [
+            ("net-force", "boolean", "true", "false"),
+            ("hosts", "string", "zones", "none"),
+        ] {
+            let with = |value| {
+                let mut config = base();
+                let properties = [("name", name), ("type", kind), ("value", value)];
+                config.add(resource("attr", &properties)).unwrap();
+                config
+            };
+            let refused = [format!("attr name={name}")];
+            assert_eq!(forbidden(&base(), &with(value)), refused, "added");
+            assert_eq!(forbidden(&with(value), &base()), refused, "removed");
+            assert_eq!(forbidden(&with(other), &with(value)), refused, "changed");
+            assert_eq!(forbidden(&with(value), &with(value)), [""; 0]);
+        }
     }
 
     #[test]

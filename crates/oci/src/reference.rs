@@ -59,7 +59,7 @@ impl Reference {
         }
     }
 
-    /// True for this machine itself: there, and only there, plain HTTP is spoken.
+    /// True for this machine itself: there, and only there, plain HTTP may be spoken.
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         is_loopback(&self.host)

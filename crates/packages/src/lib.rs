@@ -103,17 +103,17 @@ pub trait Database: fmt::Debug {
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Io {
-        /// On what.
+        /// The file, as the system names it whose root was opened.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
     /// A file is not what it should be.
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Malformed {
-        /// Which file.
+        /// The file, as the system names it whose root was opened.
         path: PathBuf,
         /// What and where.
         source: ParseError,

@@ -13,7 +13,7 @@ pub const MAX_FILE: u64 = 256 << 20;
 #[non_exhaustive]
 pub enum ParseError {
     /// Reading failed.
-    #[error("line {line}: {source}")]
+    #[error("line {line}")]
     Io {
         /// The line that could not be read, from 1.
         line: u64,

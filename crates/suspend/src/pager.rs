@@ -114,12 +114,19 @@ impl<'a> Pager<'a> {
     ///
     /// # Errors
     /// See [`Error`]. The regions stay armed then: who touches what is missing waits, and
-    /// sees nothing wrong. End that process, or run another pager with the same ledger.
+    /// sees nothing wrong. End that process, or run another pager with the same ledger, which
+    /// must be told of the death of this one ([`Ledger::forget_taken`]).
     pub fn run(&self, loading: &Loading<'_>) -> Result<Paged, Error> {
         let began = Instant::now();
         let stop = AtomicBool::new(false);
         let quit = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| failed("make an event")(error.into()))?;
+        for region in &self.regions {
+            // A pager before this one may have read of faults that it did not answer: whoever
+            // waits for that touches the page again.
+            let woken = self.faults.wake(region.address, region.length);
+            woken.map_err(failed("wake"))?;
+        }
         let (count, turn) = (Count::default(), Turn::new());
         let mut asked = Vec::new();
         thread::scope(|scope| {

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use common::Random;
 use suspend::{Choice, Error, Image, Io, Key, Ledger, Loading, Pager, Region};
@@ -241,6 +242,45 @@ fn another_pager_goes_on_where_one_ended() {
             .run(&common::loading(Io::Auto, 2))
             .unwrap();
         guest.join().unwrap();
+    });
+}
+
+#[test]
+fn a_fault_that_a_dead_pager_has_read_is_answered_by_the_next_one() {
+    let Some(host) = Host::new(6, 17) else { return };
+    let ledger = host.ledger();
+    let pager = host.pager(&ledger);
+    // Of a page that no image has nothing is shown unless somebody asks.
+    let mut pages = host.memory.chunks(PAGE);
+    let page = pages.position(|page| page.iter().all(|&byte| byte == 0));
+    let page = page.expect("a page of zeros");
+    thread::scope(|scope| {
+        let guest = scope.spawn(|| {
+            let mut byte = [0xff];
+            host.guest.read(page * PAGE, &mut byte).unwrap();
+            byte[0]
+        });
+        // The one that read this was killed.
+        while host.faults.fault().unwrap().is_none() {
+            thread::yield_now();
+        }
+        let began = Instant::now();
+        let waited = AtomicBool::new(false);
+        let wait = |_| {
+            // So that a test that fails ends, too.
+            while !guest.is_finished() && !waited.load(Ordering::Relaxed) {
+                waited.store(began.elapsed() > Duration::from_secs(30), Ordering::Relaxed);
+                thread::yield_now();
+            }
+            ControlFlow::Continue(())
+        };
+        let loading = Loading {
+            watch: &wait,
+            ..common::loading(Io::Plain, 1)
+        };
+        pager.run(&loading).unwrap();
+        assert!(!waited.into_inner(), "the guest waits until all is there");
+        assert_eq!(guest.join().unwrap(), 0);
     });
 }
 

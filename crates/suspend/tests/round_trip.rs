@@ -5,6 +5,7 @@ mod common;
 use std::fs::{self, File};
 use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{CHOICES, PAGES, Page};
@@ -318,4 +319,31 @@ fn who_looks_on_sees_all_of_it_and_may_break_it_off() {
         suspend::verify(&image, &loading),
         Err(Error::Cancelled)
     ));
+}
+
+/// The memory and the key of the images in `fixtures`.
+fn of_fixtures() -> (Vec<u8>, Key) {
+    let mut kinds = vec![Page::Text; 4];
+    kinds.extend([Page::Zero; 60]);
+    kinds.extend([Page::Byte, Page::Noise, Page::Zero]);
+    (
+        common::memory(&kinds, 100, 21),
+        Key::parse(&[7; 32]).unwrap(),
+    )
+}
+
+#[test]
+fn images_of_format_1_are_read() {
+    let (memory, key) = of_fixtures();
+    for name in ["raw", "lz4", "zstd"] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/format-1.{name}"));
+        let image = Image::open(&path, &key).unwrap();
+        image.check_identity(&common::identity()).unwrap();
+        assert_eq!(image.bytes_of("devices").unwrap(), b"state of devices");
+        let loading = common::loading(Io::Auto, 2);
+        assert!(
+            common::load(&image, "memory", &loading).unwrap() == memory,
+            "{name}"
+        );
+    }
 }

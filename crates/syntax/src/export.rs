@@ -18,7 +18,7 @@ pub fn export(config: &Config) -> String {
         }
         let value = config.get(spec.name);
         let is_default = value == spec.default;
-        if is_default && spec.show == Show::WhenSet {
+        if is_default && spec.show != Show::Always {
             continue;
         }
         // As the original: a brand only when it is another, booleans and

@@ -2,7 +2,7 @@
 
 use model::Config;
 use model::config::{Resource, Value};
-use model::table::{self, Effect, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec, Show};
+use model::table::{self, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec, Show};
 
 use crate::command::Filters;
 
@@ -13,9 +13,9 @@ pub fn all(config: &Config) -> String {
     for spec in GLOBAL {
         let value = config.get(spec.name);
         let printed = spec.brands.has(config.family())
-            && (spec.show == Show::Always || value != spec.default);
+            && (spec.show != Show::WhenSet || value != spec.default);
         if printed {
-            out.push_str(&with_template(config, spec, value));
+            out.push_str(&property(config, spec));
         }
     }
     for spec in RESOURCES {
@@ -24,21 +24,16 @@ pub fn all(config: &Config) -> String {
     out
 }
 
-fn with_template(config: &Config, spec: &PropertySpec, value: &str) -> String {
-    let mut out = String::new();
-    if config.expanded(spec, value).is_some() {
-        line(&mut out, "", &format!("{}.template", spec.name), value);
-    }
-    out.push_str(&property(config, spec));
-    out
-}
-
-/// One global property, tokens expanded; limits that are set stand in brackets.
+/// One global property, tokens expanded, below a line with the tokens; limits that are set stand
+/// in brackets.
 #[must_use]
 pub fn property(config: &Config, spec: &PropertySpec) -> String {
     let mut out = String::new();
     let value = config.get(spec.name);
     let expanded = config.expanded(spec, value);
+    if expanded.is_some() {
+        line(&mut out, "", &format!("{}.template", spec.name), value);
+    }
     let value = readable(spec, expanded.as_deref().unwrap_or(value));
     if spec.alias().is_some() {
         if !value.is_empty() {
@@ -66,11 +61,10 @@ pub fn resource(config: &Config, resource: &Resource) -> String {
     let spec = resource.spec();
     let mut out = format!("{}:\n", spec.name);
     for property in spec.properties {
-        // What this brand or platform has no use for is shown where it is set.
-        let idle = property.effect == Effect::None && property.name != "raw";
+        // What this brand has no use for is shown where it is set.
         let foreign = !property.brands.has_in_resource(config.family());
         let later = property.show == Show::WhenSet && property.alias().is_none();
-        if !(idle || foreign || later) || resource.is_set(property.name) {
+        if !(foreign || later) || resource.is_set(property.name) {
             resource_property(&mut out, config, resource, property);
         }
     }
@@ -177,8 +171,9 @@ mod tests {
     fn empty_properties_are_printed() {
         assert_eq!(
             all(&web1()),
-            "zonename: web1\nzonepath: /zones/web1\nbrand: native\nautoboot: false\nbootargs: \n\
-             pool: \nlimitpriv: \nscheduling-class: \nip-type: shared\nhostid: \nfs-allowed: \n"
+            "zonename: web1\nzonepath: /zones/web1\nbrand: native\nautoboot: false\nautoshutdown: shutdown\n\
+             bootargs: \nfile-mac-profile: \npool: \nlimitpriv: \nscheduling-class: \nip-type: shared\n\
+             hostid: \ntenant: \nfs-allowed: \n"
         );
     }
 
@@ -223,6 +218,22 @@ mod tests {
             all(&config).contains("zonepath.template: /zones/%{zonename}\nzonepath: /zones/web1\n")
         );
         let spec = table::global("zonepath").unwrap();
-        assert_eq!(property(&config, spec), "zonepath: /zones/web1\n");
+        assert_eq!(
+            property(&config, spec),
+            "zonepath.template: /zones/%{zonename}\nzonepath: /zones/web1\n"
+        );
+    }
+
+    #[test]
+    fn properties_of_a_link_that_do_nothing_here_are_shown_as_on_solaris() {
+        let mut config = web1();
+        config.set("ip-type", "exclusive").unwrap();
+        add(&mut config, "anet", &[]);
+        let text = resource(&config, &config.resources()[0]);
+        for name in ["mac-prefix", "mac-slot", "rxrings", "txrings"] {
+            let line = format!("\t{name} not specified\n");
+            assert!(text.contains(&line), "{name}\n{text}");
+        }
+        assert!(!text.contains("vsi-typeid"), "{text}");
     }
 }

@@ -46,9 +46,9 @@ pub trait Console {
 /// Where the commands come from, which decides on how errors end a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A terminal, or `-f -`: errors end nothing.
+    /// A terminal, or a pipe in its place: errors end nothing.
     Interactive,
-    /// A file: the first error ends it.
+    /// A file, or a pipe as `-f -`: the first error ends it.
     File,
     /// The command line: all commands run, and nobody is asked at the end.
     Words,
@@ -227,7 +227,13 @@ impl<B: Backing, C: Console> Session<B, C> {
     pub fn execute(&mut self, command: Command) -> Flow {
         let verb = command.verb();
         if verb.spec().changes && self.read_only {
-            let text = format!("{}: cannot {verb} in read-only mode.", self.zone);
+            let mut text = format!("{}: cannot {verb} in read-only mode.", self.zone);
+            if self.zone.is_template() {
+                text.push_str(&format!(
+                    " A zone like it is made with create -t {}.",
+                    self.zone
+                ));
+            }
             self.fail(&text);
             return Flow::Go;
         }

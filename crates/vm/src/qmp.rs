@@ -38,6 +38,23 @@ impl Event {
         self.name == "SHUTDOWN" && self.data["reason"] == "guest-reset"
     }
 
+    /// Returns why the machine ends, when that is what this tells.
+    #[must_use]
+    pub fn end(&self) -> Option<&'static str> {
+        if self.name != "SHUTDOWN" {
+            return None;
+        }
+        Some(match self.data["reason"].as_str().unwrap_or_default() {
+            "guest-shutdown" => "the guest powered off",
+            "guest-reset" => "the guest restarted",
+            "guest-panic" => "the kernel of the guest gave up",
+            "host-qmp-quit" => "QEMU was told to quit",
+            "host-signal" => "QEMU was ended by a signal",
+            "host-error" => "QEMU ended because of an error of the host",
+            _ => "the machine ended for a reason that is not known here",
+        })
+    }
+
     /// True when the guest's kernel has given up.
     #[must_use]
     pub fn is_panic(&self) -> bool {

@@ -41,7 +41,8 @@ impl Dpkg {
     /// # Errors
     /// Fails when the database is there and cannot be read.
     pub fn open(root: &Path) -> Result<Option<Self>, Error> {
-        let path = root.join(DIR);
+        // The caller's way to the root may be a descriptor of its own.
+        let path = Path::new("/").join(DIR);
         let io = |path: &Path, errno: Errno| Error::Io {
             path: path.to_owned(),
             source: errno.into(),
@@ -150,7 +151,10 @@ impl Dpkg {
         match opened {
             Ok((stat, fd)) => match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
                 rustix::fs::FileType::RegularFile => Ok(Some(File::from(fd))),
-                _ => Err(failed(Errno::INVAL)),
+                kind => Err(Error::Io {
+                    path: self.path.join(name),
+                    source: std::io::Error::other(format!("expected a file, found {kind:?}")),
+                }),
             },
             Err(Errno::NOENT) => Ok(None),
             Err(errno) => Err(failed(errno)),
@@ -290,11 +294,10 @@ mod tests {
     #[test]
     fn errors_name_file_and_line() {
         let root = root(&[("var/lib/dpkg/status", "Package: a\nnonsense\n")]);
-        let error = crate::open(root.path()).unwrap_err().to_string();
-        assert!(
-            error.ends_with("var/lib/dpkg/status: line 2: no field name"),
-            "{error}"
-        );
+        let error = crate::open(root.path()).unwrap_err();
+        assert_eq!(error.to_string(), "cannot read /var/lib/dpkg/status");
+        let reason = std::error::Error::source(&error).unwrap();
+        assert_eq!(reason.to_string(), "line 2: no field name");
     }
 
     #[test]
@@ -302,6 +305,17 @@ mod tests {
         let root = root(&[("secret", "x"), ("var/lib/dpkg/x", "")]);
         std::os::unix::fs::symlink("/etc/passwd", root.path().join("var/lib/dpkg/status")).unwrap();
         assert!(matches!(Dpkg::open(root.path()), Err(Error::Io { .. })));
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_the_status_file_is_refused_at_once() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let root = root(&[("var/lib/dpkg/x", "")]);
+        let status = root.path().join("var/lib/dpkg/status");
+        mknodat(CWD, &status, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let error = Dpkg::open(root.path()).unwrap_err();
+        let reason = std::error::Error::source(&error).unwrap();
+        assert_eq!(reason.to_string(), "expected a file, found Fifo");
     }
 
     #[test]

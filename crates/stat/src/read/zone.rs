@@ -249,12 +249,8 @@ impl Zone {
 
 /// Where the caller sees its own part of the v2 tree: in a zone, all of the zone.
 pub(super) fn own_group() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let point = mounts.lines().find_map(|line| {
-        let (left, right) = line.split_once(" - ")?;
-        let is_v2 = right.starts_with("cgroup2 ");
-        left.split(' ').nth(4).filter(|_| is_v2).map(PathBuf::from)
-    })?;
+    let mut mounts = sys::mountinfo::own().ok()?.into_iter();
+    let point = mounts.find(|mount| mount.fstype == "cgroup2")?.point;
     point.join("cpu.stat").exists().then_some(point)
 }
 
