@@ -7,6 +7,7 @@
 use std::fmt;
 
 use crate::Config;
+use crate::brands::Family;
 use crate::config::{FileSystem, Resource, Value};
 use crate::controls::Controls;
 use crate::table::{self, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
@@ -16,6 +17,9 @@ const OF_NAMESPACES: &[&str] = &["proc", "mqueue"];
 
 /// Types of resources that are resource controls.
 const CONTROLS: &[&str] = &["dedicated-cpu", "capped-cpu", "capped-memory", "rctl"];
+
+/// The type of resource that gives a machine its memory; limits on QEMU stand beside it.
+const MEMORY: &str = "capped-memory";
 
 /// Global properties that are resource controls, beside those with another name.
 const OF_CONTROLS: &[&str] = &["pool"];
@@ -124,6 +128,9 @@ const AT_BOOT: &str = "it takes effect when the zone boots";
 ///
 /// Limits come first, then what is unmounted, inner file systems before outer ones,
 /// then what is mounted, then devices, then links.
+///
+/// Of a kernel zone only limits change, as they hold for QEMU: memory, disks and cards are
+/// those of its machine.
 #[must_use]
 pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     let mut making = Making {
@@ -134,9 +141,11 @@ pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     };
     making.globals();
     making.controls();
-    making.file_systems();
-    making.devices();
-    making.links();
+    if !making.is_machine() {
+        making.file_systems();
+        making.devices();
+        making.links();
+    }
     making.others();
     making.plan
 }
@@ -150,6 +159,15 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
+    fn is_machine(&self) -> bool {
+        self.running.family() == Family::Kz
+    }
+
+    /// Whether a property of a resource control is one of the machine of a kernel zone.
+    fn is_of_machine(&self, spec: &ResourceSpec, property: &PropertySpec) -> bool {
+        self.is_machine() && spec.name == MEMORY && property.alias().is_none()
+    }
+
     fn step(&mut self, act: Act) {
         self.plan.steps.push(Step {
             act,
@@ -199,11 +217,21 @@ impl Making<'_> {
             }
         }
         let types = CONTROLS.iter().filter_map(|name| table::resource(name));
-        let types: Vec<&'static ResourceSpec> = types.filter(|spec| spec.live).collect();
+        let mut types: Vec<&'static ResourceSpec> = types.filter(|spec| spec.live).collect();
         for spec in types.iter().filter(|spec| spec.singleton) {
             let (old, new) = (self.running.instances(spec), self.wanted.instances(spec));
             let (old, new) = (old.first(), new.first());
             let changed = changed_properties(spec, old, new);
+            let (fixed, changed): (Vec<_>, Vec<_>) = changed
+                .into_iter()
+                .partition(|property| self.is_of_machine(spec, property));
+            if !fixed.is_empty() {
+                let difference = Difference {
+                    action: action(old.is_some(), new.is_some()),
+                    subject: describe(spec, new.or(old), &fixed),
+                };
+                self.plan.at_boot.push((difference, AT_BOOT));
+            }
             if changed.is_empty() {
                 continue;
             }
@@ -228,6 +256,9 @@ impl Making<'_> {
             return;
         }
         self.plan.now.append(&mut differences);
+        if self.is_machine() {
+            types.retain(|spec| spec.name != MEMORY);
+        }
         self.take_over(&types);
         for name in OF_CONTROLS {
             // What one configuration holds the other can hold.
@@ -386,8 +417,8 @@ impl Making<'_> {
     fn others(&mut self) {
         for spec in RESOURCES {
             let is_control = CONTROLS.contains(&spec.name) && spec.live;
-            let elsewhere = ["fs", "device"].contains(&spec.name) || is_control;
-            let elsewhere = elsewhere || LINKS.contains(&spec.name);
+            let attached = ["fs", "device"].contains(&spec.name) || LINKS.contains(&spec.name);
+            let elsewhere = is_control || attached && !self.is_machine();
             if elsewhere || ONLY_STORED.contains(&spec.name) {
                 continue;
             }

@@ -37,6 +37,19 @@ impl ZoneName {
         self.0 == GLOBAL
     }
 
+    /// The name of a template, to show its configuration under; `None` for text that no
+    /// template can be called. No text parses as it.
+    #[must_use]
+    pub fn template(text: &str) -> Option<Self> {
+        (is_well_formed(text) && is_reserved(text)).then(|| Self(text.to_owned()))
+    }
+
+    /// Returns true if this is the name of a template.
+    #[must_use]
+    pub fn is_template(&self) -> bool {
+        is_reserved(&self.0)
+    }
+
     /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -112,6 +125,14 @@ mod tests {
     fn the_global_zone_is_never_read() {
         assert!(ZoneName::global().is_global());
         assert!(ZoneName::try_from("global".to_owned()).is_err());
+    }
+
+    #[test]
+    fn templates_have_names_of_their_own() {
+        assert!(ZoneName::template("SYSdefault").is_some_and(|name| name.is_template()));
+        for no in ["web1", "global", "SYS/x", ""] {
+            assert_eq!(ZoneName::template(no), None, "{no}");
+        }
     }
 
     #[test]

@@ -35,6 +35,10 @@ enum Use {
     Prohibited,
     /// Default and required where the zone has its own network, else prohibited.
     ExclusiveIp,
+    /// Default where the zone has its own network, else optional.
+    DefaultOfExclusiveIp,
+    /// Default where the zone has a userland of its own, else optional.
+    OwnUserland,
 }
 
 struct Privilege {
@@ -108,8 +112,24 @@ const ALWAYS: &[&str] = &[
     "linux_immutable",
 ];
 
-/// The privilege to run without the filter of system calls. Ours: Solaris has no filter.
+/// The privilege to run without the filter of system calls. Ours, as the next two: Solaris
+/// has no filter.
 const UNFILTERED: &str = "sys_unfiltered";
+
+/// The privilege that ping(8) needs on Solaris.
+///
+/// The distributions give ping the file capability `cap_net_raw`, and the kernel refuses
+/// to execute a program whose file capabilities are not in the bounding set. So a zone of
+/// shared IP has `net_raw` there: over the network itself it counts for nothing, because
+/// the network belongs to the host's user namespace. A zone with a network of its own
+/// has it by `net_rawaccess`, where it counts.
+const ICMP: &str = "net_icmpaccess";
+
+/// The privilege to use io_uring(7).
+const IO_URING: &str = "proc_io_uring";
+
+/// The privilege to make sockets by socketcall(2), as 32-bit programs for i386 do.
+const SOCKETCALL: &str = "net_socketcall";
 
 #[rustfmt::skip]
 const TABLE: &[Privilege] = &[
@@ -140,17 +160,19 @@ const TABLE: &[Privilege] = &[
     row("ipc_owner", Use::Default, &["ipc_owner"]),
     row("net_access", Use::Default, &[]),
     row("net_bindmlp", Use::Default, &[]),
-    row("net_icmpaccess", Use::Default, &[]),
+    row(ICMP, Use::Default, &[]),
     row("net_mac_aware", Use::Default, &[]),
     row("net_observability", Use::Default, &[]),
     row("net_privaddr", Use::Default, &["net_bind_service"]),
-    row("net_rawaccess", Use::ExclusiveIp, &["net_raw"]),
+    row("net_rawaccess", Use::DefaultOfExclusiveIp, &["net_raw"]),
+    row(SOCKETCALL, Use::OwnUserland, &[]),
     row("proc_audit", Use::Default, &["audit_write"]),
     row("proc_chroot", Use::Default, &["sys_chroot"]),
     row("proc_clock_highres", Use::Optional, &["wake_alarm"]),
     row("proc_exec", Use::Required, &[]),
     row("proc_fork", Use::Required, &[]),
     row("proc_info", Use::Default, &[]),
+    row(IO_URING, Use::Optional, &[]),
     row("proc_lock_memory", Use::Default, &["ipc_lock"]),
     row("proc_owner", Use::Default, &["kill", "sys_ptrace"]),
     row("proc_priocntl", Use::Optional, &["sys_nice"]),
@@ -179,11 +201,29 @@ const TABLE: &[Privilege] = &[
     row("xvm_control", Use::Prohibited, &[]),
 ];
 
+/// The properties of a zone that decide its default privileges.
+#[derive(Clone, Copy)]
+struct Kind {
+    exclusive: bool,
+    own_userland: bool,
+}
+
+impl Kind {
+    /// Returns the kind of a zone that runs the host's programs.
+    fn of_host(ip: crate::config::IpType) -> Self {
+        Self {
+            exclusive: ip == crate::config::IpType::Exclusive,
+            own_userland: false,
+        }
+    }
+}
+
 /// Which rows of the table a `limitpriv` list chooses.
-fn choose(limitpriv: &str, exclusive: bool) -> Result<Vec<bool>, Error> {
+fn choose(limitpriv: &str, kind: Kind) -> Result<Vec<bool>, Error> {
     let standard = |one: &Privilege| match one.allowed {
         Use::Default | Use::Required => true,
-        Use::ExclusiveIp => exclusive,
+        Use::ExclusiveIp | Use::DefaultOfExclusiveIp => kind.exclusive,
+        Use::OwnUserland => kind.own_userland,
         Use::Optional | Use::Prohibited => false,
     };
     let mut chosen = vec![limitpriv.trim().is_empty(); TABLE.len()];
@@ -211,14 +251,72 @@ fn choose(limitpriv: &str, exclusive: bool) -> Result<Vec<bool>, Error> {
     Ok(chosen)
 }
 
+/// The calls that the filter of system calls admits in a zone by its privileges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Openings {
+    /// There is no filter at all.
+    pub unfiltered: bool,
+    /// io_uring(7).
+    pub io_uring: bool,
+    /// Sockets by socketcall(2) of i386.
+    pub socketcall: bool,
+}
+
+/// Tells what the filter of system calls leaves open in a zone with this `limitpriv` list.
+/// `own_userland` says that the zone's programs are its own, not the host's.
+///
+/// # Errors
+/// The first privilege that is unknown.
+pub fn openings(
+    limitpriv: &str,
+    ip: crate::config::IpType,
+    own_userland: bool,
+) -> Result<Openings, Error> {
+    let kind = Kind {
+        exclusive: ip == crate::config::IpType::Exclusive,
+        own_userland,
+    };
+    let chosen = choose(limitpriv, kind)?;
+    let has = |name: &str| {
+        let mut rows = TABLE.iter().zip(&chosen);
+        rows.any(|(one, chosen)| *chosen && one.name == name)
+    };
+    Ok(Openings {
+        unfiltered: has(UNFILTERED),
+        io_uring: has(IO_URING),
+        socketcall: has(SOCKETCALL),
+    })
+}
+
 /// Whether a zone with this `limitpriv` list runs without the filter of system calls.
 ///
 /// # Errors
 /// The first privilege that is unknown.
 pub fn is_unfiltered(limitpriv: &str, ip: crate::config::IpType) -> Result<bool, Error> {
-    let chosen = choose(limitpriv, ip == crate::config::IpType::Exclusive)?;
-    let mut rows = TABLE.iter().zip(chosen);
-    Ok(rows.any(|(one, chosen)| chosen && one.name == UNFILTERED))
+    Ok(openings(limitpriv, ip, false)?.unfiltered)
+}
+
+/// Returns true where the processes of a zone with this `limitpriv` list may send ICMP
+/// requests.
+///
+/// # Errors
+/// The first privilege that is unknown.
+pub fn may_ping(limitpriv: &str, ip: crate::config::IpType) -> Result<bool, Error> {
+    let mut rows = TABLE.iter().zip(choose(limitpriv, Kind::of_host(ip))?);
+    Ok(rows.any(|(one, chosen)| chosen && one.name == ICMP))
+}
+
+/// Returns true where a `limitpriv` list names raw access for a zone whose network belongs
+/// to the host: Solaris gives it there, Linux does not.
+///
+/// # Errors
+/// The first privilege that is unknown.
+pub fn wants_raw_of_host(limitpriv: &str, ip: crate::config::IpType) -> Result<bool, Error> {
+    if ip == crate::config::IpType::Exclusive {
+        return Ok(false);
+    }
+    let mut rows = TABLE.iter().zip(choose(limitpriv, Kind::of_host(ip))?);
+    Ok(rows.any(|(one, chosen)| chosen && one.allowed == Use::DefaultOfExclusiveIp))
 }
 
 /// Turns a `limitpriv` list into capabilities. Empty means `default`; a name may
@@ -228,7 +326,8 @@ pub fn is_unfiltered(limitpriv: &str, ip: crate::config::IpType) -> Result<bool,
 /// The first privilege that is unknown, not permitted, or missing.
 pub fn capabilities(limitpriv: &str, ip: crate::config::IpType) -> Result<Capabilities, Error> {
     let exclusive = ip == crate::config::IpType::Exclusive;
-    let chosen = choose(limitpriv, exclusive)?;
+    // No capability depends on the userland.
+    let chosen = choose(limitpriv, Kind::of_host(ip))?;
     let mut set = Capabilities::default();
     for name in ALWAYS {
         set.insert(name);
@@ -247,6 +346,7 @@ pub fn capabilities(limitpriv: &str, ip: crate::config::IpType) -> Result<Capabi
         match (chosen, needed, prohibited) {
             (true, _, true) => return Err(Error::Prohibited(one.name.to_owned())),
             (false, true, _) => return Err(Error::Missing(one.name)),
+            (true, _, _) if one.name == ICMP && !exclusive => set.insert("net_raw"),
             (true, _, _) => one.capabilities.iter().for_each(|name| set.insert(name)),
             (false, ..) => {}
         }
@@ -308,9 +408,34 @@ mod tests {
             );
         }
         assert!(default.contains("sys_admin") && default.contains("setuid"));
-        assert!(!default.contains("net_admin") && !default.contains("net_raw"));
+        assert!(!default.contains("net_admin"));
         let own_network = capabilities("", Exclusive).unwrap().to_string();
         assert!(own_network.contains("net_admin") && own_network.contains("net_raw"));
+    }
+
+    #[test]
+    fn net_raw_is_there_for_ping_and_for_raw_access() {
+        let has = |list, ip| {
+            let set = capabilities(list, ip).unwrap();
+            set.has(13)
+        };
+        for (list, shared, exclusive) in [
+            ("", true, true),
+            ("default,!net_icmpaccess", false, true),
+            // The network is the zone's: there only raw access gives it.
+            ("default,!net_rawaccess", true, false),
+            ("default,net_rawaccess", true, true),
+            ("default,net_rawaccess,!net_icmpaccess", true, true),
+            ("default,!net_rawaccess,!net_icmpaccess", false, false),
+        ] {
+            assert_eq!(has(list, Shared), shared, "{list}");
+            assert_eq!(has(list, Exclusive), exclusive, "{list}");
+        }
+        let pings = |list| may_ping(list, Shared).unwrap();
+        assert!(pings("") && pings("default") && !pings("default,!net_icmpaccess"));
+        let wants = |list, ip| wants_raw_of_host(list, ip).unwrap();
+        assert!(wants("default,net_rawaccess", Shared));
+        assert!(!wants("default,net_rawaccess", Exclusive) && !wants("", Shared));
     }
 
     #[test]
@@ -320,6 +445,16 @@ mod tests {
         assert!(is("default,sys_unfiltered") && is("default,PRIV_SYS_UNFILTERED"));
         assert_eq!(names("default,sys_unfiltered"), names(""));
         assert!(is_unfiltered("nonsense", Shared).is_err());
+    }
+
+    #[test]
+    fn openings_are_given_by_name() {
+        let of = |limitpriv: &str, own| openings(limitpriv, Shared, own).unwrap();
+        assert_eq!(of("", false), Openings::default());
+        assert!(of("", true).socketcall && of("default,sys_time", true).socketcall);
+        assert!(!of("default,!net_socketcall", true).socketcall);
+        assert!(of("default,net_socketcall", false).socketcall);
+        assert!(of("default,proc_io_uring", false).io_uring && !of("", true).io_uring);
     }
 
     #[test]

@@ -14,8 +14,8 @@ mod token;
 
 pub use address::Address;
 pub use alias::{Alias, Unit};
-pub use kind::cpu_range;
 pub use kind::{BadValue, Kind, MAX_PATH, MAX_VALUE};
+pub use kind::{cpu_range, is_known_rctl};
 pub use rows::{GLOBAL, IGNORED_ELEMENTS, RESOURCES};
 pub use size::{exact_size, short_size};
 pub use token::{Token, Tokens, expand};
@@ -101,6 +101,9 @@ pub enum Effect {
 pub enum Show {
     /// Always; `export` leaves only empty ones out.
     Always,
+    /// In `info` always, as Solaris 11 prints it; in `export` where it is not the default, so that
+    /// releases without it read the commands.
+    Info,
     /// Where it is not the default: properties that not every release knows.
     WhenSet,
 }

@@ -13,7 +13,7 @@ use crate::brands::Family;
 use crate::config::{IpType, Resource};
 use crate::table::GLOBAL;
 
-pub use effect::without_effect;
+pub use effect::{without_effect, without_protection};
 pub use resource::resource;
 
 /// One thing that is wrong with a configuration.

@@ -47,6 +47,54 @@ fn nothing_differs_from_itself() {
 }
 
 #[test]
+fn of_a_machine_only_limits_change() {
+    let running = config(&[
+        ("brand", &[("", "kz")]),
+        ("ip-type", &[("", "exclusive")]),
+        ("device", &[("storage", "file:///a"), ("id", "0")]),
+        ("virtual-cpu", &[("ncpus", "1")]),
+        ("anet", &[("linkname", "net0")]),
+        ("capped-memory", &[("physical", "1g")]),
+    ]);
+    let wanted = config(&[
+        ("brand", &[("", "kz")]),
+        ("ip-type", &[("", "exclusive")]),
+        ("device", &[("match", "/dev/sdx"), ("id", "1")]),
+        ("virtual-cpu", &[("ncpus", "2")]),
+        ("capped-memory", &[("physical", "2g"), ("swap", "4g")]),
+        ("capped-cpu", &[("ncpus", "1.5")]),
+        ("cpu-shares", &[("", "7")]),
+    ]);
+    let (now, steps, at_boot) = told(&running, &wanted);
+    assert_eq!(
+        now,
+        [
+            "Adding cpu-shares=7",
+            "Adding capped-cpu ncpus=1.50",
+            "Modifying capped-memory swap=4G"
+        ]
+    );
+    // The memory of the machine that runs, and what QEMU takes.
+    assert_eq!(
+        steps,
+        ["set zone.cpu-cap=150 zone.cpu-shares=7 zone.max-physical-memory=1568M zone.max-swap=4G"]
+    );
+    assert_eq!(
+        at_boot,
+        [
+            "Modifying capped-memory physical=2G",
+            "Removing anet linkname=net0",
+            "Removing device storage=file:///a id=0",
+            "Adding device match=/dev/sdx id=1",
+            "Modifying virtual-cpu ncpus=2"
+        ]
+    );
+    let after = &plan(&running, &wanted).steps[0].after;
+    assert_eq!(after.machine_memory(), 1 << 30);
+    assert_eq!(after.machine_disks(), running.machine_disks());
+}
+
+#[test]
 fn file_systems_go_inside_out_and_come_outside_in() {
     let running = config(&[
         ("fs", &fs("/a", "/1")),

@@ -38,6 +38,12 @@ pub struct BootPlan {
     pub shutdown_signal: i32,
     /// True to stop in state ready.
     pub ready_only: bool,
+    /// Count of the reboots in quick succession by which the zone came to this boot.
+    #[serde(default)]
+    pub reboots: u32,
+    /// The boot options, as the zone's console shows them.
+    #[serde(default)]
+    pub words: String,
     /// The image that a kernel zone goes on from.
     #[serde(default)]
     pub resume: Option<Resume>,

@@ -36,6 +36,12 @@ pub enum InsideStep {
         /// In the zone.
         target: PathBuf,
     },
+    /// Covers files of the kernel that tell about the host with those that tell of the
+    /// zone's limits.
+    ShowLimits {
+        /// Absolute paths in the zone; those that are not there are skipped.
+        targets: Vec<PathBuf>,
+    },
     /// Populates /dev.
     Devices {
         /// Names of host devices shown there.
@@ -61,8 +67,15 @@ pub enum InsideStep {
         /// Which.
         interpreter: Interpreter,
     },
+    /// Shows zinit as these commands, where the host's own would look for another init.
+    Commands {
+        /// Their names.
+        names: Vec<String>,
+    },
     /// Makes the zone's root the only one.
     Enter,
+    /// Gives this boot of the zone an id of its own.
+    BootId,
     /// Sets the host name.
     Hostname {
         /// The name.
@@ -122,6 +135,12 @@ impl fmt::Display for InsideStep {
                 })
             }
             Self::Place { target, .. } => write!(f, "put {} in its place", target.display()),
+            Self::ShowLimits { targets } => {
+                f.write_str("show its limits in")?;
+                targets
+                    .iter()
+                    .try_for_each(|path| write!(f, " {}", path.display()))
+            }
             Self::Devices { names } => write!(f, "populate /dev with {}", names.join(" ")),
             Self::DeviceNodes { paths } => {
                 f.write_str("show")?;
@@ -143,6 +162,8 @@ impl fmt::Display for InsideStep {
                 let (machine, program) = (&interpreter.machine, program.display());
                 write!(f, "run programs for {machine} by {program}")
             }
+            Self::Commands { names } => write!(f, "show zinit as {}", names.join(" ")),
+            Self::BootId => f.write_str("give the boot an id of its own"),
             Self::Enter => f.write_str("make the zone's root the only one"),
             Self::Hostname { name } => write!(f, "set host name {name}"),
             Self::Kernel { kernel, .. } => write!(f, "show kernel {kernel}"),

@@ -50,12 +50,16 @@ pub enum PlatformStep {
         /// The folder that the scratch file system is mounted on.
         scratch: PathBuf,
     },
+    /// Lets only the host's root read the list of file locks: it shows those of all zones.
+    HideLocks,
     /// Lets the zone's monotonic and boot clocks start at zero.
     Clocks,
     /// Makes the network namespace.
     Network {
         /// Shared: owned by the host. Exclusive: owned by the zone.
         ip_type: IpType,
+        /// True where every user of the zone may open ICMP sockets, as ping(8) does.
+        pings: bool,
     },
     /// Uses the network namespace of a running zone, for a job beside it.
     JoinNetwork {
@@ -124,6 +128,14 @@ pub enum PlatformStep {
         options: Vec<String>,
         /// The number under which it is held.
         held: u32,
+    },
+    /// Makes files that tell of the zone's limits what the kernel's own files tell of the
+    /// host. They are held: the first process covers the kernel's with them.
+    LimitFiles {
+        /// The folder of the host that they are in.
+        folder: PathBuf,
+        /// The files of the kernel that they are to cover.
+        targets: Vec<PathBuf>,
     },
     /// Gives the zone a host id of its own, in the place where gethostid(3) looks.
     HostId {
@@ -211,9 +223,16 @@ impl fmt::Display for PlatformStep {
                 )
             }
             Self::Answerer { kernel, .. } => write!(f, "answer uname with {kernel}"),
+            Self::LimitFiles { folder, .. } => {
+                write!(f, "write its limits into {}", folder.display())
+            }
             Self::HostId { id } => write!(f, "set host id {id:08x}"),
+            Self::HideLocks => f.write_str("close /proc/locks to all but the host's root"),
             Self::Clocks => f.write_str("start the zone's clocks at zero"),
-            Self::Network { ip_type } => write!(f, "make a network namespace, ip-type {ip_type}"),
+            Self::Network { ip_type, pings } => {
+                let without = if *pings { "" } else { ", without ICMP sockets" };
+                write!(f, "make a network namespace, ip-type {ip_type}{without}")
+            }
             Self::JoinNetwork { pid, .. } => write!(f, "use the network of process {pid}"),
             Self::Links { links, .. } => {
                 f.write_str("make the links")?;

@@ -3,6 +3,7 @@
 mod check;
 mod forms;
 
+pub use check::is_known_rctl;
 pub use forms::cpu_range;
 
 /// Longest value of any property in bytes.

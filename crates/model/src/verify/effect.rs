@@ -2,7 +2,9 @@
 
 use crate::Config;
 use crate::brands::Family;
-use crate::table::{Effect, GLOBAL, PropertySpec};
+use crate::config::IpType;
+use crate::privilege;
+use crate::table::{Effect, GLOBAL, PropertySpec, is_known_rctl};
 
 /// A line for each such setting of a configuration, once for all resources of a type.
 #[must_use]
@@ -12,6 +14,14 @@ pub fn without_effect(config: &Config) -> Vec<String> {
         !value.is_empty() && value != spec.default
     });
     let mut lines: Vec<String> = globals.filter_map(|spec| global(config, spec)).collect();
+    let raw = privilege::wants_raw_of_host(config.get("limitpriv"), config.ip_type());
+    if raw == Ok(true) {
+        lines.push(
+            "limitpriv: net_rawaccess has no effect here: the network of a shared-IP zone is \
+             the host's; ip-type=exclusive gives raw sockets"
+                .to_owned(),
+        );
+    }
     for one in config.resources() {
         let spec = one.spec();
         if config.family() == Family::Global {
@@ -37,6 +47,18 @@ pub fn without_effect(config: &Config) -> Vec<String> {
             Some(format!("{}: {} {phrase}", spec.name, property.name))
         });
         lines.extend(idle);
+        let is_shared = config.ip_type() == IpType::Shared;
+        if spec.name == "net" && is_shared && one.get("configure-allowed-address") == "false" {
+            lines.push(
+                "net: configure-allowed-address has no effect with ip-type=shared: the host \
+                 configures the zone's address at each boot"
+                    .to_owned(),
+            );
+        }
+        if spec.name == "rctl" && !is_known_rctl(one.get("name")) {
+            // As zoneadm(8) of Solaris says it.
+            lines.push(format!("Ignoring unrecognized rctl '{}'.", one.get("name")));
+        }
         if one.get("name") == "zone.max-lofi" {
             lines.push("rctl: zone.max-lofi has no effect here".to_owned());
         }
@@ -44,6 +66,24 @@ pub fn without_effect(config: &Config) -> Vec<String> {
     let mut seen = std::collections::BTreeSet::new();
     lines.retain(|line| seen.insert(line.clone()));
     lines
+}
+
+/// Returns a line for each setting that is to protect something and does not: a zone must not
+/// run as if it did.
+#[must_use]
+pub fn without_protection(config: &Config) -> Vec<String> {
+    const PROTECTING: [&str; 1] = ["file-mac-profile"];
+    let is_idle = |spec: &&PropertySpec| {
+        let value = config.get(spec.name);
+        let set = !value.is_empty() && value != "none" && value != spec.default;
+        PROTECTING.contains(&spec.name) && set && phrase(spec.effect).is_some()
+    };
+    let idle = GLOBAL.iter().filter(is_idle);
+    idle.map(|spec| {
+        let (name, value) = (spec.name, config.get(spec.name));
+        format!("{name}={value} has no effect here yet, so the zone would be writable; clear {name} to boot it as it is")
+    })
+    .collect()
 }
 
 /// Classes whose processes share the CPUs by time. A zone that could have fixed or
@@ -100,6 +140,23 @@ mod tests {
         assert_eq!(
             without_effect(&config),
             ["tenant: has no effect here", "fs: raw has no effect here"]
+        );
+    }
+
+    #[test]
+    fn a_protection_without_effect_is_a_problem() {
+        let mut config = Config::new("web1".parse().unwrap());
+        for harmless in ["", "none"] {
+            config.set("file-mac-profile", harmless).unwrap();
+            config.set("tenant", "blue").unwrap();
+            assert_eq!(without_protection(&config), [""; 0]);
+        }
+        config.set("file-mac-profile", "strict").unwrap();
+        let [line] = without_protection(&config).try_into().unwrap();
+        let line: String = line;
+        assert!(
+            line.starts_with("file-mac-profile=strict has no effect"),
+            "{line}"
         );
     }
 

@@ -4,7 +4,7 @@ use super::{Problem, invalid};
 use crate::Config;
 use crate::brands::Family;
 use crate::config::Resource;
-use crate::table::{Kind, short_size};
+use crate::table::{Kind, is_known_rctl, short_size};
 
 /// Every problem of one resource by itself: what `end` checks.
 #[must_use]
@@ -158,6 +158,10 @@ pub(super) fn memory(config: &Config) -> Vec<Problem> {
 
 fn rctl(rctl: &Resource) -> Vec<Problem> {
     let mut problems = Vec::new();
+    if !is_known_rctl(rctl.get("name")) {
+        // Of another release, whose rules are not known; see `without_effect`.
+        return problems;
+    }
     for value in rctl.list("value") {
         let field = |name: &str| value.field(name).unwrap_or_default();
         let shown = format!(

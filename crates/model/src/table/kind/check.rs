@@ -25,6 +25,26 @@ const RCTLS: &[&str] = &[
     "zone.zfs-io-priority",
 ];
 
+/// Begin of the names of attributes that zonep2vchk(8) of Solaris writes; other names that begin
+/// with "zone" are reserved.
+const P2V: &str = "zonep2vchk-";
+
+/// Longest name of a resource control, in bytes.
+const MAX_RCTL: usize = 64;
+
+/// Returns true for a resource control that zones have here.
+#[must_use]
+pub fn is_known_rctl(name: &str) -> bool {
+    RCTLS.contains(&name)
+}
+
+/// Returns true for a name that a resource control of zones can have in any release.
+fn is_rctl_name(name: &str) -> bool {
+    let rest = name.strip_prefix("zone.").unwrap_or_default();
+    let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !rest.is_empty() && name.len() <= MAX_RCTL && rest.bytes().all(is_legal)
+}
+
 impl Kind {
     /// Checks a simple value, or one element of a list of texts, of `property`
     /// and gives it in canonical form.
@@ -148,9 +168,10 @@ impl Kind {
                 }
             }
             Self::RctlName => {
-                if !RCTLS.contains(&value) {
+                // As brands of other releases, their controls are kept; verify warns of them.
+                if !is_rctl_name(value) {
                     return bad(&format!(
-                        "is not a known resource control: use {}",
+                        "is not the name of a resource control: use {}",
                         RCTLS.join(", ")
                     ));
                 }
@@ -166,9 +187,10 @@ impl Kind {
                 }
             }
             Self::AttrName => {
-                if !is_well_formed(value) || value.starts_with("zone") {
+                let is_reserved = value.starts_with("zone") && !value.starts_with(P2V);
+                if !is_well_formed(value) || is_reserved {
                     return bad(
-                        "is not an attribute name: letters, digits, '-', '_' and '.', a letter or digit first, and no name that begins with zone",
+                        "is not an attribute name: letters, digits, '-', '_' and '.', a letter or digit first, and no name that begins with zone but not with zonep2vchk-",
                     );
                 }
             }

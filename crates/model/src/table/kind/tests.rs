@@ -44,6 +44,7 @@ fn accepts_and_canonicalises() {
         (Kind::HostId, "0", "0"),
         (Kind::FsType, "fuse.sshfs", "fuse.sshfs"),
         (Kind::AttrName, "kernel-version", "kernel-version"),
+        (Kind::AttrName, "zonep2vchk-info", "zonep2vchk-info"),
     ] {
         assert_eq!(kind.check("p", given).as_deref(), Ok(canonical), "{given}");
     }

@@ -1,7 +1,7 @@
 //! Devices of a zone.
 
 use super::{ALL_TOKENS, KZ, many, property};
-use crate::table::{Effect, Kind, PropertySpec, ResourceSpec};
+use crate::table::{Effect, Kind, PropertySpec, ResourceSpec, Show};
 
 pub(super) const DEVICE: ResourceSpec = ResourceSpec {
     live: true,
@@ -29,6 +29,7 @@ pub(super) const DEVICE: ResourceSpec = ResourceSpec {
             PropertySpec {
                 default: "false",
                 effect: Effect::None,
+                show: Show::WhenSet,
                 ..property(
                     "allow-partition",
                     Kind::Bool,
@@ -38,6 +39,7 @@ pub(super) const DEVICE: ResourceSpec = ResourceSpec {
             PropertySpec {
                 default: "false",
                 effect: Effect::None,
+                show: Show::WhenSet,
                 ..property(
                     "allow-raw-io",
                     Kind::Bool,

@@ -1,11 +1,10 @@
 //! The properties of the zone itself, in the order of `info`.
 
-use super::{alias, kept, property, required};
+use super::{alias, in_info, kept, property, required};
 use crate::brands::Family;
 use crate::table::{Brands, Effect, Kind, PropertySpec, Show, Token, Unit, Xml};
 
-/// Properties of releases after illumos' are printed only where they are set, so that
-/// the output is illumos' byte for byte where they are not.
+/// Properties of releases after illumos' that are printed only where they are set.
 const fn later(spec: PropertySpec) -> PropertySpec {
     PropertySpec {
         show: Show::WhenSet,
@@ -61,6 +60,16 @@ pub static GLOBAL: &[PropertySpec] = &[
             "Whether the zone boots when the host does: true or false.",
         )
     },
+    in_info(PropertySpec {
+        default: "shutdown",
+        live: true,
+        delegable: true,
+        ..property(
+            "autoshutdown",
+            Kind::Enum(&["shutdown", "halt", "suspend"]),
+            "What happens to the zone when the host shuts down: shutdown, halt, or (kz) suspend.",
+        )
+    }),
     PropertySpec {
         delegable: true,
         ..property(
@@ -69,6 +78,20 @@ pub static GLOBAL: &[PropertySpec] = &[
             "Boot arguments used when boot and reboot are given none.",
         )
     },
+    in_info(PropertySpec {
+        effect: Effect::NotYet,
+        ..property(
+            "file-mac-profile",
+            Kind::Enum(&[
+                "none",
+                "strict",
+                "fixed-configuration",
+                "flexible-configuration",
+                "dynamic-zones",
+            ]),
+            "Which files of the zone cannot be changed from within it.",
+        )
+    }),
     PropertySpec {
         brands: Brands::AndGlobal,
         live: true,
@@ -96,7 +119,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         ..property(
             "ip-type",
             Kind::Enum(&["shared", "exclusive"]),
-            "Whether the zone shares the host's network or has a network stack of its own.",
+            "The administrator of the zone's network: the host (shared), which gives it the addresses of its net resources, or the zone itself (exclusive).",
         )
     },
     PropertySpec {
@@ -107,6 +130,7 @@ pub static GLOBAL: &[PropertySpec] = &[
             "The host id that the zone sees, in hexadecimal: its /etc/hostid from the next boot on.",
         )
     },
+    in_info(kept("tenant", "The tenant of an elastic virtual switch.")),
     PropertySpec {
         effect: Effect::NotYet,
         ..property(
@@ -168,16 +192,6 @@ pub static GLOBAL: &[PropertySpec] = &[
         "The weight of the zone's disk transfers, relative to the other zones.",
     ),
     later(PropertySpec {
-        default: "shutdown",
-        live: true,
-        delegable: true,
-        ..property(
-            "autoshutdown",
-            Kind::Enum(&["shutdown", "halt", "suspend"]),
-            "What happens to the zone when the host shuts down: shutdown, halt, or (kz) suspend.",
-        )
-    }),
-    later(PropertySpec {
         default: "normal",
         live: true,
         delegable: true,
@@ -187,21 +201,6 @@ pub static GLOBAL: &[PropertySpec] = &[
             "Which zones boot first when the host boots: high, normal or low.",
         )
     }),
-    later(PropertySpec {
-        effect: Effect::NotYet,
-        ..property(
-            "file-mac-profile",
-            Kind::Enum(&[
-                "none",
-                "strict",
-                "fixed-configuration",
-                "flexible-configuration",
-                "dynamic-zones",
-            ]),
-            "Which files of the zone cannot be changed from within it.",
-        )
-    }),
-    later(kept("tenant", "The tenant of an elastic virtual switch.")),
     later(PropertySpec {
         brands: Brands::Only(&[Family::Kz]),
         effect: Effect::NotYet,

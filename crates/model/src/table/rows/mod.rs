@@ -53,7 +53,16 @@ const fn required(name: &'static str, kind: Kind, help: &'static str) -> Propert
 const fn kept(name: &'static str, help: &'static str) -> PropertySpec {
     PropertySpec {
         effect: Effect::None,
+        show: Show::WhenSet,
         ..property(name, Kind::Text, help)
+    }
+}
+
+/// A property of Solaris 11 that its `info` prints in any case.
+const fn in_info(spec: PropertySpec) -> PropertySpec {
+    PropertySpec {
+        show: Show::Info,
+        ..spec
     }
 }
 

@@ -1,6 +1,6 @@
 //! Links of a zone.
 
-use super::{KZ, NOT_KZ, kept, many, property, required};
+use super::{KZ, NOT_KZ, in_info, kept, many, property, required};
 use crate::table::{Brands, Effect, Kind, PropertySpec, ResourceSpec, Show, Token, Xml};
 
 pub(super) const NET: ResourceSpec = ResourceSpec {
@@ -27,7 +27,7 @@ pub(super) const NET: ResourceSpec = ResourceSpec {
                 ..property(
                     "configure-allowed-address",
                     Kind::Bool,
-                    "Whether allowed-address is configured at each boot: true or false.",
+                    "Configures allowed-address at each boot (exclusive IP): true or false.",
                 )
             },
             PropertySpec {
@@ -42,6 +42,7 @@ pub(super) const NET: ResourceSpec = ResourceSpec {
             kept("global-nic", "The link on which a virtual one is made."),
             PropertySpec {
                 effect: Effect::None,
+                show: Show::WhenSet,
                 ..property(
                     "mac-addr",
                     Kind::Mac,
@@ -50,6 +51,7 @@ pub(super) const NET: ResourceSpec = ResourceSpec {
             },
             PropertySpec {
                 effect: Effect::None,
+                show: Show::WhenSet,
                 ..property(
                     "vlan-id",
                     Kind::Int { min: 0, max: 4094 },
@@ -58,6 +60,7 @@ pub(super) const NET: ResourceSpec = ResourceSpec {
             },
             PropertySpec {
                 effect: Effect::None,
+                show: Show::WhenSet,
                 xml: Xml::Children {
                     element: "net-attr",
                     attribute: "",
@@ -139,11 +142,11 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
                     "The Ethernet address: auto (the same at each boot), random, or a given one.",
                 )
             },
-            kept(
+            in_info(kept(
                 "mac-prefix",
                 "The first bytes of random Ethernet addresses.",
-            ),
-            kept("mac-slot", "The slot of a factory Ethernet address."),
+            )),
+            in_info(kept("mac-slot", "The slot of a factory Ethernet address.")),
             property(
                 "vlan-id",
                 Kind::Int { min: 0, max: 4094 },
@@ -156,8 +159,8 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
                     "The priority of the link's packets: low, medium or high.",
                 )
             },
-            kept("rxrings", "Receive rings of the hardware."),
-            kept("txrings", "Send rings of the hardware."),
+            in_info(kept("rxrings", "Receive rings of the hardware.")),
+            in_info(kept("txrings", "Send rings of the hardware.")),
             property(
                 "mtu",
                 Kind::Int {
@@ -174,6 +177,7 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
             PropertySpec {
                 // Shares would need queues of ours on the host's own link.
                 effect: Effect::None,
+                show: Show::WhenSet,
                 ..property(
                     "bwshare",
                     Kind::Int { min: 1, max: 100 },
@@ -195,6 +199,7 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
             kept("linkmode", "The mode of an InfiniBand link."),
             PropertySpec {
                 effect: Effect::None,
+                show: Show::WhenSet,
                 xml: Xml::Children {
                     element: "mac",
                     attribute: "",
@@ -208,6 +213,7 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
             },
             PropertySpec {
                 effect: Effect::None,
+                show: Show::WhenSet,
                 xml: Xml::Children {
                     element: "vlan",
                     attribute: "",
