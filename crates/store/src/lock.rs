@@ -13,6 +13,10 @@ use rustix::io::Errno;
 
 use crate::{Error, Root};
 
+mod holder;
+
+pub use holder::Busy;
+
 /// What to do when somebody else holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
@@ -35,6 +39,30 @@ impl AsFd for ZoneLock {
     }
 }
 
+impl ZoneLock {
+    /// Takes over the lock of a zone that another process held and handed on as an open file.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when the file is not that of a lock which was held.
+    pub fn handed_on(root: &Root, zone: &ZoneName, file: File) -> Result<Self, Error> {
+        let path = root.lock(zone);
+        let identity = |meta: io::Result<fs::Metadata>| meta.map(|meta| (meta.dev(), meta.ino()));
+        let same = identity(file.metadata()).and_then(|ours| {
+            let there = identity(fs::metadata(&path))?;
+            Ok(ours == there)
+        });
+        if !same.map_err(Error::file("take over the lock", &path))? {
+            return Err(Error::Locked(zone.clone().into()));
+        }
+        // It is ours already; a file that was only opened must not pass for a held lock.
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { file }),
+            Err(Errno::WOULDBLOCK) => Err(Error::Locked(Busy::of(zone, &path))),
+            Err(errno) => Err(Error::file("take over the lock", &path)(errno.into())),
+        }
+    }
+}
+
 /// Takes the lock of a zone.
 ///
 /// # Errors
@@ -43,7 +71,7 @@ pub fn zone(root: &Root, zone: &ZoneName, wait: Wait) -> Result<ZoneLock, Error>
     let path = root.lock(zone);
     match take(&path, wait).map_err(Error::file("lock", &path))? {
         Some(file) => Ok(ZoneLock { file }),
-        None => Err(Error::Locked(zone.clone())),
+        None => Err(Error::Locked(Busy::of(zone, &path))),
     }
 }
 
@@ -52,9 +80,10 @@ pub fn zone(root: &Root, zone: &ZoneName, wait: Wait) -> Result<ZoneLock, Error>
 /// # Errors
 /// [`Error::Locked`] when it is held that long.
 pub fn zone_within(root: &Root, zone: &ZoneName, patience: Duration) -> Result<ZoneLock, Error> {
-    exclusive_within(&root.lock(zone), patience)?
+    let path = root.lock(zone);
+    exclusive_within(&path, patience)?
         .map(|file| ZoneLock { file })
-        .ok_or_else(|| Error::Locked(zone.clone()))
+        .ok_or_else(|| Error::Locked(Busy::of(zone, &path)))
 }
 
 /// Takes the lock of a zone that is being deleted, so that its file goes too.
@@ -208,5 +237,23 @@ mod tests {
         ));
         drop(again);
         zone(&root, &name, Wait::Yes).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_handed_on_without_a_moment_in_which_it_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let name: ZoneName = "web".parse().unwrap();
+        let held = zone(&root, &name, Wait::No).unwrap();
+        let copy = || File::from(held.as_fd().try_clone_to_owned().unwrap());
+        let taken = ZoneLock::handed_on(&root, &name, copy()).unwrap();
+        let opened = File::open(root.lock(&name)).unwrap();
+        assert!(ZoneLock::handed_on(&root, &name, opened).is_err());
+        let other = File::create(dir.path().join("other")).unwrap();
+        assert!(ZoneLock::handed_on(&root, &name, other).is_err());
+        drop(held);
+        assert!(zone(&root, &name, Wait::No).is_err());
+        drop(taken);
+        zone(&root, &name, Wait::No).unwrap();
     }
 }
