@@ -1,13 +1,16 @@
 //! Files that are whole at any moment: written aside, fsynced, renamed, and the
 //! folder fsynced. After a crash a reader sees the old content or the new.
+//!
+//! The file aside has one name, `.NAME.new`, and whoever writes it holds its lock. The next
+//! writer writes over the file of a writer that was killed; removing the file removes it.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags};
+use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock};
 use rustix::io::Errno;
 
 use crate::Error;
@@ -38,7 +41,9 @@ pub fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Error> {
 /// See [`write`].
 pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Result<(), Error> {
     let aside = aside(path);
-    let written = write_aside(&aside, bytes, mode, durability)
+    // Held until the file has its name.
+    let mut file = open_aside(&aside, mode)?;
+    let written = fill(&mut file, &aside, bytes, durability)
         .and_then(|()| fs::rename(&aside, path).map_err(Error::file("rename to", path)));
     if written.is_err() {
         // The write's own error tells more than that of cleaning up after it.
@@ -57,14 +62,14 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> 
 /// See [`write`]; there is then no such file.
 pub fn create(path: &Path, bytes: &[u8], mode: u32) -> Result<bool, Error> {
     let aside = aside(path);
-    let made =
-        write_aside(&aside, bytes, mode, Durability::Stable).and_then(|()| {
-            match rename_new(&aside, path) {
-                Ok(()) => Ok(true),
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-                Err(error) => Err(Error::file("rename to", path)(error)),
-            }
-        });
+    let mut file = open_aside(&aside, mode)?;
+    let made = fill(&mut file, &aside, bytes, Durability::Stable).and_then(|()| {
+        match rename_new(&aside, path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(Error::file("rename to", path)(error)),
+        }
+    });
     if !matches!(made, Ok(true)) {
         let _ = fs::remove_file(&aside);
         return made;
@@ -89,11 +94,13 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     sync_folder_of(to)
 }
 
-/// Removes `path` durably; a file that is not there is fine.
+/// Removes `path` durably, with the file that a killed writer left beside it. A `path`
+/// that does not exist is fine.
 ///
 /// # Errors
 /// [`Error::File`] when the file could not be removed.
 pub fn remove(path: &Path) -> Result<(), Error> {
+    remove_aside(path);
     match fs::remove_file(path) {
         Ok(()) => sync_folder_of(path),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -101,38 +108,115 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// A name in the same folder that no two processes or threads share.
+/// Removes the file that a killed writer of `path` left beside it. Whoever removes `path` itself by
+/// other means than [`remove`] begins with it.
+pub fn remove_aside(path: &Path) {
+    let aside = aside(path);
+    let Ok(file) = File::open(&aside) else {
+        return;
+    };
+    // A writer that lives holds the lock.
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_at(&file, &aside) {
+        let _ = fs::remove_file(&aside);
+    }
+}
+
+/// Returns the files in a folder that killed writers left aside, sorted. A folder that does
+/// not exist has none.
+///
+/// # Errors
+/// [`Error::File`] when the folder cannot be read.
+pub fn left_aside(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(Error::file("read", folder))?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(Error::file("read", folder))?.path();
+        let Some(target) = target_of(&path) else {
+            continue;
+        };
+        let Ok(file) = OpenOptions::new()
+            .read(true)
+            .custom_flags(i32::try_from((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits()).unwrap_or(0))
+            .open(&path)
+        else {
+            continue;
+        };
+        // A writer that lives holds the lock.
+        let free = flock(&file, FlockOperation::NonBlockingLockShared).is_ok();
+        if free && aside(&target) == path && is_at(&file, &path) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Returns the path that a file aside is written for; `None` for any other file.
+#[must_use]
+pub fn target_of(aside: &Path) -> Option<PathBuf> {
+    let name = aside.file_name()?.to_str()?;
+    let name = name.strip_prefix('.')?.strip_suffix(".new")?;
+    (!name.is_empty()).then(|| aside.with_file_name(name))
+}
+
+/// The name of `path` while it is written.
 fn aside(path: &Path) -> PathBuf {
-    use std::sync::atomic::{AtomicU32, Ordering};
-    static NEXT: AtomicU32 = AtomicU32::new(0);
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
-    name.push(format!(
-        ".{}.{}",
-        std::process::id(),
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    ));
+    name.push(".new");
     path.with_file_name(name)
 }
 
-fn write_aside(aside: &Path, bytes: &[u8], mode: u32, durability: Durability) -> Result<(), Error> {
+/// Opens the file aside, empty and locked against other writers.
+fn open_aside(aside: &Path, mode: u32) -> Result<File, Error> {
     let open = || {
         OpenOptions::new()
             .write(true)
             .create(true)
-            .truncate(true)
+            .truncate(false)
+            .custom_flags(i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default())
             .mode(mode)
             .open(aside)
     };
-    let mut file = match open() {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let folder = aside.parent().unwrap_or(Path::new("/"));
-            fs::create_dir_all(folder).map_err(Error::file("make folder", folder))?;
-            open()
+    loop {
+        let file = match open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let folder = aside.parent().unwrap_or(Path::new("/"));
+                fs::create_dir_all(folder).map_err(Error::file("make folder", folder))?;
+                open()
+            }
+            other => other,
         }
-        other => other,
+        .map_err(Error::file("write", aside))?;
+        flock(&file, FlockOperation::LockExclusive)
+            .map_err(|errno| Error::file("lock", aside)(errno.into()))?;
+        // The former holder has renamed or removed it.
+        if !is_at(&file, aside) {
+            continue;
+        }
+        let about = file.metadata().map_err(Error::file("write", aside))?;
+        if about.len() > 0 {
+            // A writer that was killed left it, perhaps with another mode.
+            let kept = file.set_len(0);
+            let kept = kept.and_then(|()| file.set_permissions(Permissions::from_mode(mode)));
+            kept.map_err(Error::file("write", aside))?;
+        }
+        return Ok(file);
     }
-    .map_err(Error::file("write", aside))?;
+}
+
+/// Returns true when `path` is this very file.
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(open), Ok(there)) => (open.dev(), open.ino()) == (there.dev(), there.ino()),
+        _ => false,
+    }
+}
+
+fn fill(file: &mut File, aside: &Path, bytes: &[u8], durability: Durability) -> Result<(), Error> {
     file.write_all(bytes).map_err(Error::file("write", aside))?;
     if durability != Durability::Volatile {
         file.sync_all().map_err(Error::file("sync", aside))?;
@@ -201,6 +285,57 @@ mod tests {
         std::os::unix::fs::symlink("elsewhere", &link).unwrap();
         assert!(!create(&link, b"x", 0o600).unwrap());
         assert!(!dir.path().join("elsewhere").exists());
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_goes_with_the_next_write_or_with_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let left = || {
+            let mut file = open_aside(&aside(&path), 0o600).unwrap();
+            fill(
+                &mut file,
+                &path,
+                b"half of a longer text",
+                Durability::Volatile,
+            )
+            .unwrap();
+        };
+        left();
+        assert_eq!(left_aside(dir.path()).unwrap(), [aside(&path)]);
+        assert_eq!(target_of(&aside(&path)), Some(path.clone()));
+        assert_eq!(target_of(&path), None);
+        let writer = open_aside(&aside(&path), 0o600).unwrap();
+        assert_eq!(left_aside(dir.path()).unwrap(), [] as [PathBuf; 0]);
+        drop(writer);
+        left();
+        write(&path, b"two", 0o644).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        left();
+        remove(&path).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn many_writers_of_one_file_leave_it_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::thread::scope(|scope| {
+            for byte in 0..8_u8 {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        replace(path, &[byte; 4096], 0o600, Durability::Volatile).unwrap();
+                        let found = fs::read(path).unwrap();
+                        assert_eq!(found, vec![found[0]; 4096]);
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

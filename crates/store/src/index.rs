@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use model::{State, Uuid, ZoneName};
 
 use crate::lock::{self, Wait};
-use crate::{Error, Root, atomic};
+use crate::{Error, Root, atomic, format};
 
 pub use reader::Reader;
 
@@ -35,6 +35,9 @@ pub const SLOTS: u32 = (0x7000_0000 - FIRST_ID) / IDS_PER_ZONE;
 
 /// Largest index that is read, in bytes: 100,000 zones with long paths.
 const MAX_SIZE: u64 = 64 << 20;
+
+/// The format that is written. An index that says none has format 1.
+const FORMAT: u64 = 1;
 
 const HEADER: &str = "# Zones of this host: name:state:zonepath:uuid:slot\n# Written by zonecfg and zoneadm; change it with them.\n";
 
@@ -102,6 +105,7 @@ impl Index {
     /// # Errors
     /// [`Error::Damaged`] names the first line that is not understood.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        format::check_lines(path, text, FORMAT)?;
         let mut index = Self::default();
         let mut names = HashSet::new();
         // By slot, the line that has it.
@@ -218,6 +222,10 @@ impl Index {
         } else {
             self.comments.clone()
         };
+        if !text.lines().any(|line| line.starts_with(format::LINE)) {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}{FORMAT}", format::LINE);
+        }
         text.push_str("global:installed:/\n");
         for entry in &self.entries {
             let path = entry.zonepath.display();

@@ -6,6 +6,7 @@
 //! ([`lock`]), a further one guards the index ([`index`]).
 
 pub mod atomic;
+pub mod format;
 pub mod index;
 pub mod lock;
 pub mod root;
@@ -43,12 +44,22 @@ pub enum Error {
         /// What is wrong there.
         reason: String,
     },
+    /// A file has a format that only newer programs know.
+    #[error("{} has format {found}, and these programs know formats up to {known}: use newer programs", path.display())]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The newest format that is known here.
+        known: u64,
+    },
     /// The zone is in no index.
     #[error("{0}: No such zone configured")]
     NoSuchZone(ZoneName),
     /// Somebody else works on the zone.
-    #[error("zone '{0}': another zoneadm may have an operation in progress.")]
-    Locked(ZoneName),
+    #[error("{0}")]
+    Locked(lock::Busy),
     /// No id range is left for one more zone.
     #[error(
         "no range of {} user ids is left for one more zone: delete zones that are not needed",
@@ -58,6 +69,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Fails with [`Error::Newer`] when a file has a format that is not known here.
+    pub(crate) fn unless_known(path: &Path, found: u64, known: u64) -> Result<(), Self> {
+        match found <= known {
+            true => Ok(()),
+            false => Err(Self::Newer {
+                path: path.to_owned(),
+                found,
+                known,
+            }),
+        }
+    }
+
     pub(crate) fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File {

@@ -68,6 +68,12 @@ impl Root {
         self.etc().join("index")
     }
 
+    /// The identity of this host as the owner of zonepaths.
+    #[must_use]
+    pub fn host_id(&self) -> PathBuf {
+        self.etc().join("host-id")
+    }
+
     /// The configuration of a zone.
     #[must_use]
     pub fn xml(&self, zone: &ZoneName) -> PathBuf {
@@ -108,6 +114,12 @@ impl Root {
     #[must_use]
     pub fn mounts(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.mounts"))
+    }
+
+    /// The folder of the files that show an active zone its limits.
+    #[must_use]
+    pub fn proc_files(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.proc"))
     }
 
     /// What the host holds for the networks of zones.

@@ -13,6 +13,7 @@ use model::{State, ZoneName};
 use serde::{Deserialize, Serialize};
 
 use crate::atomic::{self, Durability};
+use crate::format::{self, Stored};
 use crate::lock::{self, Wait};
 use crate::{Error, Root};
 
@@ -53,6 +54,10 @@ pub struct Runtime {
     #[serde(default)]
     pub pager: Option<Process>,
 }
+
+/// In [`Runtime::auxiliary`] of a machine whose memory and devices zoneadmd still restores: it
+/// does not run yet, and its image is whole.
+pub const RESUMING: &str = "resuming";
 
 /// A mount in the zone's own mount namespace. Its number tells it from what the zone
 /// may have mounted at the same place.
@@ -163,7 +168,11 @@ fn bounded(path: &Path, most: u64) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
+/// The format of the files here that is written. A file that says none has format 1.
+const FORMAT: u64 = 1;
+
 fn understand<T: serde::de::DeserializeOwned>(path: PathBuf, text: &[u8]) -> Result<T, Error> {
+    format::check_json(&path, text, FORMAT)?;
     serde_json::from_slice(text).map_err(|error| Error::Damaged {
         path,
         line: error.line(),
@@ -177,17 +186,22 @@ fn understand<T: serde::de::DeserializeOwned>(path: PathBuf, text: &[u8]) -> Res
 /// [`Error::File`].
 pub fn save(root: &Root, zone: &ZoneName, runtime: &Runtime) -> Result<(), Error> {
     let path = root.runtime(zone);
-    let text = serde_json::to_vec(runtime)
+    let stored = Stored {
+        format: FORMAT,
+        content: runtime,
+    };
+    let text = serde_json::to_vec(&stored)
         .map_err(|error| Error::file("write", &path)(std::io::Error::other(error)))?;
     atomic::replace(&path, &text, 0o644, Durability::Volatile)
 }
 
-/// Forgets an active zone: state, running configuration and socket.
+/// Forgets an active zone: state, running configuration and socket, with the files that
+/// killed writers left beside them.
 ///
 /// # Errors
 /// [`Error::File`]; what can be removed is removed all the same.
 pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
-    let mut result = Ok(());
+    let mut result = remove_files_of(&root.proc_files(zone));
     for path in [
         root.socket(zone),
         root.kernel_socket(zone),
@@ -198,6 +212,8 @@ pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
         root.mounts(zone),
         root.runtime(zone),
     ] {
+        // A zoneadmd that was killed while it wrote leaves its file.
+        atomic::remove_aside(&path);
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 result = Err(Error::file("remove", &path)(error));
@@ -206,6 +222,22 @@ pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
         }
     }
     result
+}
+
+/// Removes a folder of plain files; that it is not there is fine.
+///
+/// # Errors
+/// [`Error::File`].
+pub fn remove_files_of(folder: &Path) -> Result<(), Error> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(Error::file("read", folder))?,
+    };
+    for entry in entries {
+        let path = entry.map_err(Error::file("read", folder))?.path();
+        fs::remove_file(&path).map_err(Error::file("remove", &path))?;
+    }
+    fs::remove_dir(folder).map_err(Error::file("remove", folder))
 }
 
 /// Most bytes of a list of mounts that are read.
@@ -224,7 +256,8 @@ pub fn load_mounts(root: &Root, zone: &ZoneName) -> Result<Vec<Mounted>, Error> 
     }
 }
 
-/// Stores which mounts of an active zone its configuration asked for.
+/// Stores which mounts of an active zone its configuration asked for: a list, which is
+/// format 1. Another format must be an object that says which one it is.
 ///
 /// # Errors
 /// [`Error::File`].
@@ -301,9 +334,14 @@ mod tests {
         save(&root, &zone, &sample(earlier)).unwrap();
         assert_eq!(load(&root, &zone).unwrap(), None);
         assert!(load_any(&root, &zone).unwrap().is_some());
+        // Left by writers that were killed.
+        for name in [".web.state.new", ".web.xml.new", ".web.mounts.new"] {
+            fs::write(root.run().join(name), "half").unwrap();
+        }
         forget(&root, &zone).unwrap();
         forget(&root, &zone).unwrap();
         assert_eq!(load_any(&root, &zone).unwrap(), None);
+        assert_eq!(fs::read_dir(root.run()).unwrap().count(), 0);
     }
 
     #[test]
@@ -368,6 +406,40 @@ mod tests {
         assert_eq!(next_id(&root).unwrap(), 1000);
         fs::write(root.run().join("last_id"), format!("{}\n", i32::MAX)).unwrap();
         assert_eq!(next_id(&root).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_record_says_its_format_and_older_ones_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let zone: ZoneName = "web".parse().unwrap();
+        fs::create_dir_all(root.run()).unwrap();
+        // Written by the programs of df5d183.
+        fs::write(root.runtime(&zone), include_str!("../fixtures/web.state")).unwrap();
+        let old = load_any(&root, &zone).unwrap().unwrap();
+        assert_eq!((old.state, old.first_id), (State::Running, 0x2001_0000));
+        fs::write(root.mounts(&zone), include_str!("../fixtures/web.mounts")).unwrap();
+        assert!(!load_mounts(&root, &zone).unwrap().is_empty());
+        save(&root, &zone, &old).unwrap();
+        assert!(
+            fs::read_to_string(root.runtime(&zone))
+                .unwrap()
+                .starts_with("{\"format\":1,")
+        );
+        assert_eq!(load_any(&root, &zone).unwrap(), Some(old));
+        for path in [root.runtime(&zone), root.mounts(&zone)] {
+            fs::write(&path, "{\"format\":2,\"all\":\"else\"}").unwrap();
+        }
+        for error in [
+            load_any(&root, &zone).unwrap_err(),
+            load_mounts(&root, &zone).unwrap_err(),
+        ] {
+            let text = error.to_string();
+            assert!(
+                text.contains("has format 2") && text.contains("use newer"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

@@ -48,7 +48,8 @@ pub fn built_in() -> impl Iterator<Item = &'static str> {
 ///
 /// `host_dirs` are the directories of software that this host has as real
 /// directories: just `/usr` where /usr is merged. Built-in templates inherit
-/// no others; what a file says is taken as it is.
+/// no others, and give a kernel zone at most the `cpus` that this host has; what a file says
+/// is taken as it is.
 ///
 /// # Errors
 /// [`TemplateError`].
@@ -57,6 +58,7 @@ pub fn load(
     template: &str,
     zone: &ZoneName,
     host_dirs: &[&str],
+    cpus: u32,
 ) -> Result<Config, TemplateError> {
     let missing = || TemplateError::NoSuchTemplate(template.to_owned());
     // Also what keeps the name from being a path out of the folder.
@@ -75,6 +77,18 @@ pub fn load(
     config.retain(|resource| {
         resource.spec().name != "inherit-pkg-dir" || host_dirs.contains(&resource.get("dir"))
     });
+    let virtual_cpu = config.resources_of("virtual-cpu").next().cloned();
+    if let Some(one) = virtual_cpu.filter(|_| config.machine_cpus() > cpus) {
+        let mut fewer = one.clone();
+        fewer
+            .set("ncpus", &cpus.max(1).to_string())
+            .and_then(|()| config.replace(&one, fewer))
+            .map_err(|error| Error::Damaged {
+                path: template.into(),
+                line: 1,
+                reason: error.to_string(),
+            })?;
+    }
     Ok(config)
 }
 
@@ -115,6 +129,7 @@ mod tests {
             template,
             &"web1".parse().unwrap(),
             host_dirs,
+            8,
         )
     }
 
@@ -148,6 +163,22 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_has_no_more_processors_than_its_host() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(dir.path());
+        let zone: ZoneName = "k1".parse().unwrap();
+        for (host, machine) in [(1, 1), (2, 2), (4, 4), (64, 4)] {
+            let config = load(&root, "SYSsolaris-kz", &zone, &[], host).unwrap();
+            assert_eq!(config.machine_cpus(), machine, "{host}");
+        }
+        // What an administrator wrote is meant.
+        let own = load(&root, "SYSsolaris-kz", &zone, &[], 8).unwrap();
+        xml::save(&root, &own).unwrap();
+        let config = load(&root, "k1", &"k2".parse().unwrap(), &[], 2).unwrap();
+        assert_eq!(config.machine_cpus(), 4);
+    }
+
+    #[test]
     fn a_file_comes_first_and_any_zone_can_be_a_template() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::new(dir.path());
@@ -155,12 +186,12 @@ mod tests {
         web.set("bootargs", "-s").unwrap();
         xml::save(&root, &web).unwrap();
         let zone: ZoneName = "web2".parse().unwrap();
-        let config = load(&root, "web", &zone, &[]).unwrap();
+        let config = load(&root, "web", &zone, &[], 8).unwrap();
         assert_eq!((config.name(), config.bootargs()), (&zone, "-s"));
 
         let own = "<zone name='SUNWdefault'><inherited-pkg-dir directory='/opt'/></zone>";
         std::fs::write(root.etc().join("SUNWdefault.xml"), own).unwrap();
-        let config = load(&root, DEFAULT, &zone, &["/usr"]).unwrap();
+        let config = load(&root, DEFAULT, &zone, &["/usr"], 8).unwrap();
         assert_eq!(config.inherited_dirs(), [Path::new("/opt")]);
     }
 

@@ -38,6 +38,36 @@ fn keeps_order_comments_and_fields() {
 }
 
 #[test]
+fn the_format_is_said_and_a_newer_one_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = Root::new(dir.path());
+    fs::create_dir_all(root.index().parent().unwrap()).unwrap();
+    // Written by the programs of df5d183.
+    fs::write(root.index(), include_str!("../../fixtures/index")).unwrap();
+    let before = Index::load(&root).unwrap();
+    assert_eq!(before.entries().len(), 3);
+    let put = || {
+        update::<_, Error>(&root, |index| {
+            index.put(entry("more", "/zones/more"));
+            Ok(())
+        })
+    };
+    put().unwrap();
+    let text = fs::read_to_string(root.index()).unwrap();
+    assert!(text.contains("\n# format: 1\n"), "{text}");
+    assert_eq!(Index::load(&root).unwrap().entries().len(), 4);
+    let newer = text.replace("# format: 1", "# format: 2") + "quite another line\n";
+    fs::write(root.index(), &newer).unwrap();
+    let error = put().unwrap_err().to_string();
+    assert!(
+        error.contains("has format 2, and these programs know formats up to 1"),
+        "{error}"
+    );
+    assert_eq!(fs::read_to_string(root.index()).unwrap(), newer);
+    assert!(Index::parse("# format: x\n", Path::new("index")).is_err());
+}
+
+#[test]
 fn reads_what_solaris_writes() {
     let text = "global:installed:/\n#c\nweb:installed:/zones/web:0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff\nnew:configured:/zones/new:\nold:configured:/zones/old\n";
     let index = Index::parse(text, Path::new("index")).unwrap();

@@ -30,6 +30,9 @@ use crate::atomic::{self, Durability};
 /// Name of the file in a zonepath.
 pub const DETACHED: &str = "SUNWdetached.xml";
 
+/// The format of manifests that is written.
+const FORMAT: u64 = 1;
+
 /// Longest name, version or other word, in bytes.
 const MAX_WORD: usize = 1024;
 
@@ -72,7 +75,8 @@ impl Manifest {
                 text.push_str(">\n");
             }
         }
-        text.push_str("  <detached version=\"1\"");
+        text.push_str("  <detached");
+        pair(&mut text, "version", &FORMAT.to_string());
         let uuid = self.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
         pair(&mut text, "uuid", &uuid);
         pair(&mut text, "system", &self.system);
@@ -126,6 +130,13 @@ impl Manifest {
                     });
                 }
                 (b"detached", Some(manifest)) => {
+                    let format = word(start, "version").map_err(damaged)?;
+                    if !format.is_empty() {
+                        let format = format.parse();
+                        let format =
+                            format.map_err(|_| damaged("the version is no number".to_owned()))?;
+                        Error::unless_known(path, format, FORMAT)?;
+                    }
                     let uuid = word(start, "uuid").map_err(damaged)?;
                     if !uuid.is_empty() {
                         let uuid = uuid.parse::<Uuid>();
@@ -305,6 +316,25 @@ mod tests {
         ] {
             assert!(Manifest::parse(text, Path::new("m")).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn an_older_manifest_is_read_and_a_newer_one_refused() {
+        let path = Path::new("SUNWdetached.xml");
+        // Written by the programs of df5d183.
+        let old = Manifest::parse(include_str!("../../fixtures/SUNWdetached.xml"), path).unwrap();
+        assert_eq!(old.config.name().as_str(), "away");
+        assert!(old.uuid.is_some());
+        let newer = manifest()
+            .text()
+            .replace("detached version=\"1\"", "detached version=\"2\"");
+        let error = Manifest::parse(&newer, path).unwrap_err().to_string();
+        assert!(error.contains("has format 2"), "{error}");
+        let newer = manifest()
+            .text()
+            .replacen("<zone ", "<zone version=\"2\" ", 1);
+        let error = Manifest::parse(&newer, path).unwrap_err().to_string();
+        assert!(error.contains("format 2"), "{error}");
     }
 
     #[test]

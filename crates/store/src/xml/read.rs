@@ -78,6 +78,11 @@ impl<'a> File<'a> {
             if name == "version" && value == "1" {
                 continue;
             }
+            if name == "version" {
+                return Err(format!(
+                    "it has format {value}, and these programs know format 1: use newer programs"
+                ));
+            }
             let spec = table::GLOBAL.iter().find(|spec| is_attribute(spec, &name));
             let spec = spec.ok_or_else(|| unknown("attribute of zone", name.as_bytes()))?;
             if !value.is_empty() {

@@ -280,3 +280,26 @@ fn what_the_original_writes_is_understood() {
         assert!(written.contains(line), "{line}\n{written}");
     }
 }
+
+#[test]
+fn a_resource_control_of_another_release_is_kept_and_named() {
+    let zone = "web1".parse().unwrap();
+    let rctl = "  <rctl name=\"zone.max-adi-metadata-memory\">\n    <rctl-value priv=\"privileged\" limit=\"1\" action=\"deny\"/>\n  </rctl>\n";
+    let text = |inside: &str| format!("<zone name=\"web1\">\n{inside}</zone>\n");
+    let path = Path::new("web1.xml");
+    let config = parse(&text(rctl), path, "web1", &zone).unwrap();
+    assert!(render(&config).contains(rctl), "{}", render(&config));
+    let again = parse(&render(&config), path, "web1", &zone).unwrap();
+    assert_eq!(again, config);
+    let warnings = model::verify::without_effect(&config);
+    assert_eq!(
+        warnings,
+        ["Ignoring unrecognized rctl 'zone.max-adi-metadata-memory'."]
+    );
+    assert_eq!(model::verify::resource(&config.resources()[0]), []);
+    // A name that no release can have is damage.
+    for name in ["process.max-file-size", "zone.", "zone.A b", "zone.x\u{e9}"] {
+        let text = text(&format!("<rctl name=\"{name}\"/>"));
+        assert!(parse(&text, path, "web1", &zone).is_err(), "{name}");
+    }
+}
