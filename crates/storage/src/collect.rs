@@ -1,13 +1,15 @@
 //! Clears away what crashes left in a folder of layers.
 
 use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::dataset::{Dataset, LINK, MOUNTED, ref_target};
+use crate::dataset::{Dataset, LINK, MOUNTED, check_path, ref_target};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::id::Id;
-use crate::layers::{DEAD, LayerPath, Layers, REFS, User, same_path};
+use crate::layers::{DEAD, LAYERS, LayerPath, Layers, REFS, User, has_remains, is_mark, same_path};
 use crate::remove;
 use crate::snapshot::SNAPSHOTS;
 
@@ -36,9 +38,35 @@ pub enum Lost {
 ///
 /// A reference is stale only on evidence: its dataset (the same id, at the path
 /// it names or anywhere beside the folder of layers) stands on another layer.
-/// A dataset that is not found is no evidence, see [`Lost`].
+/// A dataset that is not found is no evidence, see [`Lost`], but for the copies that commands
+/// make beside zones.
 pub fn collect(layers: &Path, lost: Lost) -> Result<Collected> {
     collect_around(layers, lost, None)
+}
+
+/// Runs [`collect`] where the dataset at `zonepath` has its layers, or would have them, if
+/// an operation there was killed, and says what it did. Costs next to nothing where none
+/// was, so that every command that looks at a zone can begin with it. The zonepath need not
+/// exist.
+pub fn tidy(zonepath: &Path) -> Result<Option<Collected>> {
+    check_path(zonepath)?;
+    let mut done: Option<Collected> = None;
+    for layers in [zonepath.with_file_name(LAYERS), zonepath.join(LAYERS)] {
+        if has_remains(&layers)? {
+            let collected = collect(&layers, Lost::Keep)?;
+            done.get_or_insert_default().add(collected);
+        }
+    }
+    Ok(done)
+}
+
+impl Collected {
+    /// Counts what was done elsewhere, too.
+    pub fn add(&mut self, other: Self) {
+        self.stale_refs += other.stale_refs;
+        self.removed += other.removed;
+        self.lost.extend(other.lost);
+    }
 }
 
 /// [`collect`] for whoever holds the lock of the dataset at `own`: that one is not mended.
@@ -51,14 +79,11 @@ pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> R
     let neighbours = neighbours(&layers)?;
     // Opening mends what a seal or clone left undone. Before the lock: a seal
     // takes the locks in the other order.
-    let has_no_top = |path: &Path| {
-        path.ends_with(MOUNTED) || path.parent().is_some_and(|at| at.ends_with(SNAPSHOTS))
-    };
     let is_own = |path: &Path| own.is_some_and(|own| same_path(own, path));
     let others = neighbours.values();
     for path in others.filter(|path| !has_no_top(path) && !is_own(path)) {
-        match Dataset::open(path) {
-            Ok(_) | Err(Error::NoDataset(_) | Error::LayerMissing { .. }) => {}
+        match Dataset::mend(path) {
+            Ok(()) | Err(Error::NoDataset(_) | Error::LayerMissing { .. }) => {}
             Err(e) => return Err(e),
         }
     }
@@ -79,7 +104,7 @@ pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> R
     graves.dedup();
     for grave in graves {
         remove::bury(&grave)?;
-        report.removed += 1;
+        report.removed += usize::from(!grave.file_name().is_some_and(is_mark));
     }
     Layers::leave(layers.folder.path())?;
     report.lost.sort();
@@ -87,8 +112,13 @@ pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> R
     Ok(report)
 }
 
+/// Whether the dataset at a path is a snapshot, or what a zone has mounted: it has no top.
+pub(crate) fn has_no_top(path: &Path) -> bool {
+    path.ends_with(MOUNTED) || path.parent().is_some_and(|at| at.ends_with(SNAPSHOTS))
+}
+
 /// The datasets beside the folder of layers, or the one around it, by id.
-fn neighbours(layers: &Layers) -> Result<BTreeMap<Id, PathBuf>> {
+pub(crate) fn neighbours(layers: &Layers) -> Result<BTreeMap<Id, PathBuf>> {
     let mut found = BTreeMap::new();
     let around = Folder::open(&layers.common())?;
     let mut note = |path: PathBuf| {
@@ -141,22 +171,58 @@ fn sweep(
     lost: Lost,
     report: &mut Collected,
 ) -> Result<Vec<PathBuf>> {
+    let Some(users) = users(layer, neighbours)? else {
+        return Ok(Vec::new());
+    };
+    let mut graves = Vec::new();
+    let mut live = 0_usize;
+    for user in users {
+        match (user.verdict, lost) {
+            (Verdict::Live, _) => live += 1,
+            (Verdict::Lost, Lost::Keep) => {
+                live += 1;
+                report.lost.extend(user.place);
+            }
+            (Verdict::Stale | Verdict::Lost, _) => {
+                report.stale_refs += 1;
+                graves.extend(layer.drop_ref(&user.name.to_string_lossy())?);
+            }
+        }
+    }
+    if live == 0 && graves.is_empty() {
+        // No user at all: a command was killed while it made the layer or put it aside.
+        graves.extend(layer.drop_ref("")?);
+    }
+    Ok(graves)
+}
+
+/// A reference on a layer.
+pub(crate) struct Reference {
+    pub(crate) name: OsString,
+    /// Where it leads.
+    pub(crate) place: Option<PathBuf>,
+    pub(crate) verdict: Verdict,
+}
+
+/// The references on a layer, each judged; nothing when the layer has been put aside.
+pub(crate) fn users(
+    layer: &LayerPath,
+    neighbours: &BTreeMap<Id, PathBuf>,
+) -> Result<Option<Vec<Reference>>> {
     let folder = match layer.open() {
         // Put aside while a layer above was looked at.
-        Err(e) if e.is_missing() => return Ok(Vec::new()),
+        Err(e) if e.is_missing() => return Ok(None),
         other => other?,
     };
     let sealed = layer.form()?.is_some();
-    let users = if folder.is_folder(REFS)? {
+    let entries = if folder.is_folder(REFS)? {
         folder.open_child(REFS)?.entries()?
     } else {
         Vec::new()
     };
-    let mut graves = Vec::new();
-    let mut live = 0_usize;
-    for (name, _) in &users {
-        let place = ref_target(layer, name)?;
-        let verdict = match (User::parse(name), &place) {
+    let judged = entries.into_iter().map(|(name, _)| {
+        let place = ref_target(layer, &name)?;
+        let verdict = match (User::parse(&name), &place) {
             // Half of a link that was being replaced.
             (None, _) | (_, None) => Verdict::Stale,
             (Some(User::Layer(_)), Some(place)) => judge_layer(layer, place)?,
@@ -166,30 +232,30 @@ fn sweep(
                     Some(_) => Verdict::Stale,
                     // A seal that was cut off before the dataset named it.
                     None if !sealed => Verdict::Stale,
+                    None if is_copy(layer, place) => Verdict::Stale,
                     None => Verdict::Lost,
                 }
             }
         };
-        match (verdict, lost) {
-            (Verdict::Live, _) => live += 1,
-            (Verdict::Lost, Lost::Keep) => {
-                live += 1;
-                report.lost.extend(place);
-            }
-            (Verdict::Stale | Verdict::Lost, _) => {
-                report.stale_refs += 1;
-                graves.extend(layer.drop_ref(&name.to_string_lossy())?);
-            }
-        }
-    }
-    if live == 0 && graves.is_empty() {
-        // Nobody at all: cut off while it was made or while it was put aside.
-        graves.extend(layer.drop_ref("")?);
-    }
-    Ok(graves)
+        Ok(Reference {
+            name,
+            place,
+            verdict,
+        })
+    });
+    judged.collect::<Result<_>>().map(Some)
 }
 
-enum Verdict {
+/// Whether a user that is not found is a copy that a command makes beside a zone, such as
+/// `.patch-web`. Nobody but the command knows it, so nobody has moved it by hand, and it is
+/// on the file system that the layers are on.
+fn is_copy(layer: &LayerPath, place: &Path) -> bool {
+    let is_hidden = |name: &OsStr| name.as_bytes().starts_with(b".");
+    place.file_name().is_some_and(is_hidden) && layer.layers.parent() == place.parent()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
     Live,
     Stale,
     Lost,

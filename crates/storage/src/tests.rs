@@ -5,6 +5,8 @@
 
 mod crashes;
 mod environments;
+mod formats;
+mod garbage;
 mod images;
 mod snapshots;
 mod switches;

@@ -1,0 +1,134 @@
+//! Lists the remains that [`collect`](crate::collect) would remove, without a change.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::collect::{Reference, Verdict, has_no_top, neighbours, users};
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::layers::{DEAD, Layers, User};
+
+/// Something that operations which were killed left in a folder of layers, or beside it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Garbage {
+    /// A layer that no dataset and no snapshot stands on.
+    Layer(PathBuf),
+    /// A reference on a layer that others stand on; its own user stands elsewhere.
+    Reference(PathBuf),
+    /// A tree that was being removed, or the mark of an operation that was killed.
+    Dead(PathBuf),
+    /// A zonepath in which a seal, a snapshot or a rollback was cut off.
+    Unfinished(PathBuf),
+    /// A reference whose dataset is not where the reference leads, `place`: the zone was
+    /// moved or deleted by hand, or its storage is not mounted. The layer is kept for it.
+    Lost {
+        /// The reference.
+        reference: PathBuf,
+        /// Where the dataset was.
+        place: PathBuf,
+    },
+}
+
+/// Returns what is left in a folder of layers and beside it, sorted, and changes nothing.
+/// `None` while an operation is at work there: what it has made so far is no garbage.
+///
+/// # Errors
+/// When something cannot be read.
+pub fn survey(layers: &Path) -> Result<Option<Vec<Garbage>>> {
+    let layers = match Layers::open(layers) {
+        Err(e) if e.is_missing() => return Ok(Some(Vec::new())),
+        other => other?,
+    };
+    let Some(_lock) = layers.folder.try_lock()? else {
+        return Ok(None);
+    };
+    let neighbours = neighbours(&layers)?;
+    let mut unfinished = BTreeSet::new();
+    for path in neighbours.values().filter(|path| !has_no_top(path)) {
+        if is_unfinished(path)? {
+            unfinished.insert(path.clone());
+        }
+    }
+    // The layers below such a zone are judged after the zone is mended.
+    let is_open = |user: &Reference| match User::parse(&user.name) {
+        Some(User::Dataset(id)) => {
+            let mut places = user.place.iter().chain(neighbours.get(&id));
+            places.any(|at| unfinished.iter().any(|zonepath| at.starts_with(zonepath)))
+        }
+        _ => false,
+    };
+    let mut all = Vec::new();
+    for layer in layers.list()? {
+        if let Some(mut users) = users(&layer, &neighbours)? {
+            for user in users.iter_mut().filter(|user| is_open(user)) {
+                user.verdict = Verdict::Live;
+            }
+            all.push((layer, users));
+        }
+    }
+    // A layer that only such layers stand on goes with them.
+    let mut gone: BTreeSet<PathBuf> = BTreeSet::new();
+    let above = |user: &Reference| match User::parse(&user.name) {
+        Some(User::Layer(_)) => user.place.clone(),
+        _ => None,
+    };
+    loop {
+        let before = gone.len();
+        for (layer, users) in &all {
+            let mut live = users.iter().filter(|user| {
+                user.verdict != Verdict::Stale && above(user).is_none_or(|at| !gone.contains(&at))
+            });
+            if live.next().is_none() {
+                gone.insert(layer.path());
+            }
+        }
+        if gone.len() == before {
+            break;
+        }
+    }
+    let mut found: Vec<Garbage> = unfinished.into_iter().map(Garbage::Unfinished).collect();
+    for (layer, users) in &all {
+        if gone.contains(&layer.path()) {
+            continue;
+        }
+        for user in users {
+            let reference = layer.refs().join(&user.name);
+            match (user.verdict, &user.place) {
+                (Verdict::Live, _) => {}
+                (Verdict::Lost, Some(place)) => found.push(Garbage::Lost {
+                    reference,
+                    place: place.clone(),
+                }),
+                (Verdict::Stale | Verdict::Lost, _) => found.push(Garbage::Reference(reference)),
+            }
+        }
+    }
+    found.extend(gone.into_iter().map(Garbage::Layer));
+    if layers.folder.is_folder(DEAD)? {
+        let dead = layers.folder.open_child(DEAD)?;
+        let names = dead.entries()?.into_iter();
+        found.extend(names.map(|(name, _)| Garbage::Dead(dead.path().join(name))));
+    }
+    found.sort();
+    Ok(Some(found))
+}
+
+/// Whether the next command that opens the dataset at a zonepath has something to mend.
+fn is_unfinished(zonepath: &Path) -> Result<bool> {
+    let folder = match Folder::open(zonepath) {
+        Err(e) if e.is_missing() => return Ok(false),
+        other => other?,
+    };
+    folder.must_be_known()?;
+    // Whoever holds it mends it, or is at work.
+    if folder.try_lock()?.is_none() {
+        return Ok(false);
+    }
+    match Dataset::at(folder).is_sound() {
+        Ok(sound) => Ok(!sound),
+        // A layer that is missing is no garbage, but a damage that the next verb tells.
+        Err(Error::NoDataset(_) | Error::LayerMissing { .. }) => Ok(false),
+        Err(e) => Err(e),
+    }
+}

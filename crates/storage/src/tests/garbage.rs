@@ -1,0 +1,288 @@
+//! What an operation leaves that is killed goes with the next command that looks, whatever
+//! that is: nobody has to call `collect`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{Zones, name, write};
+use crate::collect::tidy;
+use crate::crash;
+use crate::dataset::Dataset;
+use crate::layers::is_mark;
+use crate::survey::{Garbage, survey};
+
+/// The zones that an operation may leave.
+const NAMES: [&str; 4] = ["web", "patch", "origin", ".patch-web"];
+
+/// An operation and what is there before it.
+struct Operation {
+    called: &'static str,
+    prepare: fn(&Zones),
+    work: fn(&Zones),
+}
+
+fn open(zones: &Zones, zone: &str) -> Dataset {
+    Dataset::open(&zones.zone(zone)).unwrap()
+}
+
+/// Zones on one layer: `web` with two layers of its own and a snapshot, `patch` with one
+/// that is to be shared, and a copy of `web`, as a patch works in it.
+fn prepare(zones: &Zones) {
+    let origin = zones.origin();
+    for zone in ["patch", "web"] {
+        origin.clone_to(&zones.zone(zone)).unwrap();
+    }
+    write(&open(zones, "patch"), "b", "new");
+    open(zones, "patch").seal().unwrap();
+    let web = open(zones, "web");
+    write(&web, "own", "mine");
+    web.snapshot(&name("first")).unwrap();
+    web.clone_snapshot_to(&name("first"), &zones.zone(".patch-web"))
+        .unwrap();
+    write(&web, "more", "mine");
+    web.seal().unwrap();
+    write(&web, "top", "mine");
+}
+
+fn put_below(zones: &Zones, zone: &str) {
+    let patch = open(zones, "patch");
+    let lowers = patch.stack().unwrap().lowers;
+    let base = lowers.last().unwrap();
+    open(zones, zone).put_below(&patch, base).unwrap();
+}
+
+fn run_copy(zones: &Zones) {
+    let web = open(zones, "web");
+    let copy = web.copy_top().unwrap();
+    web.snapshot_of_copy(&name("second"), copy).unwrap();
+}
+
+const OPERATIONS: [Operation; 9] = [
+    Operation {
+        called: "put a patch below a copy",
+        prepare,
+        work: |zones| put_below(zones, ".patch-web"),
+    },
+    Operation {
+        called: "put a patch below a zone",
+        prepare: |zones| {
+            prepare(zones);
+            open(zones, "web").seal().unwrap();
+        },
+        work: |zones| put_below(zones, "web"),
+    },
+    Operation {
+        called: "shorten",
+        prepare,
+        work: |zones| assert_eq!(open(zones, "web").shorten(1).unwrap(), 1),
+    },
+    Operation {
+        called: "shorten beside",
+        prepare,
+        work: |zones| assert_eq!(open(zones, "web").shorten_beside(1).unwrap(), 1),
+    },
+    Operation {
+        called: "seal",
+        prepare,
+        work: |zones| {
+            open(zones, "web").seal().unwrap();
+        },
+    },
+    Operation {
+        called: "snapshot",
+        prepare,
+        work: |zones| open(zones, "web").snapshot(&name("second")).unwrap(),
+    },
+    Operation {
+        called: "snapshot of a running zone",
+        prepare,
+        work: run_copy,
+    },
+    Operation {
+        called: "rollback",
+        prepare,
+        work: |zones| open(zones, "web").rollback(&name("first")).unwrap(),
+    },
+    Operation {
+        called: "take over",
+        prepare: |zones| {
+            prepare(zones);
+            write(&open(zones, ".patch-web"), "b", "new");
+            open(zones, ".patch-web").seal().unwrap();
+        },
+        work: |zones| {
+            let copy = open(zones, ".patch-web");
+            open(zones, "web").take_over(&copy).unwrap();
+        },
+    },
+];
+
+/// Calls `check` after a kill at each point of each operation, with what to call it.
+fn after_each_kill(mut check: impl FnMut(&Zones, &str)) {
+    for operation in &OPERATIONS {
+        for k in 0.. {
+            let zones = Zones::quick();
+            (operation.prepare)(&zones);
+            let done = crash::run(k, || (operation.work)(&zones)).is_ok();
+            check(&zones, &format!("{}, killed at {k}", operation.called));
+            if done {
+                assert!(k > 2, "{} has no points", operation.called);
+                break;
+            }
+        }
+    }
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+#[test]
+fn with_the_last_zone_all_that_kills_left_goes() {
+    for order in [
+        ["web", "patch", "origin", ".patch-web"],
+        [".patch-web", "origin", "web", "patch"],
+    ] {
+        after_each_kill(|zones, at| {
+            for zone in order {
+                Dataset::destroy(&zones.zone(zone)).unwrap();
+            }
+            let zonepaths: Vec<PathBuf> = NAMES.iter().map(|zone| zones.zone(zone)).collect();
+            let mut left = zones.files();
+            left.retain(|path| !zonepaths.contains(path));
+            assert_eq!(left, [] as [PathBuf; 0], "{at}");
+        });
+    }
+}
+
+#[test]
+fn the_next_look_clears_away_what_a_kill_left() {
+    after_each_kill(|zones, at| {
+        let web = zones.zone("web");
+        Dataset::open(&web).unwrap();
+        tidy(&web).unwrap();
+        assert_eq!(tidy(&web).unwrap(), None, "{at}");
+        let dead = entries(&zones.layers().join(".dead"));
+        assert_eq!(dead, [] as [PathBuf; 0], "{at}");
+        // Every layer is reached from a zone or a snapshot, each by as many as refer to it.
+        let mut reached = BTreeSet::new();
+        let mut users = 0;
+        for zone in NAMES {
+            let zone = open(zones, zone);
+            let all = zone.others().unwrap();
+            for dataset in all.iter().chain([&zone]) {
+                let Some(bond) = dataset.bond().unwrap() else {
+                    continue;
+                };
+                // What is kept for a zone that runs may lack its reference: the next merge or
+                // boot sees to it.
+                let is_kept = dataset.zonepath().ends_with("mounted");
+                users += usize::from(!is_kept || dataset.holds_ref(&bond).unwrap());
+                for layer in bond.layer.chain().unwrap() {
+                    assert!(layer.form().unwrap().is_some(), "{at}");
+                    reached.insert(layer.path());
+                }
+            }
+        }
+        let mut found = entries(&zones.layers());
+        found.retain(|path| !path.ends_with(".dead"));
+        assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), reached, "{at}");
+        let references = reached
+            .iter()
+            .map(|layer| entries(&layer.join("refs")).len());
+        let is_above = |layer: &&PathBuf| fs::read_link(layer.join("parent")).is_ok();
+        let above = reached.iter().filter(is_above).count();
+        assert_eq!(references.sum::<usize>(), users + above, "{at}");
+    });
+}
+
+#[test]
+fn a_survey_finds_what_the_next_look_clears_away_and_changes_nothing() {
+    let mut kinds = BTreeSet::new();
+    after_each_kill(|zones, at| {
+        let layers = zones.layers();
+        let before = zones.files();
+        let found = survey(&layers).unwrap().unwrap();
+        assert_eq!(zones.files(), before, "{at}");
+        crate::collect(&layers, crate::Lost::Keep).unwrap();
+        let changed = zones.files() != before;
+        assert_eq!(changed, !found.is_empty(), "{at}: {found:?}");
+        let paths = found.iter().map(|one| match one {
+            Garbage::Layer(path)
+            | Garbage::Reference(path)
+            | Garbage::Dead(path)
+            | Garbage::Unfinished(path)
+            | Garbage::Lost {
+                reference: path, ..
+            } => path,
+        });
+        for path in paths.filter(|path| path.starts_with(&layers)) {
+            assert!(fs::symlink_metadata(path).is_err(), "{at}: {path:?} stays");
+        }
+        assert_eq!(survey(&layers).unwrap(), Some(Vec::new()), "{at}");
+        kinds.extend(
+            found
+                .iter()
+                .map(std::mem::discriminant)
+                .map(|kind| format!("{kind:?}")),
+        );
+    });
+    assert_eq!(kinds.len(), 4, "a layer, a reference, a tree, a zonepath");
+}
+
+#[test]
+fn a_survey_keeps_away_from_who_is_at_work_and_from_zones_that_are_elsewhere() {
+    let zones = Zones::quick();
+    prepare(&zones);
+    let web = open(&zones, "web");
+    let copy = web.copy_top().unwrap();
+    assert_eq!(survey(&zones.layers()).unwrap(), None);
+    web.snapshot_of_copy(&name("second"), copy).unwrap();
+    assert_eq!(survey(&zones.layers()).unwrap(), Some(Vec::new()));
+    fs::rename(zones.zone("web"), zones.zone("origin").join("web")).unwrap();
+    let found = survey(&zones.layers()).unwrap().unwrap();
+    let is_lost = |one: &Garbage| matches!(one, Garbage::Lost { place, .. } if place.starts_with(zones.zone("web")));
+    assert!(!found.is_empty() && found.iter().all(is_lost), "{found:?}");
+    let none = zones.zone("no-such-folder");
+    assert_eq!(survey(&none).unwrap(), Some(Vec::new()));
+}
+
+#[test]
+fn nobody_clears_away_while_somebody_is_at_work() {
+    let zones = Zones::quick();
+    prepare(&zones);
+    let web = open(&zones, "web");
+    let copy = web.copy_top().unwrap();
+    assert_eq!(tidy(web.zonepath()).unwrap(), None);
+    let dead = entries(&zones.layers().join(".dead"));
+    assert_eq!(dead.len(), 2, "the copy and the mark: {dead:?}");
+    let marks = dead.iter().filter_map(|path| path.file_name());
+    assert_eq!(marks.filter(|name| is_mark(name)).count(), 1);
+    web.snapshot_of_copy(&name("second"), copy).unwrap();
+    assert_eq!(tidy(web.zonepath()).unwrap(), None);
+    assert_eq!(entries(&zones.layers().join(".dead")), [] as [PathBuf; 0]);
+}
+
+/// As the version before this one left it: the copy is gone, the layer that it was about to
+/// stand on is not.
+#[test]
+fn a_layer_of_a_copy_that_is_gone_goes() {
+    let zones = Zones::quick();
+    prepare(&zones);
+    let copy = zones.zone(".patch-web");
+    write(&open(&zones, ".patch-web"), "b", "new");
+    open(&zones, ".patch-web").seal().unwrap();
+    fs::remove_dir_all(&copy).unwrap();
+    let before = zones.layer_count();
+    let collected = crate::collect(&zones.layers(), crate::Lost::Keep).unwrap();
+    assert_eq!(collected.lost, [] as [PathBuf; 0]);
+    assert_eq!(zones.layer_count(), before - 1);
+    // A zone that is not found may have been moved by hand.
+    fs::rename(zones.zone("web"), zones.zone("origin").join("web")).unwrap();
+    let before = zones.layer_count();
+    let collected = crate::collect(&zones.layers(), crate::Lost::Keep).unwrap();
+    assert!(!collected.lost.is_empty());
+    assert_eq!(zones.layer_count(), before);
+}
