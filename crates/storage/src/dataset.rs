@@ -86,12 +86,31 @@ impl Dataset {
             }
             Err(e) => return Err(e),
         };
+        folder.must_be_known()?;
         let dataset = Self { zonepath: folder };
         if !dataset.is_sound()? {
             let _lock = dataset.lock()?;
             dataset.repair()?;
         }
         Ok(dataset)
+    }
+
+    /// Does what [`Dataset::open`] does before it returns, unless somebody is at work on the
+    /// dataset, who does it then.
+    pub(crate) fn mend(zonepath: &Path) -> Result<()> {
+        let dataset = match Folder::open(zonepath) {
+            Ok(folder) => Self { zonepath: folder },
+            Err(e) if e.is_missing() => return Ok(()),
+            Err(e) => return Err(e),
+        };
+        dataset.zonepath.must_be_known()?;
+        if dataset.is_sound()? {
+            return Ok(());
+        }
+        match dataset.zonepath.try_lock()? {
+            Some(_lock) => dataset.repair(),
+            None => Ok(()),
+        }
     }
 
     /// The zonepath.

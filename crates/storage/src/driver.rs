@@ -121,7 +121,11 @@ pub struct Layered(pub(crate) Form);
 pub fn driver_at(zonepath: &Path) -> Result<&'static dyn Driver> {
     static FOLDERS: Layered = Layered(Form::Folder);
     static SUBVOLUMES: Layered = Layered(Form::Volume);
-    let form = match Folder::open(zonepath) {
+    let folder = Folder::open(zonepath);
+    if let Ok(folder) = &folder {
+        folder.must_be_known()?;
+    }
+    let form = match folder {
         // Without a look at more: a dataset may be half removed.
         Ok(folder) if zfs::is_at(&folder)? => return Ok(&Zfs),
         Ok(folder) if folder.kind(ROOT)?.is_some() => Dataset::at(folder).form()?,

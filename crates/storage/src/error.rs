@@ -24,6 +24,16 @@ pub enum Error {
     /// The path must be absolute and plain.
     #[error("{}: zonepath must be absolute, without '..'", .0.display())]
     BadPath(PathBuf),
+    /// A folder has a format that only newer programs know.
+    #[error("{} has format {found}, and these programs know formats up to {known}: use newer programs", path.display())]
+    Newer {
+        /// The folder.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The newest format that is known here.
+        known: u64,
+    },
     /// There is no dataset, or its removal was begun.
     #[error("{}: no dataset (nothing at its 'root')", .0.display())]
     NoDataset(PathBuf),
@@ -66,7 +76,7 @@ pub enum Error {
         fstype: String,
     },
     /// The overlay came out read-only.
-    #[error("{}: the kernel mounted the zone's root read-only (see its log)", .0.display())]
+    #[error("{}: the kernel mounted the zone's root read-only: make room if its disk or quota is full, else see the kernel's log", .0.display())]
     ReadOnly(PathBuf),
     /// A tree has more folders in folders than are followed.
     #[error("{}: folders too deep in folders", .0.display())]

@@ -21,6 +21,26 @@ const OPEN: OFlags = OFlags::DIRECTORY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
+/// The link that says the format of a zonepath, of a folder of layers, of a layer or of the
+/// folder of images; what has none has format 1, which is written without it.
+const FORMAT_LINK: &str = "format";
+
+/// The newest format that is known.
+const FORMAT: u64 = 1;
+
+/// Fails with [`Error::Newer`] when only newer programs know the format of a zonepath, or of
+/// the layers beside it. That there is none is fine.
+pub fn must_be_known(zonepath: &Path) -> Result<()> {
+    let layers = zonepath.with_file_name(crate::layers::LAYERS);
+    for path in [zonepath, &layers, &zonepath.join(crate::layers::LAYERS)] {
+        // Whoever needs one that cannot be opened says why.
+        if let Ok(folder) = Folder::open(path) {
+            folder.must_be_known()?;
+        }
+    }
+    Ok(())
+}
+
 impl Folder {
     /// Opens a folder; the last component may not be a symbolic link.
     pub(crate) fn open(path: &Path) -> Result<Self> {
@@ -59,6 +79,27 @@ impl Folder {
             fd,
             path: self.path.join(name),
         })
+    }
+
+    /// Fails with [`Error::Newer`] when the link [`FORMAT_LINK`] in the folder says a format
+    /// that is not known here. Zonepaths, layers and images without it have format 1.
+    pub(crate) fn must_be_known(&self) -> Result<()> {
+        let Some(text) = self.read_link(FORMAT_LINK)? else {
+            return Ok(());
+        };
+        let found = text.to_str().and_then(|text| text.parse().ok());
+        let found = found.ok_or_else(|| Error::BadLink {
+            path: self.path().join(FORMAT_LINK),
+            text: text.to_string_lossy().into_owned(),
+        })?;
+        match found <= FORMAT {
+            true => Ok(()),
+            false => Err(Error::Newer {
+                path: self.path().to_owned(),
+                found,
+                known: FORMAT,
+            }),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! <images>/
+//!   format             a link whose text is the format; without it this is format 1
 //!   <digest>/dataset   link to the reference that the image holds on its layer
 //!   <digest>/config    what the image says of itself, if it came with that
 //!   <digest>/...       links whose texts say what is known of it, see `About`
@@ -100,6 +101,7 @@ impl Images {
     pub fn open(path: &Path) -> Result<Self> {
         std::fs::create_dir_all(path).map_err(|e| Error::io("mkdir", path, e))?;
         let folder = Folder::open(path)?;
+        folder.must_be_known()?;
         // Images hold the password files of their zones.
         rustix::fs::fchmod(&folder, Mode::RWXU).map_err(|e| folder.fail("fchmod", "", e))?;
         Ok(Self { folder })

@@ -38,6 +38,9 @@ pub(crate) const PARENT: &str = "parent";
 pub(crate) const REFS: &str = "refs";
 pub(crate) const DEAD: &str = ".dead";
 
+/// Prefix of the marks in [`DEAD`] that show that an operation is at work.
+const BUSY: &str = "busy-";
+
 /// The most layers a stack may have: names 0 to 63 with colons fit the 255
 /// bytes that a mount option may have on kernels before 6.5.
 pub const MAX_LAYERS: usize = 64;
@@ -71,7 +74,9 @@ impl LayerPath {
     }
 
     pub(crate) fn open(&self) -> Result<Folder> {
-        Folder::open(&self.path())
+        let folder = Folder::open(&self.path())?;
+        folder.must_be_known()?;
+        Ok(folder)
     }
 
     /// This layer and all below it, topmost first.
@@ -105,6 +110,7 @@ impl LayerPath {
         loop {
             match Folder::open(&layer.path()) {
                 Ok(folder) => {
+                    folder.must_be_known()?;
                     match folder.open_child(REFS) {
                         Ok(refs) => {
                             refs.unlink(&user)?;
@@ -218,7 +224,9 @@ pub(crate) struct Layers {
 
 impl Layers {
     pub(crate) fn open(path: &Path) -> Result<Self> {
-        Folder::open(path).map(|folder| Self { folder })
+        let folder = Folder::open(path)?;
+        folder.must_be_known()?;
+        Ok(Self { folder })
     }
 
     /// Where the layers of a dataset go: beside the zonepath, or inside it when
@@ -238,23 +246,39 @@ impl Layers {
     }
 
     /// Opens the folder, making it when it is missing, and keeps
-    /// [`crate::collect`] and its removal away while the lock is held.
-    pub(crate) fn enter(path: &Path) -> Result<(Self, Lock)> {
+    /// [`crate::collect`] and its removal away while the returned value lives.
+    pub(crate) fn enter(path: &Path) -> Result<(Self, AtWork)> {
         loop {
             let (folder, _) = match Folder::open_or_make(path) {
                 Err(e) if e.is_missing() && path.parent().is_some_and(Path::exists) => continue,
                 other => other?,
             };
+            folder.must_be_known()?;
             let lock = match folder.lock(FlockOperation::LockShared) {
                 Err(e) if e.is_missing() => continue,
                 other => other?,
             };
             // Removed between opening and locking: a new one is needed.
             if folder.is_at_its_path()? {
-                // Now, as a full disk has no room for it when something must go.
-                folder.make(DEAD)?;
-                return Ok((Self { folder }, lock));
+                let layers = Self { folder };
+                let mark = layers.mark()?;
+                return Ok((layers, AtWork { mark, _lock: lock }));
             }
+        }
+    }
+
+    /// Leaves a mark among the graves that says that somebody is at work. Whoever is killed
+    /// cannot take it away, so [`tidy`] knows that something may be left.
+    fn mark(&self) -> Result<Option<(Folder, String)>> {
+        // Now, as a full disk has no room for it when something must go.
+        self.folder.make(DEAD)?;
+        let dead = self.graves()?;
+        let name = format!("{BUSY}{}", Id::random()?);
+        match rustix::fs::mkdirat(&dead, &name, rustix::fs::Mode::RWXU) {
+            Ok(()) => Ok(Some((dead, name))),
+            // Whoever makes room must not need any.
+            Err(Errno::NOSPC | Errno::DQUOT | Errno::ROFS) => Ok(None),
+            Err(e) => Err(dead.fail("mkdir", name, e)),
         }
     }
 
@@ -269,16 +293,34 @@ impl Layers {
         user: &str,
         place: &Path,
     ) -> Result<LayerPath> {
-        let id = loop {
-            let id = Id::random()?;
-            if self.folder.make(id.to_string())? {
-                break id;
+        loop {
+            let layer = self.reserve()?;
+            if self.make_reserved(&layer, parent, user, place)? {
+                return Ok(layer);
             }
-        };
-        let layer = LayerPath {
+        }
+    }
+
+    /// Chooses what a new layer is called; nothing is made yet.
+    pub(crate) fn reserve(&self) -> Result<LayerPath> {
+        Ok(LayerPath {
             layers: self.folder.path().to_owned(),
-            id,
-        };
+            id: Id::random()?,
+        })
+    }
+
+    /// [`Layers::make`] of a layer whose name is known already; false when it is there.
+    pub(crate) fn make_reserved(
+        &self,
+        layer: &LayerPath,
+        parent: Option<&LayerPath>,
+        user: &str,
+        place: &Path,
+    ) -> Result<bool> {
+        let id = layer.id;
+        if !self.folder.make(id.to_string())? {
+            return Ok(false);
+        }
         crash::point();
         let folder = self.folder.open_child(id.to_string())?;
         if let Some(parent) = parent {
@@ -297,7 +339,7 @@ impl Layers {
             parent.add_ref(&layer_ref(id), &place)?;
         }
         crash::point();
-        Ok(layer)
+        Ok(true)
     }
 
     /// The folder within which links are written relative.
@@ -380,8 +422,7 @@ impl Layers {
             .rename(name, &layer.open()?, form.sealed())
     }
 
-    /// Removes what crashes left among the graves, and this folder when nothing is in
-    /// it then, unless somebody is at work here.
+    /// Removes this folder when nothing is in it, unless somebody is at work here.
     pub(crate) fn leave(path: &Path) -> Result<()> {
         let layers = match Self::open(path) {
             Err(e) if e.is_missing() => return Ok(()),
@@ -390,12 +431,6 @@ impl Layers {
         let Some(_lock) = layers.folder.try_lock()? else {
             return Ok(());
         };
-        if layers.folder.is_folder(DEAD)? {
-            let dead = layers.folder.open_child(DEAD)?;
-            for (name, _) in dead.entries()? {
-                remove::bury(&dead.path().join(name))?;
-            }
-        }
         let entries = layers.folder.entries()?;
         if entries.iter().any(|(name, _)| name != DEAD) {
             return Ok(());
@@ -421,6 +456,48 @@ impl Layers {
             })
             .collect())
     }
+}
+
+/// Keeps [`crate::collect`] away from a folder of layers while it lives.
+#[derive(Debug)]
+#[must_use = "it ends with this value"]
+pub(crate) struct AtWork {
+    /// The folder of graves, and the name of the mark in it.
+    mark: Option<(Folder, String)>,
+    // After the mark: whoever gets the lock finds no mark but those of the killed.
+    _lock: Lock,
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        // What was cut off by a panic is what a kill leaves.
+        if std::thread::panicking() {
+            return;
+        }
+        if let Some((dead, name)) = &self.mark {
+            let _ = dead.rmdir(name);
+        }
+    }
+}
+
+/// Whether an entry of the folder of graves is a mark and no tree.
+pub(crate) fn is_mark(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(BUSY.as_bytes())
+}
+
+/// Whether something is left in a folder of layers by an operation that was killed, and
+/// nobody is at work there now. Costs a look into one folder.
+pub(crate) fn has_remains(layers: &Path) -> Result<bool> {
+    let layers = match Layers::open(layers) {
+        Err(e) if e.is_missing() => return Ok(false),
+        other => other?,
+    };
+    let dead = match layers.folder.open_child(DEAD) {
+        Err(e) if e.is_missing() => return Ok(false),
+        other => other?,
+    };
+    // In this order: what is there while nobody is at work is of nobody.
+    Ok(!dead.is_empty()? && layers.folder.try_lock()?.is_some() && !dead.is_empty()?)
 }
 
 /// The kind of user that a reference names.

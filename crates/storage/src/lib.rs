@@ -19,7 +19,8 @@
 //!   <layer>/tree/        the sealed top; never written again
 //!   <layer>/parent       link to the layer below; absent for the lowest
 //!   <layer>/refs/        a link per user, dataset-<id> or layer-<id>, leading to it
-//!   .dead/               trees being removed; whatever is here is garbage
+//!   .dead/               trees being removed; whatever is here is garbage. busy-<id>
+//!                        says that somebody is at work; of the killed it stays
 //! ```
 //!
 //! Where the zonepath is a mount of its own the layers are in
@@ -44,6 +45,11 @@
 //!    or nothing: no dataset.
 //! 4. A layer without `tree` does not count: a dataset that names one stands on
 //!    the layer below it.
+//! 5. What no dataset, snapshot or image refers to is garbage. Whoever works on a folder of
+//!    layers has a mark in `.dead` meanwhile; a mark, or anything else there, while nobody
+//!    is at work tells the next command ([`tidy`]) to look for garbage.
+//! 6. A dataset that goes takes along every reference that leads to it, also one that an
+//!    operation left which was cut off: no evidence against that would be left.
 //!
 //! | operation | steps, in order | a crash after the step leaves |
 //! |---|---|---|
@@ -74,7 +80,7 @@
 //! | put below | make a layer with what is above, on the one that is put below | a stale reference: `collect` removes the layer |
 //! | | **point `dataset` at it** | a stale reference on the former layer, removed by `collect` |
 //! | destroy | **rename `root` to `.dead`** | no dataset; destroying again goes on |
-//! | | drop the reference, ending layers that nobody uses | the same |
+//! | | drop the references, ending layers that nobody uses | the same |
 //! | | remove `dataset`, rename `work` to `.dead` | the same |
 //! | | remove what is in `.dead` | garbage, removed by `collect` |
 //!
@@ -128,18 +134,20 @@ mod small;
 mod snapshot;
 pub mod sparse;
 mod stack;
+mod survey;
 mod top;
 mod transfer;
 mod usage;
 mod zfs;
 
 pub use assemble::{Scratch, assemble, assemble_keeping, view};
-pub use collect::{Collected, Lost, collect};
+pub use collect::{Collected, Lost, collect, tidy};
 pub use copy::Copied;
 pub use dataset::{DEEP, Dataset, LINK, ROOT, SHORT, WORK};
 pub use digest::{BadDigest, Digest, Keeps};
 pub use driver::{Driver, Layered, driver_at};
 pub use error::{Error, Result};
+pub use folder::must_be_known;
 pub use fstype::name_at as fstype_at;
 pub use id::{BadId, Id};
 pub use images::{About, Base, Download, Image, Images, Import, Part, Pruned};
@@ -147,9 +155,11 @@ pub use layers::MAX_LAYERS;
 pub use memory::MemoryTop;
 pub use name::{BadName, Name};
 pub use patch::{Misfit, Obstacle, differences, holds, misfit};
+pub use remove::remove_tree;
 pub use small::write_out;
 pub use snapshot::{Method, Snapshot, SnapshotUsage, TopCopy};
 pub use stack::Stack;
+pub use survey::{Garbage, survey};
 pub use transfer::Known;
 pub use usage::Usage;
 pub use zfs::{Received, Zfs, delegate, receive_beside, set_apart, take_back, why_not_delegated};

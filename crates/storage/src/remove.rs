@@ -7,8 +7,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStringExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
@@ -29,52 +28,45 @@ const PASSES: usize = 8;
 
 /// Fails when anything is mounted at or below one of `names` in `zonepath`.
 pub(crate) fn refuse_mounts(zonepath: &Path, names: &[&str]) -> Result<()> {
-    let path = "/proc/self/mountinfo";
-    let text = std::fs::read(path).map_err(|e| Error::io("read", path, e))?;
     // The table has the true path; the zonepath may lead through links.
     let real = std::fs::canonicalize(zonepath).map_err(|e| Error::io("realpath", zonepath, e))?;
-    for mounted in mount_points(&text) {
-        if names
-            .iter()
-            .any(|name| mounted.starts_with(real.join(name)))
-        {
+    let mounts =
+        sys::mountinfo::own().map_err(|e| Error::io("read", "/proc/thread-self/mountinfo", e))?;
+    for mount in mounts {
+        let is_below = |name: &&str| mount.point.starts_with(real.join(name));
+        if names.iter().any(is_below) {
             return Err(Error::Busy {
                 zonepath: zonepath.to_owned(),
-                mounted,
+                mounted: mount.point,
             });
         }
     }
     Ok(())
 }
 
-/// The mount points in the text of a mountinfo file.
-fn mount_points(text: &[u8]) -> impl Iterator<Item = PathBuf> {
-    text.split(|b| *b == b'\n')
-        .filter_map(|line| line.split(|b| *b == b' ').nth(4))
-        .map(|field| PathBuf::from(unescape(field)))
-}
-
-/// Undoes the kernel's `\040` for space, tab, newline and backslash.
-fn unescape(field: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, tail)) = rest.split_first() {
-        let code = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| {
-            let digits = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(digits, 8).ok()
-        });
-        match code {
-            Some(code) => {
-                bytes.push(code);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = tail;
-            }
+/// Removes a folder and what is in it. Fails, and has removed nothing, when something is
+/// mounted at or below it; what is mounted there meanwhile is not entered. A folder that is
+/// not there is no error.
+///
+/// # Errors
+/// [`Error::Busy`]; what the kernel says.
+pub fn remove_tree(folder: &Path) -> Result<()> {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
+        return Err(Error::BadPath(folder.to_owned()));
+    };
+    match rustix::fs::lstat(folder) {
+        Err(Errno::NOENT) => return Ok(()),
+        Err(e) => return Err(Error::io("stat", folder, e)),
+        // A link is removed, wherever it leads.
+        Ok(stat) if !FileType::from_raw_mode(stat.st_mode).is_dir() => {}
+        Ok(_) => {
+            let name = name
+                .to_str()
+                .ok_or_else(|| Error::BadPath(folder.to_owned()))?;
+            refuse_mounts(parent, &[name])?;
         }
     }
-    OsString::from_vec(bytes)
+    bury(folder)
 }
 
 /// Removes a grave. One that is gone already is no error: two may dig.
@@ -152,17 +144,7 @@ impl Digger<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::ffi::OsStrExt;
-
     use super::*;
-
-    #[test]
-    fn reads_mount_points_with_odd_names() {
-        let text = b"36 35 98:0 /mnt1 /z/a\\040b rw - ext4 /dev/x rw\n37 36 0:3 / /z/back\\134slash rw - proc p rw\n";
-        let points: Vec<_> = mount_points(text).collect();
-        assert_eq!(points, [Path::new("/z/a b"), Path::new("/z/back\\slash")]);
-        assert_eq!(unescape(b"a\\9x"), OsStr::from_bytes(b"a\\9x"));
-    }
 
     #[test]
     fn removes_a_tree_deeper_than_paths_can_be() {
@@ -182,6 +164,49 @@ mod tests {
         bury(&grave).unwrap();
         assert!(!grave.exists());
         assert!(Folder::open(scratch.path()).unwrap().is_empty().unwrap());
+    }
+
+    /// A mount namespace of this thread's own, with a folder mounted on another; false
+    /// where that cannot be.
+    fn mount_apart(from: &Path, to: &Path) -> bool {
+        use rustix::mount::{MountPropagationFlags, mount_bind, mount_change};
+        let apart = || sys::namespace::unshare(sys::process::ns::MOUNT);
+        if !rustix::process::geteuid().is_root() || apart().is_err() {
+            eprintln!("skipped: mount_apart: needs root and a mount namespace of its own");
+            return false;
+        }
+        let flags = MountPropagationFlags::REC | MountPropagationFlags::PRIVATE;
+        mount_change("/", flags).unwrap();
+        mount_bind(from, to).unwrap();
+        true
+    }
+
+    #[test]
+    fn a_tree_below_which_something_is_mounted_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        // The kernel writes the blank as \040.
+        let (zone, of_host) = (scratch.path().join("a b"), scratch.path().join("usr"));
+        let below = zone.join(".machine-work/usr");
+        std::fs::create_dir_all(&below).unwrap();
+        std::fs::create_dir(&of_host).unwrap();
+        std::fs::write(of_host.join("file"), "the host's").unwrap();
+        std::fs::write(zone.join(".machine-work/a"), "the zone's").unwrap();
+        std::thread::scope(|scope| {
+            let tried = scope.spawn(|| {
+                if !mount_apart(&of_host, &below) {
+                    return;
+                }
+                let refused = remove_tree(&zone.join(".machine-work"));
+                assert!(matches!(refused, Err(Error::Busy { mounted, .. }) if mounted == below));
+            });
+            tried.join().unwrap();
+        });
+        assert!(of_host.join("file").exists());
+        assert!(zone.join(".machine-work/a").exists());
+        // That namespace is gone, and its mounts.
+        remove_tree(&zone.join(".machine-work")).unwrap();
+        remove_tree(&zone.join(".machine-work")).unwrap();
+        assert!(!zone.join(".machine-work").exists() && of_host.join("file").exists());
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! | | make `.half`, with its reference on the layer | `.half`, removed when opened |
 //! | | **rename `.half` to `snapshots/<name>`** | - |
 //! | of a running zone | copy the top to `.dead` | garbage, removed by `collect` |
-//! | | make `.half` and a layer without tree with its reference | `.half`, removed when opened |
+//! | | make `.half`, then the layer that it names, without tree, with its reference | `.half`, removed with the layer when opened |
 //! | | rename the copy into the layer | the same |
 //! | | **rename `.half` to `snapshots/<name>`** | - |
 //! | destroy | **rename `snapshots/<name>` to `.half`** | `.half`, removed when opened |
@@ -40,9 +40,9 @@ use crate::copy::{Copied, Copier};
 use crate::crash;
 use crate::dataset::{BACK, Bond, Dataset, LINK};
 use crate::error::{Error, Result};
-use crate::folder::{Folder, Lock};
+use crate::folder::Folder;
 use crate::id::Id;
-use crate::layers::{DEAD, LayerPath, Layers, dataset_ref};
+use crate::layers::{AtWork, DEAD, LayerPath, Layers, dataset_ref};
 use crate::name::Name;
 use crate::remove;
 use crate::top::Form;
@@ -88,7 +88,7 @@ pub struct TopCopy {
     /// How it was copied.
     pub method: Method,
     // Keeps `collect` away from what looks like garbage.
-    _shared: Lock,
+    _shared: AtWork,
 }
 
 /// Ways to copy a top.
@@ -187,8 +187,12 @@ impl Dataset {
         let below = self.bond()?.map(|bond| bond.layer);
         let id = Id::random()?;
         let place = self.zonepath.path().join(SNAPSHOTS).join(name.as_str());
-        let layer = layers.make(below.as_ref(), &dataset_ref(id), &place)?;
+        // First what names the layer, so that whoever opens the dataset finds it.
+        let layer = layers.reserve()?;
         self.make_half_of(&layer, id)?;
+        if !layers.make_reserved(&layer, below.as_ref(), &dataset_ref(id), &place)? {
+            return Err(Error::Exists(layer.path()));
+        }
         layers.take_up(&copy.tree, &layer, copy.form)?;
         crash::point();
         self.keep(name)

@@ -9,7 +9,9 @@ use crate::crash;
 use crate::error::Result;
 use crate::folder::Folder;
 use crate::id::Id;
-use crate::layers::{LayerPath, REFS, User, bad_link, dataset_ref, parse_layer, relative, resolve};
+use crate::layers::{
+    LayerPath, Layers, REFS, User, bad_link, dataset_ref, parse_layer, relative, resolve, same_path,
+};
 
 /// What the link of a dataset says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,9 +29,17 @@ impl Dataset {
         let Some(text) = self.zonepath.read_link(name)? else {
             return Ok(None);
         };
-        parse_bond(self.zonepath.path(), Path::new(&text))
-            .map(Some)
-            .ok_or_else(|| bad_link(self.zonepath.path().join(name), &text))
+        let bond = parse_bond(self.zonepath.path(), Path::new(&text))
+            .ok_or_else(|| bad_link(self.zonepath.path().join(name), &text))?;
+        for folder in [bond.layer.layers.clone(), bond.layer.path()] {
+            match Folder::open(&folder) {
+                Ok(folder) => folder.must_be_known()?,
+                // A layer that is missing is the business of whoever needs it.
+                Err(e) if e.is_missing() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Some(bond))
     }
 
     /// The layer this dataset stands on and its id, unchecked.
@@ -73,6 +83,31 @@ impl Dataset {
             }
         }
         Ok(())
+    }
+
+    /// Drops the references that lead to this dataset from layers that it does not stand on:
+    /// what was cut off between making a layer and standing on it left one, or what was
+    /// about to go back to another layer.
+    pub(super) fn drop_all_refs(&self, home: &Layers) -> Result<Vec<PathBuf>> {
+        let mut graves = Vec::new();
+        let Some(bond) = self.bond()? else {
+            return Ok(graves);
+        };
+        let name = dataset_ref(bond.id);
+        for layer in home.list()? {
+            // Looked at by path: there may be thousands, which mostly have none.
+            let link = layer.refs().join(&name);
+            if layer == bond.layer || rustix::fs::lstat(&link).is_err() {
+                continue;
+            }
+            let place = ref_target(&layer, name.as_ref())?;
+            // A copy by hand has the same id.
+            if place.is_some_and(|place| same_path(&place, self.zonepath.path())) {
+                graves.extend(layer.drop_ref(&name)?);
+                crash::point();
+            }
+        }
+        Ok(graves)
     }
 
     /// Gives up what this stands on.

@@ -4,10 +4,11 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{BACK, Dataset, QUOTA, ROOT, TOPS, WORK, check_path};
+use crate::collect::{Lost, collect};
 use crate::crash;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::folder::Folder;
-use crate::layers::Layers;
+use crate::layers::{Layers, has_remains};
 use crate::remove;
 use crate::top::Form;
 
@@ -25,7 +26,12 @@ impl Dataset {
             }
             Err(e) => return Err(e),
         };
+        folder.must_be_known()?;
         let dataset = Self { zonepath: folder };
+        // Before anything goes. A bond that is damaged otherwise keeps nobody from this.
+        if let Err(newer @ Error::Newer { .. }) = dataset.bond() {
+            return Err(newer);
+        }
         remove::refuse_mounts(zonepath, TOPS)?;
         let home = Layers::home(&dataset.zonepath)?;
         {
@@ -38,6 +44,7 @@ impl Dataset {
             let _lock = dataset.lock()?;
             dataset.destroy_locked()?
         };
+        crash::point();
         // All that counts is done: the rest only frees space, and may be left
         // to `collect`.
         let mut emptied = vec![home];
@@ -49,7 +56,13 @@ impl Dataset {
         drop(shared);
         emptied.sort();
         emptied.dedup();
-        emptied.iter().try_for_each(|layers| Layers::leave(layers))
+        for layers in emptied {
+            if has_remains(&layers)? {
+                collect(&layers, Lost::Keep)?;
+            }
+            Layers::leave(&layers)?;
+        }
+        Ok(())
     }
 
     /// Takes the dataset apart; returns what is left to be removed.
@@ -64,6 +77,8 @@ impl Dataset {
         }
         graves.extend(self.drop_snapshots(&home)?);
         graves.extend(self.drop_mounted()?);
+        crash::point();
+        graves.extend(self.drop_all_refs(&home)?);
         crash::point();
         graves.extend(self.drop_bond()?);
         crash::point();

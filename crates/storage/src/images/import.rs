@@ -14,7 +14,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Lock};
 use crate::id::Id;
-use crate::layers::{LayerPath, Layers, dataset_ref, relative};
+use crate::layers::{AtWork, LayerPath, Layers, dataset_ref, relative};
 use crate::remove;
 use crate::top::Form;
 
@@ -23,7 +23,7 @@ use crate::top::Form;
 pub struct Import {
     tree: PathBuf,
     // Keeps `collect` away from what looks like garbage.
-    _shared: Lock,
+    _shared: AtWork,
 }
 
 impl Import {

@@ -11,9 +11,8 @@ use std::path::PathBuf;
 use super::{Images, Import};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::folder::Lock;
 use crate::id::Id;
-use crate::layers::{LayerPath, Layers, layer_ref};
+use crate::layers::{AtWork, LayerPath, Layers, layer_ref};
 use crate::merge::{Below, merge};
 use crate::remove;
 
@@ -45,7 +44,7 @@ pub struct Base {
     known: usize,
     reference: String,
     // Keeps `collect` away from the reference.
-    _shared: Lock,
+    _shared: AtWork,
 }
 
 impl Base {

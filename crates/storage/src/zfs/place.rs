@@ -65,6 +65,7 @@ impl Place {
             Err(e) if e.is_missing() => return Ok(None),
             other => other?,
         };
+        folder.must_be_known()?;
         let Some(text) = folder.read_link(LINK)? else {
             return Ok(None);
         };
