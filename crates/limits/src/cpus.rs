@@ -58,6 +58,23 @@ impl CpuSet {
         self.0.is_subset(&other.0)
     }
 
+    /// At most so many of them, the first ones.
+    #[must_use]
+    pub fn first(&self, most: usize) -> Self {
+        Self(self.0.iter().take(most).copied().collect())
+    }
+
+    /// Their numbers, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Tells whether the CPU of this number is one of them.
+    #[must_use]
+    pub fn has(&self, cpu: u32) -> bool {
+        self.0.contains(&cpu)
+    }
+
     /// At most so many of them, the last ones: the first ones are what most else runs
     /// on.
     #[must_use]

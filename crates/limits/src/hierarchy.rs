@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use model::controls::Controls;
+use sys::mountinfo::{self, Mount};
 
 use crate::Error;
 
@@ -39,14 +40,10 @@ impl Base {
     /// # Errors
     /// [`Error::NoUnified`] when the host has no cgroup v2.
     pub fn find(name: &Path) -> Result<Self, Error> {
-        let read =
-            |path: &str| fs::read_to_string(path).map_err(Error::file("read", Path::new(path)));
-        parse(
-            &read("/proc/self/mountinfo")?,
-            &read("/proc/self/cgroup")?,
-            name,
-        )
-        .ok_or(Error::NoUnified)
+        let (mounts, own) = ("/proc/self/mountinfo", "/proc/self/cgroup");
+        let mounts = mountinfo::own().map_err(Error::file("read", Path::new(mounts)))?;
+        let own = fs::read_to_string(own).map_err(Error::file("read", Path::new(own)))?;
+        parse(&mounts, &own, name).ok_or(Error::NoUnified)
     }
 
     /// The v1 hierarchies on demand in which a zone with these controls has a group, or
@@ -86,14 +83,14 @@ pub fn tidy(base: &Base) {
 /// One mounted hierarchy.
 struct Mounted<'a> {
     /// The group that is shown at the mount point.
-    root: &'a str,
-    point: PathBuf,
+    root: &'a Path,
+    point: &'a Path,
     /// `None` for v2.
     controllers: Option<&'a str>,
 }
 
-fn parse(mountinfo: &str, own: &str, name: &Path) -> Option<Base> {
-    let mounted: Vec<Mounted<'_>> = mountinfo.lines().filter_map(mounted).collect();
+fn parse(mounts: &[Mount], own: &str, name: &Path) -> Option<Base> {
+    let mounted: Vec<Mounted<'_>> = mounts.iter().filter_map(mounted).collect();
     let unified = mounted.iter().find(|mount| mount.controllers.is_none())?;
     let mut base = Base {
         v2: place(unified, own, name)?.0,
@@ -128,19 +125,15 @@ fn parse(mountinfo: &str, own: &str, name: &Path) -> Option<Base> {
     Some(base)
 }
 
-fn mounted(line: &str) -> Option<Mounted<'_>> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ').skip(3);
-    let (root, point) = (left.next()?, left.next()?);
-    let mut right = right.split(' ');
-    let controllers = match right.next()? {
+fn mounted(mount: &Mount) -> Option<Mounted<'_>> {
+    let controllers = match mount.fstype.as_str() {
         "cgroup2" => None,
-        "cgroup" => Some(right.nth(1)?),
+        "cgroup" => Some(mount.options.as_str()),
         _ => return None,
     };
     Some(Mounted {
-        root,
-        point: PathBuf::from(point),
+        root: &mount.root,
+        point: &mount.point,
         controllers,
     })
 }
@@ -162,8 +155,9 @@ fn place(mount: &Mounted<'_>, own: &str, name: &Path) -> Option<(PathBuf, bool)>
         same.then_some(group)
     })?;
     // A container sees only a part of the tree, the one below its mount's root.
+    let root = mount.root.to_str().unwrap_or_default();
     let visible = group
-        .strip_prefix(mount.root.trim_end_matches('/'))
+        .strip_prefix(root.trim_end_matches('/'))
         .unwrap_or("/");
     let inside = Path::new(visible.trim_start_matches('/'));
     let below = match name.strip_prefix("/") {
@@ -184,6 +178,10 @@ fn place(mount: &Mounted<'_>, own: &str, name: &Path) -> Option<(PathBuf, bool)>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(mountinfo: &str, own: &str, name: &Path) -> Option<Base> {
+        super::parse(&mountinfo::parse(mountinfo.as_bytes()), own, name)
+    }
 
     const HYBRID: &str = "\
 30 20 0:30 / /sys/fs/cgroup rw - tmpfs tmpfs rw

@@ -6,7 +6,6 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use model::controls::{Control, IpcLimits};
-use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use sys::bpf::instruction;
@@ -268,12 +267,13 @@ fn in_zone(
         sys::namespace::join(first.pidfd, ns::IPC)?;
         body()
     };
+    // Forking waits for other threads to end, and fails if they do not.
+    if sys::thread_count().is_ok_and(|count| count != 1) {
+        return std::thread::scope(|scope| scope.spawn(enter).join())
+            .map_err(|_| fail("a thread ended unexpectedly".to_owned()))?
+            .map_err(|error| fail(error.to_string()));
+    }
     match in_child(first.pidfd, &enter) {
-        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-            std::thread::scope(|scope| scope.spawn(enter).join())
-                .map_err(|_| fail("a thread ended unexpectedly".to_owned()))?
-                .map_err(|error| fail(error.to_string()))
-        }
         Err(error) => Err(fail(error.to_string())),
         Ok(said) => match said.split_at_checked(1) {
             Some(("+", said)) => Ok(said.to_owned()),

@@ -43,6 +43,7 @@ mod ports;
 pub mod process;
 mod shares;
 pub mod usage;
+mod view;
 pub mod watch;
 mod writes;
 pub mod zone;
@@ -58,6 +59,7 @@ pub use hierarchy::Base;
 pub use model::controls::{Control, Controls, Dedicated, IpcLimits, Pool};
 pub use process::{First, change_zone};
 pub use usage::Usage;
+pub use view::{CpuView, MemoryParts, MemoryView};
 pub use watch::{Hit, Watch};
 pub use zone::ZoneCgroups;
 

@@ -76,7 +76,7 @@ pub fn change(
 ) -> Result<Changed, Error> {
     let mut changed = Changed::default();
     if old.locked != new.locked {
-        lock_at_most(cgroups, first.pid, new.locked)?;
+        lock_at_most(cgroups, first, new.locked)?;
     }
     match ipc::change(cgroups, first, &old.ipc, &new.ipc) {
         Ok(more) => changed.extend(more),
@@ -84,7 +84,7 @@ pub fn change(
             if old.locked != new.locked {
                 // As far as that goes: a hard limit cannot be raised without the
                 // right to, and that is the next thing that will be said.
-                let _ = lock_at_most(cgroups, first.pid, old.locked);
+                let _ = lock_at_most(cgroups, first, old.locked);
             }
             return Err(error);
         }
@@ -115,7 +115,7 @@ pub fn effective(first: First<'_>, set: &Controls) -> Controls {
 
 /// Limits the locked memory of each process of the zone; those it starts inherit
 /// that, and root in a zone cannot raise it. Without a number it is the caller's own.
-fn lock_at_most(cgroups: &ZoneCgroups, first: i32, bytes: Option<u64>) -> Result<(), Error> {
+fn lock_at_most(cgroups: &ZoneCgroups, first: First<'_>, bytes: Option<u64>) -> Result<(), Error> {
     let limit = match bytes {
         Some(bytes) => Rlimit {
             current: Some(bytes),
@@ -123,13 +123,24 @@ fn lock_at_most(cgroups: &ZoneCgroups, first: i32, bytes: Option<u64>) -> Result
         },
         None => getrlimit(Resource::Memlock),
     };
-    let set = |pid: i32| match Pid::from_raw(pid) {
-        Some(pid) => prlimit(Some(pid), Resource::Memlock, limit).map(drop),
-        None => Ok(()),
+    let write = |pid| prlimit(Some(pid), Resource::Memlock, limit).map(drop);
+    let set = |pid: i32| -> io::Result<()> {
+        let Some(pid) = Pid::from_raw(pid) else {
+            return Ok(());
+        };
+        match write(pid) {
+            // Without CAP_SYS_RESOURCE, in a container, only the owner of the zone's user
+            // namespace may.
+            Err(rustix::io::Errno::PERM) => {
+                let done = sys::idmap::with_effective_user(first.owner, || write(pid));
+                Ok(done.map_err(io::Error::other)??)
+            }
+            other => Ok(other?),
+        }
     };
-    set(first).map_err(|errno| Error::Process {
+    set(first.pid).map_err(|error| Error::Process {
         control: Control::MaxLockedMemory,
-        why: io::Error::from(errno).to_string(),
+        why: error.to_string(),
     })?;
     for pid in processes(cgroups.v2()) {
         // It may have ended.

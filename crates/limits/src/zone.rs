@@ -104,12 +104,17 @@ impl ZoneCgroups {
     }
 
     /// Makes the groups and gives the zone's part of the v2 tree to `owner`, the
-    /// zone's root. What a crash has left is used again. Among zones each has one
+    /// zone's root. What a crash has left is made anew. Among zones each has one
     /// share of the CPUs until [`ZoneCgroups::set`] gives it more.
     ///
     /// # Errors
     /// [`Error::File`] names the group.
     pub fn create(&self, owner: u32) -> Result<(), Error> {
+        // Linux 6.18 kills at once each process that is cloned into a group to which
+        // cgroup.kill was written before. Where these cannot go they are used again.
+        if self.exist() && self.pids().is_empty() {
+            let _ = self.remove();
+        }
         let payload = self.v2.join(PAYLOAD);
         make_and(&payload, |_| Ok(()))?;
         if let Some(base) = self.v2.parent() {
@@ -186,6 +191,35 @@ impl ZoneCgroups {
                 Err(Error::file("make", &login)(error))
             }
             _ => open_folder(&login),
+        }
+    }
+
+    /// The folder to start a process in that enters a running zone: one that the zone sees, as
+    /// programs look for their own group there. It belongs to `owner`, the zone's root. A zone
+    /// that has made it useless does not keep anybody out: then it is that of
+    /// [`ZoneCgroups::open_login`].
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn open_entry(&self, owner: u32) -> Result<OwnedFd, Error> {
+        let entry = self.v2.join(PAYLOAD).join(LOGIN);
+        match fs::create_dir(&entry) {
+            // Only names of the kernel are in there, and no links: a zone leads this nowhere.
+            Ok(()) => {
+                let _ = chown(&entry, Some(owner), Some(owner));
+                for file in DELEGATED {
+                    let _ = chown(entry.join(file), Some(owner), Some(owner));
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(_) => return self.open_login(),
+        }
+        let says = |file: &str, word: &str| {
+            fs::read_to_string(entry.join(file)).is_ok_and(|text| text.trim_end() == word)
+        };
+        match says("cgroup.type", "domain") && says("cgroup.freeze", "0") {
+            true => open_folder(&entry).or_else(|_| self.open_login()),
+            false => self.open_login(),
         }
     }
 
