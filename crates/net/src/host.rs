@@ -37,6 +37,8 @@ pub struct HostLink {
     pub ethernet: bool,
     /// Whether it is up.
     pub up: bool,
+    /// True when it can send, as the links beside it have been told.
+    pub running: bool,
     /// Bytes that have arrived on it.
     pub received: Option<u64>,
     /// Bytes that it has sent.
@@ -71,6 +73,7 @@ impl HostLink {
             peer: None,
             ethernet: true,
             up: false,
+            running: false,
             received: None,
             sent: None,
         }
@@ -234,6 +237,7 @@ fn read(message: &LinkMessage) -> HostLink {
         peer: None,
         ethernet: message.header.link_layer_type == LinkLayerType::Ether,
         up: message.header.flags.contains(LinkFlags::Up),
+        running: message.header.flags.contains(LinkFlags::Running),
         received: None,
         sent: None,
     };

@@ -1,6 +1,7 @@
 //! What the host needs to route for zones, all of them together: forwarding, an address
 //! of its own for the zones of the pool, and the rules that lend its address. Made with
-//! the first zone that needs it, taken back with the last.
+//! the first zone that needs it, taken back with the last. What is there is looked up each
+//! time: what somebody took away meanwhile is made again.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use model::plan::network::{Link, Over};
+use model::plan::network::{Link, Over, Subnet};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,19 @@ pub struct Settings {
     pub addressed: bool,
     /// The host has our nftables table.
     pub translates: bool,
+    /// The rules that the table was given last.
+    #[serde(default)]
+    pub rules: String,
+}
+
+/// The result of a preparation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prepared {
+    /// Remarks for the administrator.
+    pub remarks: Vec<String>,
+    /// True when the host had lost an address of its own for zones, and with it the routes
+    /// to all of them.
+    pub lost_address: bool,
 }
 
 /// Why the host could not be prepared.
@@ -57,6 +71,22 @@ pub enum Error {
         "the host has a route to {0}, which is in the addresses of lower-link=auto (10.208.0.0/13, fd7a:6f6e:6573::/64): use another lower-link"
     )]
     Occupied(String),
+}
+
+impl Settings {
+    /// Takes over what was changed by programs that kept it elsewhere.
+    pub fn adopt(&mut self, others: Self) {
+        let is_known = |path: &String| self.before.iter().any(|(known, _)| known == path);
+        let new: Vec<_> = others
+            .before
+            .into_iter()
+            .filter(|(path, _)| !is_known(path))
+            .collect();
+        self.before.splice(0..0, new);
+        self.namespace = others.namespace;
+        self.addressed |= others.addressed;
+        self.translates |= others.translates;
+    }
 }
 
 /// What several zones need of the host.
@@ -102,8 +132,7 @@ impl Needs {
 }
 
 /// Prepares the host, and adds what it changes to `settings` before it changes it:
-/// `save` stores them. To be called in the host's network namespace. Returns what is to
-/// be told.
+/// `save` stores them. To be called in the host's network namespace.
 ///
 /// # Errors
 /// What could not be done; what was done is in `settings`.
@@ -111,7 +140,7 @@ pub fn prepare<E>(
     needs: &Needs,
     settings: &mut Settings,
     save: &mut dyn FnMut(&Settings) -> Result<(), E>,
-) -> Result<Result<Vec<String>, Error>, E> {
+) -> Result<Result<Prepared, Error>, E> {
     match crate::ends::number() {
         Ok(here) if here == settings.namespace => {}
         // What was changed in a namespace that is no more went with it.
@@ -124,22 +153,27 @@ pub fn prepare<E>(
         Err(error) => return Ok(Err(error.into())),
     }
     let mut wanted: Vec<(String, &str)> = Vec::new();
-    let mut uplinks = needs.uplinks.clone();
     let kernel = match Netlink::open() {
         Ok(kernel) => kernel,
         Err(error) => return Ok(Err(error.into())),
     };
+    let own = match kernel.all_addresses() {
+        Ok(own) => own,
+        Err(error) => return Ok(Err(error.into())),
+    };
+    let mut forwarding = needs.uplinks.clone();
     if needs.pool {
-        match out(&kernel) {
-            Ok(out) => uplinks.extend(out),
+        match networks(&kernel, &own) {
+            Ok(links) => forwarding.extend(links),
             Err(error) => return Ok(Err(error.into())),
         }
     }
-    for uplink in &uplinks {
+    for uplink in &forwarding {
         wanted.push((format!("ipv4/conf/{uplink}/forwarding"), "1"));
-        if needs.answers6 {
-            wanted.push((format!("ipv6/conf/{uplink}/proxy_ndp"), "1"));
-        }
+    }
+    if needs.answers6 {
+        let answers = |uplink| (format!("ipv6/conf/{uplink}/proxy_ndp"), "1");
+        wanted.extend(needs.uplinks.iter().map(answers));
     }
     if needs.v6 {
         // A host that forwards does not listen to routers any more, unless told so.
@@ -165,9 +199,18 @@ pub fn prepare<E>(
             Err(source) => return Ok(Err(Error::Setting { path, source })),
         }
     }
-    let (address, rules) = (needs.pool && !settings.addressed, needs.pool);
-    let rules = rules && !matches!(has_table(), Ok(true));
-    if address {
+    let missing = match needs.pool {
+        true => missing(&own),
+        false => Vec::new(),
+    };
+    // A host without IPv6 always lacks that of IPv6.
+    let lost_address = settings.addressed && missing.iter().any(|one| one.ip.is_ipv4());
+    let rules = needs.pool.then(|| ruleset(&opened(settings)));
+    let rules = rules.filter(|rules| {
+        *rules != settings.rules
+            || !matches!(number_of_rules(), Ok(number) if number == count(rules))
+    });
+    if missing.iter().any(|one| one.ip.is_ipv4()) {
         match occupied(&kernel) {
             Ok(None) => {}
             Ok(Some(by)) => return Ok(Err(Error::Occupied(by))),
@@ -176,45 +219,91 @@ pub fn prepare<E>(
     }
     settings.addressed |= needs.pool;
     settings.translates |= needs.pool;
-    if address || rules || !changes.is_empty() {
+    if let Some(rules) = &rules {
+        settings.rules.clone_from(rules);
+    }
+    if !missing.is_empty() || rules.is_some() || !changes.is_empty() {
         save(settings)?;
     }
-    Ok(change(&kernel, changes, address, rules))
+    if let Err(error) = change(&kernel, changes, missing, rules.as_deref()) {
+        return Ok(Err(error));
+    }
+    let remarks = match rules {
+        Some(_) => dropped().into_iter().collect(),
+        None => Vec::new(),
+    };
+    Ok(Ok(Prepared {
+        remarks,
+        lost_address,
+    }))
+}
+
+/// The host's addresses of the pool that it does not have.
+fn missing(own: &[(u32, Subnet)]) -> Vec<Subnet> {
+    let is_missing = |wanted: &Subnet| own.iter().all(|(_, one)| one.ip != wanted.ip);
+    let mut missing: Vec<Subnet> = pool::of_host().into_iter().filter(is_missing).collect();
+    for one in &mut missing {
+        one.prefix = if one.ip.is_ipv4() { 32 } else { 128 };
+    }
+    missing
 }
 
 fn change(
     kernel: &Netlink,
     changes: Vec<(String, &str)>,
-    address: bool,
-    rules: bool,
-) -> Result<Vec<String>, Error> {
+    missing: Vec<Subnet>,
+    rules: Option<&str>,
+) -> Result<(), Error> {
     for (path, value) in changes {
         fs::write(&path, value).map_err(|source| Error::Setting { path, source })?;
     }
-    if address {
-        let requests = pool::of_host().map(|mut own| {
-            own.prefix = if own.ip.is_ipv4() { 32 } else { 128 };
-            // Number 1 is the loopback.
-            request::address(1, &own, false)
-        });
-        let [v4, v6] = requests;
-        kernel.change(vec![v4]).map_err(Error::Address)?;
+    for own in missing {
+        // Number 1 is the loopback.
+        let done = kernel.change(vec![request::address(1, &own, false)]);
         // A host without IPv6 is one.
-        let _ = kernel.change(vec![v6]);
+        if own.ip.is_ipv4() {
+            done.map_err(Error::Address)?;
+        }
     }
-    if !rules {
-        return Ok(Vec::new());
+    match rules {
+        // At once: there is no moment without them.
+        Some(rules) => nft(&format!(
+            "table inet {TABLE} {{}}\ndelete table inet {TABLE}\n{rules}"
+        )),
+        None => Ok(()),
     }
-    nft(&ruleset())?;
-    Ok(dropped().into_iter().collect())
 }
 
-/// The links that lead to the outside.
-fn out(kernel: &Netlink) -> io::Result<Option<String>> {
-    match kernel.way_out()? {
-        Some(way) => Ok(kernel.link_at(way.link)?.map(|link| link.name)),
-        None => Ok(None),
+/// The links that lead to networks of the host by IPv4, and that to the outside.
+fn networks(kernel: &Netlink, own: &[(u32, Subnet)]) -> io::Result<Vec<String>> {
+    let v4 = own.iter().filter(|(_, one)| one.ip.is_ipv4());
+    let mut numbers: Vec<u32> = v4.map(|(link, _)| *link).collect();
+    numbers.extend(kernel.way_out()?.map(|way| way.link));
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut names = Vec::new();
+    for number in numbers {
+        // It may have gone meanwhile.
+        let name = kernel.link_at(number)?.map(|link| link.name);
+        names.extend(name.filter(|name| name != "lo" && !name.starts_with(PREFIX)));
     }
+    Ok(names)
+}
+
+/// The links that route IPv4 for zones alone: the host routed nothing from one of them to
+/// another before. None where somebody lets the host route in general by now.
+fn opened(settings: &Settings) -> Vec<&str> {
+    let general = fs::read_to_string("/proc/sys/net/ipv4/conf/all/forwarding");
+    if general.is_ok_and(|value| value.trim() == "1") {
+        return Vec::new();
+    }
+    let ours = settings.before.iter().filter(|(_, value)| value == "0");
+    let mut links: Vec<&str> = ours
+        .filter_map(|(path, _)| path.strip_prefix("/proc/sys/net/ipv4/conf/"))
+        .filter_map(|rest| rest.strip_suffix("/forwarding"))
+        .collect();
+    links.sort_unstable();
+    links
 }
 
 /// Whether somebody else has addresses of the pool.
@@ -305,8 +394,10 @@ pub fn restore(settings: &Settings) -> Result<(), Vec<String>> {
             Err(error) => failed.push(format!("could not ask for links: {error}")),
         }
     }
-    if settings.translates && !matches!(has_table(), Ok(false)) {
-        if let Err(error) = nft(&format!("delete table inet {TABLE}\n")) {
+    if settings.translates && !matches!(number_of_rules(), Ok(0)) {
+        // Also where somebody has deleted it a moment ago.
+        let gone = format!("table inet {TABLE} {{}}\ndelete table inet {TABLE}\n");
+        if let Err(error) = nft(&gone) {
             failed.push(error.to_string());
         }
     }
@@ -317,9 +408,25 @@ pub fn restore(settings: &Settings) -> Result<(), Vec<String>> {
     }
 }
 
-fn ruleset() -> String {
+/// The rules of our table. Links that are `opened` lead from and to zones, and not to each
+/// other.
+fn ruleset(opened: &[&str]) -> String {
     let (v4, v6) = (pool::POOL4, pool::POOL6);
     let (v4, v6) = (format!("{}/{}", v4.0, v4.1), format!("{}/{}", v6.0, v6.1));
+    let closed = match opened {
+        [] | [_] => String::new(),
+        links => {
+            let quoted: Vec<String> = links.iter().map(|name| format!("\"{name}\"")).collect();
+            let links = quoted.join(", ");
+            format!(
+                "  chain forward {{
+    type filter hook forward priority filter; policy accept;
+    meta nfproto ipv4 iifname {{ {links} }} oifname {{ {links} }} drop
+  }}
+"
+            )
+        }
+    };
     format!(
         "table inet {TABLE} {{
   comment \"lends the host's address to zones; see zones(7)\"
@@ -328,9 +435,15 @@ fn ruleset() -> String {
     ip saddr {v4} ip daddr != {v4} oifname != \"{PREFIX}*\" masquerade
     ip6 saddr {v6} ip6 daddr != {v6} oifname != \"{PREFIX}*\" masquerade
   }}
-}}
+{closed}}}
 "
     )
+}
+
+/// Returns the number of rules of our table in this text.
+fn count(rules: &str) -> usize {
+    let is_rule = |line: &&str| line.ends_with("masquerade") || line.ends_with("drop");
+    rules.lines().filter(is_rule).count()
 }
 
 fn nft(rules: &str) -> Result<(), Error> {
@@ -360,8 +473,9 @@ fn nft(rules: &str) -> Result<(), Error> {
     Err(fail(first.to_owned()))
 }
 
-/// Whether our table is there: NFT_MSG_GETTABLE of linux/netfilter/nf_tables.h.
-fn has_table() -> io::Result<bool> {
+/// Returns the number of rules that our table has, 0 where there is none: NFT_MSG_GETRULE of
+/// linux/netfilter/nf_tables.h.
+fn number_of_rules() -> io::Result<usize> {
     let socket: OwnedFd = rustix::net::socket_with(
         AddressFamily::NETLINK,
         SocketType::RAW,
@@ -374,26 +488,45 @@ fn has_table() -> io::Result<bool> {
     let length = 16 + 4 + attribute.next_multiple_of(4);
     let mut packet = Vec::with_capacity(length);
     packet.extend(u32::try_from(length).unwrap_or(0).to_ne_bytes());
-    // NFNL_SUBSYS_NFTABLES, NFT_MSG_GETTABLE; NLM_F_REQUEST; sequence; port.
-    packet.extend((10_u16 << 8 | 1).to_ne_bytes());
-    packet.extend(1_u16.to_ne_bytes());
+    // NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE; NLM_F_REQUEST, NLM_F_DUMP; sequence; port.
+    packet.extend((10_u16 << 8 | 7).to_ne_bytes());
+    packet.extend(0x301_u16.to_ne_bytes());
     packet.extend(1_u32.to_ne_bytes());
     packet.extend(0_u32.to_ne_bytes());
     // struct nfgenmsg: family inet, version 0, resource 0.
     packet.extend([1, 0, 0, 0]);
-    // NFTA_TABLE_NAME.
+    // NFTA_RULE_TABLE.
     packet.extend(u16::try_from(attribute).unwrap_or(0).to_ne_bytes());
     packet.extend(1_u16.to_ne_bytes());
     packet.extend(name);
     packet.resize(length, 0);
     rustix::net::send(&socket, &packet, SendFlags::empty())?;
-    let mut answer = vec![0_u8; 8192];
-    let (length, _) = rustix::net::recv(&socket, answer.as_mut_slice(), RecvFlags::empty())?;
-    let kind = answer
-        .get(4..6)
-        .map(|bytes| u16::from_ne_bytes([bytes[0], bytes[1]]));
-    // NLMSG_ERROR is ENOENT here.
-    Ok(length >= 16 && kind != Some(2))
+    let mut number = 0;
+    loop {
+        let mut answer = vec![0_u8; 32 * 1024];
+        let (length, _) = rustix::net::recv(&socket, answer.as_mut_slice(), RecvFlags::empty())?;
+        let mut rest = answer.get(..length).unwrap_or_default();
+        while let Some((length, kind)) = header(rest) {
+            match kind {
+                // NLMSG_ERROR: there is no nftables.
+                2 => return Err(io::ErrorKind::Unsupported.into()),
+                // NLMSG_DONE.
+                3 => return Ok(number),
+                // NFT_MSG_NEWRULE.
+                kind if kind == (10 << 8 | 6) => number += 1,
+                _ => {}
+            }
+            rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
+        }
+    }
+}
+
+/// Length and kind of a netlink message.
+fn header(bytes: &[u8]) -> Option<(usize, u16)> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (kind, _) = rest.split_first_chunk::<2>()?;
+    let length = usize::try_from(u32::from_ne_bytes(*length)).ok()?;
+    (length >= 16).then_some((length, u16::from_ne_bytes(*kind)))
 }
 
 /// A firewall that keeps the zones from the outside, in words; `None` when there is

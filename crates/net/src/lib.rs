@@ -11,6 +11,7 @@
 //! ```text
 //! plan.rs      configuration + facts of the host -> links         pure
 //! make.rs      links -> pairs of links, addresses, routes, guards
+//! announce.rs  frames that tell neighbours of an address
 //! card.rs      network cards of machines on links
 //! record.rs    what the host holds of it; stored before it is made
 //! release.rs   record -> nothing left
@@ -19,6 +20,7 @@
 //!
 //! docs/network.md describes the kinds of links.
 
+pub mod announce;
 pub mod card;
 pub mod client_id;
 pub mod ends;
@@ -34,6 +36,7 @@ mod release;
 pub mod request;
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use model::config::IpType;
 use sys::process::ns;
@@ -41,17 +44,34 @@ use sys::process::ns;
 pub use ends::Ends;
 pub use netlink::Netlink;
 pub use record::Record;
-pub use release::{release, remove};
+pub use release::{hold, release, remove};
 
-/// Moves the calling thread into a new network namespace that belongs to the host,
+/// Moves the calling thread into a new network namespace that only the host administers,
 /// and brings its loopback up. For shared IP: what the thread starts afterwards
-/// lives in that namespace.
+/// lives in that namespace, and hears nothing of the host's devices.
 ///
 /// # Errors
-/// What unshare(2) or the kernel's link code says.
+/// Fails with the error of clone3(2), of setns(2) or of the kernel's link code.
 pub fn enter_shared() -> io::Result<()> {
-    sys::namespace::unshare(ns::NET)?;
+    let network = sys::idmap::network_of_nobody().map_err(io::Error::other)?;
+    sys::namespace::join(network.as_fd(), ns::NET)?;
     sys::link::loopback_up()
+}
+
+/// Lets every user open ICMP sockets in a network namespace, which ping(8) takes rather
+/// than raw ones. To be called by a process of the host, whose group ids the range is in.
+///
+/// # Errors
+/// Fails with the error of setns(2) or write(2).
+pub fn admit_pings(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    let written = ends::within(namespace, || {
+        std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")
+    })?;
+    match written {
+        // A kernel without IPv4.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
 
 /// The namespaces to add when the zone's first process is made: an exclusive

@@ -1,18 +1,19 @@
 //! Making the links of a zone.
 
-use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
 
 use model::ZoneName;
 use model::plan::network::{Link, Mac, Over, Priority, Protection, Subnet};
 use rustix::io::Errno;
 
+use crate::announce;
 use crate::ends::{Ends, within};
 use crate::guard::{self, Clients, Guard, Verdict};
 use crate::host::HostLink;
-use crate::netlink::{Refused, Request};
+use crate::netlink::{Netlink, Refused, Request};
 use crate::pool;
 use crate::record::{Held, Record};
 use crate::request::{self, Pair, Ready, Route};
@@ -25,11 +26,15 @@ const ROUTER6: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 /// Name of the links of the host that belong to zones begin with this.
 pub const PREFIX: &str = "zone";
 
-/// How often another name is tried when the one for a link is taken.
-const NAMES: u32 = 16;
+/// The number of names that are tried for a link of the host.
+const MAX_NAMES: u32 = 1_000;
 
 /// First number of the routing tables of links with a router of their own: "zo".
-const TABLES: u32 = 0x7a6f_0000;
+pub const FIRST_TABLE: u32 = 0x7a6f_0000;
+
+/// The number of times that a link is asked for its state, and the time between.
+const READY_TRIES: u32 = 100;
+const READY_PAUSE: Duration = Duration::from_millis(1);
 
 /// Why the links could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -81,9 +86,10 @@ pub struct Zone<'a> {
     pub id: u32,
 }
 
-/// What will be on the host, before anything of it is made. The names of the host's
-/// links are those that are tried first. `first` is the number of the first link: 0
-/// when the zone boots.
+/// Returns the record of what will be on the host, before anything of it is made. The
+/// caller puts in the names of the host's links and the tables of routes that are free:
+/// see [`names`].
+/// `first` is the number of the first link: 0 when the zone boots.
 #[must_use]
 pub fn intent(zone: Zone<'_>, links: &[Link], first: usize) -> Record {
     let held = |(number, link): (usize, &Link)| {
@@ -98,19 +104,17 @@ pub fn intent(zone: Zone<'_>, links: &[Link], first: usize) -> Record {
         match &link.over {
             Over::Moved { nic } => held.moved = Some(nic.clone()),
             Over::Wire { .. } => {
-                held.host = Some(host_name(zone.id, number, 0));
-                held.outer = Some(outer_name(zone.id, number));
+                held.host = Some(host_name(zone.id, number, ""));
+                held.outer = Some(host_name(zone.id, number, "m"));
             }
-            Over::Port { .. } => held.host = Some(host_name(zone.id, number, 0)),
+            Over::Port { .. } => held.host = Some(host_name(zone.id, number, "")),
             Over::Routed { uplink, translated } => {
-                held.host = Some(host_name(zone.id, number, 0));
+                held.host = Some(host_name(zone.id, number, ""));
                 held.uplink.clone_from(uplink);
                 held.routed = true;
                 held.translated = *translated;
                 if !link.routers.is_empty() {
-                    let number = u32::try_from(number).unwrap_or(0);
-                    let table = TABLES + (zone.id % 512) * 128 + number;
-                    held.table = Some((table, link.routers.clone()));
+                    held.table = Some((FIRST_TABLE, link.routers.clone()));
                 }
             }
         }
@@ -123,21 +127,22 @@ pub fn intent(zone: Zone<'_>, links: &[Link], first: usize) -> Record {
     }
 }
 
-/// The name of the host's end: of 15 bytes at most.
-fn host_name(id: u32, number: usize, attempt: u32) -> String {
-    match attempt {
-        0 => format!("{PREFIX}{id}-{number}"),
-        // Another root's zones may be here, or a link that has not quite ended yet.
-        other => format!("{PREFIX}{}-{number}{}", id % 100_000, letter(other)),
+/// Names for a link of the host, of 15 bytes at most: the second is taken where zones of
+/// another root, or a link that has not quite ended yet, have the first, and so on.
+pub fn names(id: u32, number: usize, outer: bool) -> impl Iterator<Item = String> {
+    let mark = if outer { "m" } else { "" };
+    (0..MAX_NAMES).map(move |attempt| match attempt {
+        0 => host_name(id, number, mark),
+        // Numbers that no zone has: ids are given out from 1 on.
+        other => format!("{PREFIX}0{:03}-{number}{mark}", other % 1_000),
+    })
+}
+
+fn host_name(id: u32, number: usize, mark: &str) -> String {
+    match mark {
+        "" => format!("{PREFIX}{id}-{number}"),
+        mark => format!("{PREFIX}{}-{number}{mark}", id % 100_000),
     }
-}
-
-fn outer_name(id: u32, number: usize) -> String {
-    format!("{PREFIX}{}-{number}m", id % 100_000)
-}
-
-fn letter(number: u32) -> char {
-    char::from_digit(10 + number % 20, 36).unwrap_or('z')
 }
 
 /// Makes the links, and completes the record of what the host holds.
@@ -152,17 +157,10 @@ pub fn make(
     record: &mut Record,
     is_active: &dyn Fn(&str) -> bool,
 ) -> Result<(), Error> {
-    within(ends.zone_namespace(), || {
-        // ping(8) of everybody in the zone, without raw sockets.
-        fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")
-    })
-    .and_then(|done| done)
-    .map_err(failed("zone", "let everybody ping"))?;
     for (link, held) in links.iter().zip(&mut record.links) {
         let maker = Maker {
             zone,
             link,
-            number: held.number,
             ends,
             is_active,
         };
@@ -187,7 +185,6 @@ fn failed<'a>(link: &'a str, what: &'static str) -> impl Fn(io::Error) -> Error 
 struct Maker<'a> {
     zone: Zone<'a>,
     link: &'a Link,
-    number: usize,
     ends: &'a Ends,
     is_active: &'a dyn Fn(&str) -> bool,
 }
@@ -213,13 +210,12 @@ impl Maker<'_> {
     }
 
     /// Makes the pair of links, and returns the zone's number and the host's end.
-    fn pair(&self, peer_mac: Mac, held: &mut Held) -> Result<(u32, HostLink), Error> {
+    fn pair(&self, peer_mac: Mac, held: &Held) -> Result<(u32, HostLink), Error> {
         let mtu = self.link.mtu.unwrap_or(1500);
         let alias = self.alias();
         let mut big = self.link.rate.is_none();
-        let mut attempt = 0;
+        let peer = held.host.clone().unwrap_or_default();
         loop {
-            let peer = host_name(self.zone.id, self.number, attempt);
             let pair = Pair {
                 name: &self.link.name,
                 peer: &peer,
@@ -235,7 +231,6 @@ impl Maker<'_> {
                     let zone = self.ends.zone.link(&self.link.name);
                     let zone = zone.map_err(self.io("find it"))?;
                     let host = self.ends.host.link(&peer).map_err(self.io("find it"))?;
-                    held.host = Some(peer);
                     let (Some(zone), Some(host)) = (zone, host) else {
                         return Err(Error::Link {
                             link: self.link.name.clone(),
@@ -243,9 +238,6 @@ impl Maker<'_> {
                         });
                     };
                     return Ok((zone.index, host));
-                }
-                Err(error) if error.errno() == Some(Errno::EXIST) && attempt < NAMES => {
-                    attempt += 1;
                 }
                 // A kernel without packets of that size.
                 Err(error) if big && error.errno() == Some(Errno::INVAL) => big = false,
@@ -340,12 +332,45 @@ impl Maker<'_> {
             Some(name) => Some(self.present(name)?),
         };
         for address in &self.link.addresses {
-            self.lead(address.ip, &host, uplink.as_ref())?;
+            self.lead(address.ip, &host, uplink.as_ref(), held.translated)?;
         }
         if let (Some((table, routers)), Some(uplink)) = (&held.table, &uplink) {
             self.own_routers(*table, routers, &host, uplink)?;
         }
+        if let Some(uplink) = &uplink {
+            self.announce(self.ends.host_namespace(), uplink.index, uplink.mac);
+        }
         Ok(())
+    }
+
+    /// Tells the neighbours on a link that the zone's addresses are there. Nothing depends
+    /// on it: neighbours that do not hear it find out later.
+    fn announce(&self, namespace: BorrowedFd<'_>, link: u32, mac: Option<Mac>) {
+        let Some(mac) = mac else {
+            return;
+        };
+        let _ = within(namespace, || announce_at(link, mac, &self.link.addresses));
+    }
+
+    /// Announces the addresses of a link with neighbours as soon as the kernel has told
+    /// the host's end of it, which a bridge waits for, that its other end is up.
+    fn announce_ethernet(&self, zone: u32, host: Option<&str>) {
+        if self.link.addresses.is_empty() {
+            return;
+        }
+        let is_up = |name: &str| {
+            let found = self.ends.host.link(name).ok().flatten();
+            found.is_none_or(|link| link.running)
+        };
+        for _ in 0..READY_TRIES {
+            if host.is_none_or(is_up) {
+                break;
+            }
+            std::thread::sleep(READY_PAUSE);
+        }
+        let inside = self.ends.zone.link_at(zone).ok().flatten();
+        let mac = inside.and_then(|link| link.mac);
+        self.announce(self.ends.zone_namespace(), zone, mac);
     }
 
     fn configure_routed(&self, zone: u32) -> Result<(), Error> {
@@ -403,7 +428,13 @@ impl Maker<'_> {
     }
 
     /// Leads packets for one of the zone's addresses to it.
-    fn lead(&self, ip: IpAddr, host: &HostLink, uplink: Option<&HostLink>) -> Result<(), Error> {
+    fn lead(
+        &self,
+        ip: IpAddr,
+        host: &HostLink,
+        uplink: Option<&HostLink>,
+        translated: bool,
+    ) -> Result<(), Error> {
         let kernel = &self.ends.host;
         let before = kernel.way_to(ip).map_err(self.io("look for its address"))?;
         if before.is_some_and(|way| way.local) {
@@ -413,32 +444,9 @@ impl Maker<'_> {
                 owner: "the host itself".to_owned(),
             });
         }
-        let source = match uplink {
-            Some(uplink) => {
-                let own = kernel.addresses(uplink.index);
-                let own = own.map_err(self.io("look at the host's addresses"))?;
-                let family = own.iter().filter(|one| one.ip.is_ipv4() == ip.is_ipv4());
-                family.map(|one| one.ip).find(|ip| !is_link_local(*ip))
-            }
-            None if pool::holds(ip) => {
-                let own = pool::of_host().into_iter();
-                own.map(|one| one.ip)
-                    .find(|own| own.is_ipv4() == ip.is_ipv4())
-            }
-            None => None,
-        };
-        let mut route = Route {
-            to: Subnet {
-                ip,
-                prefix: longest(ip),
-            },
-            link: host.index,
-            router: None,
-            mtu: None,
-            source,
-            table: None,
-            new: true,
-        };
+        let source = source_of(kernel, ip, uplink, translated);
+        let source = source.map_err(self.io("look at the host's addresses"))?;
+        let mut route = way_to_zone(ip, host.index, source);
         match kernel.change(vec![request::route(&route)]) {
             Ok(()) => {}
             Err(error) if error.errno() == Some(Errno::EXIST) => {
@@ -536,7 +544,9 @@ impl Maker<'_> {
         };
         let ready = request::ready(&host.name, ready);
         self.ends.host.change(ready).map_err(self.refused())?;
-        self.configure_ethernet(zone)
+        self.configure_ethernet(zone)?;
+        self.announce_ethernet(zone, held.host.as_deref());
+        Ok(())
     }
 
     /// An Ethernet address of its own on a link of the host: what arrives for it there
@@ -544,7 +554,7 @@ impl Maker<'_> {
     fn wire(&self, lower: &str, vlan: Option<u16>, held: &mut Held) -> Result<(), Error> {
         let lower = self.present(lower)?;
         let (zone, host) = self.pair(other_end(self.mac()), held)?;
-        let outer = outer_name(self.zone.id, self.number);
+        let outer = held.outer.clone().unwrap_or_default();
         let alias = self.alias();
         let kernel = &self.ends.host;
         kernel
@@ -568,7 +578,9 @@ impl Maker<'_> {
         kernel
             .change(request::ready(&host.name, ready))
             .map_err(self.refused())?;
-        self.configure_ethernet(zone)
+        self.configure_ethernet(zone)?;
+        self.announce_ethernet(zone, held.host.as_deref());
+        Ok(())
     }
 
     fn moved(&self, nic: &str, held: &mut Held) -> Result<(), Error> {
@@ -591,7 +603,9 @@ impl Maker<'_> {
             why: "did not arrive in the zone".to_owned(),
         })?;
         held.moved_index = Some(inside.index);
-        self.configure_ethernet(inside.index)
+        self.configure_ethernet(inside.index)?;
+        self.announce_ethernet(inside.index, None);
+        Ok(())
     }
 
     /// Addresses and routes of a link with neighbours.
@@ -624,6 +638,102 @@ impl Maker<'_> {
         }
         self.ends.zone.change(requests).map_err(self.refused())
     }
+}
+
+/// The host's address towards an address of a zone; none where the kernel chooses. The host
+/// has an address of the pool only where zones have links of the pool: an address that
+/// somebody gave a zone lies there by chance.
+fn source_of(
+    kernel: &Netlink,
+    ip: IpAddr,
+    uplink: Option<&HostLink>,
+    translated: bool,
+) -> io::Result<Option<IpAddr>> {
+    let is_alike = |own: &IpAddr| own.is_ipv4() == ip.is_ipv4();
+    Ok(match uplink {
+        Some(uplink) => {
+            let own = kernel.addresses(uplink.index)?.into_iter();
+            let mut own = own.map(|one| one.ip);
+            own.find(|ip| is_alike(ip) && !is_link_local(*ip))
+        }
+        None if translated && pool::holds(ip) => {
+            let mut own = pool::of_host().into_iter().map(|one| one.ip);
+            own.find(is_alike)
+        }
+        None => None,
+    })
+}
+
+/// The route to an address of a zone, which nobody else must have.
+const fn way_to_zone(ip: IpAddr, link: u32, source: Option<IpAddr>) -> Route {
+    Route {
+        to: Subnet {
+            ip,
+            prefix: longest(ip),
+        },
+        link,
+        router: None,
+        mtu: None,
+        source,
+        table: None,
+        new: true,
+    }
+}
+
+/// Leads packets for the addresses of a zone that is up to it again, where the host lost
+/// the routes: they go with the host's own address that they name.
+///
+/// # Errors
+/// Fails with the kernel's error.
+pub fn lead_again(kernel: &Netlink, record: &Record) -> io::Result<()> {
+    for held in record.links.iter().filter(|held| held.routed) {
+        // A link of ours: names that begin so are nobody else's.
+        let host = held.host.as_deref().filter(|name| name.starts_with(PREFIX));
+        let Some(host) = host.map(|name| kernel.link(name)).transpose()?.flatten() else {
+            continue;
+        };
+        let uplink = held.uplink.as_deref().map(|name| kernel.link(name));
+        let uplink = uplink.transpose()?.flatten();
+        for ip in held.addresses.iter().map(|one| one.ip) {
+            if kernel.way_to(ip)?.is_some_and(|way| way.link == host.index) {
+                continue;
+            }
+            let source = source_of(kernel, ip, uplink.as_ref(), held.translated)?;
+            let route = way_to_zone(ip, host.index, source);
+            match kernel.change(vec![request::route(&route)]) {
+                Err(error) if error.errno() != Some(Errno::EXIST) => return Err(error.source),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sends what tells the neighbours on a link of the calling thread's network namespace that
+/// these addresses are there.
+fn announce_at(link: u32, mac: Mac, addresses: &[Subnet]) {
+    for one in addresses {
+        let _ = sys::link::send_frame(link, &announce::frame(mac, one.ip));
+    }
+}
+
+/// Tells the neighbours on the uplinks of a zone's routed links once more that the zone's
+/// addresses are there: a machine that came while it ran runs here only now, and its addresses
+/// may have been announced by the other host since its links were made.
+///
+/// # Errors
+/// When the kernel does not tell of its links.
+pub fn announce_again(kernel: &Netlink, record: &Record) -> io::Result<()> {
+    for held in &record.links {
+        let uplink = held.uplink.as_deref().map(|name| kernel.link(name));
+        let Some(uplink) = uplink.transpose()?.flatten() else {
+            continue;
+        };
+        if let Some(mac) = uplink.mac {
+            announce_at(uplink.index, mac, &held.addresses);
+        }
+    }
+    Ok(())
 }
 
 const fn longest(ip: IpAddr) -> u8 {

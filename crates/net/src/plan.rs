@@ -199,7 +199,11 @@ impl Planner<'_> {
     }
 
     fn present(&self, name: &str) -> Result<HostLink, Problem> {
-        let link = self.facts.link(name)?;
+        let mut link = self.facts.link(name)?;
+        // As Solaris calls the loopback.
+        if link.is_none() && name == "lo0" {
+            link = self.facts.link("lo")?;
+        }
         Ok(link.ok_or_else(|| "the host has no such link".to_owned())?)
     }
 

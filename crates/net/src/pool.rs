@@ -31,6 +31,35 @@ pub fn of_link(slot: u32, number: u32) -> Option<[Subnet; 2]> {
     (number < LINKS).then(|| at((slot + 1) * LINKS + number))
 }
 
+/// The number of slots that the index gives zones: one for each range of user ids.
+const SLOTS: u32 = 20_480;
+
+/// The number of slots that the pool has addresses for, but for those of the host.
+const ALL_SLOTS: u32 = (1 << (32 - POOL4.1)) / LINKS - 1;
+
+/// Returns the slots whose addresses a zone may have, in the order in which they are tried:
+/// its own, then those that no index gives out, begun at one that depends on `zone`. Two
+/// zones have one slot where they are of different ZONES_ROOTs.
+pub fn slots(own: u32, zone: &str) -> impl Iterator<Item = u32> {
+    const SPARE: u32 = ALL_SLOTS - SLOTS;
+    let first = zone.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    });
+    let spare = (0..SPARE).map(move |number| SLOTS + (first % SPARE + number) % SPARE);
+    std::iter::once(own).chain(spare)
+}
+
+/// Returns the slot that an address is of; `None` for those of the host and of others.
+#[must_use]
+pub fn slot_of(ip: IpAddr) -> Option<u32> {
+    let number = match ip {
+        IpAddr::V4(ip) => u32::from(ip) - u32::from(POOL4.0).min(u32::from(ip)),
+        IpAddr::V6(ip) => u32::try_from(u128::from(ip) & u128::from(u64::MAX)).ok()?,
+    };
+    let slot = (number / LINKS).checked_sub(1)?;
+    holds(ip).then_some(slot)
+}
+
 /// Whether an address is of one of the pools.
 #[must_use]
 pub fn holds(ip: IpAddr) -> bool {
@@ -72,6 +101,23 @@ mod tests {
                 }
             }
         }
+        for slot in [0, 1, last, ALL_SLOTS - 1] {
+            for address in of_link(slot, LINKS - 1).unwrap() {
+                assert!(holds(address.ip), "{address}");
+                assert_eq!(slot_of(address.ip), Some(slot));
+            }
+        }
+        assert!(of_host().iter().all(|one| slot_of(one.ip).is_none()));
+        assert_eq!(last, SLOTS - 1);
+        // No other slot of an index, and none twice.
+        let tried: Vec<u32> = slots(7, "/run/zones/network/web.json").collect();
+        let all: std::collections::HashSet<&u32> = tried.iter().collect();
+        assert_eq!((tried[0], tried.len()), (7, all.len()));
+        assert!(
+            tried[1..]
+                .iter()
+                .all(|slot| (SLOTS..ALL_SLOTS).contains(slot))
+        );
         assert!(of_host().iter().all(|one| !seen.contains(&one.ip)));
         assert_eq!(of_link(0, LINKS), None);
         assert!(!holds("10.207.255.255".parse().unwrap()));

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use crate::pool;
 use model::plan::network::Subnet;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +64,16 @@ impl Record {
     #[must_use]
     pub fn is_translated(&self) -> bool {
         self.links.iter().any(|link| link.translated)
+    }
+
+    /// Returns the slot of the zone's addresses of the pool, if it has any.
+    #[must_use]
+    pub fn pool_slot(&self) -> Option<u32> {
+        let translated = self.links.iter().find(|link| link.translated)?;
+        translated
+            .addresses
+            .first()
+            .and_then(|one| pool::slot_of(one.ip))
     }
 
     /// The links that have to come back.

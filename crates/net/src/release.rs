@@ -59,6 +59,23 @@ pub fn remove(record: &Record, namespace: &Path) -> Result<(), Vec<String>> {
     }
 }
 
+/// Holds the addresses of the links for which the host routes, or lets go of them: while
+/// nobody is there, packets for them go nowhere else. To be called in the host's network
+/// namespace.
+///
+/// # Errors
+/// All that went wrong.
+pub fn hold(addresses: &[IpAddr], held: bool) -> Result<(), Vec<String>> {
+    let kernel =
+        Netlink::open().map_err(|error| vec![format!("could not ask for routes: {error}")])?;
+    let requests = addresses.iter().map(|ip| request::nobody_at(*ip, held));
+    let failed = all_gone(&kernel, requests.collect());
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(failed),
+    }
+}
+
 fn of_link(kernel: &Netlink, held: &Held) -> Vec<Request> {
     let mut requests = Vec::new();
     if let Some(outer) = &held.outer {

@@ -354,6 +354,35 @@ pub fn route(route: &Route) -> Request {
     }
 }
 
+/// Says that nobody is at an address, or no longer says so. Any other route to the address
+/// goes before it: it counts where that is gone, and keeps packets from the default route.
+#[must_use]
+pub fn nobody_at(ip: IpAddr, present: bool) -> Request {
+    let mut message = RouteMessage::default();
+    let header = &mut message.header;
+    header.address_family = family(ip);
+    header.destination_prefix_length = if ip.is_ipv4() { 32 } else { 128 };
+    header.protocol = PROTOCOL;
+    header.kind = RouteType::Unreachable;
+    header.table = 254;
+    message.attributes = vec![
+        RouteAttribute::Destination(ip.into()),
+        RouteAttribute::Priority(u32::MAX),
+    ];
+    match present {
+        true => Request {
+            what: format!("hold the address {ip}"),
+            message: Message::NewRoute(message),
+            flags: NLM_F_CREATE | NLM_F_REPLACE,
+        },
+        false => Request {
+            what: format!("let go of the address {ip}"),
+            message: Message::DelRoute(message),
+            flags: 0,
+        },
+    }
+}
+
 /// Takes the default routes by these routers out of a table.
 #[must_use]
 pub fn no_routes(table: u32, routers: &[IpAddr]) -> Vec<Request> {

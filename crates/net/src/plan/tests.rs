@@ -20,6 +20,7 @@ fn host_link(index: u32, name: &str) -> HostLink {
         peer: None,
         ethernet: name != "lo",
         up: true,
+        running: true,
         received: None,
         sent: None,
     }

@@ -1,0 +1,102 @@
+//! Telling neighbours whose an address is now: they may know it from before, of another
+//! host or another link, and would send there until they find out by themselves.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use model::plan::network::Mac;
+
+/// Returns the Ethernet frame that says that `address` is at `mac`: an ARP announcement
+/// (RFC 5227), or an unsolicited neighbour advertisement (RFC 4861, 7.2.6).
+#[must_use]
+pub fn frame(mac: Mac, address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(ip) => arp(mac, ip),
+        IpAddr::V6(ip) => advertisement(mac, ip),
+    }
+}
+
+fn arp(mac: Mac, ip: Ipv4Addr) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(42);
+    frame.extend([0xff; 6]);
+    frame.extend(mac.0);
+    frame.extend([0x08, 0x06]);
+    // Ethernet, IPv4, lengths of their addresses, a request.
+    frame.extend([0, 1, 0x08, 0x00, 6, 4, 0, 1]);
+    frame.extend(mac.0);
+    frame.extend(ip.octets());
+    frame.extend([0; 6]);
+    frame.extend(ip.octets());
+    frame
+}
+
+fn advertisement(mac: Mac, ip: Ipv6Addr) -> Vec<u8> {
+    // All nodes of the link.
+    let to = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    // Type 136, code 0, no checksum yet; the flag that it replaces what is known.
+    let mut message = vec![136, 0, 0, 0, 0x20, 0, 0, 0];
+    message.extend(ip.octets());
+    // The option with the link's address.
+    message.extend([2, 1]);
+    message.extend(mac.0);
+    let sum = checksum(ip, to, &message).to_be_bytes();
+    message[2..4].copy_from_slice(&sum);
+    let mut frame = Vec::with_capacity(86);
+    frame.extend([0x33, 0x33, 0, 0, 0, 1]);
+    frame.extend(mac.0);
+    frame.extend([0x86, 0xdd]);
+    // Version 6; length of the message, ICMPv6, and the hop limit that no router leaves.
+    frame.extend([0x60, 0, 0, 0, 0, 32, 58, 255]);
+    frame.extend(ip.octets());
+    frame.extend(to.octets());
+    frame.extend(message);
+    frame
+}
+
+/// The checksum of ICMPv6, over the addresses, too (RFC 8200, 8.1).
+fn checksum(from: Ipv6Addr, to: Ipv6Addr, message: &[u8]) -> u16 {
+    let length = u32::try_from(message.len()).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(40 + message.len());
+    bytes.extend(from.octets());
+    bytes.extend(to.octets());
+    bytes.extend(length.to_be_bytes());
+    bytes.extend([0, 0, 0, 58]);
+    bytes.extend(message);
+    let words = bytes.chunks(2).map(|pair| match pair {
+        [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
+        [high] => u32::from(*high) << 8,
+        _ => 0,
+    });
+    let mut sum: u32 = words.sum();
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !u16::try_from(sum).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAC: Mac = Mac([2, 0, 0, 0, 0, 0x65]);
+
+    #[test]
+    fn an_announcement_of_ipv4() {
+        let frame = frame(MAC, "10.0.0.101".parse().unwrap());
+        assert_eq!(frame.len(), 42);
+        // To everybody; both addresses are the zone's.
+        assert_eq!(frame[..6], [0xff; 6]);
+        assert_eq!(frame[28..32], [10, 0, 0, 101]);
+        assert_eq!(frame[38..42], [10, 0, 0, 101]);
+    }
+
+    #[test]
+    fn an_advertisement_of_ipv6_with_its_checksum() {
+        let ip: Ipv6Addr = "fd00::65".parse().unwrap();
+        let frame = frame(MAC, ip.into());
+        assert_eq!(frame.len(), 14 + 40 + 32);
+        // With the sum in it the sum is nothing.
+        let to = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+        assert_eq!(checksum(ip, to, &frame[54..]), 0);
+        assert_eq!(frame[62..78], ip.octets());
+    }
+}
