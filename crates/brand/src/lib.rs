@@ -30,8 +30,9 @@ pub use boot::{BootError, BootRequest, BootSpec, InitProgram, ShutdownSignals};
 pub use identity::Identity;
 pub use image::pack::{Pack, Packed};
 pub use image::{
-    Content, Source as ImageSource, ZfsStream, container, first_member, init, remove_from,
-    unpack as unpack_image, unpack_layer, unpack_part, unpack_stream,
+    Content, Limits as ImageLimits, Source as ImageSource, ZfsStream, container, first_member,
+    init, remove_from, unpack as unpack_image, unpack_layer, unpack_part, unpack_stream,
+    unpack_within,
 };
 pub use install::{Error, InstallRequest, Installed, Origin};
 pub use native::follow::{Followed, follow};

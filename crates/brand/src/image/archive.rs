@@ -1,10 +1,10 @@
 //! Reads tar archives.
 
 use std::cell::Cell;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tar::{Archive, Entry, EntryType};
 
@@ -31,14 +31,9 @@ pub fn unpack(unpack: &mut Unpack<'_>, stream: Stream) -> Result<(), Error> {
 /// The first member of an archive, when that is what it is called; at most `limit` bytes.
 pub fn first_member(path: &Path, name: &str, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     let fail = |error| Error::io("read", path, error);
-    let stream = Stream::open(path).map_err(|error| Error::io("open", path, error))?;
     let left = Cell::new(HEADER_BUDGET);
     let ended = Cell::new(false);
-    let mut archive = Archive::new(Metered {
-        stream,
-        left: &left,
-        ended: &ended,
-    });
+    let mut archive = open(path, &left, &ended)?;
     let mut entries = archive.entries().map_err(fail)?;
     let Some(entry) = entries.next() else {
         return Ok(None);
@@ -53,6 +48,41 @@ pub fn first_member(path: &Path, name: &str, limit: u64) -> Result<Option<Vec<u8
     let mut content = Vec::new();
     entry.take(limit).read_to_end(&mut content).map_err(fail)?;
     Ok(Some(content))
+}
+
+/// Returns the first part of the first name in an archive. The folder `./`, which
+/// `tar -c .` writes first, has no such part and is passed over.
+pub fn first_name(path: &Path) -> Result<Option<OsString>, Error> {
+    let fail = |error| Error::io("read", path, error);
+    let left = Cell::new(HEADER_BUDGET);
+    let ended = Cell::new(false);
+    let mut archive = open(path, &left, &ended)?;
+    for entry in archive.entries().map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        if entry.header().entry_type().is_pax_global_extensions() {
+            continue;
+        }
+        let called = PathBuf::from(OsStr::from_bytes(&entry.path_bytes()));
+        let mut parts = called.components();
+        if let Some(part) = parts.find(|part| *part != Component::CurDir) {
+            return Ok(Some(part.as_os_str().to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// Opens a file to read its headers within the bounds.
+fn open<'c>(
+    path: &Path,
+    left: &'c Cell<u64>,
+    ended: &'c Cell<bool>,
+) -> Result<Archive<Metered<'c, Stream>>, Error> {
+    let stream = Stream::open(path).map_err(|error| Error::io("open", path, error))?;
+    Ok(Archive::new(Metered {
+        stream,
+        left,
+        ended,
+    }))
 }
 
 /// Unpacks a tar stream up to its end; returns it.

@@ -4,7 +4,6 @@
 //! They are taken apart into a folder that is then read as a layout. Only plain files
 //! with plain names are made there: no image needs more.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
@@ -20,31 +19,13 @@ const MAX_MEMBERS: u64 = 10_000;
 /// Most folders in folders.
 const DEPTH: usize = 3;
 
-/// The place of a tar header's name.
-const NAME: usize = 100;
-
 /// True when the file at `path` is a tar archive that begins as those of images do.
 #[must_use]
 pub fn is_container(path: &Path) -> bool {
-    let Ok(mut stream) = Stream::open(path) else {
+    let Ok(Some(first)) = archive::first_name(path) else {
         return false;
     };
-    let Ok(begin) = stream.begin() else {
-        return false;
-    };
-    if begin.len() < 512 || &begin[257..262] != b"ustar" {
-        return false;
-    }
-    let name = begin[..NAME]
-        .split(|byte| *byte == 0)
-        .next()
-        .unwrap_or_default();
-    let name = Path::new(OsStr::from_bytes(name));
-    let mut parts = name.components().filter(|part| *part != Component::CurDir);
-    let first = parts
-        .next()
-        .map(|part| part.as_os_str().to_string_lossy().into_owned());
-    let Some(first) = first else { return false };
+    let first = first.to_string_lossy();
     let is_id = |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
     let stem = first
         .strip_suffix(".json")

@@ -105,7 +105,7 @@ impl Stream {
             return Err(io::Error::other("too much data after the end"));
         }
         match self.source {
-            Source::Helper(helper) => helper.finish()?,
+            Source::Helper(mut helper) => helper.check()?,
             Source::Plain(_) | Source::Gzip(_) => {}
         }
         Ok(self.hasher.map(Hasher::finish))
@@ -135,7 +135,7 @@ impl Read for Source {
         match self {
             Self::Plain(reader) => reader.read(buffer),
             Self::Gzip(reader) => reader.read(buffer),
-            Self::Helper(helper) => helper.output.read(buffer),
+            Self::Helper(helper) => helper.read(buffer),
         }
     }
 }
@@ -171,16 +171,29 @@ impl Helper {
         }
     }
 
-    fn finish(mut self) -> io::Result<()> {
+    /// Fails if the program, whose output has ended, has failed.
+    fn check(&mut self) -> io::Result<()> {
         let status = self.child.wait()?;
         if status.success() {
             Ok(())
         } else {
             let program = self.program.display();
             Err(io::Error::other(format!(
-                "{program}: {status}: damaged data, or it needs too much memory"
+                "the compressed data is damaged or cut off here, or needs too much memory ({program}: {status}): copy or make the archive again"
             )))
         }
+    }
+}
+
+impl Read for Helper {
+    /// At damaged data the program ends its output as at the end of sound data: its status tells
+    /// the two apart.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.output.read(buffer)?;
+        if read == 0 && !buffer.is_empty() {
+            self.check()?;
+        }
+        Ok(read)
     }
 }
 

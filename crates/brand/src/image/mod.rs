@@ -89,6 +89,15 @@ pub fn unpack(
     install_within(root, source, LIMITS, progress)
 }
 
+/// Populates an empty folder as [`unpack`] does, from a source that may not exceed
+/// these limits.
+///
+/// # Errors
+/// See [`unpack`].
+pub fn unpack_within(root: &Path, source: &Source, limits: Limits) -> Result<Installed, Error> {
+    install_within(root, source, limits, &mut |_| {})
+}
+
 /// [`unpack`] for the own part of a sparse zone, which need not look like a whole root.
 ///
 /// # Errors

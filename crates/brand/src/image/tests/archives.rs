@@ -273,6 +273,37 @@ fn other_compressions_go_through_the_hosts_programs() {
 }
 
 #[test]
+fn a_flipped_bit_is_damage_and_not_a_short_file() {
+    let program = Path::new("/usr/bin/zstd");
+    if !program.exists() {
+        eprintln!("skipped: no zstd on this machine");
+        return;
+    }
+    // Text that takes many blocks.
+    let mut text = String::new();
+    for number in 0_u64..200_000 {
+        text.push_str(&format!(
+            "{:x}\n",
+            number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ));
+    }
+    let bytes = archive(&[dir("usr"), file("usr/first", "1"), file("usr/large", &text)]);
+    let scratch = tempfile::tempdir().unwrap();
+    let plain = scratch.path().join("plain");
+    fs::write(&plain, bytes).unwrap();
+    let mut compress = std::process::Command::new(program);
+    let output = compress.arg("-c").arg(&plain).output().unwrap();
+    let mut damaged = output.stdout;
+    let middle = damaged.len() / 2;
+    damaged[middle..middle + 64].fill(0xff);
+    let error = refusal(&damaged);
+    for part in ["usr/large", "damaged or cut off", "make the archive again"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(!error.contains("truncated"), "{error}");
+}
+
+#[test]
 fn attributes_pass_by_the_list() {
     let records = |pairs: &[(&str, &str)]| -> Vec<u8> {
         let line = |(key, value): &(&str, &str)| {

@@ -49,3 +49,32 @@ fn exports_of_incus_and_containers_of_lxc_are_taken_apart() {
         assert_eq!((meta.uid(), meta.gid()), (33, 34));
     }
 }
+
+#[test]
+fn an_archive_of_a_layout_is_told_by_its_first_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("archive");
+    for (members, expected) in [
+        (vec![file("oci-layout", "{}")], true),
+        // As tar -C layout -c . writes it.
+        (vec![dir("./"), dir("./blobs")], true),
+        (vec![dir("./"), file("./index.json", "{}")], true),
+        (vec![file("./oci-layout", "{}")], true),
+        (vec![dir("./"), dir("./bin")], false),
+        (vec![dir("./"), dir("./usr"), dir("./blobs")], false),
+        (vec![dir("./")], false),
+        (Vec::new(), false),
+    ] {
+        fs::write(&path, archive(&members)).unwrap();
+        assert_eq!(
+            container::is_container(&path),
+            expected,
+            "{} members",
+            members.len()
+        );
+    }
+    for other in [&b"not an archive"[..], &[1; 4096]] {
+        fs::write(&path, other).unwrap();
+        assert!(!container::is_container(&path));
+    }
+}
