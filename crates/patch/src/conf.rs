@@ -13,6 +13,9 @@ use crate::health;
 /// How many patches of a zone can be taken back when the file does not say.
 const KEEP: usize = 3;
 
+/// Time that the package manager of a zone may take when the file does not say.
+const TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
+
 /// Largest file that is read, in bytes.
 const MAX: u64 = 64 << 10;
 
@@ -27,6 +30,8 @@ pub struct Conf {
     pub health: Option<String>,
     /// How long it may take until that succeeds.
     pub health_within: Duration,
+    /// Time that the package manager of a zone may take; without one there is no limit.
+    pub time_limit: Option<Duration>,
 }
 
 impl Default for Conf {
@@ -36,6 +41,7 @@ impl Default for Conf {
             keep: KEEP,
             health: None,
             health_within: health::WITHIN,
+            time_limit: Some(TIME_LIMIT),
         }
     }
 }
@@ -93,11 +99,18 @@ fn parse(text: &str) -> Result<Conf, (usize, &'static str)> {
             "num_proc" => conf.num_proc = Some(value),
             "keep" => conf.keep = value,
             "health_timeout" => conf.health_within = Duration::from_secs(value as u64),
+            "time_limit" => conf.time_limit = time_limit(value as u64),
             // Files of Solaris hosts may say more.
             _ => {}
         }
     }
     Ok(conf)
+}
+
+/// A time limit as people write it: none is written 0.
+#[must_use]
+pub fn time_limit(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
 /// How many zones are patched at a time: what was asked for, by default as many as there
@@ -117,6 +130,10 @@ mod tests {
         let conf = parse("# parallel patching\n\nnum_proc = 4 # zones\nkeep=1\nother=2\n");
         assert_eq!(conf.unwrap().num_proc, Some(4));
         assert_eq!(parse("").unwrap(), Conf::default());
+        assert_eq!(parse("").unwrap().time_limit, Some(TIME_LIMIT));
+        assert_eq!(parse("time_limit=0\n").unwrap().time_limit, None);
+        let limit = parse("time_limit = 90\n").unwrap().time_limit;
+        assert_eq!(limit, Some(Duration::from_secs(90)));
         let conf = parse("health = test a = a # b\nhealth_timeout=5\n").unwrap();
         assert_eq!(conf.health.as_deref(), Some("test a = a # b"));
         assert_eq!(conf.health_within, Duration::from_secs(5));

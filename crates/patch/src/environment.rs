@@ -12,12 +12,14 @@
 //! What the zone writes after the snapshot stays in the former boot environment, as it
 //! did with Live Upgrade: data that must not is kept on file systems of its own.
 
+use host::{Error, Host, flatten};
 use model::{State, ZoneName};
 use storage::{Dataset, Name, driver_at};
 use store::index::{Entry as Zone, Index};
+use subject::Subject;
 use zone::boot::{self, BootOptions};
 use zone::environments::{self, When};
-use zone::{Error, Host, Subject, flatten, reboot, subject};
+use zone::reboot;
 
 use crate::record::{self, History, Standing};
 

@@ -7,9 +7,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use host::{Error, Host, flatten};
 use model::Config;
 use storage::{Dataset, Stack};
-use zone::{Error, Host, attach, flatten, job};
+use zone::{attach, job};
 
 use crate::inventory::{self, Inventory};
 use crate::order::Order;

@@ -6,8 +6,9 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
+use host::{Error, Host};
 use model::{Config, ZoneName};
-use zone::{Error, Host, job};
+use zone::job;
 
 use crate::inside::{self, Ended};
 use crate::transaction::Patch;

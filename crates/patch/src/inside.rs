@@ -5,9 +5,9 @@ use std::fs::File;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use host::{Error, Host};
 use model::ZoneName;
 use rustix::process::{Pid, Signal, kill_process};
-use zone::{Error, Host};
 
 /// How often a command with a time limit is looked after.
 const LOOK: Duration = Duration::from_millis(20);

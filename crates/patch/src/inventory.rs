@@ -7,12 +7,12 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use host::{Error, flatten};
 use md5::{Digest as _, Md5};
 use packages::Status;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use sha2::Sha256;
-use zone::{Error, flatten};
 
 use crate::manager;
 use crate::record::Change;

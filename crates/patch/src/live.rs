@@ -18,12 +18,14 @@
 
 use std::fs::File;
 
+use host::{Error, Host, flatten};
 use model::State;
+use platform::enter::RunningZone;
 use storage::Dataset;
+use subject::Subject;
 use zone::boot::BootOptions;
-use zone::enter::RunningZone;
 use zone::environments;
-use zone::{Error, Host, Subject, flatten, job, reboot};
+use zone::{job, reboot};
 
 use crate::inside::{self, Ended, quoted};
 use crate::inventory::{self, Inventory};
@@ -209,7 +211,13 @@ impl Patch<'_> {
                 let changed = changed || !is_early(status, &ready.before);
                 return Err(Trouble { why, changed });
             }
-            Ended::TooLate => return Err(Error::Refused("had no time.".to_owned()).into()),
+            Ended::TooLate => {
+                let why = Error::Refused(format!(
+                    "its package manager had not ended after {} s (see --time-limit).",
+                    self.within.unwrap_or_default().as_secs()
+                ));
+                return Err(Trouble { why, changed: true });
+            }
         }
         verified?;
         if !after.broken.is_empty() {
@@ -234,24 +242,21 @@ impl Patch<'_> {
         let place = format!("/var/cache/zonepatch-{}", self.name);
         let mut script = String::new();
         if let Order::Files(files) = &self.order {
-            run(
-                host,
-                ready,
-                &format!("mkdir -m 700 {}", quoted(&place)),
-                log,
-            )?;
+            let small = |command: String| self.small(ready, &command, log);
+            small(format!("mkdir -m 700 {}", quoted(&place)))?;
             let put = files.iter().try_for_each(|file| {
                 let input =
                     File::open(file).map_err(Error::io(format!("read {}", file.display())))?;
                 let name = file.file_name().unwrap_or_default().to_string_lossy();
                 let put = format!("cat >{}", quoted(&format!("{place}/{name}")));
-                match inside::run(host, zone, &put, Some(input), None, log)? {
+                match inside::run(host, zone, &put, Some(input), self.within, log)? {
                     Ended::With(0) => Ok(()),
-                    _ => Err(Error::Refused(format!("has no room for {name}."))),
+                    Ended::With(_) => Err(Error::Refused(format!("has no room for {name}."))),
+                    Ended::TooLate => Err(self.too_late(&format!("take {name}"))),
                 }
             });
             if put.is_err() {
-                let _ = run(host, ready, &format!("rm -rf {}", quoted(&place)), log);
+                let _ = small(format!("rm -rf {}", quoted(&place)));
             }
             put?;
             script = format!("trap 'rm -rf {place}' EXIT\n");
@@ -264,14 +269,24 @@ impl Patch<'_> {
         });
         let words: Vec<String> = words.collect();
         script.push_str(&format!("set -- {}\n{}", words.join(" "), work.script));
-        inside::run(host, zone, &script, None, None, log)
+        inside::run(host, zone, &script, None, self.within, log)
     }
-}
 
-fn run(host: &Host, ready: &Ready, command: &str, log: &File) -> Result<(), Error> {
-    match inside::run(host, &ready.subject.entry.name, command, None, None, log)? {
-        Ended::With(0) => Ok(()),
-        _ => Err(Error::Refused(format!("cannot {command}."))),
+    /// Runs a command in the zone, whose programs may be anything, in the time of the run.
+    fn small(&self, ready: &Ready, command: &str, log: &File) -> Result<(), Error> {
+        let zone = &ready.subject.entry.name;
+        match inside::run(self.host, zone, command, None, self.within, log)? {
+            Ended::With(0) => Ok(()),
+            Ended::With(_) => Err(Error::Refused(format!("cannot {command}."))),
+            Ended::TooLate => Err(self.too_late(command)),
+        }
+    }
+
+    fn too_late(&self, deed: &str) -> Error {
+        Error::Refused(format!(
+            "did not {deed} within {} s (see --time-limit).",
+            self.within.unwrap_or_default().as_secs()
+        ))
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use host::Host;
 use model::{State, ZoneName};
 use storage::{Dataset, driver_at};
 use store::index::Index;
-use zone::{Host, job, subject};
+use zone::job;
 
 use crate::inventory;
 use crate::run::Options;

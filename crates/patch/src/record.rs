@@ -7,11 +7,13 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use host::Error;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use store::format::{self, Stored};
 use store::index::Entry as Zone;
 use store::{Root, atomic};
-use zone::{Error, job};
+use zone::job;
 
 use crate::order::Order;
 
@@ -221,10 +223,13 @@ pub fn journal_of(root: &Root, zone: &Zone) -> PathBuf {
     job::journal_of(root, zone)
 }
 
+/// The format of journals and histories that is written. A file that says none has format 1.
+const FORMAT: u64 = 1;
+
 /// Reads a file of ours; none when it is not there.
 ///
 /// # Errors
-/// When it cannot be read, or is not ours.
+/// When it cannot be read, is not ours, or has a format that only newer programs know.
 pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     let fail = || format!("read {}", path.display());
     match fs::metadata(path) {
@@ -236,6 +241,7 @@ pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
         Ok(_) => {}
     }
     let text = fs::read(path).map_err(Error::io(fail()))?;
+    format::check_json(path, &text, FORMAT)?;
     serde_json::from_slice(&text)
         .map(Some)
         .map_err(|error| Error::Refused(format!("{}: damaged: {error}", path.display())))
@@ -246,7 +252,11 @@ pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
 /// # Errors
 /// When it cannot be written.
 pub fn save<T: Serialize>(path: &Path, what: &T) -> Result<(), Error> {
-    let text = serde_json::to_vec_pretty(what)
+    let stored = Stored {
+        format: FORMAT,
+        content: what,
+    };
+    let text = serde_json::to_vec_pretty(&stored)
         .map_err(|error| Error::Refused(format!("{}: {error}", path.display())))?;
     Ok(atomic::write(path, &text, 0o600)?)
 }
@@ -308,6 +318,26 @@ mod tests {
         fs::write(&path, "{").unwrap();
         let error = load::<Journal>(&path).unwrap_err().to_string();
         assert!(error.contains("damaged"), "{error}");
+    }
+
+    #[test]
+    fn a_history_says_its_format_and_an_older_one_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.history");
+        // As programs without formats wrote it.
+        fs::write(&path, include_str!("../fixtures/web.history")).unwrap();
+        let old: History = load(&path).unwrap().unwrap();
+        assert_eq!(old.entries[0].patch, "p1");
+        save(&path, &old).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("{\n  \"format\": 1,"), "{text}");
+        assert_eq!(load::<History>(&path).unwrap(), Some(old));
+        fs::write(&path, "{\"format\": 2, \"entries\": 7}").unwrap();
+        let error = load::<History>(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("has format 2") && error.contains("use newer programs"),
+            "{error}"
+        );
     }
 
     #[test]

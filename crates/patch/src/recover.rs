@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use host::{Error, Host, flatten};
 use model::ZoneName;
 use storage::{Dataset, Name};
 use store::index::Index;
+use subject::Subject;
 use zone::job;
-use zone::subject::Subject;
-use zone::{Error, Host, flatten};
 
 use crate::environment;
 use crate::live;
@@ -145,7 +145,7 @@ pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
         let name = entry.file_name();
         if name.to_string_lossy().starts_with(STAGED) {
             // Nobody is at work who needs them.
-            let _ = fs::remove_dir_all(&path);
+            let _ = storage::remove_tree(&path);
         }
         if path.extension().is_none_or(|kind| kind != "journal") {
             continue;

@@ -1,10 +1,11 @@
 //! The way back: a zone as it was before a patch, byte for byte.
 
+use host::{Error, Host};
 use model::{State, ZoneName};
 use storage::driver_at;
+use subject::Subject;
 use zone::environments::{self, When};
 use zone::job;
-use zone::{Error, Host, Subject};
 
 use crate::environment;
 use crate::record::{self, Entry, Standing};

@@ -5,12 +5,11 @@ use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use host::{Error, Host, flatten};
 use model::{State, ZoneName};
 use store::index::Index;
 use store::lock;
 use zone::environments::When;
-use zone::subject;
-use zone::{Error, Host, flatten};
 
 use crate::environment;
 use crate::order::Order;
@@ -172,8 +171,13 @@ impl Run<'_> {
         lock_of(&self.reports).push(report);
     }
 
+    fn prepare(&self, zone: &ZoneName) -> Result<Ready, Error> {
+        self.patch.go_on()?;
+        transaction::prepare(self.patch.host, zone)
+    }
+
     fn real(&self, zone: &ZoneName, why: Option<String>) -> Report {
-        let ready = transaction::prepare(self.patch.host, zone);
+        let ready = self.prepare(zone);
         let runs = ready
             .as_ref()
             .is_ok_and(|ready| ready.subject.state != State::Installed);
@@ -227,7 +231,8 @@ impl Run<'_> {
     }
 
     fn share(&self, zone: &ZoneName, shared: &Shared) -> Report {
-        let fared = transaction::prepare(self.patch.host, zone)
+        let fared = self
+            .prepare(zone)
             .and_then(|ready| shared.give(self.patch, &ready));
         match fared {
             Ok(Fared::Patched(done)) => self.report(zone, &Ok(*done), None),
@@ -238,7 +243,8 @@ impl Run<'_> {
 
     fn witness(&self, zone: &ZoneName, number: usize) -> Report {
         let base = lock_of(&self.queue).groups[number].base.clone();
-        let done = transaction::prepare(self.patch.host, zone)
+        let done = self
+            .prepare(zone)
             .and_then(|ready| self.patch.zone(&ready, Some(&base)));
         let mut why = None;
         let mut fit = None;
@@ -367,7 +373,10 @@ pub fn plan(
         if let Some(Some(refused)) = states(patch.host, std::slice::from_ref(zone)).pop() {
             return refused;
         }
-        let tried = transaction::prepare(patch.host, zone).and_then(|ready| patch.try_out(&ready));
+        let ready = patch
+            .go_on()
+            .and_then(|()| transaction::prepare(patch.host, zone));
+        let tried = ready.and_then(|ready| patch.try_out(&ready));
         match tried {
             Err(error) => Report::of(zone, Outcome::Failed, Some(flatten(&error))),
             Ok(packages) if packages.is_empty() => Report::of(zone, Outcome::Unchanged, None),
@@ -403,6 +412,7 @@ pub fn remove(
 
 fn take_back(patch: &Patch<'_>, former: &str, zone: &ZoneName) -> Result<Done, Error> {
     let host = patch.host;
+    patch.go_on()?;
     let ready = transaction::prepare(host, zone)?;
     if ready.subject.state != State::Installed {
         let state = ready.subject.state;
@@ -439,6 +449,8 @@ fn take_back(patch: &Patch<'_>, former: &str, zone: &ZoneName) -> Result<Done, E
         keep: patch.keep,
         running: Running::Refused,
         health: patch.health.clone(),
+        within: patch.within,
+        cancelled: patch.cancelled,
     };
     let done = own.zone(&ready, None)?;
     record::change(&host.root, &ready.subject.entry, |history| {

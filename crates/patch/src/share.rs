@@ -8,10 +8,11 @@
 
 use std::path::{Path, PathBuf};
 
+use host::{Error, Host};
 use model::{Config, State, ZoneName};
 use storage::{Dataset, Name, differences, holds, misfit};
+use subject::Subject;
 use zone::job;
-use zone::{Error, Host, Subject};
 
 use crate::inventory::{self, Inventory};
 use crate::record::{self, Change, How, Journal, Phase};
@@ -129,7 +130,7 @@ pub fn judge(
     number: usize,
     [one, other]: [&Seen; 2],
 ) -> Result<Shared, String> {
-    let fail = |error: &dyn std::error::Error| zone::flatten(error);
+    let fail = |error: &dyn std::error::Error| host::flatten(error);
     let (a, b) = (&one.witness, &other.witness);
     let names = format!("zones {} and {}", one.zone, other.zone);
     if a.fingerprint != b.fingerprint {

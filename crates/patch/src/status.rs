@@ -1,10 +1,11 @@
 //! Where zones stand.
 
+use host::{Error, Host, flatten};
 use model::{State, ZoneName};
 use serde::Serialize;
 use storage::driver_at;
 use store::index::Index;
-use zone::{Error, Host, environments, flatten, job, subject};
+use zone::{environments, job};
 
 use crate::environment;
 use crate::follow;

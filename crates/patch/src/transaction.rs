@@ -23,13 +23,15 @@ mod said;
 mod work;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
+use host::{Error, Host, flatten};
 use model::{State, ZoneName};
 use storage::Name;
+use subject::Subject;
 use zone::environments::{self, When};
 use zone::job;
-use zone::subject::Subject;
-use zone::{Error, Host, flatten};
 
 use crate::environment;
 use crate::follow;
@@ -60,6 +62,10 @@ pub struct Patch<'a> {
     pub running: Running,
     /// What says whether a zone is well with its patch.
     pub health: Health,
+    /// Time that the package manager of a zone may take.
+    pub within: Option<Duration>,
+    /// Set when no zone is to be begun any more, and those at work are to be taken back.
+    pub cancelled: &'a AtomicBool,
 }
 
 /// How zones that run are patched.
@@ -117,7 +123,24 @@ fn not_cleared(error: &Error) -> String {
     )
 }
 
-impl Patch<'_> {
+impl<'a> Patch<'a> {
+    /// When the package manager of a zone is ended.
+    pub(crate) fn bounds(&self) -> job::Bounds<'a> {
+        job::Bounds {
+            option: Some("--time-limit"),
+            within: self.within,
+            cancelled: Some(self.cancelled),
+        }
+    }
+
+    /// Fails when no zone is to be begun any more.
+    pub(crate) fn go_on(&self) -> Result<(), Error> {
+        match self.bounds().is_cancelled() {
+            true => Err(Error::Refused("was not begun: cancelled.".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     /// The name of the snapshot before this patch.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Which snapshots of former patches a zone keeps.
 
+use host::Error;
 use storage::Dataset;
-use zone::Error;
 use zone::environments;
 
 use super::{Patch, Ready};

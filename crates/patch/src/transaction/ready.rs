@@ -1,11 +1,11 @@
 //! A zone that is taken in hand: its lock is held, and it was looked into.
 
+use host::{Error, Host};
 use model::{Config, State, Verb, ZoneName};
 use storage::{Dataset, driver_at};
+use subject::{Start, Subject};
 use zone::environments;
 use zone::job;
-use zone::subject::{Start, Subject};
-use zone::{Error, Host};
 
 use crate::environment;
 use crate::inventory::{self, Inventory};

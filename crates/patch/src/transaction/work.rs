@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
+use host::Error;
 use model::ZoneName;
 use storage::{Dataset, Stack};
-use zone::Error;
 use zone::job::{self, Job};
 
 use super::{Patch, Ready, Said};
@@ -67,6 +67,8 @@ impl Patch<'_> {
                 Ok((top, status))
             });
             match ran {
+                // Not for want of memory: it would go the same way on disk.
+                Err(error) if matches!(error, Error::Refused(_)) => Err(error),
                 // Before Linux 6.3 no tmpfs can be shown with other owners.
                 Err(_) => Ok(None),
                 Ok((top, 0)) => {
@@ -90,6 +92,7 @@ impl Patch<'_> {
                 words: &work.words,
                 shown: shown.map(|folder| (folder, PathBuf::from(SHOWN))),
                 log,
+                bounds: self.bounds(),
             },
         )
     }
