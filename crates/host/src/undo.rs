@@ -49,7 +49,7 @@ impl UndoStack {
 }
 
 /// Waits for a killed process, at most so long, and collects it if it is our child.
-pub(crate) fn reap(child: &sys::process::Child, patience: Duration) {
+pub fn reap(child: &sys::process::Child, patience: Duration) {
     let limit = Timespec::try_from(patience).ok();
     let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
     if matches!(poll(&mut watched, limit.as_ref()), Ok(1)) {

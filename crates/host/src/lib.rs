@@ -1,13 +1,27 @@
 //! The host as the verbs see it: where state is kept, where programs are.
 
+pub mod devices;
+pub mod error;
+pub mod fault;
+pub mod listening;
+pub mod outcome;
+pub mod parallel;
+pub mod pools;
+pub mod progress;
+pub mod spawn;
+pub mod undo;
+pub mod uuid;
+pub mod volumes;
+
+pub use error::{Error, flatten};
+pub use fault::Fault;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brand::HostFacts;
 use store::Root;
 use store::index::Reader;
-
-use crate::fault::Fault;
 
 /// What every verb needs to know of the host and of the way it was called.
 #[derive(Clone, Debug)]
@@ -21,7 +35,7 @@ pub struct Host {
     /// A fault to inject, for tests.
     pub fault: Fault,
     /// The index of the root, for verbs that act on many zones.
-    pub(crate) index: Arc<Reader>,
+    pub index: Arc<Reader>,
 }
 
 /// Where packages put the programs that users do not call.

@@ -24,12 +24,13 @@ fn path(root: &Root, zone: &ZoneName) -> PathBuf {
 
 /// Who tells it; what is short is not told at all.
 #[derive(Debug)]
-pub(crate) struct Teller {
+pub struct Teller {
     path: PathBuf,
     told: Mutex<Instant>,
 }
 
 impl Teller {
+    /// Returns a teller that writes the progress of a zone below the root.
     pub fn new(root: &Root, zone: &ZoneName) -> Self {
         Self {
             path: path(root, zone),

@@ -10,17 +10,20 @@ use limits::Base;
 use model::ZoneName;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use std::os::fd::AsFd;
+use store::lock::ZoneLock;
 use sys::process::{Child, Executable, Program};
 
-use crate::environments::inside::INSIDE;
 use crate::{Error, Host};
+
+/// The option of `zoneadm beadm` that marks a request of the zone itself.
+pub const INSIDE: &str = "--inside";
 
 /// How often to try again what another command undoes at this moment.
 const TRIES: usize = 10;
 
 /// Starts the zoneadmd of a zone, in the control group of all zoneadmds.
 /// `pass` become its descriptors 3, 4, ...
-pub(crate) fn zoneadmd(
+pub fn zoneadmd(
     host: &Host,
     zone: &ZoneName,
     options: &[&str],
@@ -42,30 +45,33 @@ pub(crate) fn zoneadmd(
 
 /// Starts a program that tries whether the processor runs the kernel of a guest: its exit
 /// status is 0 then. It may hang.
-pub(crate) fn kvm_probe(host: &Host) -> Result<Child, Error> {
+pub fn kvm_probe(host: &Host) -> Result<Child, Error> {
     start(host, "zoneadmd", &["--probe-kvm"], None, None, None, &[])
 }
 
-/// Starts `zoneadm -z zone boot`, for a zone that rebooted itself; what it has to
-/// say goes to `log`.
-pub(crate) fn zoneadm_boot(
+/// The subcommand that boots a zone which rebooted itself. It is not meant for people: it has
+/// the zone's lock on the descriptor [`LOCK_OF_AGAIN`].
+pub const AGAIN: &str = "boot-again";
+
+/// The descriptor on which `zoneadm boot-again` has the zone's lock.
+pub const LOCK_OF_AGAIN: i32 = 3;
+
+/// Starts `zoneadm -z zone boot-again`, for a zone that rebooted itself so many times in quick
+/// succession, and hands it the zone's lock. What it has to say goes to `log`.
+pub fn boot_again(
     host: &Host,
     zone: &ZoneName,
+    reboots: u32,
+    held: &ZoneLock,
     log: Option<&File>,
 ) -> Result<Child, Error> {
-    start(
-        host,
-        "zoneadm",
-        &["-z", zone.as_str(), "boot"],
-        None,
-        None,
-        log,
-        &[],
-    )
+    let reboots = reboots.to_string();
+    let words = ["-z", zone.as_str(), AGAIN, &reboots];
+    start(host, "zoneadm", &words, None, None, log, &[held.as_fd()])
 }
 
 /// Starts `zoneadm -z zone beadm --inside words`, for what the zone itself asks for.
-pub(crate) fn beadm(
+pub fn beadm(
     host: &Host,
     zone: &ZoneName,
     words: &[String],

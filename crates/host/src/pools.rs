@@ -9,7 +9,8 @@
 //!
 //! A line for each pool: its name, which CPUs (`cpus`, `cores` or `sockets` by number,
 //! or `ncpus` for any so many), and `importance`, 1 if not given. A pool has its CPUs as
-//! long as a zone of it is up.
+//! long as a zone of it is up. The administrator writes the file; a line `# format: 2` would say
+//! that only newer programs understand it.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,8 +18,12 @@ use std::path::Path;
 
 use model::controls::{Controls, Dedicated, Pool};
 use model::table;
+use store::format;
 
 use crate::{Error, Host};
+
+/// The newest format that is known. A file that says none has format 1.
+const FORMAT: u64 = 1;
 
 /// Largest file that is read, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
@@ -51,6 +56,12 @@ fn load(path: &Path) -> Result<Vec<Pool>, Error> {
     });
     match text {
         Ok(text) => {
+            // Any other comment is the administrator's.
+            let first = text.lines().next().unwrap_or_default();
+            let said = first.strip_prefix(format::LINE);
+            if said.is_some_and(|said| said.trim().parse::<u64>().is_ok()) {
+                format::check_lines(path, first, FORMAT)?;
+            }
             parse(&text).map_err(|why| Error::Refused(format!("{}: {why}", path.display())))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
@@ -120,6 +131,28 @@ fn list(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_newer_format_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pools");
+        let tried = |text: &str| {
+            fs::write(&path, text).unwrap();
+            load(&path).map_err(|error| error.to_string())
+        };
+        for text in [
+            "web cpus=1\n",
+            "# format: 1\nweb cpus=1\n",
+            "# format: name cpus\n",
+        ] {
+            tried(text).unwrap();
+        }
+        let error = tried("# format: 2\nweb: {cpus: [1]}\n").unwrap_err();
+        assert!(
+            error.contains("pools has format 2") && error.contains("use newer programs"),
+            "{error}"
+        );
+    }
 
     #[test]
     fn a_line_is_a_pool() {

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model::plan::DeviceNode;
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, openat2};
@@ -13,7 +13,7 @@ use sys::mount::{Attr, Error, Extent, Param};
 
 /// What happens with symbolic links on the way to a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Links {
+pub enum Links {
     /// They are followed: only the host can write there.
     Follow,
     /// They are an error: a zone may write there, and a link that it makes in a folder
@@ -22,7 +22,7 @@ pub(crate) enum Links {
 }
 
 /// A folder or file of the host, seen with the ids of `users`.
-pub(crate) fn bind(
+pub fn bind(
     source: &Path,
     links: Links,
     read_only: bool,
@@ -76,7 +76,7 @@ fn without_links(source: &Path) -> Result<OwnedFd, Error> {
 
 /// What options say: of the mount, and the parameters of the file system. No mount of a zone
 /// has devices.
-pub(crate) fn read(options: &[String]) -> (MountAttrFlags, Vec<Param<'_>>) {
+pub fn read(options: &[String]) -> (MountAttrFlags, Vec<Param<'_>>) {
     let mut flags = MountAttrFlags::MOUNT_ATTR_NODEV;
     let mut params = Vec::new();
     for option in options {
@@ -95,7 +95,7 @@ pub(crate) fn read(options: &[String]) -> (MountAttrFlags, Vec<Param<'_>>) {
 }
 
 /// A file system of a type that needs a device or has a name.
-pub(crate) fn file_system(
+pub fn file_system(
     fstype: &str,
     source: &str,
     options: &[String],
@@ -117,7 +117,7 @@ pub(crate) fn file_system(
 
 /// A file system with device nodes and nothing else. The paths in it are those below
 /// /dev. Only the host can make nodes: what a zone makes cannot be opened.
-pub(crate) fn device_nodes(nodes: &[DeviceNode], first_id: u32) -> Result<OwnedFd, Error> {
+pub fn device_nodes(nodes: &[DeviceNode], first_id: u32) -> Result<OwnedFd, Error> {
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let params = [Param::text("mode", "0755"), Param::text("size", "256k")];
     let mount = sys::mount::new_fs("tmpfs", &params, flags)?;
@@ -134,7 +134,7 @@ pub(crate) fn device_nodes(nodes: &[DeviceNode], first_id: u32) -> Result<OwnedF
 
 fn make_node(mount: &OwnedFd, node: &DeviceNode, first_id: u32) -> io::Result<()> {
     let path = node.path.strip_prefix("/dev").unwrap_or(&node.path);
-    let path = super::relative(path);
+    let path = relative(path);
     for folder in path.ancestors().skip(1).collect::<Vec<_>>().iter().rev() {
         if folder.as_os_str().is_empty() {
             continue;
@@ -161,7 +161,7 @@ fn make_node(mount: &OwnedFd, node: &DeviceNode, first_id: u32) -> io::Result<()
 }
 
 /// Attaches a mount on a new folder or file of our own, whichever it is itself.
-pub(crate) fn hold(mount: &OwnedFd, folder: &Path, name: &str) -> Result<(), Error> {
+pub fn hold(mount: &OwnedFd, folder: &Path, name: &str) -> Result<(), Error> {
     let at = folder.join(name);
     let fail = |call, errno: Errno| Error {
         call,
@@ -178,6 +178,13 @@ pub(crate) fn hold(mount: &OwnedFd, folder: &Path, name: &str) -> Result<(), Err
         rustix::fs::openat(CWD, &at, flags, mode).map_err(|errno| fail("create", errno))?;
     }
     sys::mount::attach(mount, CWD, &at)
+}
+
+/// Returns the path inside the assembled root of an absolute path of the zone, relative to it.
+pub fn relative(path: &Path) -> PathBuf {
+    path.components()
+        .filter(|part| matches!(part, std::path::Component::Normal(_)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -92,7 +92,7 @@ impl Error {
 }
 
 /// Whether want of space is among an error's causes.
-pub(crate) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+pub fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     use std::io::{self, ErrorKind};
     std::iter::successors(Some(error), |error| error.source()).any(|cause| {
         let kind = match cause.downcast_ref::<io::Error>() {
@@ -106,15 +106,37 @@ pub(crate) fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-/// An error and its causes on one line.
+/// An error and its causes on one line. A cause that the text ends with already is left
+/// out: errors of other crates, and those that a program shows alone, name their reason.
 #[must_use]
 pub fn flatten(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
+        let why = error.to_string();
+        if !text.ends_with(&why) {
+            text.push_str(": ");
+            text.push_str(&why);
+        }
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_told_once() {
+        let missing = || std::io::Error::from_raw_os_error(2);
+        let told = oci::Error::Io {
+            path: "/x".into(),
+            source: missing(),
+        };
+        let once = "cannot read /x: No such file or directory (os error 2)";
+        assert_eq!(flatten(&Error::Oci(told)), once);
+        let short = Error::Io("read /x".to_owned(), missing());
+        assert_eq!(flatten(&short), once.replace("cannot", "could not"));
+    }
 }

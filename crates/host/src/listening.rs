@@ -1,0 +1,57 @@
+//! Asks the kernel if a process has made itself ready for a signal.
+//!
+//! The kernel throws away what is sent to the first process of a pid namespace, unless that
+//! catches the signal or blocks it.
+
+use std::fs;
+
+/// Tells whether a process catches or blocks a signal, or waits for signals; false when there
+/// is no such process.
+pub fn listens(pid: i32, signal: i32) -> bool {
+    let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let status = read("status");
+    is_in(&status, "SigBlk:", signal)
+        || is_in(&status, "SigCgt:", signal)
+        || read("wchan").starts_with(WAITING_FOR_SIGNALS)
+}
+
+/// The kernel function of a process in sigtimedwait(2): the signals of that call are not shown
+/// as blocked meanwhile.
+const WAITING_FOR_SIGNALS: &str = "do_sigtimedwait";
+
+/// Returns true when a signal is in one of the sets of /proc/PID/status.
+fn is_in(status: &str, set: &str, signal: i32) -> bool {
+    let bits = status
+        .lines()
+        .find_map(|line| line.strip_prefix(set))
+        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    let bit = u32::try_from(signal - 1)
+        .ok()
+        .and_then(|number| 1_u64.checked_shl(number));
+    matches!((bits, bit), (Some(bits), Some(bit)) if bits & bit != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_count_from_one() {
+        // SIGINT is 2; SIGRTMIN+4 of systemd is 38.
+        let status = "Name:\tinit\nSigQ:\t0/1\nSigBlk:\t0000002000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000000002\n";
+        assert!(is_in(status, "SigBlk:", 38) && is_in(status, "SigCgt:", 2));
+        for signal in [1, 2, 37, 39, 0, -1, 64, 65, 1000] {
+            assert!(!is_in(status, "SigBlk:", signal), "{signal}");
+        }
+        assert!(!is_in("", "SigBlk:", 1));
+        assert!(!is_in("SigBlk:\tnonsense\n", "SigBlk:", 1));
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_listens_to_nothing() {
+        assert!(!listens(-1, 15));
+        let own = i32::try_from(std::process::id()).unwrap();
+        // Rust catches this one, to tell of overflown stacks.
+        assert!(listens(own, 11));
+    }
+}
