@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use host::Host;
 use model::ZoneName;
 use store::Root;
 
@@ -12,13 +13,18 @@ use store::Root;
 const MAX_SIZE: u64 = 1 << 20;
 
 /// Adds a line with the time in UTC. A log that cannot be written stops nothing.
-pub(super) fn message(root: &Root, zone: &ZoneName, text: &str) {
+pub fn message(root: &Root, zone: &ZoneName, text: &str) {
     let line = format!("{} zone '{zone}': {text}\n", timestamp(seconds()));
     let _ = open(root, zone).and_then(|mut file| file.write_all(line.as_bytes()));
 }
 
+/// Adds a line to the zone's log.
+pub fn note(host: &Host, zone: &ZoneName, text: &str) {
+    message(&host.root, zone, text);
+}
+
 /// Opens the log to add to it; a large one is put aside first.
-pub(super) fn open(root: &Root, zone: &ZoneName) -> std::io::Result<File> {
+pub fn open(root: &Root, zone: &ZoneName) -> std::io::Result<File> {
     let path = root.messages(zone);
     std::fs::create_dir_all(root.log())?;
     let open = || {

@@ -20,8 +20,7 @@ use rustix::process::umask;
 /// anything over it.
 pub const SOCKET: &str = "/dev/zone-beadm";
 
-/// The option of `zoneadm beadm` that says that the zone itself asks.
-pub const INSIDE: &str = "--inside";
+pub use host::spawn::INSIDE;
 
 /// Longest request, in bytes.
 pub const MAX_REQUEST: usize = 1024;
@@ -36,14 +35,14 @@ pub const MAX_ANSWER: usize = 16 << 10;
 const WAITING: i32 = 4;
 
 /// Makes the socket, in no place yet.
-pub(crate) fn socket() -> io::Result<OwnedFd> {
+pub fn socket() -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let kind = SocketType::SEQPACKET;
     Ok(socket_with(AddressFamily::UNIX, kind, flags, None)?)
 }
 
 /// Puts it in its place. To be called in the zone, as its root.
-pub(crate) fn listen(socket: BorrowedFd<'_>, place: &Path) -> io::Result<()> {
+pub fn listen(socket: BorrowedFd<'_>, place: &Path) -> io::Result<()> {
     let address = SocketAddrUnix::new(place)?;
     let before = umask(Mode::from_raw_mode(0o177));
     let bound = bind(socket, &address);
@@ -88,7 +87,7 @@ pub enum Answer {
 
 impl Answer {
     /// Sends it; whoever asked may be gone, or not listen.
-    pub(crate) fn send(&self, client: impl AsFd) {
+    pub fn send(&self, client: impl AsFd) {
         let (kind, body) = match self {
             Self::Output(body) => (b'o', body.as_slice()),
             Self::Errors(body) => (b'e', body.as_slice()),

@@ -17,17 +17,17 @@ use rustix::net::{
 };
 use store::{Root, lock, runtime};
 
-use super::protocol::{MAX_PACKET, Reply, Request};
-use crate::{Error, Host, spawn};
+use crate::protocol::{MAX_PACKET, Reply, Request};
+use host::{Error, Host, spawn};
 
 /// The address of a zone's socket. A socket address holds 108 bytes and an
 /// alternate root may be deep: the folder goes by descriptor.
-pub(crate) fn address(root: &Root, zone: &ZoneName) -> std::io::Result<(SocketAddrUnix, OwnedFd)> {
+pub fn address(root: &Root, zone: &ZoneName) -> std::io::Result<(SocketAddrUnix, OwnedFd)> {
     address_of(&root.socket(zone))
 }
 
 /// [`address`] of any socket.
-pub(crate) fn address_of(path: &Path) -> std::io::Result<(SocketAddrUnix, OwnedFd)> {
+pub fn address_of(path: &Path) -> std::io::Result<(SocketAddrUnix, OwnedFd)> {
     use std::os::fd::AsRawFd;
     let folder = path.parent().unwrap_or(Path::new("/"));
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -70,7 +70,7 @@ pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error
 }
 
 /// How long zoneadmd may take to halt a zone: more than it waits itself.
-pub(crate) const HALTING: Duration = Duration::from_secs(120);
+pub const HALTING: Duration = Duration::from_secs(120);
 
 /// Sends a request and waits until it is done. `Ok(None)` when zoneadmd went away
 /// without an answer.
@@ -113,7 +113,7 @@ pub fn ask_within(
 ///
 /// # Errors
 /// As [`ask_within`].
-pub(crate) fn halt_within(
+pub fn halt_within(
     socket: &OwnedFd,
     patience: Duration,
     kill: impl FnOnce() -> Result<(), Error>,
@@ -150,7 +150,7 @@ fn done(reply: Option<Reply>) -> Result<Option<()>, Error> {
 ///
 /// # Errors
 /// [`Error::Daemon`] with what zoneadmd said; the controls are then as before.
-pub(crate) fn change_controls(socket: &OwnedFd, new: &Controls) -> Result<Changed, Error> {
+pub fn change_controls(socket: &OwnedFd, new: &Controls) -> Result<Changed, Error> {
     match exchange(socket, &Request::Controls(Box::new(new.clone())), None)? {
         None => Err(Error::Daemon("zoneadmd went away".to_owned())),
         Some(Reply::Changed(changed)) => Ok(changed),
@@ -203,6 +203,22 @@ fn hear(socket: &OwnedFd) -> Result<Option<Reply>, Error> {
     serde_json::from_slice(&answer[..length])
         .map(Some)
         .map_err(|error| Error::Daemon(format!("zoneadmd said something odd: {error}")))
+}
+
+/// Longest time in which a zoneadmd answers a request to cancel.
+const CANCEL_REPLY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Has a zone's zoneadmd give up the pause before a reboot and, if `shutdown` says so, a
+/// shutdown that it waits for; whether there was one. See [`Request::Cancel`].
+pub fn cancel(root: &Root, zone: &ZoneName, shutdown: bool) -> bool {
+    let Ok(Some(socket)) = connect_to(root, zone) else {
+        return false;
+    };
+    let request = Request::Cancel { shutdown };
+    matches!(
+        exchange(&socket, &request, Some(CANCEL_REPLY_TIMEOUT)),
+        Ok(Some(Reply::Done))
+    )
 }
 
 /// Connects to the zoneadmd of an active zone; starts one that adopts the zone
@@ -265,7 +281,7 @@ pub fn adopt(host: &Host, zone: &ZoneName) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Daemon`] with what it said, or that it said nothing.
-pub(crate) fn listen_to(report: OwnedFd) -> Result<Vec<String>, Error> {
+pub fn listen_to(report: OwnedFd) -> Result<Vec<String>, Error> {
     let mut text = String::new();
     File::from(report)
         .take(MAX_PACKET as u64)

@@ -24,6 +24,13 @@ pub enum Request {
     Halt,
     /// Asks init to end the zone in order; answered when the platform is down.
     Shutdown,
+    /// Cuts short what the zone's lock is held for while its zoneadmd waits: the pause before a
+    /// zone that rebooted itself boots again and, if `shutdown` says so, a shutdown. Answered
+    /// when that is done; with an error when nothing is waited for.
+    Cancel {
+        /// True to give up a shutdown, too.
+        shutdown: bool,
+    },
     /// Keeps the memory of the zone's machine and ends it; answered when that is done.
     Suspend(Box<Suspend>),
     /// Writes the memory of the zone's machine to this new file.
