@@ -1,9 +1,12 @@
 //! The network of a zone, and what the host holds of it: `/run/zones/network`.
 //!
-//! `ZONE.json` says what there is to take back for a zone, `.host.json` what was changed
-//! for all of them together, and `ZONE.ns` holds the network namespace of a zone that
-//! has links of the host's. They are written before what they say is done.
+//! `ZONE.json` says what there is to take back for a zone, and `ZONE.ns` holds the network
+//! namespace of a zone that has links of the host's. They are written before what they say
+//! is done. [`common`] has what was changed for all zones of the host together.
 
+mod common;
+
+use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
@@ -16,16 +19,18 @@ use model::table::Address;
 use model::{Config, ZoneName};
 use net::host::{HostLink, Way};
 use net::host_side::{self, Needs, Settings};
+use net::netlink::Netlink;
 use net::plan::{Facts, Owner};
 use net::record::Held;
 use net::{Ends, Record};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use store::atomic::{self, Durability};
+use store::format::{self, Stored};
 use store::index::{Entry, Index};
-use store::lock;
 
-use crate::{Error, Host, flatten, subject};
+use crate::network::common::Common;
+use host::{Error, Host, flatten};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -39,7 +44,7 @@ const MAX_SIZE: u64 = 1 << 20;
 ///
 /// # Errors
 /// [`Error::Refused`] with what cannot be had here.
-pub(crate) fn links(config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> {
+pub fn links(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> {
     let has = |resource| config.resources_of(resource).next().is_some();
     if !has("net") && !has("anet") {
         return Ok(Vec::new());
@@ -47,7 +52,7 @@ pub(crate) fn links(config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> 
     let kernel = net::Netlink::open().map_err(Error::io("look at the host's links"))?;
     let owner = Owner {
         uuid: entry.uuid,
-        slot: entry.slot,
+        slot: pool_slot(host, entry).map_err(Error::io("look at the addresses of zones"))?,
         random: true,
     };
     net::plan::links(config, owner, &kernel)
@@ -55,22 +60,42 @@ pub(crate) fn links(config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> 
 }
 
 /// The links of a zone that is up, by one of the configurations that are compared.
-pub(crate) fn links_of_running(
-    host: &Host,
-    config: &Config,
-    entry: &Entry,
-) -> Result<Vec<Link>, Error> {
+pub fn links_of_running(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> {
     let record = Records::of(&host.root).load(&entry.name);
     let record = record.map_err(Error::Daemon)?.unwrap_or_default();
     let kernel = net::Netlink::open().map_err(Error::io("look at the host's links"))?;
+    let slot = match record.pool_slot() {
+        Some(slot) => Some(slot),
+        None => pool_slot(host, entry).map_err(Error::io("look at the addresses of zones"))?,
+    };
     let facts = WithMoved { kernel, record };
     let owner = Owner {
         uuid: entry.uuid,
-        slot: entry.slot,
+        slot,
         random: false,
     };
     net::plan::links(config, owner, &facts)
         .map_err(|error| Error::Refused(format!("{}.", flatten(&error))))
+}
+
+/// Returns which addresses of the pool a zone has: those of its slot, or, where a zone of
+/// another ZONES_ROOT on this host has these, others that are no slot's.
+fn pool_slot(host: &Host, entry: &Entry) -> io::Result<Option<u32>> {
+    let Some(slot) = entry.slot else {
+        return Ok(None);
+    };
+    let records = Records::of(&host.root);
+    let own = [records.path_of(&entry.name), records.hold_of(&entry.name)];
+    for slot in net::pool::slots(slot, &own[0].as_os_str().to_string_lossy()) {
+        let Some([first, _]) = net::pool::of_link(slot, 0) else {
+            break;
+        };
+        match common::owner_of(first.ip)? {
+            Some(owner) if !own.contains(&owner) => {}
+            _ => return Ok(Some(slot)),
+        }
+    }
+    Ok(None)
 }
 
 /// The host's links, and those that it has lent to the zone.
@@ -105,7 +130,7 @@ impl Facts for WithMoved {
 ///
 /// # Errors
 /// When the configuration of another zone cannot be read.
-pub(crate) fn problems(
+pub fn problems(
     host: &Host,
     config: &Config,
     entry: &Entry,
@@ -117,7 +142,7 @@ pub(crate) fn problems(
         .load(&entry.name)
         .is_ok_and(|known| known.is_some());
     if !is_up {
-        if let Err(error) = links(config, entry) {
+        if let Err(error) = links(host, config, entry) {
             problems.push(explained(host, config, error).to_string());
         }
     }
@@ -160,12 +185,8 @@ pub(crate) fn addresses(config: &Config) -> Vec<IpAddr> {
 
 /// [`links`] of a zone that is to boot. A link that is missing may be in a zone that
 /// died together with its zoneadmd: then it is brought back first.
-pub(crate) fn links_to_make(
-    host: &Host,
-    config: &Config,
-    entry: &Entry,
-) -> Result<Vec<Link>, Error> {
-    let error = match links(config, entry) {
+pub fn links_to_make(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> {
+    let error = match links(host, config, entry) {
         Err(error @ Error::Refused(_)) => error,
         other => return other,
     };
@@ -175,16 +196,16 @@ pub(crate) fn links_to_make(
     let mut is_tidied = false;
     for owner in owners.filter_map(|owner| owner.parse::<ZoneName>().ok()) {
         // What cannot be brought back is where the error says.
-        is_tidied |= subject::tidy(host, &owner).is_ok();
+        is_tidied |= crate::tidy(host, &owner).is_ok();
     }
     match is_tidied {
-        true => links(config, entry).map_err(|error| explained(host, config, error)),
+        true => links(host, config, entry).map_err(|error| explained(host, config, error)),
         false => Err(explained(host, config, error)),
     }
 }
 
 /// A link that the host does not have may be in another zone.
-pub(crate) fn explained(host: &Host, config: &Config, error: Error) -> Error {
+pub fn explained(host: &Host, config: &Config, error: Error) -> Error {
     let Error::Refused(text) = error else {
         return error;
     };
@@ -200,7 +221,7 @@ pub(crate) fn explained(host: &Host, config: &Config, error: Error) -> Error {
 
 /// A zone that is up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Up {
+pub struct Up {
     /// Its numeric id.
     pub id: u32,
     /// Its first process.
@@ -236,12 +257,15 @@ impl Records {
         self.folder.join(format!("{zone}.ns"))
     }
 
-    fn settings(&self) -> PathBuf {
-        self.folder.join(".host.json")
+    /// The path of a zone's record, by which zones of all ZONES_ROOTs are told apart.
+    fn path_of(&self, zone: &ZoneName) -> PathBuf {
+        let folder = fs::canonicalize(&self.folder).unwrap_or_else(|_| self.folder.clone());
+        folder.join(format!("{zone}.json"))
     }
 
-    fn lock(&self) -> Result<fs::File, store::Error> {
-        lock::exclusive(&self.folder.join(".lock"))
+    /// The file about the addresses that a suspended zone holds.
+    fn hold_of(&self, zone: &ZoneName) -> PathBuf {
+        self.path_of(zone).with_extension("held")
     }
 
     /// What the host holds for a zone; `None` when it holds nothing.
@@ -252,8 +276,16 @@ impl Records {
         read(&self.record(zone.as_str()))
     }
 
+    /// Tells neighbours once more that the addresses of a zone are here. Nothing depends on it.
+    pub fn announce_again(&self, zone: &ZoneName) {
+        let (Ok(Some(record)), Ok(kernel)) = (self.load(zone), Netlink::open()) else {
+            return;
+        };
+        let _ = net::make::announce_again(&kernel, &record);
+    }
+
     /// Whether the host holds something for a zone.
-    pub(crate) fn has(&self, zone: &ZoneName) -> bool {
+    pub fn has(&self, zone: &ZoneName) -> bool {
         self.record(zone.as_str()).exists()
     }
 
@@ -271,22 +303,10 @@ impl Records {
         })
     }
 
-    /// Whether the host holds something for any zone.
-    fn is_used(&self) -> bool {
-        let Ok(files) = fs::read_dir(&self.folder) else {
-            return false;
-        };
-        files.flatten().any(|file| {
-            let name = file.file_name();
-            let name = name.to_string_lossy();
-            name.ends_with(".json") && !name.starts_with('.')
-        })
-    }
-
     /// Makes a zone's links. `host` and `inside` are the network namespaces of both; the
     /// calling thread may be in either. `in_mounts_of_host` does something in the host's
     /// mount namespace.
-    pub(crate) fn make(
+    pub fn make(
         &self,
         zone: &ZoneName,
         id: u32,
@@ -300,18 +320,15 @@ impl Records {
         let ends = Ends::open(host, inside)?;
         record.namespace = net::ends::within(ends.host_namespace(), net::ends::number)??;
         let needs = Needs::of(links);
-        let remarks = {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o755)
-                .create(&self.folder)?;
-            let _lock = self.lock()?;
-            save(&self.record(zone.as_str()), &record)?;
-            match needs.is_nothing() {
-                true => Vec::new(),
-                false => net::ends::within(ends.host_namespace(), || self.prepare(&needs))??,
-            }
-        };
+        let state = RefCell::new((&mut record, Vec::new()));
+        // The paths of other roots' records are those of the host's mount namespace.
+        in_mounts_of_host(&|| {
+            let (record, remarks) = &mut *state.borrow_mut();
+            let begin = || self.begin(whose, record, &Record::default(), &needs);
+            *remarks = net::ends::within(ends.host_namespace(), begin)??;
+            Ok(())
+        })?;
+        let (_, remarks) = state.into_inner();
         if record.moved().next().is_some() {
             let pin = || self.pin(zone, ends.zone_namespace());
             in_mounts_of_host(&pin)?;
@@ -321,13 +338,21 @@ impl Records {
         // Also when not all could be made: names may be others than were meant.
         save(&self.record(zone.as_str()), &record)?;
         made?;
+        if self.hold_of(zone).exists() {
+            // Its links are there: their routes go before those that held the addresses.
+            in_mounts_of_host(&|| {
+                Ok(net::ends::within(ends.host_namespace(), || {
+                    self.let_go(zone)
+                })??)
+            })?;
+        }
         Ok(remarks)
     }
 
     /// Changes the links of a zone that is up: those of `before` become those of `after`.
     /// A link of which anything is different is made anew. To be called in the host's
     /// namespaces, under the zone's lock.
-    pub(crate) fn change(
+    pub fn change(
         &self,
         zone: &ZoneName,
         up: Up,
@@ -356,23 +381,9 @@ impl Records {
         let mut coming = net::make::intent(whose, &new, record.numbers);
         record.numbers = coming.numbers;
         record.links = kept;
-        let both = |coming: &Record| Record {
-            links: record.links.iter().chain(&coming.links).cloned().collect(),
-            ..record.clone()
-        };
-        let needs = Needs::of(&new);
-        let remarks = {
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o755)
-                .create(&self.folder)?;
-            let _lock = self.lock()?;
-            save(&self.record(zone.as_str()), &both(&coming))?;
-            match needs.is_nothing() {
-                true => Vec::new(),
-                false => self.prepare(&needs)?,
-            }
-        };
+        self.leave(zone, &going)?;
+        let remarks = self.begin(whose, &mut coming, &record, &Needs::of(&new))?;
+        let both = |coming: &Record| together(&record, coming);
         let inside = net::ends::namespace(&path)?;
         if coming.moved().next().is_some() && !self.pinned(zone).exists() {
             self.pin(zone, inside.as_fd())?;
@@ -385,11 +396,108 @@ impl Records {
         Ok(remarks)
     }
 
-    fn prepare(&self, needs: &Needs) -> Result<Vec<String>, AnyError> {
-        let path = self.settings();
-        let mut settings: Settings = read(&path)?.unwrap_or_default();
-        let mut store = |settings: &Settings| save(&path, settings);
-        Ok(host_side::prepare(needs, &mut settings, &mut store)??)
+    /// Takes addresses, names and tables for links that are to be made, stores the record
+    /// of them beside those that the zone has `kept`, and prepares the host. To be called
+    /// in the host's namespaces.
+    fn begin(
+        &self,
+        zone: net::make::Zone<'_>,
+        coming: &mut Record,
+        kept: &Record,
+        needs: &Needs,
+    ) -> Result<Vec<String>, AnyError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(&self.folder)?;
+        let common = Common::open()?;
+        self.adopt(&common)?;
+        let path = self.path_of(zone.name);
+        // A record that is not stored is nobody's: a claim that fails leaves nothing.
+        save(&path, kept)?;
+        let claimed = self.claim(&common, zone, coming);
+        if let Err(error) = claimed {
+            common.leave(&path, coming);
+            return Err(error);
+        }
+        save(&path, &together(kept, coming))?;
+        if needs.is_nothing() {
+            return Ok(Vec::new());
+        }
+        common.take_zone(&path)?;
+        prepare(&common, needs)
+    }
+
+    fn claim(
+        &self,
+        common: &Common,
+        zone: net::make::Zone<'_>,
+        coming: &mut Record,
+    ) -> Result<(), AnyError> {
+        let path = self.path_of(zone.name);
+        let kernel = Netlink::open()?;
+        let free = |number: usize, outer: bool| -> Result<Option<String>, AnyError> {
+            for name in net::make::names(zone.id, number, outer) {
+                // A link of a zone that ended a moment ago may still be there.
+                if kernel.link(&name)?.is_none() && common.take_name(&path, &name)? {
+                    return Ok(Some(name));
+                }
+            }
+            Err("every name for a link of the zone is in use".into())
+        };
+        // First what can be refused: until then nothing in the record is somebody else's.
+        for held in coming.links.iter().filter(|held| held.routed) {
+            common.take_addresses(&path, held)?;
+        }
+        for held in &mut coming.links {
+            if held.host.is_some() {
+                held.host = free(held.number, false)?;
+            }
+            if held.outer.is_some() {
+                held.outer = free(held.number, true)?;
+            }
+            if let Some((table, _)) = &mut held.table {
+                *table = common.take_table(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes over what programs of before 2027 wrote for each ZONES_ROOT.
+    fn adopt(&self, common: &Common) -> Result<(), AnyError> {
+        let old = self.folder.join(".host.json");
+        let Some(theirs) = read::<Settings>(&old)? else {
+            return Ok(());
+        };
+        if theirs.namespace == net::ends::number()? {
+            let mut settings: Settings = read(&common.settings())?.unwrap_or_default();
+            settings.adopt(theirs);
+            for file in fs::read_dir(&self.folder)?.flatten() {
+                let name = file.file_name().to_string_lossy().into_owned();
+                let zone = name.strip_suffix(".json");
+                let Some(zone) = zone.and_then(|zone| zone.parse::<ZoneName>().ok()) else {
+                    continue;
+                };
+                let path = self.path_of(&zone);
+                let Some(record) = read::<Record>(&path)? else {
+                    continue;
+                };
+                common.take_zone(&path)?;
+                for held in &record.links {
+                    common.take_known(&path, held)?;
+                }
+            }
+            save(&common.settings(), &settings)?;
+        }
+        Ok(fs::remove_file(&old)?)
+    }
+
+    /// Gives back the names, addresses and tables of links that are gone.
+    fn leave(&self, zone: &ZoneName, gone: &Record) -> Result<(), AnyError> {
+        if !gone.links.is_empty() {
+            Common::open()?.leave(&self.path_of(zone), gone);
+        }
+        Ok(())
     }
 
     /// Holds the zone's network namespace, so that the host's links in it can come back
@@ -424,27 +532,115 @@ impl Records {
         if !failed.is_empty() {
             return Err(failed.join("; "));
         }
-        let _lock = self.lock().map_err(|error| flatten(&error))?;
-        let path = self.record(zone.as_str());
+        let common = Common::open().map_err(|error| error.to_string())?;
+        self.adopt(&common).map_err(|error| error.to_string())?;
+        let path = self.path_of(zone);
+        common.leave(&path, &record);
+        common.leave_zone(&path);
         fs::remove_file(&path)
             .map_err(|error| format!("could not remove {}: {error}", path.display()))?;
-        if self.is_used() {
+        if let Some(hold) = read::<Hold>(&self.hold_of(zone))? {
+            let noted = common.take_held(&self.hold_of(zone), &hold.addresses);
+            noted.map_err(|error| format!("could not note its addresses: {error}"))?;
+        }
+        close(common)
+    }
+
+    /// Keeps packets for the addresses of a zone from the host's default route from the
+    /// zone's end on until it boots again: a router there would reset its connections. To
+    /// be called in the host's namespaces, before [`release`](Self::release).
+    pub fn hold(&self, zone: &ZoneName) -> Result<(), String> {
+        let Some(record) = self.load(zone)? else {
+            return Ok(());
+        };
+        let here = net::ends::number().map_err(|error| error.to_string())?;
+        let routed = record.links.iter().filter(|held| held.routed);
+        let addresses = routed.flat_map(|held| held.addresses.iter().map(|one| one.ip));
+        let addresses: Vec<IpAddr> = addresses.collect();
+        if record.namespace != here || addresses.is_empty() {
             return Ok(());
         }
-        let path = self.settings();
-        if let Some(settings) = read::<Settings>(&path)? {
-            host_side::restore(&settings).map_err(|errors| errors.join("; "))?;
-            fs::remove_file(&path)
-                .map_err(|error| format!("could not remove {}: {error}", path.display()))?;
+        let hold = Hold {
+            namespace: here,
+            addresses,
+        };
+        save(&self.hold_of(zone), &hold).map_err(|error| error.to_string())?;
+        net::hold(&hold.addresses, true).map_err(|errors| errors.join("; "))
+    }
+
+    /// Ends what [`hold`](Self::hold) began. To be called in the host's namespaces.
+    pub fn let_go(&self, zone: &ZoneName) -> Result<(), String> {
+        let file = self.hold_of(zone);
+        let Some(hold) = read::<Hold>(&file)? else {
+            return Ok(());
+        };
+        if net::ends::number().is_ok_and(|here| here == hold.namespace) {
+            net::hold(&hold.addresses, false).map_err(|errors| errors.join("; "))?;
         }
-        Ok(())
+        let common = Common::open().map_err(|error| error.to_string())?;
+        common.leave_held(&file, &hold.addresses);
+        fs::remove_file(&file)
+            .map_err(|error| format!("could not remove {}: {error}", file.display()))?;
+        close(common)
     }
 
     /// [`release`](Self::release) from a thread in another network namespace.
-    pub(crate) fn release_in(&self, host: &OwnedFd, zone: &ZoneName) -> Result<(), String> {
+    pub fn release_in(&self, host: &OwnedFd, zone: &ZoneName) -> Result<(), String> {
         net::ends::within(host.as_fd(), || self.release(zone))
             .map_err(|error| format!("could not go back to the host's network: {error}"))?
     }
+}
+
+/// The addresses that a suspended zone holds.
+#[derive(Debug, Serialize, Deserialize)]
+struct Hold {
+    /// The number of the host's network namespace.
+    namespace: u64,
+    /// The addresses for which the host routed.
+    addresses: Vec<IpAddr>,
+}
+
+/// Takes back what was changed for all zones, where none needs it any more.
+fn close(common: Common) -> Result<(), String> {
+    if common.is_used() {
+        return Ok(());
+    }
+    if let Some(settings) = read::<Settings>(&common.settings())? {
+        host_side::restore(&settings).map_err(|errors| errors.join("; "))?;
+    }
+    common.remove();
+    Ok(())
+}
+
+/// The records of two sets of links of one zone as one.
+fn together(kept: &Record, coming: &Record) -> Record {
+    Record {
+        namespace: coming.namespace.max(kept.namespace),
+        numbers: coming.numbers,
+        links: kept.links.iter().chain(&coming.links).cloned().collect(),
+    }
+}
+
+/// Prepares the host for zones, and repairs what somebody took away from zones that are up.
+fn prepare(common: &Common, needs: &Needs) -> Result<Vec<String>, AnyError> {
+    let path = common.settings();
+    let mut settings: Settings = read(&path)?.unwrap_or_default();
+    let mut store = |settings: &Settings| save(&path, settings);
+    let prepared = host_side::prepare(needs, &mut settings, &mut store)??;
+    if prepared.lost_address {
+        let kernel = Netlink::open()?;
+        let here = net::ends::number()?;
+        for record in common.records() {
+            // One that cannot be read is its own zone's affair.
+            let Ok(Some(record)) = read::<Record>(&record) else {
+                continue;
+            };
+            if record.namespace == here {
+                net::make::lead_again(&kernel, &record)?;
+            }
+        }
+    }
+    Ok(prepared.remarks)
 }
 
 fn unpin(path: &Path) -> Result<(), String> {
@@ -456,8 +652,15 @@ fn unpin(path: &Path) -> Result<(), String> {
     fs::remove_file(path).map_err(|error| format!("could not remove {}: {error}", path.display()))
 }
 
+/// The format of the files about the host's network that is written. A file that says none has
+/// format 1.
+const FORMAT: u64 = 1;
+
 fn save(path: &Path, what: &impl Serialize) -> Result<(), AnyError> {
-    let text = serde_json::to_vec(what)?;
+    let text = serde_json::to_vec(&Stored {
+        format: FORMAT,
+        content: what,
+    })?;
     Ok(atomic::replace(path, &text, 0o644, Durability::Volatile)?)
 }
 
@@ -470,7 +673,34 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
         Ok(_) => {}
     }
     let text = fs::read(path).map_err(|error| fail(error.to_string()))?;
+    format::check_json(path, &text, FORMAT).map_err(|error| error.to_string())?;
     serde_json::from_slice(&text)
         .map(Some)
         .map_err(|error| fail(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_say_their_format_and_a_newer_one_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web");
+        // As programs without formats wrote it.
+        let old = r#"{"namespace":4026531840,"numbers":2,"links":[]}"#;
+        fs::write(&path, old).unwrap();
+        let record: Record = read(&path).unwrap().unwrap();
+        assert_eq!(record.numbers, 2);
+        save(&path, &record).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(r#"{"format":1,"namespace""#), "{text}");
+        assert_eq!(read(&path).unwrap(), Some(record));
+        fs::write(&path, r#"{"format":2,"links":7}"#).unwrap();
+        let error = read::<Record>(&path).unwrap_err();
+        assert!(
+            error.contains("has format 2") && error.contains("use newer programs"),
+            "{error}"
+        );
+    }
 }

@@ -1,0 +1,297 @@
+//! The state that zones of one network share, whatever ZONES_ROOT they are of.
+//!
+//! The state of the host's network is the host's: there is a folder for each network
+//! namespace below `/run/zones-network`, named by the number that the kernel gives a
+//! namespace and never gives again until the host boots. `settings.json` in it says what
+//! was changed on the host for all zones together. `zones`, `addresses`, `tables` and
+//! `names` hold a symbolic link for each zone, address, table of routes and link of the
+//! host that is taken; it leads to the record of the zone that has it. One that leads
+//! nowhere counts for nothing: its zone has ended, or its whole ZONES_ROOT is gone.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+
+use net::Record;
+use net::record::Held;
+use store::lock;
+
+use crate::network::AnyError;
+
+/// The folder of the folders of all network namespaces, whatever the ZONES_ROOT.
+const BASE: &str = "/run/zones-network";
+
+const ZONES: &str = "zones";
+const ADDRESSES: &str = "addresses";
+const TABLES: &str = "tables";
+const NAMES: &str = "names";
+
+/// The number of tables of routes that zones may have.
+const MAX_TABLES: u32 = 65_536;
+
+/// The shared state of the calling thread's network namespace. Nobody else changes it as
+/// long as this is there.
+#[derive(Debug)]
+pub(super) struct Common {
+    folder: PathBuf,
+    _lock: fs::File,
+}
+
+/// Somebody else's address.
+#[derive(Debug, thiserror::Error)]
+#[error("the address {address} is in use by {owner}")]
+pub(super) struct Taken {
+    address: IpAddr,
+    owner: String,
+}
+
+impl Common {
+    /// Waits until nobody else changes the state, and makes its folder. To be called in
+    /// the host's namespaces.
+    pub(super) fn open() -> Result<Self, AnyError> {
+        let base = Path::new(BASE);
+        make_folder(base)?;
+        let lock = lock::exclusive(&base.join(".lock"))?;
+        let folder = folder_here()?;
+        if !folder.exists() {
+            sweep(base);
+        }
+        for name in ["", ZONES, ADDRESSES, TABLES, NAMES] {
+            make_folder(&folder.join(name))?;
+        }
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Returns the path of the file that says what was changed on the host.
+    pub(super) fn settings(&self) -> PathBuf {
+        self.folder.join("settings.json")
+    }
+
+    /// Notes that a zone needs the host's network.
+    pub(super) fn take_zone(&self, record: &Path) -> io::Result<()> {
+        self.take(ZONES, &key(record), record).map(drop)
+    }
+
+    /// Notes the addresses of a link. The zone may have held them while it was
+    /// suspended.
+    pub(super) fn take_addresses(&self, record: &Path, held: &Held) -> Result<(), AnyError> {
+        for address in held.addresses.iter().map(|one| one.ip) {
+            if let Some(owner) = self.take(ADDRESSES, &address.to_string(), record)? {
+                let owner = whose(&owner, record);
+                return Err(Taken { address, owner }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes everything of a link that is there already. Another zone keeps what it has:
+    /// this one has lost that before.
+    pub(super) fn take_known(&self, record: &Path, held: &Held) -> io::Result<()> {
+        if held.routed {
+            for address in &held.addresses {
+                self.take(ADDRESSES, &address.ip.to_string(), record)?;
+            }
+        }
+        for name in held.host.iter().chain(&held.outer) {
+            self.take(NAMES, name, record)?;
+        }
+        let table = held.table.as_ref();
+        let table = table.and_then(|(table, _)| table.checked_sub(net::make::FIRST_TABLE));
+        if let Some(table) = table {
+            self.take(TABLES, &table.to_string(), record)?;
+        }
+        Ok(())
+    }
+
+    /// Notes the addresses that a suspended zone holds.
+    pub(super) fn take_held(&self, file: &Path, addresses: &[IpAddr]) -> io::Result<()> {
+        for address in addresses {
+            self.take(ADDRESSES, &address.to_string(), file)?;
+        }
+        self.take_zone(file)
+    }
+
+    /// Forgets the addresses that a suspended zone held.
+    pub(super) fn leave_held(&self, file: &Path, addresses: &[IpAddr]) {
+        for address in addresses {
+            self.forget(ADDRESSES, &address.to_string(), file);
+        }
+        self.leave_zone(file);
+    }
+
+    /// Takes the first table of routes that no zone has.
+    pub(super) fn take_table(&self, record: &Path) -> Result<u32, AnyError> {
+        for number in 0..MAX_TABLES {
+            let link = self.folder.join(TABLES).join(number.to_string());
+            // Also its own is no other link's.
+            if is_live(&link) {
+                continue;
+            }
+            self.take(TABLES, &number.to_string(), record)?;
+            return Ok(net::make::FIRST_TABLE + number);
+        }
+        Err("every table of routes for links of zones is in use".into())
+    }
+
+    /// Takes a name for a link of the host, unless another zone has it.
+    pub(super) fn take_name(&self, record: &Path, name: &str) -> io::Result<bool> {
+        Ok(self.take(NAMES, name, record)?.is_none())
+    }
+
+    /// Returns the record of the zone that has it already, when that is another one.
+    fn take(&self, kind: &str, name: &str, record: &Path) -> io::Result<Option<PathBuf>> {
+        let link = self.folder.join(kind).join(name);
+        match fs::read_link(&link) {
+            Ok(owner) if owner == record => return Ok(None),
+            Ok(owner) if is_there(&owner) && !is_of_same_zone(&owner, record) => {
+                return Ok(Some(owner));
+            }
+            Ok(_) => fs::remove_file(&link)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        symlink(record, &link)?;
+        Ok(None)
+    }
+
+    /// Forgets what a zone had for these links.
+    pub(super) fn leave(&self, record: &Path, was: &Record) {
+        for held in &was.links {
+            for address in &held.addresses {
+                self.forget(ADDRESSES, &address.ip.to_string(), record);
+            }
+            for name in held.host.iter().chain(&held.outer) {
+                self.forget(NAMES, name, record);
+            }
+            let table = held.table.as_ref();
+            let table = table.and_then(|(table, _)| table.checked_sub(net::make::FIRST_TABLE));
+            if let Some(table) = table {
+                self.forget(TABLES, &table.to_string(), record);
+            }
+        }
+    }
+
+    /// Forgets that a zone needs the host's network.
+    pub(super) fn leave_zone(&self, record: &Path) {
+        self.forget(ZONES, &key(record), record);
+    }
+
+    fn forget(&self, kind: &str, name: &str, record: &Path) {
+        let link = self.folder.join(kind).join(name);
+        if fs::read_link(&link).is_ok_and(|owner| owner == record) {
+            let _ = fs::remove_file(&link);
+        }
+    }
+
+    /// Returns true when any zone needs the host's network.
+    pub(super) fn is_used(&self) -> bool {
+        is_used(&self.folder)
+    }
+
+    /// The records of all zones that need it.
+    pub(super) fn records(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder.join(ZONES)).into_iter().flatten();
+        let links = entries.flatten().map(|entry| entry.path());
+        let owners = links.filter_map(|link| fs::read_link(link).ok());
+        owners.filter(|owner| is_there(owner)).collect()
+    }
+
+    /// Forgets all of it, when no zone needs it any more.
+    pub(super) fn remove(self) {
+        remove(&self.folder);
+    }
+}
+
+/// The record of the zone that has an address in the calling thread's network namespace,
+/// as far as anybody has said so.
+pub(super) fn owner_of(address: IpAddr) -> io::Result<Option<PathBuf>> {
+    let link = folder_here()?.join(ADDRESSES).join(address.to_string());
+    match fs::read_link(link) {
+        Ok(owner) => Ok(Some(owner).filter(|owner| is_there(owner))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn folder_here() -> io::Result<PathBuf> {
+    Ok(Path::new(BASE).join(sys::link::network_cookie()?.to_string()))
+}
+
+fn make_folder(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o755).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
+
+/// Returns false when it is certain that a file is not there.
+fn is_there(path: &Path) -> bool {
+    !matches!(path.try_exists(), Ok(false))
+}
+
+fn is_live(link: &Path) -> bool {
+    fs::read_link(link).is_ok_and(|owner| is_there(&owner))
+}
+
+/// Returns true when two records are of one zone: that of its links, and that of the addresses that
+/// it holds while it is suspended.
+fn is_of_same_zone(one: &Path, other: &Path) -> bool {
+    let of = |path: &Path| path.with_extension("");
+    of(one) == of(other)
+}
+
+/// A short name for a record, of which no two have the same but by a great chance.
+fn key(record: &Path) -> String {
+    // FNV-1a, 64 bits: nothing depends on its being hard to guess.
+    let bytes = record.as_os_str().as_encoded_bytes();
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    let zone = record.file_stem().unwrap_or_default().to_string_lossy();
+    format!("{zone}-{hash:016x}")
+}
+
+/// The owner of a record in words, for somebody who has another one.
+fn whose(owner: &Path, record: &Path) -> String {
+    let zone = owner.file_stem().unwrap_or_default().to_string_lossy();
+    if owner.parent() == record.parent() {
+        return format!("zone '{zone}'");
+    }
+    // ROOT/run/zones/network/ZONE.json
+    let root = owner.ancestors().nth(4).unwrap_or(Path::new("/"));
+    format!("zone '{zone}' of ZONES_ROOT {}", root.display())
+}
+
+fn is_used(folder: &Path) -> bool {
+    let entries = fs::read_dir(folder.join(ZONES)).into_iter().flatten();
+    entries.flatten().any(|entry| is_live(&entry.path()))
+}
+
+/// Removes the folders of network namespaces in which no zone is any more: most have
+/// ended themselves.
+fn sweep(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() && !is_used(&path) {
+            remove(&path);
+        }
+    }
+}
+
+/// Removes a folder of ours, and nothing that is not ours in it.
+fn remove(folder: &Path) {
+    for kind in [ZONES, ADDRESSES, TABLES, NAMES] {
+        let within = folder.join(kind);
+        for entry in fs::read_dir(&within).into_iter().flatten().flatten() {
+            let _ = fs::remove_file(entry.path());
+        }
+        let _ = fs::remove_dir(within);
+    }
+    let _ = fs::remove_file(folder.join("settings.json"));
+    let _ = fs::remove_dir(folder);
+}
