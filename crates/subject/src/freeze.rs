@@ -9,9 +9,9 @@ use model::ZoneName;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 
-use crate::daemon::client;
-use crate::daemon::protocol::Request;
-use crate::{Error, Host};
+use control::client;
+use control::protocol::Request;
+use host::{Error, Host};
 
 /// How long the kernel may take to stop every process: one that waits for a disk
 /// stops when it has what it waited for.
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A frozen zone; thawed when this is dropped. If this process dies, the zone's
 /// zoneadmd sees the connection end and thaws it; if both die, the next zoneadmd does.
 #[derive(Debug)]
-pub(crate) struct Frozen {
+pub struct Frozen {
     cgroups: ZoneCgroups,
     connection: Option<OwnedFd>,
     since: Instant,
@@ -31,7 +31,7 @@ impl Frozen {
     ///
     /// # Errors
     /// When some process does not stop in time; all go on then.
-    pub(crate) fn new(host: &Host, zone: &ZoneName, cgroups: ZoneCgroups) -> Result<Self, Error> {
+    pub fn new(host: &Host, zone: &ZoneName, cgroups: ZoneCgroups) -> Result<Self, Error> {
         let socket = client::connect_or_adopt(host, zone)?;
         let mut frozen = Self {
             cgroups,
@@ -51,7 +51,7 @@ impl Frozen {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(crate) fn thaw(mut self) -> Result<Duration, Error> {
+    pub fn thaw(mut self) -> Result<Duration, Error> {
         let stood = self.since.elapsed();
         self.let_go()?;
         Ok(stood)
@@ -75,7 +75,7 @@ impl Drop for Frozen {
 ///
 /// # Errors
 /// When some do not stop in time; all go on then.
-pub(crate) fn stop(cgroups: &ZoneCgroups) -> Result<(), Error> {
+pub fn stop(cgroups: &ZoneCgroups) -> Result<(), Error> {
     cgroups.freeze(true)?;
     let stopped = wait(cgroups);
     if stopped.is_err() {

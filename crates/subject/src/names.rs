@@ -17,7 +17,8 @@ use model::plan::network::Link;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use store::index::{Entry, Index};
 
-use crate::{Error, Host, network};
+use crate::network;
+use host::{Error, Host};
 
 /// First line of an `/etc/resolv.conf` of ours.
 const COPIED: &str = "# Copied from the host at each boot. Without this line it is yours.\n";
@@ -33,7 +34,7 @@ const MAX_SIZE: u64 = 1 << 20;
 ///
 /// # Errors
 /// When the configurations of other zones are wanted and cannot be read.
-pub(crate) fn plan(
+pub fn plan(
     host: &Host,
     config: &Config,
     links: &[Link],
@@ -115,7 +116,7 @@ fn reachable(text: &str) -> Option<String> {
 
 /// Writes the files, in the zone. What cannot be written is not worth a zone that does
 /// not boot: its root may be read-only, or full.
-pub(crate) fn write(resolver: Option<&str>, hosts: &str) {
+pub fn write(resolver: Option<&str>, hosts: &str) {
     if let Some(resolver) = resolver {
         let path = Path::new("/etc/resolv.conf");
         let own =

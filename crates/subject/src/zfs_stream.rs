@@ -7,20 +7,20 @@ use std::path::Path;
 
 use storage::driver_at;
 
-use crate::Error;
-use crate::apply::AnyError;
+use host::Error;
+use host::outcome::AnyError;
 
 /// What was received for an install; nothing when the source is no stream, or cannot be
 /// received here.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub struct Received {
     stream: Option<storage::Received>,
     options: Vec<String>,
 }
 
 impl Received {
     /// Refuses a stream that can become no root before anything is made for the zone.
-    pub(crate) fn check(zonepath: &Path, options: &[String]) -> Result<(), Error> {
+    pub fn check(zonepath: &Path, options: &[String]) -> Result<(), Error> {
         if let Some((_, _, archive)) = archive(options) {
             if !driver_at(zonepath)?.has_layers() {
                 // What is no stream, or cannot be read, is the brand's affair.
@@ -32,7 +32,7 @@ impl Received {
 
     /// Receives the stream that the options of a brand name as `-a PATH`, for the root at a
     /// path.
-    pub(crate) fn of(
+    pub fn of(
         root: &Path,
         options: &[String],
         progress: &mut dyn FnMut(&str),
@@ -62,7 +62,7 @@ impl Received {
     }
 
     /// The options by which it is installed.
-    pub(crate) fn options<'a>(&'a self, given: &'a [String]) -> &'a [String] {
+    pub fn options<'a>(&'a self, given: &'a [String]) -> &'a [String] {
         match self.stream {
             Some(_) => &self.options,
             None => given,
@@ -70,7 +70,7 @@ impl Received {
     }
 
     /// Removes what was received.
-    pub(crate) fn discard(self) -> Result<(), AnyError> {
+    pub fn discard(self) -> Result<(), AnyError> {
         Ok(self.stream.map_or(Ok(()), storage::Received::discard)?)
     }
 }

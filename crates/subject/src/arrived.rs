@@ -7,24 +7,27 @@ use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use store::Root;
+use store::{Root, format};
 
-use crate::Error;
+use host::Error;
 
 /// Stands in the zonepath of a zone that came by a migration; its text names that.
-pub(crate) const ARRIVED: &str = ".arrived";
+pub const ARRIVED: &str = ".arrived";
+
+/// Stands in the zonepath of a zone whose migration to this host is still under way.
+pub const INCOMING: &str = ".incoming";
 
 /// Longest name of a migration.
 const LONGEST: usize = 64;
 
 /// The name of a migration, as it came from elsewhere.
-pub(super) fn name(text: &str) -> String {
+pub fn name(text: &str) -> String {
     let legal = text.chars().filter(char::is_ascii_alphanumeric);
     legal.take(LONGEST).collect()
 }
 
 /// The migration that the zone in a zonepath came by.
-pub(super) fn of(zonepath: &Path) -> Result<Option<String>, Error> {
+pub fn of(zonepath: &Path) -> Result<Option<String>, Error> {
     let path = zonepath.join(ARRIVED);
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(name(&text))),
@@ -33,13 +36,17 @@ pub(super) fn of(zonepath: &Path) -> Result<Option<String>, Error> {
     }
 }
 
+/// The format of [`list`] that is written, in its first line. A list that says none has
+/// format 1.
+const FORMAT: u64 = 1;
+
 /// Those whose zones have gone on, a line of some 30 bytes each.
 fn list(root: &Root) -> PathBuf {
     root.lib().join("gone-on")
 }
 
 /// Remembers how a zone came here that goes on to somewhere else.
-pub(crate) fn remember(root: &Root, zonepath: &Path) -> Result<(), Error> {
+pub fn remember(root: &Root, zonepath: &Path) -> Result<(), Error> {
     let Some(id) = of(zonepath)? else {
         return Ok(());
     };
@@ -52,7 +59,11 @@ pub(crate) fn remember(root: &Root, zonepath: &Path) -> Result<(), Error> {
         let mut options = OpenOptions::new();
         let mut file = options.append(true).create(true).mode(0o600).open(&path)?;
         // As one: others may write, too.
-        file.write_all(format!("{id}\n").as_bytes())?;
+        let line = match file.metadata()?.len() {
+            0 => format!("{}{FORMAT}\n{id}\n", format::LINE),
+            _ => format!("{id}\n"),
+        };
+        file.write_all(line.as_bytes())?;
         file.sync_all()?;
         File::open(root.lib())?.sync_all()
     };
@@ -60,15 +71,19 @@ pub(crate) fn remember(root: &Root, zonepath: &Path) -> Result<(), Error> {
 }
 
 /// Whether the zone of a migration came here, and has gone on.
-pub(super) fn has_gone_on(root: &Root, id: &str) -> Result<bool, Error> {
+pub fn has_gone_on(root: &Root, id: &str) -> Result<bool, Error> {
     let path = list(root);
     let fail = || Error::io(format!("read {}", path.display()));
     let file = match File::open(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         other => other.map_err(fail())?,
     };
-    for line in BufReader::new(file).lines() {
-        if !id.is_empty() && line.map_err(fail())? == id {
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(fail())?;
+        if number == 0 {
+            format::check_lines(&path, &line, FORMAT)?;
+        }
+        if !id.is_empty() && line == id {
             return Ok(true);
         }
     }
@@ -94,7 +109,18 @@ mod tests {
         }
         assert!(has_gone_on(&root, "1f2e").unwrap() && has_gone_on(&root, "77aa").unwrap());
         assert!(!has_gone_on(&root, "1f").unwrap() && !has_gone_on(&root, "").unwrap());
-        assert_eq!(std::fs::read_to_string(list(&root)).unwrap().len(), 10);
+        let text = std::fs::read_to_string(list(&root)).unwrap();
+        assert_eq!(text, "# format: 1\n1f2e\n77aa\n");
+        // What an older one wrote, and what only newer ones know.
+        std::fs::write(list(&root), "1f2e\n").unwrap();
+        assert!(has_gone_on(&root, "1f2e").unwrap());
+        remember(&root, &zonepath).unwrap();
+        let newer = "# format: 2\n1f2e\n";
+        std::fs::write(list(&root), newer).unwrap();
+        std::fs::write(zonepath.join(ARRIVED), "88bb\n").unwrap();
+        let error = remember(&root, &zonepath).unwrap_err().to_string();
+        assert!(error.contains("gone-on has format 2"), "{error}");
+        assert_eq!(std::fs::read_to_string(list(&root)).unwrap(), newer);
         assert_eq!(name("../a\nb\x1b0"), "ab0");
     }
 }

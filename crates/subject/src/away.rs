@@ -1,0 +1,182 @@
+//! The mark in the zonepath of a zone that may be another host's by now: which migration took
+//! it along, and where to. Nothing runs here while it is there; only the host that it names
+//! knows whose the zone is.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use host::Error;
+
+/// The mark's name.
+pub const AWAY: &str = ".migrating";
+
+/// Longest word of it that is taken.
+const LONGEST: usize = 255;
+
+/// What it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Away {
+    /// The migration.
+    pub id: String,
+    /// The host; none in one that an older zoneadm wrote.
+    host: Option<String>,
+}
+
+impl Away {
+    /// That of a zone, if it has one.
+    ///
+    /// # Errors
+    /// When nobody can tell.
+    pub fn of(zonepath: &Path) -> Result<Option<Self>, Error> {
+        match fs::read_to_string(zonepath.join(AWAY)) {
+            Ok(text) => {
+                let mut words = text.split_whitespace().map(|word| {
+                    let printable = word.chars().filter(|c| !c.is_control());
+                    printable.take(LONGEST).collect::<String>()
+                });
+                let id = words.next().unwrap_or_default();
+                let host = words.next();
+                Ok(Some(Self { id, host }))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::Io(
+                format!("read {}/{AWAY}", zonepath.display()),
+                error,
+            )),
+        }
+    }
+
+    /// Refuses to ask another host than the one that the zone went to: the answer of any
+    /// other host says nothing about the zone. `asked` is `[user@]host`.
+    ///
+    /// # Errors
+    /// Fails if `asked` names another host.
+    pub fn refuse_other(&self, asked: &str) -> Result<(), Error> {
+        match &self.host {
+            Some(host) if without_user(host) != without_user(asked) => {
+                Err(Error::Refused(format!(
+                    "may be on {host} by now, and {asked} cannot know: give its zoneadm migrate {host} again."
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn without_user(host: &str) -> &str {
+    host.rsplit('@').next().unwrap_or(host)
+}
+
+/// Whether a zone may be another host's by now; also when nobody can tell.
+pub fn is_away(zonepath: &Path) -> bool {
+    zonepath.join(AWAY).try_exists().unwrap_or(true)
+}
+
+/// Stores that a zone may be that host's from now on.
+pub fn leave(zonepath: &Path, id: &str, host: &str) -> Result<(), Error> {
+    let text = format!("{id}\n{host}\n");
+    Ok(store::atomic::write(
+        &zonepath.join(AWAY),
+        text.as_bytes(),
+        0o600,
+    )?)
+}
+
+/// Stores that it is ours.
+pub fn come_back(zonepath: &Path) -> Result<(), Error> {
+    Ok(store::atomic::remove(&zonepath.join(AWAY))?)
+}
+
+/// Removes the zonepath of a zone that is another host's now, with the mark in it. The zonepath
+/// is renamed first: a killed command leaves a zonepath with its mark, or the folder that
+/// [`clear_gone`] removes. A zonepath with files of the administrator, or with a mount of its
+/// own, loses only the mark.
+///
+/// # Errors
+/// [`Error::Store`] if the mark cannot be removed.
+pub fn remove_zonepath(zonepath: &Path) -> Result<(), Error> {
+    clear_gone(zonepath)?;
+    if !holds_only_the_mark(zonepath) || fs::rename(zonepath, gone(zonepath)).is_err() {
+        return come_back(zonepath);
+    }
+    clear_gone(zonepath).map(drop)
+}
+
+/// Removes the folder that a killed [`remove_zonepath`] left; tells whether there was one.
+///
+/// # Errors
+/// [`Error::Store`] if the mark in it cannot be removed.
+pub fn clear_gone(zonepath: &Path) -> Result<bool, Error> {
+    let gone = gone(zonepath);
+    if !gone.is_dir() {
+        return Ok(false);
+    }
+    come_back(&gone)?;
+    let _ = fs::remove_dir(&gone);
+    Ok(true)
+}
+
+/// Returns the name that a zonepath has while it is removed: beside it, and hidden.
+fn gone(zonepath: &Path) -> PathBuf {
+    let name = zonepath.file_name().unwrap_or_default().to_string_lossy();
+    zonepath.with_file_name(format!(".{name}.gone"))
+}
+
+fn holds_only_the_mark(zonepath: &Path) -> bool {
+    fs::read_dir(zonepath).is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == AWAY))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_host_that_it_went_to_is_asked() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path();
+        assert!(!is_away(path) && Away::of(path).unwrap().is_none());
+        leave(path, "1f2e", "root@two").unwrap();
+        let away = Away::of(path).unwrap().unwrap();
+        assert_eq!(away.id, "1f2e");
+        away.refuse_other("root@two").unwrap();
+        away.refuse_other("two").unwrap();
+        let error = away.refuse_other("root@three").unwrap_err();
+        assert!(error.to_string().contains("may be on root@two by now"));
+        // What an older one wrote.
+        fs::write(path.join(AWAY), "1f2e").unwrap();
+        let away = Away::of(path).unwrap().unwrap();
+        assert_eq!(away.id, "1f2e");
+        away.refuse_other("three").unwrap();
+        come_back(path).unwrap();
+        come_back(path).unwrap();
+        assert!(!is_away(path));
+        // What cannot be looked at may be away.
+        fs::write(path.join("file"), "").unwrap();
+        assert!(is_away(&path.join("file")) && Away::of(&path.join("file")).is_err());
+    }
+
+    #[test]
+    fn a_zonepath_goes_with_its_mark_and_files_of_the_administrator_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("web");
+        fs::create_dir(&path).unwrap();
+        leave(&path, "1f2e", "two").unwrap();
+        remove_zonepath(&path).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+        // A command was killed between the rename and the end.
+        fs::create_dir(folder.path().join(".web.gone")).unwrap();
+        leave(&folder.path().join(".web.gone"), "1f2e", "two").unwrap();
+        assert!(clear_gone(&path).unwrap() && !clear_gone(&path).unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("notes"), "").unwrap();
+        leave(&path, "1f2e", "two").unwrap();
+        remove_zonepath(&path).unwrap();
+        assert!(!is_away(&path) && path.join("notes").exists());
+    }
+}
