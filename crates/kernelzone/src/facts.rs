@@ -16,23 +16,27 @@ use vm::Accelerator;
 use vm::model::Version;
 use vm::program::Qemu;
 
-use super::USER;
-use super::disks::{self, Files};
-use super::record::{Record, Start};
-use super::uefi::{self, Flash};
-use crate::subject::Subject;
-use crate::{Error, Host, devices, spawn};
+use crate::USER;
+use crate::disks::{self, Added, Files};
+use crate::record::{Record, Start};
+use crate::uefi::{self, Flash};
+use host::{Error, Host, devices, spawn};
+use subject::Subject;
 
 /// All of it.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub struct Facts {
+    /// The record of the machine, from its install.
     pub record: Record,
+    /// The QEMU program of this host.
     pub qemu: Qemu,
     /// What QEMU sees of the host beside its program.
     pub qemu_files: Vec<PathBuf>,
+    /// The accelerator: KVM, or emulation.
     pub accelerator: Accelerator,
     /// Why it is not the processor itself, if it is not.
     pub slow: Option<String>,
+    /// The disks with their files.
     pub disks: Vec<Files>,
     /// The UEFI firmware, if it has one.
     pub flash: Option<Flash>,
@@ -46,7 +50,7 @@ pub(crate) struct Facts {
 ///
 /// # Errors
 /// [`Error::Verify`] and [`Error::Refused`] with what keeps the machine from starting.
-pub(crate) fn find(host: &Host, subject: &Subject, config: &Config) -> Result<Facts, Error> {
+pub fn find(host: &Host, subject: &Subject, config: &Config, added: Added) -> Result<Facts, Error> {
     let record = Record::load(&subject.zonepath)?;
     let mut qemu = qemu(host).map_err(|error| refused(&error))?;
     // Its file is shown to itself under this name: no link may lead there.
@@ -57,7 +61,7 @@ pub(crate) fn find(host: &Host, subject: &Subject, config: &Config) -> Result<Fa
     let (accelerator, slow) = accelerator(host);
     let kvm = matches!(accelerator, Accelerator::Kvm).then(|| "/dev/kvm".to_owned());
     let places = disks::places(host, config);
-    let mut found = disks::files(&places, &record, &subject.zonepath)?;
+    let mut found = disks::files(&places, &record, &subject.zonepath, added)?;
     if let Start::Installer { cd } = &record.start {
         disks::add_cd(&mut found, cd)?;
     }
@@ -96,7 +100,7 @@ fn own(node: DeviceNode) -> DeviceNode {
 
 /// The QEMU of this host. Its version is remembered with the file it was told by: asking
 /// again takes a good part of what the boot of a suspended zone may take.
-pub(crate) fn qemu(host: &Host) -> Result<Qemu, vm::Error> {
+pub fn qemu(host: &Host) -> Result<Qemu, vm::Error> {
     let memo = host.root.run().join("qemu");
     let mut told_by = None;
     let qemu = vm::program::find(|path| {
@@ -130,12 +134,12 @@ fn identity(path: &Path) -> Option<String> {
 }
 
 /// Where the sockets of a machine are: monitor, console, agent.
-pub(crate) fn sockets(host: &Host, zone: &ZoneName) -> [PathBuf; 3] {
+pub fn sockets(host: &Host, zone: &ZoneName) -> [PathBuf; 3] {
     ["monitor", "console", "agent"].map(|what| host.root.machine(zone, what))
 }
 
 fn refused(error: &vm::Error) -> Error {
-    Error::Refused(format!("{}.", crate::flatten(error)))
+    Error::Refused(format!("{}.", host::flatten(error)))
 }
 
 /// How long the processor may take to run the tiny guest: it takes a thousandth of this.
@@ -189,7 +193,7 @@ const NO_KERNELS: &str = "its KVM does not run the kernel of a guest";
 /// Has a child try: it may hang, or be slow beyond use. That it is late is no answer that
 /// holds: the host may be busy.
 fn ask_kvm(host: &Host) -> Result<bool, String> {
-    let child = spawn::kvm_probe(host).map_err(|error| crate::flatten(&error))?;
+    let child = spawn::kvm_probe(host).map_err(|error| host::flatten(&error))?;
     let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
     let patience = Timespec::try_from(PATIENCE).ok();
     let ended = matches!(poll(&mut watched, patience.as_ref()), Ok(1));
@@ -229,7 +233,7 @@ mod tests {
             gid: 104,
         };
         let opens = |node: DeviceNode| {
-            let mount = crate::platform::volumes::device_nodes(&[node], FIRST).ok()?;
+            let mount = host::volumes::device_nodes(&[node], FIRST).ok()?;
             let mut shell = Command::new("/bin/sh");
             shell.args(["-c", ": <> /proc/self/fd/0/kvm"]);
             shell.uid(FIRST + USER).gid(FIRST + USER);

@@ -9,12 +9,16 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use store::atomic;
+use store::format::{self, Stored};
 use vm::{Format, Model};
 
-use crate::Error;
+use host::Error;
 
 /// Name of the file.
 pub const FILE: &str = "machine.json";
+
+/// The format that is written. A record that says none has format 1.
+const FORMAT: u64 = 1;
 
 /// Largest record that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
@@ -106,7 +110,8 @@ impl Record {
     /// Reads the record of the zone at `zonepath`.
     ///
     /// # Errors
-    /// [`Error::Refused`] when there is none, or it makes no sense.
+    /// [`Error::Refused`] when there is none, or it makes no sense; [`Error::Store`] when only
+    /// newer programs know its format.
     pub fn load(zonepath: &Path) -> Result<Self, Error> {
         let path = zonepath.join(FILE);
         let fail = |why: String| {
@@ -119,6 +124,7 @@ impl Record {
         File::open(&path)
             .and_then(|file| file.take(LARGEST).read_to_end(&mut text))
             .map_err(|error| fail(error.to_string()))?;
+        format::check_json(&path, &text, FORMAT)?;
         let record: Self =
             serde_json::from_slice(&text).map_err(|error| fail(error.to_string()))?;
         record.check().map_err(fail)?;
@@ -129,7 +135,7 @@ impl Record {
     ///
     /// # Errors
     /// What leads elsewhere.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         let is_plain =
             |name: &&str| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
         if let Some(name) = self.files().find(|name| !is_plain(name)) {
@@ -149,7 +155,7 @@ impl Record {
 
     /// The record as another host takes it: without files of this host.
     #[must_use]
-    pub(crate) fn arrived(&self) -> Self {
+    pub fn arrived(&self) -> Self {
         let mut arrived = self.clone();
         if matches!(arrived.start, Start::Installer { .. }) {
             arrived.start = Start::Firmware;
@@ -159,7 +165,7 @@ impl Record {
 
     /// The names of all files in the zonepath that its disks are in, and what its firmware
     /// keeps.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &str> {
+    pub fn files(&self) -> impl Iterator<Item = &str> {
         let disks = self.disks.iter().flat_map(|disk| {
             let bases = disk.bases.iter().map(|base| base.name.as_str());
             bases.chain(disk.file.as_deref())
@@ -172,8 +178,12 @@ impl Record {
     /// # Errors
     /// [`Error::Store`].
     pub fn save(&self, zonepath: &Path) -> Result<(), Error> {
-        let text =
-            serde_json::to_vec_pretty(self).map_err(|error| Error::Refused(error.to_string()))?;
+        let stored = Stored {
+            format: FORMAT,
+            content: self,
+        };
+        let text = serde_json::to_vec_pretty(&stored)
+            .map_err(|error| Error::Refused(error.to_string()))?;
         Ok(atomic::write(&zonepath.join(FILE), &text, 0o600)?)
     }
 
@@ -181,7 +191,7 @@ impl Record {
     ///
     /// # Errors
     /// See [`load`](Self::load) and [`save`](Self::save).
-    pub(crate) fn count_boot(zonepath: &Path) -> Result<(), Error> {
+    pub fn count_boot(zonepath: &Path) -> Result<(), Error> {
         let mut record = Self::load(zonepath)?;
         record.boots = record.boots.saturating_add(1);
         record.save(zonepath)
@@ -248,6 +258,28 @@ mod tests {
         let record = record("disk0.base-1");
         record.save(dir.path()).unwrap();
         assert_eq!(Record::load(dir.path()).unwrap(), record);
+    }
+
+    #[test]
+    fn the_format_is_said_and_a_newer_one_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        // As programs without formats wrote it.
+        std::fs::write(&path, include_str!("../fixtures/machine.json")).unwrap();
+        let old = Record::load(dir.path()).unwrap();
+        assert_eq!((old.boots, old.disks.len()), (3, 1));
+        old.save(dir.path()).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("{\n  \"format\": 1,"), "{text}");
+        assert_eq!(Record::load(dir.path()).unwrap(), old);
+        let newer = "{\"format\": 2, \"all\": \"else\"}";
+        std::fs::write(&path, newer).unwrap();
+        let error = Record::count_boot(dir.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("machine.json has format 2") && error.contains("use newer programs"),
+            "{error}"
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
     }
 
     #[test]

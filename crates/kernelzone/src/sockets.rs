@@ -36,7 +36,7 @@ fn socket() -> io::Result<OwnedFd> {
 
 /// Makes a socket that only root of the host can connect to; one that was left is
 /// replaced.
-pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
+pub fn listen_at(path: &Path) -> io::Result<OwnedFd> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -52,7 +52,7 @@ pub(crate) fn listen_at(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Connects to such a socket.
-pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
+pub fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     let (address, _folder) = address(path)?;
     let socket = socket()?;
     connect(&socket, &address)?;

@@ -1,7 +1,7 @@
 //! Kernel zones: what is special about a zone that is a machine.
 //!
 //! Such a zone is a zone like any other (control groups, namespaces, ids, links, a
-//! zoneadmd), and QEMU is its only process. This folder holds what makes a machine of
+//! zoneadmd), and QEMU is its only process. This crate holds what makes a machine of
 //! it:
 //!
 //! | file | holds |
@@ -16,21 +16,21 @@
 //! | `clone` | disks of a clone, in no time |
 //! | `login` | commands in the guest, through its agent |
 
-pub(crate) mod clone;
-pub(crate) mod disks;
-pub(crate) mod facts;
-pub(crate) mod image;
-pub(crate) mod install;
+pub mod clone;
+pub mod disks;
+pub mod facts;
+pub mod image;
+pub mod install;
 mod loader;
 pub mod login;
 pub mod record;
-pub(crate) mod sockets;
-pub(crate) mod uefi;
+pub mod sockets;
+pub mod uefi;
 
 use model::{Config, Verb};
 
-use crate::subject::Subject;
-use crate::{Error, Host};
+use host::{Error, Host};
+use subject::Subject;
 
 /// Whether a zone is a machine.
 #[must_use]
@@ -43,20 +43,14 @@ pub fn is_machine(config: &Config) -> bool {
 ///
 /// # Errors
 /// [`Error::Refused`] for a machine.
-pub(crate) fn refuse(host: &Host, subject: &Subject, verb: Verb) -> Result<(), Error> {
+pub fn refuse(host: &Host, subject: &Subject, verb: Verb) -> Result<(), Error> {
     if is_machine(&subject.config(host)?) {
-        return Err(Error::Refused(match verb {
-            Verb::Apply => {
-                "a kernel zone that runs cannot be changed yet: what is configured holds from its next boot on."
-                    .to_owned()
-            }
-            _ => format!(
-                "{verb} does not see the disks of a kernel zone: clone it, or use what its guest has."
-            ),
-        }));
+        return Err(Error::Refused(format!(
+            "{verb} does not see the disks of a kernel zone: clone it, or use what its guest has."
+        )));
     }
     Ok(())
 }
 
 /// The user of the zone that QEMU runs as.
-pub(crate) const USER: u32 = 1;
+pub const USER: u32 = 1;

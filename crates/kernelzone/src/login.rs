@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use model::{State, ZoneName};
 use vm::agent::{Agent, Ended, Printed};
 
-use super::sockets;
-use crate::{Error, Host, flatten};
+use crate::sockets;
+use host::{Error, Host, flatten};
 
 /// How long the agent may take to answer: a guest in emulation on a busy host is slow.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -80,9 +80,9 @@ pub fn is_running_machine(host: &Host, zone: &ZoneName) -> Result<Option<bool>, 
         return Ok(None);
     };
     let config = store::xml::load(&host.root, zone)?;
-    if !super::is_machine(&config) {
+    if !crate::is_machine(&config) {
         return Ok(None);
     }
-    let (state, _) = crate::subject::state(host, entry)?;
+    let (state, _) = subject::state(host, entry)?;
     Ok(Some(state == State::Running))
 }

@@ -11,24 +11,24 @@ use model::config::machine::KeySource;
 use serde_json::{Map, Value, json};
 use suspend::{Image, Key};
 
-use super::record::Record;
-use crate::{Error, Host, flatten};
+use crate::record::Record;
+use host::{Error, Host, flatten};
 
 /// Name of the key's file in the zonepath, which only root can enter.
 const KEY: &str = "suspend.key";
 
 /// Names of the streams in an image.
-pub(crate) const MEMORY: &str = "memory";
+pub const MEMORY: &str = "memory";
 /// See [`MEMORY`].
-pub(crate) const DEVICES: &str = "devices";
+pub const DEVICES: &str = "devices";
 /// The numbers of the pieces of memory that lie first, four bytes each; see [`MEMORY`].
-pub(crate) const HOT: &str = "hot";
+pub const HOT: &str = "hot";
 
 /// How the image is thrown away.
-pub(crate) const DISCARD: &str = "boot -- --discard-suspend throws the image away and boots cold";
+pub const DISCARD: &str = "boot -- --discard-suspend throws the image away and boots cold";
 
 /// Where the image of a zone is; none for a zone that cannot be suspended.
-pub(crate) fn path(host: &Host, config: &Config) -> Option<PathBuf> {
+pub fn path(host: &Host, config: &Config) -> Option<PathBuf> {
     let path = config.suspend_path()?;
     Some(match path.starts_with(config.zonepath()) {
         true => host.root.path(&path),
@@ -37,23 +37,23 @@ pub(crate) fn path(host: &Host, config: &Config) -> Option<PathBuf> {
 }
 
 /// Whether there is one.
-pub(crate) fn exists(path: &Path) -> bool {
+pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
 /// Where the key is that a zone makes for itself.
-pub(crate) fn own_key_path(zonepath: &Path) -> PathBuf {
+pub fn own_key_path(zonepath: &Path) -> PathBuf {
     zonepath.join(KEY)
 }
 
 /// Where the key of a zone comes from.
-pub(crate) fn key_source(config: &Config, zonepath: &Path) -> KeySource {
+pub fn key_source(config: &Config, zonepath: &Path) -> KeySource {
     let own = || KeySource::Own(own_key_path(zonepath));
     config.keysource().unwrap_or_else(own)
 }
 
 /// What is wrong with the key that a configuration names.
-pub(crate) fn why_no_key(config: &Config) -> Option<String> {
+pub fn why_no_key(config: &Config) -> Option<String> {
     let source = config.keysource()?;
     let problem = |why| format!("could not verify keysource: {why}");
     read_key(&source).err().map(problem)
@@ -63,7 +63,7 @@ pub(crate) fn why_no_key(config: &Config) -> Option<String> {
 ///
 /// # Errors
 /// When it cannot be written.
-pub(crate) fn make_key(source: &KeySource) -> Result<(), Error> {
+pub fn make_key(source: &KeySource) -> Result<(), Error> {
     let KeySource::Own(path) = source else {
         return Ok(());
     };
@@ -77,7 +77,7 @@ pub(crate) fn make_key(source: &KeySource) -> Result<(), Error> {
 }
 
 /// Reads a key.
-pub(crate) fn read_key(source: &KeySource) -> Result<Key, String> {
+pub fn read_key(source: &KeySource) -> Result<Key, String> {
     match source {
         KeySource::Raw(text) => {
             Key::parse(text.as_bytes()).map_err(|error| format!("raw: {error}"))
@@ -92,7 +92,7 @@ pub(crate) fn read_key(source: &KeySource) -> Result<Key, String> {
 ///
 /// # Errors
 /// Why it cannot be used; it stays as it is.
-pub(crate) fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, String> {
+pub fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, String> {
     let image = Image::open(image, &read_key(key)?).map_err(|error| flatten(&error))?;
     fits(&image, now)?;
     Ok(image)
@@ -102,7 +102,7 @@ pub(crate) fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, 
 ///
 /// # Errors
 /// What differs.
-pub(crate) fn fits(image: &Image, now: &Value) -> Result<(), String> {
+pub fn fits(image: &Image, now: &Value) -> Result<(), String> {
     image.check_identity(now).map_err(|error| match &error {
         suspend::Error::Differs { path, differences }
             if differences.iter().any(|one| one.what == BOOTS) =>
@@ -126,7 +126,7 @@ const BOOTS: &str = "boots";
 ///
 /// # Errors
 /// When a disk cannot be looked at.
-pub(crate) fn identity<'a>(
+pub fn identity<'a>(
     qemu: &str,
     words: impl IntoIterator<Item = &'a str>,
     disks: &[PathBuf],
@@ -173,7 +173,7 @@ fn described(found: &sys::processor::Processor) -> Value {
 
 /// Whether nobody sees it when one of these is written to: there it counts how often the
 /// machine was started.
-pub(crate) fn are_unseen(disks: &[PathBuf]) -> bool {
+pub fn are_unseen(disks: &[PathBuf]) -> bool {
     let is_device =
         |path: &PathBuf| fs::metadata(path).map_or(true, |meta| meta.file_type().is_block_device());
     disks.iter().any(is_device)
@@ -181,7 +181,7 @@ pub(crate) fn are_unseen(disks: &[PathBuf]) -> bool {
 
 /// What QEMU was told when it was started. One that a guest has taken over may lie: the
 /// image is then refused, and nothing else comes of it.
-pub(crate) fn words_of(pid: i32) -> Result<Vec<String>, String> {
+pub fn words_of(pid: i32) -> Result<Vec<String>, String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).map_err(|error| error.to_string())?;
     let words = line
         .split(|byte| *byte == 0)
@@ -232,7 +232,7 @@ fn disk(path: &Path, zonepath: &Path) -> Result<Value, String> {
 ///
 /// # Errors
 /// Why it cannot, where it counts.
-pub(crate) fn count_boot(zonepath: &Path, disks: &[PathBuf]) -> Result<Option<String>, Error> {
+pub fn count_boot(zonepath: &Path, disks: &[PathBuf]) -> Result<Option<String>, Error> {
     match Record::count_boot(zonepath) {
         Ok(()) => Ok(None),
         Err(error) if are_unseen(disks) => Err(error),
@@ -247,7 +247,7 @@ pub(crate) fn count_boot(zonepath: &Path, disks: &[PathBuf]) -> Result<Option<St
 ///
 /// # Errors
 /// When it is there and cannot be removed.
-pub(crate) fn remove(path: &Path) -> Result<(), String> {
+pub fn remove(path: &Path) -> Result<(), String> {
     // What was not finished is no image, and the next one takes its place.
     let _ = suspend::remove_remains(path);
     let folder = match fs::remove_file(path) {
@@ -268,7 +268,7 @@ fn is_nothing(path: &Path) -> bool {
 }
 
 /// What keeps a path from being that of a zone's image, in words for messages.
-pub(crate) fn why_not_there(path: &Path) -> Option<&'static str> {
+pub fn why_not_there(path: &Path) -> Option<&'static str> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() => None,
         Ok(_) => Some("it is no plain file"),

@@ -11,10 +11,11 @@ use std::path::Path;
 use model::Config;
 use vm::Format;
 
-use super::disks::{self, Place, is_own};
-use super::install::{BASE, TOP, copy_or_share, write_new};
-use super::record::{Base, Disk, Record};
-use crate::{Error, Host, apply};
+use crate::disks::{self, Place, is_own};
+use crate::install::{BASE, TOP, copy_or_share, write_new};
+use crate::record::{Base, Disk, Record};
+use host::uuid::new_uuid;
+use host::{Error, Host};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -22,7 +23,7 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 const DEEPEST: usize = 24;
 
 /// Makes the machine of the zone at `to` as a copy of that at `from`, which is halted.
-pub(crate) fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), AnyError> {
+pub fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), AnyError> {
     let mut origin = Record::load(from)?;
     // Where disks do not share blocks each has one more then.
     let files = origin.disks.iter().map(|disk| disk.bases.len() + 2).sum();
@@ -46,7 +47,7 @@ pub(crate) fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Resu
             None => stand_on(&mut origin, at, from, place, to)?,
         });
     }
-    let nvram = super::uefi::copy(&origin, from, to)?;
+    let nvram = crate::uefi::copy(&origin, from, to)?;
     let record = Record {
         nvram,
         model: origin.model,
@@ -105,13 +106,13 @@ fn link_bases(disk: &Disk, from: &Path, to: &Path) -> Result<Vec<Base>, AnyError
 
 /// A further name for a file that never changes; a copy on another file system.
 fn link(file: &Path, to: &Path) -> Result<String, AnyError> {
-    let name = format!("{BASE}{}", apply::new_uuid()?);
+    let name = format!("{BASE}{}", new_uuid()?);
     link_as(file, &to.join(&name))?;
     Ok(name)
 }
 
 /// [`link`] with a name that is known.
-pub(crate) fn link_as(file: &Path, path: &Path) -> Result<(), AnyError> {
+pub fn link_as(file: &Path, path: &Path) -> Result<(), AnyError> {
     match fs::hard_link(file, path) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::XDEV.raw_os_error()) => {
@@ -150,7 +151,7 @@ fn stand_on(
             ))
             .into());
         }
-        let new = format!("{TOP}{}", apply::new_uuid()?);
+        let new = format!("{TOP}{}", new_uuid()?);
         write_new(&from.join(&new), &empty)?;
         let mut bases = vec![Base {
             name: top,
@@ -188,7 +189,7 @@ mod tests {
     use vm::Model;
 
     use super::*;
-    use crate::machine::record::Start;
+    use crate::record::Start;
 
     fn record() -> Record {
         Record {

@@ -1,6 +1,7 @@
 //! The files of a machine's disks.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -10,13 +11,13 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use vm::machine::{Disk, Part};
 use vm::{Format, Kind};
 
-use super::record::Record;
-use crate::platform::channel::MOST_PASSED;
-use crate::{Error, Host};
+use crate::install::{SIZE, create_or_open};
+use crate::record::{self, Record};
+use host::{Error, Host};
 
 /// A disk of the configuration on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     /// Its number.
     pub id: u32,
     /// Its place in the boot order.
@@ -27,7 +28,7 @@ pub(crate) struct Place {
 
 /// Where the disks of a configuration are. What lies in the zonepath lies in the
 /// alternate root as that does; devices and other places are the host's.
-pub(crate) fn places(host: &Host, config: &Config) -> Vec<Place> {
+pub fn places(host: &Host, config: &Config) -> Vec<Place> {
     let zonepath = config.zonepath();
     let disks = config.machine_disks();
     // A firmware wants each place in the order once: of those with one priority the lower
@@ -55,7 +56,7 @@ pub(crate) fn places(host: &Host, config: &Config) -> Vec<Place> {
 }
 
 /// Whether a place is in the zonepath: such disks are made and removed with the zone.
-pub(crate) fn is_own(place: &Place, zonepath: &Path) -> bool {
+pub fn is_own(place: &Place, zonepath: &Path) -> bool {
     place.path.parent() == Some(zonepath)
 }
 
@@ -69,16 +70,19 @@ pub(crate) fn own_name(place: &Place, zonepath: &Path) -> Option<String> {
 
 /// A disk with its files.
 #[derive(Clone, Debug)]
-pub(crate) struct Files {
+pub struct Files {
     /// The disk, as the machine has it.
     pub disk: Disk,
     /// The file of each of its parts.
     pub paths: Vec<PathBuf>,
 }
 
+/// The largest number of descriptors that one message passes to an init.
+pub const MAX_PASSED: usize = sys::passing::MOST - 1;
+
 /// Most files that all disks of a machine are together: they are passed in one message,
 /// with what else it gets.
-const MOST_FILES: usize = MOST_PASSED - 16;
+const MOST_FILES: usize = MAX_PASSED - 16;
 
 /// Why so many files of disks are too many for the machine of this configuration.
 pub(crate) fn why_too_many(files: usize, config: &Config) -> Option<String> {
@@ -88,21 +92,85 @@ pub(crate) fn why_too_many(files: usize, config: &Config) -> Option<String> {
     })
 }
 
+/// What the record says of a disk. One that was configured elsewhere since then is not the
+/// one that is known.
+fn known<'a>(place: &Place, record: &'a Record, zonepath: &Path) -> Option<&'a record::Disk> {
+    let known = record.disk(place.id);
+    known.filter(|disk| disk.file.is_some() == is_own(place, zonepath))
+}
+
+/// Returns true for a disk that was added to the configuration since the zone was installed,
+/// and that is to be made in the zonepath: there is no file yet, or an empty one, which a
+/// crash left while the file was made.
+fn is_to_be_made(place: &Place, record: &Record, zonepath: &Path) -> bool {
+    let unknown = is_own(place, zonepath) && known(place, record, zonepath).is_none();
+    unknown
+        && match fs::symlink_metadata(&place.path) {
+            Ok(meta) => meta.is_file() && meta.len() == 0,
+            Err(error) => error.kind() == ErrorKind::NotFound,
+        }
+}
+
+/// Makes the disks in the zonepath that were added to the configuration since the zone was
+/// installed: empty, as install makes all but the first. Returns a sentence for each.
+///
+/// # Errors
+/// Fails with [`Error::Io`] if the file cannot be made, and as [`Record::save`] does.
+pub fn make_added(host: &Host, config: &Config, zonepath: &Path) -> Result<Vec<String>, Error> {
+    let mut record = Record::load(zonepath)?;
+    let mut made = Vec::new();
+    for place in places(host, config) {
+        if !is_to_be_made(&place, &record, zonepath) {
+            continue;
+        }
+        let shown = place.path.display();
+        create_or_open(&place.path)
+            .and_then(|file| file.set_len(SIZE).and_then(|()| file.sync_all()))
+            .map_err(Error::io(format!("make the disk {shown}")))?;
+        made.push(format!(
+            "the disk {shown} was added since the zone was installed, and was made: empty, of {}",
+            model::table::short_size(SIZE)
+        ));
+        record.disks.retain(|disk| disk.id != place.id);
+        record.disks.push(record::Disk {
+            id: place.id,
+            size: SIZE,
+            file: own_name(&place, zonepath),
+            format: Format::Raw,
+            bases: Vec::new(),
+        });
+    }
+    if !made.is_empty() {
+        record.save(zonepath)?;
+    }
+    Ok(made)
+}
+
+/// Says whether [`files`] accepts a disk that [`make_added`] would make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// Accepts it: a plan of a boot shows it, and an image of a suspended zone does not fit
+    /// a machine with it.
+    Planned,
+    /// Refuses it, as any file that is not there.
+    Refused,
+}
+
 /// What the machine gets of each disk.
 ///
 /// # Errors
 /// [`Error::Verify`] with the disks that are not there.
-pub(crate) fn files(
+pub fn files(
     places: &[Place],
     record: &Record,
     zonepath: &Path,
+    added: Added,
 ) -> Result<Vec<Files>, Error> {
     let mut problems = Vec::new();
     let mut found = Vec::new();
     for place in places {
-        // One that was configured elsewhere since then is not the one that is known.
-        let known = record.disk(place.id);
-        let known = known.filter(|disk| disk.file.is_some() == is_own(place, zonepath));
+        let planned = added == Added::Planned && is_to_be_made(place, record, zonepath);
+        let known = known(place, record, zonepath);
         let bases = known.map_or(&[][..], |disk| &disk.bases);
         let file = known.and_then(|disk| disk.file.as_ref());
         let top = file.map_or_else(|| place.path.clone(), |name| zonepath.join(name));
@@ -114,6 +182,11 @@ pub(crate) fn files(
         for (path, format) in paths.iter().zip(formats) {
             match part(path, format) {
                 Ok(part) => parts.push(part),
+                Err(_) if planned => parts.push(Part {
+                    format,
+                    block_device: false,
+                    direct: false,
+                }),
                 Err(error) => problems.push(format!(
                     "could not verify device id={}: {}: {error}",
                     place.id,

@@ -18,8 +18,8 @@ use vm::firmware::{self, Firmware, Need};
 use vm::nvram::{self, Keys};
 use vm::{Model, Uefi};
 
-use super::record::{Nvram, Record, Start};
-use crate::{Error, flatten};
+use crate::record::{Nvram, Record, Start};
+use host::{Error, flatten};
 
 /// Name of the file in the zonepath.
 pub(crate) const FILE: &str = "uefi.nvram";
@@ -29,7 +29,7 @@ const DIRECT: &str = "its kernel is started from outside of its disk, which firm
 
 /// The firmware of a machine, as it is opened.
 #[derive(Clone, Debug)]
-pub(crate) struct Flash {
+pub struct Flash {
     /// What it executes.
     pub code: PathBuf,
     /// What it keeps.
@@ -92,7 +92,7 @@ pub(crate) fn of(
 }
 
 /// What is to be said before a zone is verified or installed.
-pub(crate) fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
+pub fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
     let Some(wanted) = config.verified_boot() else {
         return Vec::new();
     };
@@ -150,7 +150,7 @@ pub(crate) fn make(config: &Config, model: &Model, zonepath: &Path) -> Result<Nv
 ///
 /// # Errors
 /// [`Error::Refused`] with what keeps it from being so.
-pub(crate) fn prepare(config: &Config, zonepath: &Path) -> Result<Option<String>, Error> {
+pub fn prepare(config: &Config, zonepath: &Path) -> Result<Option<String>, Error> {
     let Some(wanted) = config.verified_boot() else {
         return Ok(None);
     };
@@ -273,7 +273,7 @@ pub(crate) fn copy(origin: &Record, from: &Path, to: &Path) -> Result<Option<Nvr
         return Ok(None);
     };
     let content = read(&from.join(&nvram.file))?;
-    super::install::write_new(&to.join(FILE), &content).map_err(|error| error.to_string())?;
+    crate::install::write_new(&to.join(FILE), &content).map_err(|error| error.to_string())?;
     Ok(Some(Nvram {
         file: FILE.to_owned(),
         ..nvram.clone()

@@ -10,22 +10,22 @@ use model::Config;
 use rustix::fs::OFlags;
 use vm::{Format, Model};
 
-use super::disks::{self, Place, is_own};
-use super::record::{Disk, FILE, Record, Start};
-use super::{image, loader, uefi};
-use crate::Host;
-use crate::undo::UndoStack;
+use crate::disks::{self, Place, is_own};
+use crate::record::{Disk, FILE, Record, Start};
+use crate::{image, loader, uefi};
+use host::Host;
+use host::undo::UndoStack;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Size of a disk for which none is given, in bytes.
-const SIZE: u64 = 16 << 30;
+pub(super) const SIZE: u64 = 16 << 30;
 
 /// Folder in the zonepath in which a root is put together.
 const WORK: &str = ".machine-work";
 
 /// Makes the disks of a machine.
-pub(crate) fn make(
+pub fn make(
     host: &Host,
     config: &Config,
     zonepath: &Path,
@@ -33,7 +33,7 @@ pub(crate) fn make(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Record, AnyError> {
     let options = Options::parse(options)?;
-    let qemu = super::facts::qemu(host)?;
+    let qemu = crate::facts::qemu(host)?;
     let model = Model::of_version(&qemu.version);
     let places = disks::places(host, config);
     let first = places
@@ -384,6 +384,17 @@ fn create(path: &Path) -> Result<File, AnyError> {
         .map_err(|error| named(path, &error))
 }
 
+/// Makes a file for a disk, or opens the one of this name.
+pub(super) fn create_or_open(path: &Path) -> io::Result<File> {
+    fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flag(OFlags::NOFOLLOW))
+        .open(path)
+}
+
 fn open_disk(path: &Path) -> Result<File, AnyError> {
     fs::OpenOptions::new()
         .read(true)
@@ -522,24 +533,18 @@ fn release() -> Option<String> {
 /// Removes the folder in which a root was put together. Nothing may be mounted in it:
 /// tools that make roots mount /proc there and may die.
 fn remove_work(work: &Path) -> Result<(), AnyError> {
-    let real = match fs::canonicalize(work) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        other => other?,
-    };
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    let below = |line: &&str| {
-        let place = line.split(' ').nth(4).unwrap_or_default();
-        Path::new(place).starts_with(&real)
-    };
-    if let Some(line) = mounts.lines().find(below) {
-        let place = line.split(' ').nth(4).unwrap_or_default();
-        return Err(format!("{place} is mounted: unmount it and uninstall the zone").into());
+    match storage::remove_tree(work) {
+        Err(storage::Error::Busy { mounted, .. }) => Err(format!(
+            "{} is mounted: unmount it and uninstall the zone",
+            mounted.display()
+        )
+        .into()),
+        other => Ok(other?),
     }
-    Ok(fs::remove_dir_all(work)?)
 }
 
 /// What is there already is not ours, and must not be undone.
-pub(crate) fn refuse_there(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
+pub fn refuse_there(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
     let own = disks::places(host, config).into_iter();
     let there = own
         .filter(|place| is_own(place, zonepath))
@@ -556,7 +561,7 @@ pub(crate) fn refuse_there(host: &Host, config: &Config, zonepath: &Path) -> Res
 }
 
 /// Takes everything back that [`make`], or a clone, has made.
-pub(crate) fn undo(host: &Host, config: &Config, zonepath: &Path, undo: &mut UndoStack) {
+pub fn undo(host: &Host, config: &Config, zonepath: &Path, undo: &mut UndoStack) {
     let (host, config, path) = (host.clone(), config.clone(), zonepath.to_owned());
     undo.push("make the machine", move || {
         remove(&host, &config, &path).map_err(|error| error.to_string())
@@ -564,7 +569,7 @@ pub(crate) fn undo(host: &Host, config: &Config, zonepath: &Path, undo: &mut Und
 }
 
 /// Removes what belongs to a machine in the zonepath; what is not there is no error.
-pub(crate) fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
+pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
     remove_work(&zonepath.join(WORK))?;
     let mut paths: Vec<PathBuf> = disks::places(host, config)
         .into_iter()
