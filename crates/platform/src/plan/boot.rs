@@ -9,14 +9,15 @@ use model::config::{FileSystem, IpType};
 use model::controls::Controls;
 use model::plan::network::Link;
 use model::plan::{BootPlan, DeviceNode, Init, InsideStep, PlatformStep};
-use model::privilege::{self, Capabilities};
+use model::privilege::{self, Capabilities, Openings};
 use model::{Config, Uuid};
 use storage::Stack;
 
-use super::{machine, syscalls};
-use crate::environments::inside;
-use crate::machine::facts::Facts;
-use crate::{Error, devices};
+use crate::plan::{guest, syscalls};
+use crate::proc::{self, SHARED_MEMORY, Size};
+use control::beadm_socket;
+use host::{Error, devices};
+use kernelzone::facts::Facts;
 
 /// All that decides about a boot.
 #[derive(Debug)]
@@ -51,17 +52,19 @@ pub struct BootInputs<'a> {
     pub records: &'a Path,
     /// Where the answerer of uname(2) listens, if there is to be one.
     pub answerer: &'a Path,
+    /// The folder of the files that show the zone its limits.
+    pub limit_files: &'a Path,
     /// What is told the zone of names.
     pub names: Option<InsideStep>,
     /// The machine of a kernel zone.
-    pub(crate) machine: Option<MachineInputs<'a>>,
+    pub machine: Option<MachineInputs<'a>>,
     /// True to stop in state ready.
     pub ready_only: bool,
 }
 
 /// What a machine adds.
 #[derive(Debug)]
-pub(crate) struct MachineInputs<'a> {
+pub struct MachineInputs<'a> {
     /// The machine.
     pub machine: vm::Machine,
     /// What is known of the host.
@@ -84,6 +87,10 @@ const MASKED: &[&str] = &[
     "/sys/kernel/security",
 ];
 
+/// Commands that end a zone or boot it again. Those of the host, which a sparse zone inherits,
+/// are made for the host's init.
+const COMMANDS: &[&str] = &["reboot", "poweroff", "halt", "shutdown"];
+
 /// File system types that need no device and belong to the zone alone.
 const WITHOUT_DEVICE: &[&str] = &["tmpfs", "proc", "mqueue"];
 
@@ -95,15 +102,18 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
     let config = inputs.config;
     let privileges = inputs.platform.privileges(config);
     let mut capabilities = privilege::capabilities(privileges, config.ip_type())?;
-    let unfiltered = privilege::is_unfiltered(privileges, config.ip_type())?;
-    // QEMU is under it always: nobody but itself notices what it costs.
-    let filtered = inputs.machine.is_some() || !unfiltered;
+    let own_userland = inputs.layout.is_none();
+    let mut openings = privilege::openings(privileges, config.ip_type(), own_userland)?;
+    // QEMU is under the filter always: nobody but itself notices what it costs.
+    if inputs.machine.is_some() {
+        openings = Openings::default();
+    }
     let init = match &inputs.machine {
         None => init(inputs.spec),
         Some(with) => {
             // QEMU needs none.
             capabilities = Capabilities(0);
-            machine::init(&with.machine, with.facts)
+            guest::init(&with.machine, with.facts)
         }
     };
     Ok(BootPlan {
@@ -113,18 +123,20 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
         brand: config.brand().to_owned(),
         ip_type: config.ip_type(),
         first_id: inputs.first_id,
-        platform: platform_steps(inputs),
-        inside: inside_steps(inputs, &init, capabilities, filtered),
+        platform: platform_steps(inputs, privilege::may_ping(privileges, config.ip_type())?),
+        inside: inside_steps(inputs, &init, capabilities, openings),
         remembered: remembered(config, inputs.nodes),
         init,
         shutdown_signal: inputs.spec.shutdown.poweroff,
         ready_only: inputs.ready_only,
+        reboots: 0,
+        words: String::new(),
         resume: None,
         arriving: None,
     })
 }
 
-fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
+fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
     let config = inputs.config;
     let stack = inputs.stack;
     let ip_type = config.ip_type();
@@ -153,6 +165,7 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
             socket: inputs.answerer.to_owned(),
         });
     }
+    steps.push(PlatformStep::HideLocks);
     steps.push(PlatformStep::PrivateMounts {
         scratch: inputs.scratch.to_owned(),
     });
@@ -161,7 +174,7 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
         steps.push(PlatformStep::Clocks);
     }
     steps.extend([
-        PlatformStep::Network { ip_type },
+        PlatformStep::Network { ip_type, pings },
         PlatformStep::Console,
         PlatformStep::FirstProcess,
     ]);
@@ -200,7 +213,7 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
     }));
     steps.extend(held(config).map(|(held, fs)| file_system(held, fs)));
     if let Some(with) = &inputs.machine {
-        let shown = (0..).zip(machine::shown(with.facts));
+        let shown = (0..).zip(guest::shown(with.facts));
         steps.extend(shown.map(|(held, path)| PlatformStep::Bind {
             source: path.clone(),
             target: path,
@@ -208,6 +221,13 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
             set_id: false,
             held: Some(held),
         }));
+    }
+    let targets = limit_files(inputs);
+    if !targets.is_empty() {
+        steps.push(PlatformStep::LimitFiles {
+            folder: inputs.limit_files.to_owned(),
+            targets,
+        });
     }
     if !inputs.nodes.is_empty() {
         steps.push(PlatformStep::DeviceNodes {
@@ -221,7 +241,7 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
         steps.push(PlatformStep::Sysfs);
     }
     if let Some(with) = &inputs.machine {
-        steps.push(machine::step(
+        steps.push(guest::step(
             config,
             &with.machine,
             with.facts,
@@ -231,8 +251,20 @@ fn platform_steps(inputs: &BootInputs<'_>) -> Vec<PlatformStep> {
     steps
 }
 
+/// The files of the kernel that show a zone its limits in place of the host. A machine
+/// has a kernel of its own.
+fn limit_files(inputs: &BootInputs<'_>) -> Vec<PathBuf> {
+    match inputs.machine {
+        Some(_) => Vec::new(),
+        None => {
+            let files = proc::names_for(&inputs.controls).into_iter();
+            files.map(|file| PathBuf::from(file.target())).collect()
+        }
+    }
+}
+
 /// Whether the zone itself mounts a file system, as it could at any time.
-pub(crate) fn is_inside(fs: &FileSystem) -> bool {
+pub fn is_inside(fs: &FileSystem) -> bool {
     WITHOUT_DEVICE.contains(&fs.fstype.as_str())
 }
 
@@ -255,7 +287,7 @@ fn remembered(config: &Config, nodes: &[DeviceNode]) -> Vec<PathBuf> {
 }
 
 /// Whether a lofs is read-only, and whether set-id programs on it keep their rights.
-pub(crate) fn rights(fs: &FileSystem) -> (bool, bool) {
+pub fn rights(fs: &FileSystem) -> (bool, bool) {
     let has = |name: &str| fs.options.iter().any(|option| option == name);
     let read_only = has("ro");
     // A set-id program that the zone writes must not work for users of the host.
@@ -286,7 +318,7 @@ fn inside_steps(
     inputs: &BootInputs<'_>,
     init: &Init,
     keep: Capabilities,
-    filtered: bool,
+    openings: Openings,
 ) -> Vec<InsideStep> {
     let config = inputs.config;
     let mount =
@@ -313,7 +345,7 @@ fn inside_steps(
         }
     }
     if let Some(with) = &inputs.machine {
-        let shown = (0..).zip(machine::shown(with.facts));
+        let shown = (0..).zip(guest::shown(with.facts));
         steps.extend(shown.map(|(held, target)| InsideStep::Place { held, target }));
     }
     steps.push(mount("proc", "/proc", &[], true, false));
@@ -322,6 +354,10 @@ fn inside_steps(
     } else if config.ip_type() == IpType::Exclusive {
         steps.push(InsideStep::Loopback);
         steps.push(mount("sysfs", "/sys", &[], true, true));
+    }
+    let targets = limit_files(inputs);
+    if !targets.is_empty() {
+        steps.push(InsideStep::ShowLimits { targets });
     }
     if init.path.is_some() && inputs.machine.is_none() {
         // Inits of whole systems divide their control group.
@@ -341,14 +377,22 @@ fn inside_steps(
         .map(|device| device.name.to_owned())
         .collect();
     steps.push(InsideStep::Devices { names });
+    // QEMU shares no memory by name.
+    if inputs.machine.is_none() {
+        let options = in_memory(0o1777, SHARED_MEMORY, &inputs.controls);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        // Programs map memory there to run it, and whoever starts as init finds it mounted.
+        steps.push(mount("tmpfs", SHARED_MEMORY, &options, false, false));
+    }
     if !inputs.nodes.is_empty() {
         steps.push(InsideStep::DeviceNodes {
             paths: inputs.nodes.iter().map(|node| node.path.clone()).collect(),
         });
     }
     for one in inputs.spec.mounts {
-        let mode = format!("mode={:04o}", one.mode);
-        steps.push(mount(one.fstype, one.target, &[&mode], one.noexec, false));
+        let options = in_memory(one.mode, one.target, &inputs.controls);
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        steps.push(mount(one.fstype, one.target, &options, one.noexec, false));
     }
     let late = outer_first(config).into_iter();
     steps.extend(late.filter(|fs| is_inside(fs) && !holds(fs)).map(own));
@@ -357,11 +401,16 @@ fn inside_steps(
             interpreter: interpreter.clone(),
         });
     }
+    if inputs.layout.is_some() && init.path.is_none() {
+        let names = COMMANDS.iter().map(|&name| name.to_owned()).collect();
+        steps.push(InsideStep::Commands { names });
+    }
     steps.push(InsideStep::Enter);
     // In a machine's zone there is nobody to ask.
     if inputs.machine.is_none() {
+        steps.push(InsideStep::BootId);
         steps.push(InsideStep::Environments {
-            socket: PathBuf::from(inside::SOCKET),
+            socket: PathBuf::from(beadm_socket::SOCKET),
         });
     }
     steps.push(InsideStep::Mask {
@@ -378,12 +427,22 @@ fn inside_steps(
         });
     }
     steps.push(InsideStep::Privileges { keep });
-    if filtered {
+    if !openings.unfiltered {
         steps.push(InsideStep::Syscalls {
-            program: syscalls::program(keep),
+            program: syscalls::program(keep, openings),
         });
     }
     steps
+}
+
+/// Returns the mount options of a file system in memory.
+fn in_memory(mode: u32, target: &str, controls: &Controls) -> Vec<String> {
+    let size = Size::of(target, controls);
+    let size = size.iter().flat_map(Size::options);
+    [format!("mode={mode:04o}")]
+        .into_iter()
+        .chain(size)
+        .collect()
 }
 
 /// Mounts a file system of the zone's own.

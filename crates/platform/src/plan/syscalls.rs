@@ -6,12 +6,17 @@
 //! already refuses most of these; the filter is the second wall. docs/threat-model.md
 //! has each call and what else refuses it.
 //!
+//! It also refuses what the kernel permits to every process, and what reaches beyond
+//! the zone: leases on files of the host that the zone shares, and sockets of families
+//! that network namespaces do not keep apart.
+//!
 //! The kernel works out once per system call whether the program always admits
 //! it, and does not run it for those. What is left is its slower way into a call:
-//! 45 ns where that was measured. A zone whose privileges have `sys_unfiltered` has
-//! neither.
+//! 45 ns where that was measured. Calls whose arguments the program looks at (fcntl,
+//! socket, socketpair) cost its run besides. A zone whose privileges have
+//! `sys_unfiltered` has neither.
 
-use model::privilege::Capabilities;
+use model::privilege::{Capabilities, Openings};
 
 /// A system call by its numbers in the 64-bit and in the 32-bit table.
 struct Call {
@@ -26,15 +31,38 @@ const fn call(native: u32, compat: u32) -> Call {
     }
 }
 
+/// The numbers, in one table, of the calls that are admitted by an argument.
+struct ByArgument {
+    /// fcntl and, in a 32-bit table, fcntl64.
+    fcntl: &'static [u32],
+    socket: u32,
+    socketpair: u32,
+    /// The one call of i386 for everything about sockets.
+    socketcall: Option<u32>,
+}
+
 #[cfg(target_arch = "x86_64")]
 mod arch {
-    use super::{Call, call};
+    use super::{ByArgument, Call, call};
 
     /// AUDIT_ARCH_X86_64 and AUDIT_ARCH_I386.
     pub const NATIVE: u32 = 0xc000_003e;
     pub const COMPAT: u32 = 0x4000_0003;
     /// Calls of the x32 ABI have this bit; no distribution uses it.
     pub const FOREIGN_BIT: Option<u32> = Some(0x4000_0000);
+
+    pub const NATIVE_BY_ARGUMENT: ByArgument = ByArgument {
+        fcntl: &[72],
+        socket: 41,
+        socketpair: 53,
+        socketcall: None,
+    };
+    pub const COMPAT_BY_ARGUMENT: ByArgument = ByArgument {
+        fcntl: &[221, 55],
+        socket: 359,
+        socketpair: 360,
+        socketcall: Some(102),
+    };
 
     pub const UNAME: Call = call(63, 122);
     /// What older programs call: five names, of 65 bytes and of 9.
@@ -78,12 +106,25 @@ mod arch {
 
 #[cfg(target_arch = "aarch64")]
 mod arch {
-    use super::{Call, call};
+    use super::{ByArgument, Call, call};
 
     /// AUDIT_ARCH_AARCH64 and AUDIT_ARCH_ARM.
     pub const NATIVE: u32 = 0xc000_00b7;
     pub const COMPAT: u32 = 0x4000_0028;
     pub const FOREIGN_BIT: Option<u32> = None;
+
+    pub const NATIVE_BY_ARGUMENT: ByArgument = ByArgument {
+        fcntl: &[25],
+        socket: 198,
+        socketpair: 199,
+        socketcall: None,
+    };
+    pub const COMPAT_BY_ARGUMENT: ByArgument = ByArgument {
+        fcntl: &[221, 55],
+        socket: 281,
+        socketpair: 288,
+        socketcall: None,
+    };
 
     pub const UNAME: Call = call(160, 122);
     pub const OLD_UNAME: [Option<u32>; 2] = [None, None];
@@ -120,7 +161,27 @@ mod arch {
     ];
 }
 
+/// io_uring_setup(2), in every table. A ring makes sockets of any family, and what is
+/// done by a ring no filter sees.
+const IO_URING_SETUP: u32 = 425;
+
+/// Commands of fcntl(2) that are refused: F_SETLEASE, F_NOTIFY and F_SETDELEG. A zone's
+/// root is taken for the owner of the host's files that the zone shares, so a lease on one
+/// of them makes everybody's open(2) of that file wait.
+const REFUSED_COMMANDS: [u32; 3] = [1024, 1026, 1040];
+
+/// Families of sockets that network namespaces keep apart: AF_UNIX, AF_INET, AF_INET6,
+/// AF_NETLINK, AF_PACKET.
+const FAMILIES: [u32; 5] = [1, 2, 10, 16, 17];
+/// AF_KEY: keys of IPsec, for whoever administers a network.
+const FAMILY_OF_ADMINISTRATORS: u32 = 15;
+
+/// The numbers within socketcall(2) of socket and socketpair. Their arguments lie in
+/// memory, where a filter cannot look.
+const SOCKETS_OF_SOCKETCALL: [u32; 2] = [1, 8];
+
 /// Numbers in capabilities(7).
+const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_TIME: u32 = 25;
 const CAP_PERFMON: u32 = 38;
 
@@ -131,8 +192,20 @@ const JUMP_SET: u16 = 0x45;
 const RETURN: u16 = 0x06;
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
+/// Where the low half of the first argument is; the kernel takes no more of a command or
+/// a family.
+const FIRST_ARGUMENT: u32 = 16;
+const SECOND_ARGUMENT: u32 = 24;
 const ADMIT: u32 = 0x7fff_0000;
-const REFUSE: u32 = 0x0005_0000 | 1;
+const FAIL_WITH: u32 = 0x0005_0000;
+/// EPERM.
+const REFUSE: u32 = FAIL_WITH | 1;
+/// EINVAL, as of a file system without leases.
+const INVALID: u32 = FAIL_WITH | 22;
+/// ENOSYS, as of a kernel without the call: programs then do without.
+const UNKNOWN: u32 = FAIL_WITH | 38;
+/// EAFNOSUPPORT, as of a kernel without the family.
+const NO_FAMILY: u32 = FAIL_WITH | 97;
 const ASK: u32 = 0x7fc0_0000;
 
 /// One instruction as `struct sock_filter` has it in memory (little endian).
@@ -140,9 +213,9 @@ const fn instruction(code: u16, when_true: u8, when_false: u8, value: u32) -> u6
     code as u64 | (when_true as u64) << 16 | (when_false as u64) << 24 | (value as u64) << 32
 }
 
-/// Makes the filter for a zone with these capabilities.
+/// Makes the filter for a zone with these capabilities and openings.
 #[must_use]
-pub fn program(capabilities: Capabilities) -> Vec<u64> {
+pub fn program(capabilities: Capabilities, openings: Openings) -> Vec<u64> {
     let mut refused: Vec<&Call> = arch::REFUSED.iter().collect();
     if !capabilities.has(CAP_SYS_TIME) {
         refused.extend(arch::CLOCK);
@@ -152,9 +225,14 @@ pub fn program(capabilities: Capabilities) -> Vec<u64> {
     }
     let native: Vec<u32> = refused.iter().map(|call| call.native).collect();
     let compat: Vec<u32> = refused.iter().filter_map(|call| call.compat).collect();
-    let native = table(&native, arch::FOREIGN_BIT);
-    let compat = table(&compat, None);
-    // A table is shorter than 255 instructions: both lists are constants.
+    let checks = |calls: &ByArgument| by_argument(calls, capabilities, openings);
+    let native = table(
+        checks(&arch::NATIVE_BY_ARGUMENT),
+        &native,
+        arch::FOREIGN_BIT,
+    );
+    let compat = table(checks(&arch::COMPAT_BY_ARGUMENT), &compat, None);
+    // A table is shorter than 255 instructions: its lists are constants.
     let skip = u8::try_from(native.len()).unwrap_or(u8::MAX);
     let mut code = vec![
         instruction(LOAD, 0, 0, ARCHITECTURE),
@@ -164,6 +242,58 @@ pub fn program(capabilities: Capabilities) -> Vec<u64> {
     code.push(instruction(JUMP_EQUAL, 1, 0, arch::COMPAT));
     code.push(instruction(RETURN, 0, 0, REFUSE));
     code.extend(compat);
+    code
+}
+
+/// Decides about the calls of one table that are admitted by an argument; all others go on
+/// behind it. fcntl comes first: programs call it most.
+fn by_argument(calls: &ByArgument, capabilities: Capabilities, openings: Openings) -> Vec<u64> {
+    let mut families = FAMILIES.to_vec();
+    if capabilities.has(CAP_NET_ADMIN) {
+        families.push(FAMILY_OF_ADMINISTRATORS);
+    }
+    let mut code = Vec::new();
+    for &number in calls.fcntl {
+        code.extend(check(
+            number,
+            SECOND_ARGUMENT,
+            &REFUSED_COMMANDS,
+            INVALID,
+            ADMIT,
+        ));
+    }
+    for number in [calls.socket, calls.socketpair] {
+        code.extend(check(number, FIRST_ARGUMENT, &families, ADMIT, NO_FAMILY));
+    }
+    if let Some(number) = calls.socketcall.filter(|_| !openings.socketcall) {
+        code.extend(check(
+            number,
+            FIRST_ARGUMENT,
+            &SOCKETS_OF_SOCKETCALL,
+            UNKNOWN,
+            ADMIT,
+        ));
+    }
+    if !openings.io_uring {
+        code.push(instruction(JUMP_EQUAL, 0, 1, IO_URING_SETUP));
+        code.push(instruction(RETURN, 0, 0, UNKNOWN));
+    }
+    code
+}
+
+/// Decides about the call of that number: `listed` when its argument is one of `values`,
+/// else `other`.
+fn check(number: u32, argument: u32, values: &[u32], listed: u32, other: u32) -> Vec<u64> {
+    let length = u8::try_from(values.len()).unwrap_or(u8::MAX);
+    let mut code = vec![
+        instruction(JUMP_EQUAL, 0, length.saturating_add(3), number),
+        instruction(LOAD, 0, 0, argument),
+    ];
+    for (left, value) in (1..=length).rev().zip(values) {
+        code.push(instruction(JUMP_EQUAL, left, 0, *value));
+    }
+    code.push(instruction(RETURN, 0, 0, other));
+    code.push(instruction(RETURN, 0, 0, listed));
     code
 }
 
@@ -219,9 +349,11 @@ pub fn layout_of_uname(architecture: u32, number: u32) -> Option<Uname> {
     }
 }
 
-/// Refuses the numbers of one table (and any with `foreign_bit`), admits the rest.
-fn table(numbers: &[u32], foreign_bit: Option<u32>) -> Vec<u64> {
+/// Refuses the numbers of one table (and any with `foreign_bit`), admits the rest, but for
+/// the calls about which `by_argument` decides.
+fn table(by_argument: Vec<u64>, numbers: &[u32], foreign_bit: Option<u32>) -> Vec<u64> {
     let mut code = vec![instruction(LOAD, 0, 0, NUMBER)];
+    code.extend(by_argument);
     let checks = foreign_bit
         .map(|bit| (JUMP_SET, bit))
         .into_iter()
@@ -242,12 +374,15 @@ mod tests {
     use super::*;
     use model::config::IpType;
 
+    /// Arguments that every filter admits: F_GETFL, and AF_INET or accept of socketcall.
+    const HARMLESS: [u32; 2] = [2, 3];
+
     fn admits(code: &[u64], architecture: u32, number: u32) -> bool {
-        run(code, architecture, number) == ADMIT
+        run(code, architecture, number, HARMLESS) == ADMIT
     }
 
     /// Runs the program as the kernel would.
-    fn run(code: &[u64], architecture: u32, number: u32) -> u32 {
+    fn run(code: &[u64], architecture: u32, number: u32, arguments: [u32; 2]) -> u32 {
         let (mut at, mut register) = (0usize, 0u32);
         loop {
             let word = code[at];
@@ -257,10 +392,12 @@ mod tests {
             at += 1;
             match (word & 0xffff) as u16 {
                 LOAD => {
-                    register = if value == NUMBER {
-                        number
-                    } else {
-                        architecture
+                    register = match value {
+                        NUMBER => number,
+                        ARCHITECTURE => architecture,
+                        FIRST_ARGUMENT => arguments[0],
+                        SECOND_ARGUMENT => arguments[1],
+                        other => panic!("load of {other}"),
                     }
                 }
                 JUMP_EQUAL => at += jump(register == value),
@@ -271,8 +408,15 @@ mod tests {
         }
     }
 
+    fn made(limitpriv: &str, ip: IpType, own_userland: bool) -> Vec<u64> {
+        program(
+            model::privilege::capabilities(limitpriv, ip).unwrap(),
+            model::privilege::openings(limitpriv, ip, own_userland).unwrap(),
+        )
+    }
+
     fn standard() -> Vec<u64> {
-        program(model::privilege::capabilities("", IpType::Shared).unwrap())
+        made("", IpType::Shared, false)
     }
 
     #[test]
@@ -283,15 +427,85 @@ mod tests {
             .chain(arch::CLOCK)
             .chain(arch::COUNTERS)
             .collect();
+        let ring = |number| number == IO_URING_SETUP;
         for number in 0..600 {
-            let native = listed.iter().any(|call| call.native == number);
+            let native = listed.iter().any(|call| call.native == number) || ring(number);
             assert_eq!(admits(&code, arch::NATIVE, number), !native, "{number}");
-            let compat = listed.iter().any(|call| call.compat == Some(number));
+            let compat = listed.iter().any(|call| call.compat == Some(number)) || ring(number);
             assert_eq!(
                 admits(&code, arch::COMPAT, number),
                 !compat,
                 "compat {number}"
             );
+        }
+    }
+
+    /// Both tables of this architecture.
+    const TABLES: [(u32, ByArgument); 2] = [
+        (arch::NATIVE, arch::NATIVE_BY_ARGUMENT),
+        (arch::COMPAT, arch::COMPAT_BY_ARGUMENT),
+    ];
+
+    #[test]
+    fn leases_are_refused_and_no_other_command_of_fcntl() {
+        let code = standard();
+        for (table, calls) in TABLES {
+            for &number in calls.fcntl {
+                for command in (0..64).chain(1000..1100) {
+                    // F_SETLEASE, F_NOTIFY, F_SETDELEG.
+                    let refused = [1024, 1026, 1040].contains(&command);
+                    let expected = if refused { INVALID } else { ADMIT };
+                    // What the first argument is does not matter.
+                    let said = run(&code, table, number, [1024, command]);
+                    assert_eq!(said, expected, "fcntl {number}, command {command}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_families_that_namespaces_keep_apart_have_sockets() {
+        for (ip, own_userland) in [(IpType::Shared, false), (IpType::Exclusive, true)] {
+            let code = made("", ip, own_userland);
+            for (table, calls) in TABLES {
+                for number in [calls.socket, calls.socketpair] {
+                    for family in 0..64 {
+                        // AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET; AF_KEY.
+                        let known = [1, 2, 10, 16, 17];
+                        let keys = family == 15 && ip == IpType::Exclusive;
+                        let admitted = known.contains(&family) || keys;
+                        let expected = if admitted { ADMIT } else { NO_FAMILY };
+                        let said = run(&code, table, number, [family, 1]);
+                        assert_eq!(said, expected, "call {number}, family {family}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ways_around_the_families_are_open_only_to_whom_they_are_given() {
+        let sockets = |code: &[u64], function: u32| {
+            let number = arch::COMPAT_BY_ARGUMENT.socketcall;
+            number.map(|number| run(code, arch::COMPAT, number, [function, 0]))
+        };
+        let is_there = arch::COMPAT_BY_ARGUMENT.socketcall.is_some();
+        for function in 1..=20 {
+            let makes = [1, 8].contains(&function);
+            let expected = if makes { UNKNOWN } else { ADMIT };
+            let sparse = sockets(&standard(), function);
+            assert_eq!(sparse, is_there.then_some(expected), "{function}");
+            // A userland of 32 bits has no other way to its sockets.
+            let own = sockets(&made("", IpType::Shared, true), function);
+            assert_eq!(own, is_there.then_some(ADMIT), "{function}");
+            let shut = made("default,!net_socketcall", IpType::Shared, true);
+            assert_eq!(sockets(&shut, function), is_there.then_some(expected));
+        }
+        for table in [arch::NATIVE, arch::COMPAT] {
+            let ring = |code: &[u64]| run(code, table, IO_URING_SETUP, HARMLESS);
+            assert_eq!(ring(&standard()), UNKNOWN);
+            let given = made("default,proc_io_uring", IpType::Shared, false);
+            assert_eq!(ring(&given), ADMIT);
         }
     }
 
@@ -302,7 +516,11 @@ mod tests {
             for number in 0..600 {
                 let asks = layout_of_uname(architecture, number).is_some();
                 let expected = if asks { ASK } else { ADMIT };
-                assert_eq!(run(&code, architecture, number), expected, "{number}");
+                assert_eq!(
+                    run(&code, architecture, number, HARMLESS),
+                    expected,
+                    "{number}"
+                );
             }
         }
         assert_eq!(
@@ -324,9 +542,7 @@ mod tests {
 
     #[test]
     fn a_privilege_opens_its_calls() {
-        let capabilities =
-            model::privilege::capabilities("default,sys_time,cpc_cpu", IpType::Shared).unwrap();
-        let code = program(capabilities);
+        let code = made("default,sys_time,cpc_cpu", IpType::Shared, false);
         for call in arch::CLOCK.iter().chain(arch::COUNTERS) {
             assert!(admits(&code, arch::NATIVE, call.native));
         }

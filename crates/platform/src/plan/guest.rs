@@ -9,15 +9,15 @@ use model::plan::{Init, MachineFile, MachineParts, PlatformStep};
 use model::{Config, Uuid};
 use vm::{Accelerator, Boot, Machine, Nic};
 
-use crate::machine::USER;
-use crate::machine::facts::Facts;
-use crate::machine::record::Start;
+use kernelzone::USER;
+use kernelzone::facts::Facts;
+use kernelzone::record::Start;
 
 /// What QEMU is told of its surroundings.
 const ENVIRONMENT: &[&str] = &["PATH=/usr/bin", "HOME=/", "LC_ALL=C"];
 
 /// The machine.
-pub(crate) fn machine(
+pub fn machine(
     config: &Config,
     uuid: Option<Uuid>,
     facts: &Facts,
@@ -94,7 +94,7 @@ pub(crate) fn init(machine: &Machine, facts: &Facts) -> Init {
 const APPEND: &str = "-append";
 
 /// Of QEMU's arguments those that a boot decides about.
-pub(crate) fn words_of_boot(init: &Init) -> Init {
+pub fn words_of_boot(init: &Init) -> Init {
     let line = append(init).map(|line| [APPEND.to_owned(), line.to_owned()]);
     Init {
         arguments: line.into_iter().flatten().collect(),
@@ -110,7 +110,7 @@ fn append(init: &Init) -> Option<&str> {
 
 /// QEMU as it was to be started when the zone was made ready, which is what there are
 /// descriptors for, with the [`words_of_boot`] that are asked for now.
-pub(crate) fn made_ready(made: &Init, asked: &Init) -> Init {
+pub fn made_ready(made: &Init, asked: &Init) -> Init {
     let mut init = made.clone();
     let place = init.arguments.iter().position(|word| word == APPEND);
     let place = place.and_then(|at| init.arguments.get_mut(at + 1));
