@@ -5,8 +5,9 @@ use model::controls::Controls;
 use model::{Config, ZoneName};
 use store::{runtime, xml};
 
-use crate::daemon::client;
-use crate::{Error, Host, pools};
+use crate::proc;
+use control::client;
+use host::{Error, Host, pools};
 
 /// The controls that an active zone has now: those of its boot, or of the last
 /// [`change`]. None for a zone that is not active. What is configured may differ:
@@ -61,5 +62,12 @@ pub fn change(host: &Host, zone: &ZoneName, new: &Controls) -> Result<Changed, E
     let mut new = new.clone();
     pools::resolve(host, &mut new)?;
     let socket = client::connect_or_adopt(host, zone)?;
-    client::change_controls(&socket, &new)
+    let before = proc::Shown::now(host, zone)?;
+    let changed = client::change_controls(&socket, &new)?;
+    let running = xml::load_running(&host.root, zone);
+    // A machine is shown nothing of the host.
+    if !running.is_ok_and(|config| kernelzone::is_machine(&config)) {
+        proc::follow_limits(host, zone, &before, &new);
+    }
+    Ok(changed)
 }

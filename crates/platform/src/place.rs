@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use store::runtime::Mounted;
 
-use super::relative;
+use host::volumes::relative;
 
 /// STATX_MNT_ID_UNIQUE of statx(2), from kernel 6.8 on.
 const UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
@@ -91,7 +91,7 @@ fn make_folder(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
 }
 
 /// Opens what is there; every link leads to where the zone's root would follow it.
-pub(super) fn open(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
+pub(crate) fn open(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     sys::root::open(root, path, OFlags::PATH)
 }
 

@@ -18,18 +18,18 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use storage::Stack;
 use store::index::IDS_PER_ZONE;
-use sys::mount::Param;
+use sys::mount::{Attr, Extent, Param};
 use sys::process::{Child, ns};
 
-use super::console::Console;
-use super::{
-    Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, datasets, inside, machine, place, volumes,
-};
 use crate::answerer;
-use crate::devices::device;
-use crate::fault::Fault;
-use crate::network::Records;
-use crate::undo::{self, UndoStack};
+use crate::console::Console;
+use crate::proc::{self, File};
+use crate::{Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, datasets, guest, inside, place};
+use host::devices::device;
+use host::fault::Fault;
+use host::undo::{self, UndoStack};
+use host::volumes;
+use subject::network::Records;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -37,12 +37,15 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 struct Building<'a> {
     plan: &'a BootPlan,
     zinit: OwnedFd,
+    zinit_at: &'a Path,
     cgroups: Option<ZoneCgroups>,
     shared_tasks: Vec<OwnedFd>,
     /// The host's namespaces, to go back to.
     home: Vec<(OwnedFd, u64)>,
     scratch: PathBuf,
     ip_type: IpType,
+    /// True where every user of the zone may open ICMP sockets.
+    pings: bool,
     /// What the root was assembled from; letting go of it can wait.
     layers: Option<storage::Scratch>,
     /// The first process, its user namespace, and our end of the channel.
@@ -54,7 +57,7 @@ struct Building<'a> {
     environments: Option<OwnedFd>,
     delegated: Option<Rc<datasets::Delegated>>,
     /// What the machine of a kernel zone works with.
-    machine: Option<machine::Opened>,
+    machine: Option<guest::Opened>,
     /// What is to be told about the resource controls.
     remarks: Vec<String>,
 }
@@ -76,11 +79,13 @@ pub(super) fn build(
     let mut building = Building {
         plan,
         zinit: open(zinit)?,
+        zinit_at: zinit,
         cgroups: None,
         shared_tasks: Vec::new(),
         home: Vec::new(),
         scratch: PathBuf::new(),
         ip_type: IpType::Shared,
+        pings: false,
         layers: None,
         first: None,
         console: None,
@@ -136,12 +141,14 @@ impl Building<'_> {
                 Ok(())
             }
             PlatformStep::PrivateMounts { scratch } => self.leave_host_mounts(scratch),
+            PlatformStep::HideLocks => hide_locks(),
             PlatformStep::Clocks => start_clocks(),
-            PlatformStep::Network { ip_type } => {
-                self.ip_type = *ip_type;
+            PlatformStep::Network { ip_type, pings } => {
+                (self.ip_type, self.pings) = (*ip_type, *pings);
                 match ip_type {
                     IpType::Shared => {
                         net::enter_shared()?;
+                        self.admit_pings(net::ends::here()?.as_fd())?;
                         let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
                         Ok(cgroups.admit_low_ports(self.plan.first_id)?)
                     }
@@ -202,6 +209,19 @@ impl Building<'_> {
                 let mount = volumes::device_nodes(nodes, self.plan.first_id)?;
                 Ok(volumes::hold(&mount, &self.scratch, NODES)?)
             }
+            PlatformStep::LimitFiles { folder, targets } => {
+                let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
+                // A crash may have left some.
+                store::runtime::remove_files_of(folder)?;
+                let wanted =
+                    |file: &File| targets.iter().any(|path| path == Path::new(file.target()));
+                let wanted: Vec<File> = File::ALL.into_iter().filter(wanted).collect();
+                for (file, path) in proc::make(folder, &wanted, cgroups)? {
+                    let mount = proc::source(&path)?;
+                    volumes::hold(&mount, &self.scratch.join(HELD), file.name())?;
+                }
+                Ok(())
+            }
             PlatformStep::HostId { id } => self.give_host_id(*id),
             PlatformStep::Sysfs => {
                 let flags = MountAttrFlags::MOUNT_ATTR_NOSUID
@@ -217,7 +237,7 @@ impl Building<'_> {
             }
             PlatformStep::Machine(parts) => {
                 let owner = self.plan.first_id + parts.user;
-                let opened = machine::Opened::new(parts, owner, |card| self.make_card(card))?;
+                let opened = guest::Opened::new(parts, owner, |card| self.make_card(card))?;
                 self.machine = Some(opened);
                 Ok(())
             }
@@ -235,7 +255,7 @@ impl Building<'_> {
         undo.push("make control groups", move || {
             made.kill()
                 .and_then(|()| made.remove())
-                .map_err(|error| crate::flatten(&error))
+                .map_err(|error| host::flatten(&error))
         });
         cgroups.create(self.plan.first_id)?;
         for path in shared {
@@ -251,6 +271,7 @@ impl Building<'_> {
     }
 
     fn leave_host_mounts(&mut self, scratch: &Path) -> Result<(), AnyError> {
+        fs::create_dir_all(scratch)?;
         sys::namespace::unshare(ns::MOUNT)?;
         sys::mount::make_private_recursive()?;
         let tmpfs = sys::mount::new_fs(
@@ -266,6 +287,26 @@ impl Building<'_> {
         Ok(fs::create_dir(scratch.join(LAYERS))?)
     }
 
+    /// Returns a read-only mount of zinit for each command that it is shown as.
+    fn mounts_of_zinit(&self) -> Result<Vec<OwnedFd>, AnyError> {
+        let attr = Attr {
+            set: MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NOSUID,
+            ..Attr::default()
+        };
+        let mut mounts = Vec::new();
+        for step in &self.plan.inside {
+            let InsideStep::Commands { names } = step else {
+                continue;
+            };
+            for _ in names {
+                let mount = sys::mount::open_tree(CWD, self.zinit_at, Extent::One)?;
+                sys::mount::set_attr(&mount, &attr, Extent::One, self.zinit_at)?;
+                mounts.push(mount);
+            }
+        }
+        Ok(mounts)
+    }
+
     fn start_first_process(&mut self, undo: &mut UndoStack) -> Result<(), AnyError> {
         let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
         let payload = cgroups.open_payload()?;
@@ -277,28 +318,34 @@ impl Building<'_> {
         let flags = ns::USER | ns::PID | ns::UTS | ns::IPC | network;
         let asks = |step: &InsideStep| matches!(step, InsideStep::Environments { .. });
         if self.plan.inside.iter().any(asks) {
-            self.environments = Some(crate::environments::inside::socket()?);
+            self.environments = Some(control::beadm_socket::socket()?);
         }
+        let commands = self.mounts_of_zinit()?;
         // Everything the child needs is open already; it gets copies.
         let first = inside::FirstProcess {
             plan: self.plan,
             zinit: self.zinit.as_fd(),
+            commands: &commands,
             channel: &theirs,
             tasks: &tasks,
             console: self.console.as_ref().ok_or("no console")?,
             answerer: self.answerer.as_ref().map(AsFd::as_fd),
             environments: self.environments.as_ref().map(AsFd::as_fd),
         };
-        let child = sys::process::fork(flags, Some(payload.as_fd()), &first.kept(), || {
-            inside::run(&first)
-        })?;
+        // The user namespace belongs to the zone's root, not to the host's: what the kernel
+        // counts for each user (queues, signals, inotify) the zone spends of its own.
+        let child = sys::idmap::with_effective_user(self.plan.first_id, || {
+            sys::process::fork(flags, Some(payload.as_fd()), &first.kept(), || {
+                inside::run(&first)
+            })
+        })??;
         // The answerer ends when nobody can hand it anything.
         self.answerer = None;
         let child = Rc::new(child);
         let ended = Rc::clone(&child);
         undo.push("start the first process", move || {
             let _ = rustix::process::pidfd_send_signal(&ended.pidfd, rustix::process::Signal::KILL);
-            undo::reap(&ended, super::PATIENCE);
+            undo::reap(&ended, crate::PATIENCE);
             Ok(())
         });
         cgroups.follow(opened)?;
@@ -312,7 +359,19 @@ impl Building<'_> {
             OFlags::RDONLY | OFlags::CLOEXEC,
             Mode::empty(),
         )?;
+        if self.ip_type == IpType::Exclusive {
+            self.admit_pings(net::ends::namespace(&proc_dir.join("ns/net"))?.as_fd())?;
+        }
         self.first = Some((child, users, ours));
+        Ok(())
+    }
+
+    /// Lets every user of the zone open ICMP sockets, where the zone's privileges do.
+    fn admit_pings(&self, network: BorrowedFd<'_>) -> Result<(), AnyError> {
+        if self.pings {
+            net::admit_pings(network)
+                .map_err(|error| format!("could not let the zone's users ping: {error}"))?;
+        }
         Ok(())
     }
 
@@ -516,6 +575,26 @@ fn join_network(pid: i32, started: u64) -> Result<(), AnyError> {
         return Err("the zone halted meanwhile".into());
     }
     Ok(sys::namespace::join(process.as_fd(), ns::NET)?)
+}
+
+/// Closes /proc/locks to all but root of the host, in every mount of proc, also those that
+/// a zone makes: the mode belongs to the kernel's one entry. Locks of open file descriptions
+/// are listed there for all process namespaces, so two zones could talk through them.
+fn hide_locks() -> Result<(), AnyError> {
+    let path = "/proc/locks";
+    let mode = match rustix::fs::stat(path) {
+        Ok(stat) => Mode::from_raw_mode(stat.st_mode),
+        // A kernel without file locks.
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => return Err(errno.into()),
+    };
+    if !mode.intersects(Mode::RWXG | Mode::RWXO) {
+        return Ok(());
+    }
+    rustix::fs::chmod(path, Mode::RUSR).map_err(|errno| {
+        format!("{path} can be read by everybody: {errno}: run 'chmod 400 {path}' on the host")
+    })?;
+    Ok(())
 }
 
 /// Uptime and the monotonic clock start at zero in the zone.

@@ -15,15 +15,20 @@
 //! zone) is mounted by zoneadmd before the first process takes its own copy of
 //! the mounts: the kernel locks what comes from a more privileged namespace.
 
+mod answerer;
 pub(crate) mod channel;
-pub(crate) mod console;
-pub(crate) mod datasets;
+pub mod console;
+pub mod controls;
+pub mod datasets;
+pub mod enter;
+pub mod guest;
 mod inside;
 mod kernel;
-pub mod machine;
 pub(crate) mod place;
+pub mod plan;
+pub mod proc;
 mod steps;
-pub(crate) mod volumes;
+pub mod visit;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,12 +39,12 @@ use limits::ZoneCgroups;
 use model::plan::{BootPlan, Init};
 use store::runtime::Mounted;
 
-use crate::fault::Fault;
-use crate::undo::{self, UndoStack};
+use host::fault::Fault;
+use host::undo::{self, UndoStack};
 
-pub use crate::error::flatten;
 pub use channel::Channel;
 use datasets::Delegated;
+pub use host::error::flatten;
 pub(crate) use inside::{become_root, limit_privileges};
 
 /// What failed while the platform was built or taken down.
@@ -82,9 +87,9 @@ pub struct Platform {
     /// The zone's side, kept open: without any user of it reading would fail.
     _terminal: OwnedFd,
     /// The machine of a kernel zone; its console is the serial line then.
-    pub machine: Option<machine::Machine>,
+    pub machine: Option<guest::Machine>,
     /// Where the zone's own beadm asks; taken by whoever answers.
-    pub(crate) environments: Option<OwnedFd>,
+    pub environments: Option<OwnedFd>,
     channel: Option<Channel>,
     layers: Option<storage::Scratch>,
     delegated: Option<Rc<Delegated>>,
@@ -130,12 +135,12 @@ impl Platform {
     ///
     /// # Errors
     /// See [`start`](Self::start).
-    pub(crate) fn start_and(&mut self, init: &Init, meanwhile: impl FnOnce()) -> Result<(), Error> {
+    pub fn start_and(&mut self, init: &Init, meanwhile: impl FnOnce()) -> Result<(), Error> {
         let channel = self
             .channel
             .take()
             .ok_or(Error::Plan("a first process that waits"))?;
-        let passed = self.machine.as_ref().map(machine::Machine::passed);
+        let passed = self.machine.as_ref().map(guest::Machine::passed);
         channel
             .send_boot(init, &passed.unwrap_or_default())
             .map_err(Error::Channel)?;
@@ -166,13 +171,13 @@ impl Platform {
 
     /// The platform of a zone that another zoneadmd built.
     #[must_use]
-    pub(crate) fn adopted(
+    pub fn adopted(
         init: sys::process::Child,
         cgroups: ZoneCgroups,
         console: OwnedFd,
         terminal: OwnedFd,
         delegated: Option<Delegated>,
-        machine: Option<machine::Machine>,
+        machine: Option<guest::Machine>,
     ) -> Self {
         Self {
             init,
@@ -193,7 +198,7 @@ impl Platform {
     ///
     /// # Errors
     /// When there is no such place.
-    pub(crate) fn mounts(&self, places: &[PathBuf]) -> Result<Vec<Mounted>, Error> {
+    pub fn mounts(&self, places: &[PathBuf]) -> Result<Vec<Mounted>, Error> {
         use rustix::fs::{CWD, Mode, OFlags, openat};
         let path = format!("/proc/{}/root", self.init.pid);
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -265,7 +270,7 @@ pub fn take_down(cgroups: &ZoneCgroups, init: Option<&sys::process::Child>) -> R
 }
 
 /// How long a killed process may take to end.
-pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// Where a process of a zone finds the zone's name and what else is known of it.
 pub const NAME_FILE: &str = "/run/zonename";
@@ -281,10 +286,3 @@ pub(crate) const HELD: &str = "held";
 
 /// Folder of the zone's device nodes.
 pub(crate) const NODES: &str = "nodes";
-
-/// Path inside the assembled root of an absolute path of the zone, relative to it.
-pub(crate) fn relative(path: &Path) -> PathBuf {
-    path.components()
-        .filter(|part| matches!(part, std::path::Component::Normal(_)))
-        .collect()
-}

@@ -16,7 +16,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-use super::Error;
+use crate::Error;
 
 /// Longest message: room for any error.
 const MAX_MESSAGE: usize = 16 * 1024;
@@ -24,9 +24,6 @@ const MAX_MESSAGE: usize = 16 * 1024;
 /// Longest description of an init: a machine of many disks has some hundred thousand bytes
 /// of arguments.
 const MAX_INIT: u64 = 1 << 20;
-
-/// Most descriptors that go to an init.
-pub(crate) const MOST_PASSED: usize = sys::passing::MOST - 1;
 
 /// How long the first process may say nothing. What it does takes a fraction of a
 /// second; but a file system that the zone was given may never answer.
@@ -158,6 +155,7 @@ impl Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kernelzone::disks::MAX_PASSED;
 
     #[test]
     fn an_init_with_very_many_words_arrives() {
@@ -170,10 +168,10 @@ mod tests {
             environment: vec!["HOME=/".to_owned()],
             user: 1,
         };
-        let pass = [null.as_fd(); MOST_PASSED];
+        let pass = [null.as_fd(); MAX_PASSED];
         ours.send_boot(&init, &pass).unwrap();
         let (found, passed) = theirs.wait_for_boot().unwrap().unwrap();
-        assert_eq!((found, passed.len()), (init.clone(), MOST_PASSED));
+        assert_eq!((found, passed.len()), (init.clone(), MAX_PASSED));
         ours.send_boot(&init, &[]).unwrap();
         let (found, passed) = theirs.wait_for_boot().unwrap().unwrap();
         assert_eq!((found, passed.len()), (init.clone(), 0));

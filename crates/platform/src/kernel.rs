@@ -33,6 +33,14 @@ pub(super) fn show(kernel: &Kernel) -> Result<(), AnyError> {
     Ok(())
 }
 
+/// Covers the id of the host's boot with one of the zone's own. Called in the zone's root, with
+/// its own /proc and /dev in place.
+pub(super) fn show_boot_id() -> Result<(), AnyError> {
+    // A new one each time that it is read.
+    let id = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+    cover("/proc/sys/kernel/random/boot_id", &id)
+}
+
 /// "Linux version 6.1.0 (...)": the first and the third word.
 fn reworded(version: &str, kernel: &Kernel) -> String {
     let mut words: Vec<&str> = version.trim_end().split(' ').collect();

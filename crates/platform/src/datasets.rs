@@ -3,11 +3,11 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
-use crate::flatten;
+use host::flatten;
 
 /// What a zone administers, and by what it is known to ZFS.
 #[derive(Debug)]
-pub(crate) struct Delegated {
+pub struct Delegated {
     /// The zone's user namespace. ZFS keeps it as long as it has a dataset, and only
     /// whoever has it open can take that back when the zone's processes are gone.
     users: OwnedFd,
@@ -16,7 +16,7 @@ pub(crate) struct Delegated {
 
 impl Delegated {
     /// Datasets that the namespace has, or will have.
-    pub(crate) fn new(users: OwnedFd, datasets: Vec<String>) -> Self {
+    pub fn new(users: OwnedFd, datasets: Vec<String>) -> Self {
         Self { users, datasets }
     }
 

@@ -32,8 +32,8 @@ use store::Root;
 use sys::process::ns;
 use sys::seccomp::{self, Call};
 
-use crate::daemon::client::address_of;
 use crate::plan::syscalls::{Uname, asking_about_uname, layout_of_uname};
+use control::client::address_of;
 
 /// Most listeners at a time: each is a session that zlogin began, or what it left.
 const MOST: usize = 900;

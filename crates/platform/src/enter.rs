@@ -20,10 +20,10 @@ use store::runtime::Runtime;
 use sys::process::{Child, ns};
 
 use crate::answerer;
-use crate::flatten;
-use crate::platform::limit_privileges;
-use crate::subject::state;
-use crate::{Error, Host};
+use crate::limit_privileges;
+use host::flatten;
+use host::{Error, Host};
+use subject::state;
 
 /// A running zone that can be entered.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl RunningZone {
             return Err(gone());
         }
         if !runtime.daemon.is_alive() {
-            crate::daemon::client::attend(host, zone)?;
+            control::client::attend(host, zone)?;
         }
         Ok(Self {
             root: host.root.clone(),
@@ -152,7 +152,7 @@ impl RunningZone {
     ) -> Result<Child, Error> {
         let cgroups = ZoneCgroups::from_paths(&self.runtime.cgroups)
             .ok_or_else(|| Error::Daemon("the zone has no control groups".to_owned()))?;
-        let login = cgroups.open_login()?;
+        let entry = cgroups.open_entry(self.runtime.first_id)?;
         let tasks = cgroups.open_v1_tasks()?;
         // Process and time namespaces take effect for children.
         sys::namespace::join(self.init.as_fd(), ns::PID | ns::TIME)
@@ -169,17 +169,24 @@ impl RunningZone {
             .chain(keep.iter().copied())
             .chain(answerer.as_ref().map(AsFd::as_fd))
             .collect();
-        let child = sys::process::fork(0, Some(login.as_fd()), &kept, || {
+        let mut body = Some(body);
+        let mut enter = || {
             let entered =
                 place(streams).and_then(|()| self.become_inmate(&tasks, answerer.as_ref()));
-            match entered {
-                Ok(()) => body(),
-                Err(error) => {
+            match (entered, body.take()) {
+                (Ok(()), Some(body)) => body(),
+                (entered, _) => {
+                    let error = entered.err().unwrap_or_default();
                     let text = format!("zlogin: could not enter the zone: {error}\n");
                     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
                     1
                 }
             }
+        };
+        let child = sys::process::fork(0, Some(entry.as_fd()), &kept, &mut enter).or_else(|_| {
+            // The zone may limit what is in its own groups.
+            let login = cgroups.open_login().map_err(std::io::Error::other)?;
+            sys::process::fork(0, Some(login.as_fd()), &kept, &mut enter)
         });
         let child = child.map_err(Error::io("start a process in the zone"))?;
         cgroups.follow(tasks.len())?;
@@ -195,6 +202,8 @@ impl RunningZone {
         sys::keyring::leave_session().map_err(|error| error.to_string())?;
         self.leave_surroundings()
             .map_err(|error| format!("could not take over the limits of the zone: {error}"))?;
+        // To look at limits it may have changed its user for a moment.
+        hide().map_err(|errno| errno.to_string())?;
         for tasks_file in tasks {
             rustix::io::write(tasks_file, b"0").map_err(|errno| errno.to_string())?;
         }
@@ -230,7 +239,7 @@ impl RunningZone {
         sys::signals::reset_all();
         // By its number in the zone, where we are: there it can be no other.
         let in_proc = Pid::from_raw(self.runtime.init.pid).unwrap_or(Pid::INIT);
-        sys::surroundings::take_from(Pid::INIT, in_proc)
+        sys::surroundings::take_from(Pid::INIT, in_proc, self.runtime.first_id)
     }
 }
 

@@ -7,7 +7,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model::plan::{BootPlan, Init, InsideStep, Interpreter};
 use model::privilege::Capabilities;
@@ -19,10 +19,14 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use sys::mount::{Attr, Extent, Param};
 use sys::process::{Executable, Program, ns};
 
-use super::channel::Channel;
-use super::console::Console;
-use super::{HELD, NODES, ROOT, kernel, place, relative};
-use crate::{answerer, flatten, names};
+use crate::answerer;
+use crate::channel::Channel;
+use crate::console::Console;
+use crate::proc::File;
+use crate::{HELD, NODES, ROOT, kernel, place};
+use host::flatten;
+use host::volumes::relative;
+use subject::names;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -31,6 +35,9 @@ pub(super) struct FirstProcess<'a> {
     pub plan: &'a BootPlan,
     /// Our own init, open because no path in the zone leads to it.
     pub zinit: BorrowedFd<'a>,
+    /// Mounts of it, one for each command that it is shown as: its folder may be closed to
+    /// the zone's root.
+    pub commands: &'a [OwnedFd],
     pub channel: &'a Channel,
     /// Files to write "0" to, to enter v1 control groups.
     pub tasks: &'a [OwnedFd],
@@ -49,11 +56,13 @@ impl<'a> FirstProcess<'a> {
         [
             self.zinit,
             self.channel.as_fd(),
+            console.controller.as_fd(),
             console.terminal.as_fd(),
             console.mount.as_fd(),
         ]
         .into_iter()
         .chain(self.tasks.iter().map(AsFd::as_fd))
+        .chain(self.commands.iter().map(AsFd::as_fd))
         .chain(self.answerer)
         .chain(self.environments)
         .collect()
@@ -119,14 +128,20 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
             read_only,
         } => mount(fstype, target, options, *noexec, *read_only),
         InsideStep::Place { held, target } => put_in_place(*held, target),
+        InsideStep::ShowLimits { targets } => show_limits(targets),
         InsideStep::Devices { names } => populate_dev(names, first.console),
         InsideStep::DeviceNodes { paths } => paths.iter().try_for_each(|path| show_node(path)),
         InsideStep::Environments { socket } => {
             let listener = first.environments.ok_or("no socket")?;
-            Ok(crate::environments::inside::listen(listener, socket)?)
+            Ok(control::beadm_socket::listen(listener, socket)?)
         }
         InsideStep::Mask { paths } => paths.iter().try_for_each(|path| mask(path)),
         InsideStep::Interpreter { interpreter } => register(interpreter),
+        InsideStep::Commands { names } => names
+            .iter()
+            .zip(first.commands)
+            .try_for_each(|(name, zinit)| show_command(zinit, name)),
+        InsideStep::BootId => kernel::show_boot_id(),
         InsideStep::Enter => Ok(sys::mount::pivot_into_cwd()?),
         InsideStep::Hostname { name } => set_name(name, first.plan),
         InsideStep::Names { resolver, hosts } => {
@@ -189,6 +204,32 @@ fn put_in_place(number: u32, target: &Path) -> Result<(), AnyError> {
     show(&held, target)
 }
 
+/// Covers files of the kernel by those that zoneadmd holds under their names. It may hold
+/// fewer: of some this host has nothing to tell.
+fn show_limits(targets: &[PathBuf]) -> Result<(), AnyError> {
+    for file in File::ALL {
+        let target = Path::new(file.target());
+        if !targets.iter().any(|wanted| wanted == target) {
+            continue;
+        }
+        let held = Path::new("..").join(HELD).join(file.name());
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match openat(CWD, &held, flags, Mode::empty()) {
+            Err(Errno::NOENT) => continue,
+            other => drop(other?),
+        }
+        match place::open(CWD, host::volumes::relative(target).as_path()) {
+            Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno.into()),
+            Ok(place) => {
+                let mount = sys::mount::open_tree(CWD, &held, Extent::One)?;
+                sys::mount::attach(&mount, &place, Path::new(""))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn show_node(path: &Path) -> Result<(), AnyError> {
     let name = path.strip_prefix("/dev")?;
     show(&Path::new("..").join(NODES).join(name), path)
@@ -200,12 +241,37 @@ fn show(source: &Path, target: &Path) -> Result<(), AnyError> {
     Ok(sys::mount::attach(&mount, &place, Path::new(""))?)
 }
 
+/// Folders in which a command may be that ends the zone, in the order of most paths.
+const FOLDERS_OF_COMMANDS: [&str; 2] = ["usr/sbin", "usr/bin"];
+
+/// Shows a mount of zinit in the place of a command. The place is mostly a link to systemctl: what is
+/// mounted on it hides the link alone. Where there is no such command, nothing is shown, as
+/// the folder is the host's.
+fn show_command(zinit: &OwnedFd, name: &str) -> Result<(), AnyError> {
+    for folder in FOLDERS_OF_COMMANDS {
+        let Ok(folder) = place::open(CWD, Path::new(folder)) else {
+            continue;
+        };
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let place = match openat(&folder, name, flags, Mode::empty()) {
+            Err(Errno::NOENT) => continue,
+            other => other?,
+        };
+        return Ok(sys::mount::attach(zinit, &place, Path::new(""))?);
+    }
+    Ok(())
+}
+
 /// Attaches a mount below the working directory, which is the zone's root, at a place
 /// that is made when it is missing.
 fn attach(mount: &OwnedFd, target: &Path) -> Result<(), AnyError> {
     let place = place::open_or_make(CWD, target, mount)?;
     Ok(sys::mount::attach(mount, &place, Path::new(""))?)
 }
+
+/// Terminals that a zone's /dev/pts has at most: the machine has 4,096 for all zones and
+/// itself (`kernel.pty.max`), of which it keeps 1,024.
+const TERMINALS: &str = "512";
 
 /// Shows the admitted devices of the host, the zone's own terminals and console.
 fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
@@ -249,6 +315,7 @@ fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
         Param::text("mode", "0620"),
         // The group tty of every distribution.
         Param::text("gid", "5"),
+        Param::text("max", TERMINALS),
     ];
     let terminals = sys::mount::new_fs("devpts", &params, flags)?;
     sys::mount::attach(&terminals, &dev, Path::new("pts"))?;
@@ -266,7 +333,7 @@ fn set_name(name: &str, plan: &BootPlan) -> Result<(), AnyError> {
         plan.id, plan.brand, plan.ip_type
     );
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    match openat(CWD, super::NAME_FILE, flags, Mode::from_raw_mode(0o444)) {
+    match openat(CWD, crate::NAME_FILE, flags, Mode::from_raw_mode(0o444)) {
         Ok(file) => rustix::io::write(&file, facts.as_bytes()).map(drop)?,
         // A brand without a fresh /run: then only the host name tells.
         Err(Errno::NOENT | Errno::EXIST | Errno::NOTDIR) => {}
@@ -353,9 +420,15 @@ fn become_init(first: &FirstProcess<'_>, init: &Init, passed: &[OwnedFd]) -> Str
             format!("could not run {}: {error}", shown(init))
         }
         Ok(program) => {
-            // Of others we do not know what they wait for.
-            let orders: &[i32] = if init.path.is_none() { &ORDERS } else { &[] };
-            let error = program.exec_with_blocked(orders);
+            let error = match &init.path {
+                // Its console outlives a zoneadmd that is killed: whoever writes there goes on.
+                None => {
+                    let console = first.console.controller.as_fd();
+                    program.exec_passing_with_blocked(&[console], &ORDERS)
+                }
+                // Of others we do not know what they wait for, nor what they leave open.
+                Some(_) => program.exec(),
+            };
             format!("could not run {}: {error}", shown(init))
         }
         Err(error) => format!("could not run {}: {}", shown(init), flatten(error.as_ref())),
@@ -392,10 +465,18 @@ fn prepare_init(first: &FirstProcess<'_>, init: &Init) -> Result<Program, AnyErr
     rustix::process::setsid()?;
     let terminal = &first.console.terminal;
     // QEMU only complains there, and must not end with zoneadmd, who has the other side.
-    if init.user == 0 {
+    // A job has no terminal: a script that reads /dev/tty would wait for an answer for ever.
+    if init.user == 0 && !init.bound {
         rustix::process::ioctl_tiocsctty(terminal)?;
     }
-    rustix::stdio::dup2_stdin(terminal)?;
+    match init.bound {
+        false => rustix::stdio::dup2_stdin(terminal)?,
+        true => {
+            // The end of its input: the other side closes here.
+            let (nothing, _) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+            rustix::stdio::dup2_stdin(nothing)?;
+        }
+    }
     rustix::stdio::dup2_stdout(terminal)?;
     rustix::stdio::dup2_stderr(terminal)?;
     if !init.bound {

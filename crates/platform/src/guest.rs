@@ -12,7 +12,7 @@ use rustix::mount::MountAttrFlags;
 use sys::mount::Param;
 use vm::qmp::{Event, Monitor};
 
-use crate::machine::sockets;
+use kernelzone::sockets;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -21,7 +21,7 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a command of the monitor may take.
-pub(crate) const MOMENT: Duration = Duration::from_secs(30);
+pub const MOMENT: Duration = Duration::from_secs(30);
 
 /// A machine, from the outside.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub struct Machine {
     pub complaints: OwnedFd,
     /// Whether the guest has asked to be started again.
     pub restarts: bool,
+    /// Why QEMU ends, when it has said so.
+    pub end: Option<&'static str>,
     /// Whether the guest's kernel has given up.
     pub panicked: bool,
     /// Whether it was stopped as there is no room for what it writes; for who looks to take
@@ -115,6 +117,7 @@ impl Opened {
             monitor: None,
             complaints,
             restarts: false,
+            end: None,
             panicked: false,
             full: false,
         };
@@ -196,7 +199,7 @@ impl Machine {
             Err(error) => {
                 let complaint = self.complaint();
                 Err(match complaint.is_empty() {
-                    true => crate::flatten(&error),
+                    true => host::flatten(&error),
                     false => complaint,
                 })
             }
@@ -233,6 +236,7 @@ impl Machine {
             Ok(events) => {
                 self.restarts |= events.iter().any(Event::is_restart);
                 self.panicked |= events.iter().any(Event::is_panic);
+                self.end = events.iter().rev().find_map(Event::end).or(self.end);
                 self.full |= events.iter().any(Event::is_full);
                 events
             }
@@ -253,7 +257,7 @@ impl Machine {
     ) -> Result<Self, String> {
         let socket = sockets::connect_to(monitor)
             .map_err(|error| format!("connect to {}: {error}", monitor.display()))?;
-        let monitor = Monitor::greet(socket, PATIENCE).map_err(|error| crate::flatten(&error))?;
+        let monitor = Monitor::greet(socket, PATIENCE).map_err(|error| host::flatten(&error))?;
         Ok(Self {
             pass: Vec::new(),
             memory,
@@ -263,6 +267,7 @@ impl Machine {
             monitor: Some(monitor),
             complaints,
             restarts: false,
+            end: None,
             panicked: false,
             full: false,
         })

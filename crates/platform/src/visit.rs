@@ -19,7 +19,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,8 +35,10 @@ use store::runtime::{Mounted, Runtime};
 use sys::mount::{Extent, Param};
 use sys::process::ns;
 
-use crate::platform::{self, place, relative, volumes};
-use crate::{Error, flatten, undo};
+use crate::place;
+use host::volumes;
+use host::volumes::relative;
+use host::{Error, flatten, undo};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -50,12 +52,15 @@ const MAX_MESSAGE: usize = 64 * 1024;
 /// Longest list of mounts that is read, in bytes: a zone may have as many as it likes.
 const MAX_MOUNTS: u64 = 32 << 20;
 
+/// The file system type of a tmpfs, see statfs(2).
+const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+
 /// Where the mount is held on its way, below the scratch folder.
 const HELD: &str = "0";
 
 /// What is mounted in the zone.
 #[derive(Debug)]
-pub(super) enum What<'a> {
+pub enum What<'a> {
     /// Something of the host's.
     Host(&'a OwnedFd),
     /// A file in something of the host's.
@@ -71,7 +76,7 @@ pub(super) enum What<'a> {
 
 /// Whether a mount that is in use is unmounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum InUse {
+pub enum InUse {
     /// Not at all.
     Refuse,
     /// From sight; who uses it goes on.
@@ -80,7 +85,7 @@ pub(super) enum InUse {
 
 /// The way into a zone.
 #[derive(Debug)]
-pub(super) struct Way {
+pub struct Way {
     users: OwnedFd,
     mounts: OwnedFd,
     scratch: PathBuf,
@@ -102,7 +107,7 @@ enum Word {
 impl Way {
     /// Opens the namespaces of a running zone. `scratch` is a folder of the host that
     /// is mounted on, where nobody sees it.
-    pub(super) fn open(runtime: &Runtime, scratch: PathBuf) -> Result<Self, Error> {
+    pub fn open(runtime: &Runtime, scratch: PathBuf) -> Result<Self, Error> {
         let open = |name: &str| {
             let path = format!("/proc/{}/ns/{name}", runtime.init.pid);
             openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
@@ -123,13 +128,13 @@ impl Way {
     }
 
     /// The zone's ids, for mounts.
-    pub(super) fn users(&self) -> BorrowedFd<'_> {
+    pub fn users(&self) -> BorrowedFd<'_> {
         self.users.as_fd()
     }
 
     /// Mounts something at a place in the zone, made when it is missing. `record` gets
     /// the mount's numbers before it is attached: whatever happens then, it is known.
-    pub(super) fn mount(
+    pub fn mount(
         &self,
         what: &What<'_>,
         at: &Path,
@@ -157,8 +162,26 @@ impl Way {
         .map(drop)
     }
 
+    /// Gives a tmpfs of the zone's another size.
+    pub(crate) fn resize(&self, at: &Path, options: &[String]) -> Result<(), Error> {
+        self.visit(None, &mut refuse_word, |_| {
+            self.enter()?;
+            let place = place::open(CWD, &relative(at))?;
+            if rustix::fs::fstatfs(&place)?.f_type != TMPFS {
+                return Err("something else is mounted on it in the zone".into());
+            }
+            let options = options.iter().filter_map(|one| one.split_once('='));
+            let params: Vec<Param<'_>> = options
+                .map(|(key, value)| Param::text(key, value))
+                .collect();
+            sys::mount::reconfigure(&place, &params, at)?;
+            Ok(Word::Done)
+        })
+        .map(drop)
+    }
+
     /// Unmounts what was mounted; that it is not there is fine.
-    pub(super) fn unmount(&self, mounted: &Mounted, in_use: InUse) -> Result<(), Error> {
+    pub fn unmount(&self, mounted: &Mounted, in_use: InUse) -> Result<(), Error> {
         self.visit(None, &mut refuse_word, |_| {
             let myself = open_myself()?;
             self.enter()?;
@@ -188,7 +211,7 @@ impl Way {
     }
 
     /// Which of the mounts are there.
-    pub(super) fn look(&self, mounts: &[Mounted]) -> Result<Vec<bool>, Error> {
+    pub fn look(&self, mounts: &[Mounted]) -> Result<Vec<bool>, Error> {
         if mounts.is_empty() {
             return Ok(Vec::new());
         }
@@ -242,7 +265,7 @@ impl Way {
     /// Becomes the zone's root, with no right over anything else.
     fn become_zone(&self) -> Result<(), AnyError> {
         sys::namespace::join(self.users.as_fd(), ns::USER)?;
-        platform::become_root()?;
+        crate::become_root()?;
         // Changing ids has set it to what fs.suid_dumpable says.
         Ok(not_dumpable()?)
     }
@@ -384,38 +407,10 @@ fn whereabouts(myself: &OwnedFd, mounted: &Mounted) -> Result<Option<PathBuf>, A
     Ok(find_mount(&text, mounted.id))
 }
 
-/// The mount point of a mount in a list as /proc/PID/mountinfo has it.
+/// Returns the mount point of a mount in the text of a mountinfo file.
 fn find_mount(text: &[u8], id: u64) -> Option<PathBuf> {
-    let id = id.to_string();
-    let mut lines = text.split(|byte| *byte == b'\n');
-    lines.find_map(|line| {
-        let mut fields = line.split(|byte| *byte == b' ');
-        let point = (fields.next()? == id.as_bytes()).then(|| fields.nth(3))??;
-        Some(PathBuf::from(std::ffi::OsString::from_vec(unescape(point))))
-    })
-}
-
-/// Blanks, line ends and backslashes are written as three octal digits.
-fn unescape(field: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((first, more)) = rest.split_first() {
-        let digits = more
-            .get(..3)
-            .and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match (first, byte) {
-            (b'\\', Some(byte)) => {
-                text.push(byte);
-                rest = &more[3..];
-            }
-            _ => {
-                text.push(*first);
-                rest = more;
-            }
-        }
-    }
-    text
+    let mut mounts = sys::mountinfo::parse(text).into_iter();
+    mounts.find(|mount| mount.id == id).map(|mount| mount.point)
 }
 
 /// Takes away the file that a device node was shown on, and folders that are empty
@@ -462,6 +457,5 @@ mod tests {
         assert_eq!(found(21), Some("/".into()));
         assert_eq!(found(210), Some("/data one\\".into()));
         assert_eq!(found(2), None);
-        assert_eq!(unescape(b"\\9\\04"), b"\\9\\04");
     }
 }

@@ -1,0 +1,76 @@
+//! The zone's console: a terminal of the host's, shown in the zone as /dev/console.
+
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Gid, Mode, Uid, fchmod, fchown};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use sys::mount::Extent;
+
+/// Both sides of a console.
+#[derive(Debug)]
+pub struct Console {
+    /// zoneadmd's side.
+    pub controller: OwnedFd,
+    /// The zone's side.
+    pub terminal: OwnedFd,
+    /// The zone's side as a mount that is not attached yet. It belongs to the mount
+    /// namespace in which the console was made.
+    pub mount: OwnedFd,
+}
+
+/// The descriptor on which zinit keeps zoneadmd's side of the console.
+const KEPT_BY_ZINIT: i32 = 3;
+
+/// Rows and columns of a terminal that nobody looks at: of 0 and 0 some programs make nothing.
+pub(crate) const COMMON_SIZE: Winsize = Winsize {
+    ws_row: 24,
+    ws_col: 80,
+    ws_xpixel: 0,
+    ws_ypixel: 0,
+};
+
+/// Device number of the controlling side of every terminal.
+const PTMX: (u32, u32) = (5, 2);
+
+/// Returns both sides of the console that a running zone has, controlling side first, if its
+/// init is zinit. The zone may have put something else there: then it is a terminal of its own,
+/// or nothing.
+pub fn kept(init: BorrowedFd<'_>) -> Option<(OwnedFd, OwnedFd)> {
+    use rustix::fs::{FileType, fstat, major, minor};
+    use rustix::process::{PidfdGetfdFlags, pidfd_getfd};
+    let controller = pidfd_getfd(init, KEPT_BY_ZINIT, PidfdGetfdFlags::empty()).ok()?;
+    let stat = fstat(&controller).ok()?;
+    let is_device = FileType::from_raw_mode(stat.st_mode).is_char_device();
+    if !is_device || (major(stat.st_rdev), minor(stat.st_rdev)) != PTMX {
+        return None;
+    }
+    // The other side is zinit's standard input: where both came from is a view of the mounts
+    // that has ended.
+    let terminal = pidfd_getfd(init, 0, PidfdGetfdFlags::empty()).ok()?;
+    Some((controller, terminal))
+}
+
+impl Console {
+    /// Makes a console that belongs to the zone's root, the host's id `first_id`.
+    pub fn new(first_id: u32) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let controller = openpt(flags)?;
+        unlockpt(&controller)?;
+        let terminal = ioctl_tiocgptpeer(&controller, flags)?;
+        fchown(
+            &terminal,
+            Some(Uid::from_raw(first_id)),
+            Some(Gid::from_raw(first_id)),
+        )?;
+        fchmod(&terminal, Mode::RUSR | Mode::WUSR)?;
+        tcsetwinsize(&controller, COMMON_SIZE)?;
+        let mount = sys::mount::open_tree(&terminal, Path::new(""), Extent::One)?;
+        Ok(Self {
+            controller,
+            terminal,
+            mount,
+        })
+    }
+}
