@@ -16,10 +16,10 @@ use store::xml;
 use vm::live::{self, Sending};
 use vm::qmp::Monitor;
 
-use super::protocol::{Leave, Left, MAX_PACKET, Reply, Word};
-use super::server::Server;
-use crate::flatten;
-use crate::migrate;
+use crate::server::Server;
+use control::protocol::{Leave, Left, MAX_PACKET, Reply, Word};
+use host::flatten;
+use subject::away;
 
 /// How often to look how far it is.
 const LOOK: Duration = Duration::from_millis(10);
@@ -136,7 +136,7 @@ impl Server<'_> {
         }
         let config = xml::load_running(&self.host.root, self.zone);
         let zonepath = config.map_err(|error| flatten(&error))?.zonepath();
-        match migrate::is_away(&self.host.root.path(&zonepath)) {
+        match away::is_away(&self.host.root.path(&zonepath)) {
             true => Err(AWAY.to_owned()),
             false => Ok(()),
         }
@@ -274,7 +274,7 @@ impl Server<'_> {
             (Ok(Word::Gone), Stage::Sent) => {
                 let client = self.leaving.take().map(|leaving| leaving.client);
                 self.log("runs on another host");
-                let down = self.take_down(super::server::End::Halted);
+                let down = self.take_down(crate::server::End::Halted);
                 if let Some(client) = client {
                     say(
                         &client,
@@ -294,7 +294,7 @@ impl Server<'_> {
     fn lose_mover(&mut self) {
         let sent = self.leaving.as_ref().filter(|one| one.stage == Stage::Sent);
         // The mark is written before the other host may let it run.
-        if !sent.is_some_and(|leaving| migrate::is_away(&leaving.zonepath)) {
+        if !sent.is_some_and(|leaving| away::is_away(&leaving.zonepath)) {
             return self.stop_leaving("who moved it is gone");
         }
         self.leaving = None;

@@ -20,20 +20,21 @@ use sys::mapping::Mapping;
 use vm::agent::{Agent, Printed};
 use vm::migrate::{self, Activity};
 
-use super::ahead::Ahead;
-use super::log;
-use super::pager::Paging;
-use super::processors::Bound;
-use super::protocol::Suspend;
-use super::server::Server;
-use crate::Host;
-use crate::flatten;
-use crate::machine::image::{self, DEVICES, HOT, MEMORY};
-use crate::machine::record::Record;
-use crate::machine::sockets;
-use crate::platform::Platform;
-use crate::platform::machine::Machine;
-use crate::progress::Teller;
+use crate::ahead::Ahead;
+use crate::pager::Paging;
+use crate::processors::Bound;
+use crate::server::Server;
+use control::log;
+use control::protocol::Suspend;
+use host::Host;
+use host::flatten;
+use host::progress::Teller;
+use kernelzone::image::{self, DEVICES, HOT, MEMORY};
+use kernelzone::record::Record;
+use kernelzone::sockets;
+use platform::Platform;
+use platform::guest::Machine;
+use subject::network::Records;
 
 impl Server<'_> {
     /// Saves the machine's memory and devices. After this it is stopped for good and only
@@ -72,6 +73,10 @@ impl Server<'_> {
                     self.log(&line);
                 }
                 self.log(&format!("suspended to {}", order.image.display()));
+                // It is suspended also without.
+                if let Err(why) = Records::of(&self.host.root).hold(self.zone) {
+                    self.log(&format!("could not hold its addresses: {why}"));
+                }
                 Ok(())
             }
             Err(Unsaved { why, begun }) => {
@@ -284,7 +289,7 @@ pub(super) fn after_death(
             Ok(None)
         }
         Activity::Waits => Err("it was being resumed; boot it again".to_owned()),
-        Activity::Stopped if away => Ok(Some(super::leave::AWAY)),
+        Activity::Stopped if away => Ok(Some(crate::outgoing_guest::AWAY)),
         Activity::Stopped => {
             if let Some(image) = image {
                 image::remove(image)?;
@@ -351,7 +356,7 @@ pub(super) fn resume(
     let mut lines = Vec::new();
     let mut paging = None;
     if from.lazy {
-        match Paging::start(machine, qemu, image, begun, host.fault.clone()) {
+        match Paging::start(machine, qemu, image, begun, (host.fault.clone(), zone)) {
             Ok(started) => {
                 remember(Some(started.process()))?;
                 paging = Some(started);

@@ -15,12 +15,12 @@ use suspend::{Image, Io, Ledger, Loading, load_ahead};
 use sys::mapping::Mapping;
 use sys::process::Child;
 
-use super::suspend::{bound, scratch};
-use crate::Host;
-use crate::fault::Fault;
-use crate::flatten;
-use crate::machine::image::{self, DEVICES, HOT, MEMORY};
-use crate::platform::Platform;
+use crate::suspend::{bound, scratch};
+use host::Host;
+use host::fault::Fault;
+use host::flatten;
+use kernelzone::image::{self, DEVICES, HOT, MEMORY};
+use platform::Platform;
 
 /// How long the process may be at a piece of memory: a fraction of a millisecond on a host
 /// that is not busy.
@@ -52,7 +52,7 @@ impl Ahead {
     pub fn open(from: &Resume) -> Result<Self, String> {
         let key = image::read_key(&from.key)?;
         let image = Image::open(&from.image, &key).map_err(|error| flatten(&error))?;
-        image.claim().map_err(|error| flatten(&error))?;
+        claim(&image).map_err(|error| flatten(&error))?;
         // An older image has none.
         let hot = image.bytes_of(HOT).unwrap_or_default();
         let hot = hot.chunks_exact(4).filter_map(|four| four.try_into().ok());
@@ -106,7 +106,7 @@ impl Ahead {
         let since = Instant::now();
         let body = || {
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
-            let watch = super::pager::watch(fault);
+            let watch = crate::pager::watch(fault);
             let load = |places, threads| {
                 let loading = Loading {
                     threads,
@@ -158,6 +158,23 @@ impl Ahead {
         let pidfd = child.pidfd.as_fd();
         let _ = sys::process::send_signal(pidfd, Signal::KILL.as_raw());
         while let Err(Errno::INTR) = waitid(WaitId::PidFd(pidfd), WaitIdOptions::EXITED) {}
+    }
+}
+
+/// Longest time in which the processes of a resume that was cut off let go of its image. The
+/// caller has the lock of the zone: nobody else can be at work on the image.
+const LETTING_GO: Duration = Duration::from_secs(10);
+
+/// Takes the image for this resume alone.
+fn claim(image: &Image) -> Result<(), suspend::Error> {
+    let end = Instant::now() + LETTING_GO;
+    loop {
+        match image.claim() {
+            Err(suspend::Error::Busy { .. }) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! The memory of a machine that runs while it is still restored. A process of its own
-//! brings it in: that goes on when this zoneadmd dies, and when it dies itself the zone is
-//! ended. A guest that waits for memory for ever is never left alone.
+//! brings it in: that goes on when this zoneadmd dies. A second process, the guardian, has the
+//! same image, memory and descriptors, and starts another one when the first is killed; without
+//! the guardian the first one goes on. When both die the zone is ended: a guest that waits for
+//! memory for ever is never left alone.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
@@ -10,9 +13,13 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::ZoneName;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, setpgid, waitid,
+};
 use rustix::time::Timespec;
 use store::runtime::Process;
 use suspend::{Image, Ledger, Loading, Paged, Pager, Region};
@@ -20,12 +27,12 @@ use sys::mapping::Mapping;
 use sys::process::Child;
 use sys::userfault::Userfault;
 
-use super::ahead::Begun;
-use super::suspend::rate;
-use crate::fault::Fault;
-use crate::flatten;
-use crate::machine::image::MEMORY;
-use crate::platform::machine::Machine;
+use crate::ahead::Begun;
+use crate::suspend::rate;
+use host::fault::Fault;
+use host::flatten;
+use kernelzone::image::MEMORY;
+use platform::guest::Machine;
 
 /// What a pager says first when all is there.
 const WHOLE: &str = "whole";
@@ -36,11 +43,18 @@ const LONGEST: u64 = 16 << 10;
 /// What is said of a pager that cannot say anything itself.
 const DIED: &str = "the process that restored it has died";
 
-/// A process that brings memory in.
+/// How often the guardian starts another process: one that is killed each time does not come to
+/// an end.
+const MOST_RESTARTS: u32 = 10;
+
+/// A guardian, and the process that brings memory in.
 #[derive(Debug)]
 pub(super) struct Paging {
+    /// The guardian, which leads the process group of both.
     process: Process,
     pidfd: OwnedFd,
+    /// Whether this zoneadmd has started it: its number is kept until it is waited for.
+    is_child: bool,
     /// What it says at its end; none of a process that another zoneadmd started.
     report: Option<File>,
 }
@@ -57,7 +71,7 @@ impl Paging {
         qemu: &Child,
         image: &Image,
         begun: Option<Begun>,
-        fault: Fault,
+        (fault, zone): (Fault, &ZoneName),
     ) -> Result<Self, String> {
         let device = machine.faults.take().ok_or("no /dev/userfaultfd here")?;
         let memory = machine.memory.as_ref().ok_or("its memory cannot be had")?;
@@ -102,14 +116,22 @@ impl Paging {
                 report: theirs.as_fd(),
                 qemu: qemu.pidfd.as_fd(),
             };
-            let body = || work(&pager, job);
+            let body = || {
+                stand_out(zone);
+                guard(&pager, &ledger, &keep, job)
+            };
             let child =
                 sys::process::fork(0, None, &keep, body).map_err(|error| error.to_string())?;
             drop(theirs);
+            if let Some(pid) = Pid::from_raw(child.pid) {
+                // Both end as one, also before the guardian has done this itself.
+                let _ = setpgid(Some(pid), Some(pid));
+            }
             let process = Process::find(child.pid).ok_or(DIED)?;
             Ok(Self {
                 process,
                 pidfd: child.pidfd,
+                is_child: true,
                 report: Some(File::from(report)),
             })
         })();
@@ -131,6 +153,7 @@ impl Paging {
             process.is_alive().then_some(Self {
                 process,
                 pidfd,
+                is_child: false,
                 report: None,
             })
         });
@@ -200,14 +223,21 @@ impl Paging {
 }
 
 impl AsFd for Paging {
+    /// What is readable at the end: the report, which both processes may write, or the end of
+    /// the guardian of another zoneadmd.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+        let report = self.report.as_ref().map(AsFd::as_fd);
+        report.unwrap_or(self.pidfd.as_fd())
     }
 }
 
 impl Drop for Paging {
     fn drop(&mut self) {
-        // It has ended, or the machine has or will.
+        // They have ended, or the machine has or will.
+        let is_known = self.is_child || self.process.is_alive();
+        if let Some(pid) = Pid::from_raw(self.process.pid).filter(|_| is_known) {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
         let _ = sys::process::send_signal(self.pidfd.as_fd(), Signal::KILL.as_raw());
         let _ = self.ends_within(Duration::from_secs(10));
         let pidfd = WaitId::PidFd(self.pidfd.as_fd());
@@ -235,7 +265,7 @@ pub(super) fn watch(fault: Fault) -> impl Fn(suspend::Progress) -> ControlFlow<(
     }
 }
 
-/// What the process is given.
+/// The descriptors and facts that the guardian and its process get.
 struct Job<'a> {
     fault: Fault,
     /// Bytes in the image.
@@ -246,10 +276,52 @@ struct Job<'a> {
     qemu: BorrowedFd<'a>,
 }
 
-/// What the process does.
-fn work(pager: &Pager<'_>, job: Job<'_>) -> u8 {
-    let Job { report, qemu, .. } = job;
-    let watch = watch(job.fault);
+/// The name that the process has in lists of processes, where it would be a second zoneadmd.
+const NAME: &std::ffi::CStr = c"zonepager";
+
+/// The kernel takes any other process before this one when memory is short: with it the
+/// guest would be lost.
+const OOM_SCORE: &str = "-1000";
+
+/// Makes this process one that is told from zoneadmd, and that is killed last.
+fn stand_out(zone: &ZoneName) {
+    // The guest goes on without any of them.
+    let _ = rustix::thread::set_name(NAME);
+    if let Ok(text) = CString::new(format!("{}: memory of {zone}", NAME.to_string_lossy())) {
+        let _ = sys::process::show_as(text);
+    }
+    let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+}
+
+/// Runs the guardian: starts the process that brings memory in, and another one as long as
+/// that is killed.
+fn guard(pager: &Pager<'_>, ledger: &Ledger, keep: &[BorrowedFd<'_>], mut job: Job<'_>) -> u8 {
+    let _ = setpgid(None, None);
+    for _ in 0..=MOST_RESTARTS {
+        let fault = std::mem::take(&mut job.fault);
+        let started = sys::process::fork(0, None, keep, || work(pager, &job, fault));
+        let Ok(worker) = started else { break };
+        let ended = loop {
+            match waitid(WaitId::PidFd(worker.pidfd.as_fd()), WaitIdOptions::EXITED) {
+                Err(Errno::INTR) => {}
+                other => break other.ok().flatten(),
+            }
+        };
+        if let Some(status) = ended.and_then(|status| status.exit_status()) {
+            return u8::try_from(status).unwrap_or(1);
+        }
+        // Nothing of what it was at can be seen.
+        ledger.forget_taken();
+    }
+    let _ = sys::process::send_signal(job.qemu, Signal::KILL.as_raw());
+    say(&job, &format!("{DIED}\n"));
+    1
+}
+
+/// Runs the process that brings memory in.
+fn work(pager: &Pager<'_>, job: &Job<'_>, fault: Fault) -> u8 {
+    let qemu = job.qemu;
+    let watch = watch(fault);
     let loading = Loading {
         watch: &watch,
         ..Loading::default()
@@ -275,11 +347,15 @@ fn work(pager: &Pager<'_>, job: Job<'_>) -> u8 {
             }
         }
     };
-    // Nobody hears it when zoneadmd is gone.
-    if let Ok(report) = report.try_clone_to_owned() {
+    say(job, &text);
+    status
+}
+
+/// Tells zoneadmd; nobody hears it when that is gone.
+fn say(job: &Job<'_>, text: &str) {
+    if let Ok(report) = job.report.try_clone_to_owned() {
         let _ = File::from(report).write_all(text.as_bytes());
     }
-    status
 }
 
 fn told(raw: u64, took: Duration, paged: &Paged) -> String {
@@ -379,6 +455,22 @@ fn is_armed(pid: i32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pager_is_told_from_zoneadmd_and_killed_last() {
+        let before = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+        stand_out(&"web".parse().unwrap());
+        assert_eq!(rustix::thread::name().unwrap().as_c_str(), NAME);
+        let after = std::fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+        let shown = std::fs::read("/proc/self/cmdline").unwrap();
+        if let Err(error) = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE) {
+            println!("skipped: a_pager_is_told_from_zoneadmd_and_killed_last: {error}");
+            return;
+        }
+        assert_eq!(after.trim(), OOM_SCORE);
+        assert_eq!(shown, b"zonepager: memory of web\0");
+        std::fs::write("/proc/self/oom_score_adj", before).unwrap();
+    }
 
     #[test]
     fn a_mapping_is_found_by_its_file() {

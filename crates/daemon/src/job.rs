@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid};
 use rustix::time::Timespec;
 
-use super::{Passed, read_plan};
-use crate::Host;
-use crate::fault::Fault;
-use crate::flatten;
-use crate::network::Records;
-use crate::platform::Platform;
+use crate::{Passed, read_plan};
+use host::Host;
+use host::fault::Fault;
+use host::flatten;
+use platform::Platform;
+use subject::network::Records;
 
 /// Most that a job may print, in bytes; what comes after is not kept.
 const MAX_OUTPUT: u64 = 64 << 20;
@@ -31,14 +31,8 @@ const PIECE: usize = 16 << 10;
 /// A text for the log; whoever waits on `report` got it too.
 pub fn job(host: &Host, zone: &ZoneName, passed: Passed, log: OwnedFd) -> Result<(), String> {
     let mut report = File::from(passed.report);
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| errno.to_string())?;
-    // It may have died before that.
-    let mut reader = [PollFd::new(&report, PollFlags::empty())];
-    let now = Timespec::default();
-    if poll(&mut reader, Some(&now)).is_ok_and(|_| reader[0].revents().contains(PollFlags::ERR)) {
-        return Err("whoever started this is gone".to_owned());
-    }
-    let done = run(host, zone, passed.plan, File::from(log));
+    end_with_starter(&report)?;
+    let done = run(host, zone, passed.plan, File::from(log), &report);
     let text = match &done {
         Ok(status) => format!("ok {status}"),
         Err(error) => error.clone(),
@@ -48,17 +42,42 @@ pub fn job(host: &Host, zone: &ZoneName, passed: Passed, log: OwnedFd) -> Result
     done.map(|_| ())
 }
 
-fn run(host: &Host, zone: &ZoneName, plan: OwnedFd, log: File) -> Result<i32, String> {
+/// The error when the command that asked for the job is gone, or has given the job up.
+const NOT_WANTED: &str = "whoever started this is gone";
+
+/// Has the kernel end this process when whoever started it ends. The kernel forgets that
+/// when the process changes its ids or those by which it uses file systems.
+fn end_with_starter(report: &File) -> Result<(), String> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| errno.to_string())?;
+    // It may have died before that.
+    let mut reader = [PollFd::new(report, PollFlags::empty())];
+    let now = Timespec::default();
+    if poll(&mut reader, Some(&now)).is_ok_and(|_| reader[0].revents().contains(PollFlags::ERR)) {
+        return Err(NOT_WANTED.to_owned());
+    }
+    Ok(())
+}
+
+fn run(
+    host: &Host,
+    zone: &ZoneName,
+    plan: OwnedFd,
+    log: File,
+    report: &File,
+) -> Result<i32, String> {
     let plan = read_plan(plan)?;
     let zinit = host
         .program("zinit")
         .ok_or("could not find the program zinit")?;
     let mut platform =
         Platform::build(&plan, &zinit, &mut Fault::default()).map_err(|error| flatten(&error))?;
-    let ran = platform
-        .start(&plan.init)
-        .map_err(|error| flatten(&error))
-        .and_then(|()| attend(&platform, log));
+    // The overlay was mounted under the ids of the zone, which has cleared it.
+    let ran = end_with_starter(report)
+        .and_then(|()| {
+            let started = platform.start(&plan.init);
+            started.map_err(|error| flatten(&error))
+        })
+        .and_then(|()| attend(&platform, log, report));
     let mut errors: Vec<String> = ran.as_ref().err().cloned().into_iter().collect();
     errors.extend(platform.take_down().err().map(|error| flatten(&error)));
     let released = platform.go_home().map_err(|error| error.to_string());
@@ -78,20 +97,24 @@ fn run(host: &Host, zone: &ZoneName, plan: OwnedFd, log: File) -> Result<i32, St
     }
 }
 
-/// Writes down what the program says until it ends; its exit status, or 128 and the
-/// number of the signal that ended it.
-fn attend(platform: &Platform, mut log: File) -> Result<i32, String> {
+/// Writes down what the program says until it ends, or until nobody reads the report any
+/// more; its exit status, or 128 and the number of the signal that ended it.
+fn attend(platform: &Platform, mut log: File, report: &File) -> Result<i32, String> {
     let fail = |errno: Errno| format!("could not wait for the program: {errno}");
     let mut written = 0;
     loop {
         let mut watched = [
             PollFd::new(&platform.console, PollFlags::IN),
             PollFd::new(&platform.init.pidfd, PollFlags::IN),
+            PollFd::new(report, PollFlags::empty()),
         ];
         match poll(&mut watched, None) {
             Err(Errno::INTR) => continue,
             other => other.map_err(fail)?,
         };
+        if watched[2].revents().contains(PollFlags::ERR) {
+            return Err(NOT_WANTED.to_owned());
+        }
         let ended = !watched[1].revents().is_empty();
         if !watched[0].revents().is_empty() {
             let more = write_down(&platform.console, &mut log, &mut written);

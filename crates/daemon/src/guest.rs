@@ -14,9 +14,9 @@ use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 use rustix::time::Timespec;
 use vm::qmp::Monitor;
 
-use super::server::Server;
-use crate::flatten;
-use crate::platform::machine::MOMENT;
+use crate::server::Server;
+use host::flatten;
+use platform::guest::MOMENT;
 
 /// Longest text of QEMU that is logged at once: a guest may make it complain without end.
 const LONGEST: usize = 300;

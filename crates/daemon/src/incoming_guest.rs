@@ -13,10 +13,10 @@ use store::index::Index;
 use vm::live;
 use vm::qmp::Monitor;
 
-use super::log;
-use super::protocol::{Coming, MAX_PACKET, Reply};
-use crate::flatten;
-use crate::platform::Platform;
+use control::log;
+use control::protocol::{Coming, MAX_PACKET, Reply};
+use host::flatten;
+use platform::Platform;
 
 /// What a zoneadmd is given for a machine that comes.
 #[derive(Debug)]

@@ -18,8 +18,8 @@ use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use sys::process::Child;
 
-use crate::environments::inside::{Answer, MAX_ANSWER, MAX_REQUEST, read_request};
-use crate::{Host, flatten, spawn};
+use control::beadm_socket::{Answer, MAX_ANSWER, MAX_REQUEST, read_request};
+use host::{Host, flatten, spawn};
 
 /// Least time from one request to the next: five a second.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -123,7 +123,7 @@ impl Requests {
         match Work::begin(host, zone, &words) {
             Ok(work) => Stage::Works(client, work, now),
             Err(why) => {
-                super::log::message(&host.root, zone, &format!("beadm: {why}"));
+                control::log::message(&host.root, zone, &format!("beadm: {why}"));
                 refuse(
                     &client,
                     "could not be started; the zone's log says why",

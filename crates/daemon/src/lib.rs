@@ -5,18 +5,16 @@
 //! need it to go on: a new one adopts the zone (see [`adopt`]).
 
 mod adopt;
+mod again;
 mod ahead;
-mod arrive;
 mod beadm;
-pub mod client;
 mod console;
+mod guest;
+mod incoming_guest;
 pub(crate) mod job;
-mod leave;
-mod log;
-mod machine;
+mod outgoing_guest;
 mod pager;
 mod processors;
-pub mod protocol;
 mod rctl;
 mod server;
 mod stall;
@@ -30,19 +28,18 @@ use model::controls::Controls;
 use model::plan::{BootPlan, InsideStep, PlatformStep};
 use model::{State, ZoneName};
 use store::lock;
-use store::runtime::{Process, Runtime};
+use store::runtime::{Process, RESUMING, Runtime};
 
-use crate::Host;
-use crate::fault::Fault;
-use crate::flatten;
-use crate::network::Records;
-use crate::platform::Platform;
 use ahead::Ahead;
+use host::Host;
+use host::fault::Fault;
+use host::flatten;
+use platform::Platform;
+use subject::network::Records;
 use suspend::Resumed;
 
-pub use arrive::Doors;
+pub use crate::incoming_guest::Doors;
 pub use job::job;
-pub use log::timestamp;
 
 /// What zoneadm passes to a new zoneadmd.
 #[derive(Debug)]
@@ -115,11 +112,6 @@ pub fn adopt(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String>
     }
 }
 
-/// Adds a line to the zone's log.
-pub fn note(host: &Host, zone: &ZoneName, text: &str) {
-    log::message(&host.root, zone, text);
-}
-
 fn build<'a>(
     host: &'a Host,
     zone: &'a ZoneName,
@@ -134,6 +126,9 @@ fn build<'a>(
     let root_lock = lock::exclusive(&host.root.root_lock(zone)).map_err(|e| flatten(&e))?;
     let listener = server::listen(&host.root, zone)?;
     let mut console = console::Console::open(&host.root, zone)?;
+    if !plan.ready_only && plan.resume.is_none() && plan.arriving.is_none() {
+        console.booting(&plan.words);
+    }
     let mut fault: Fault = host.fault.clone();
     let built = start(host, zone, &plan, &zinit, &mut fault, &mut console, doors);
     let (platform, runtime, resumed) = match built {
@@ -145,13 +140,15 @@ fn build<'a>(
     };
     let mut server =
         server::Server::new(host, zone, root_lock, listener, console, platform, runtime);
+    server.reboots = plan.reboots;
+    server.has_zinit = plan.init.path.is_none();
     server.paging = resumed.paging;
     server.hot = resumed.hot;
     if plan.ready_only && server.platform.machine.is_some() {
         server.made = Some(plan.init.clone());
     }
     if plan.resume.is_some() || plan.arriving.is_some() {
-        let [.., agent] = crate::machine::facts::sockets(host, zone);
+        let [.., agent] = kernelzone::facts::sockets(host, zone);
         server.resumed = Some(agent);
     }
     Ok(server)
@@ -207,7 +204,10 @@ fn start(
                         None if fault.strikes("resume") => {
                             return Err("a fault was asked for".to_owned());
                         }
-                        None => runtime.state = State::Running,
+                        None => {
+                            runtime.state = State::Running;
+                            runtime.auxiliary.clear();
+                        }
                     }
                     store::runtime::save(&host.root, zone, &runtime)
                         .map_err(|error| flatten(&error))
@@ -222,14 +222,14 @@ fn start(
                 resumed = suspend::resume(&job, &mut platform, ahead, remember, goes_on)
                     .map_err(|why| not_resumed(&why))?;
                 for line in resumed.lines.drain(..) {
-                    log::message(&host.root, zone, &line);
+                    control::log::message(&host.root, zone, &line);
                 }
             }
             if let Some(doors) = doors {
                 runtime.auxiliary = "migrating-in".to_owned();
                 store::runtime::save(&host.root, zone, &runtime)
                     .map_err(|error| flatten(&error))?;
-                arrive::arrive(&host.root, zone, &mut platform, plan, doors)
+                incoming_guest::arrive(&host.root, zone, &mut platform, plan, doors)
                     .map_err(|why| format!("could not take its machine: {why}"))?;
                 console.notice("Zone came from another host");
                 runtime.auxiliary.clear();
@@ -281,7 +281,10 @@ fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, String> {
         kernel: false,
         environment: plan.init.environment.clone(),
         controls: Controls::default(),
-        auxiliary: String::new(),
+        auxiliary: match plan.resume {
+            Some(_) => RESUMING.to_owned(),
+            None => String::new(),
+        },
         pager: None,
     };
     for step in &plan.platform {

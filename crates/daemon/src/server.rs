@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use limits::{Base, Changed};
 use model::controls::Controls;
@@ -19,20 +20,26 @@ use store::Root;
 use store::lock::{self, Wait, ZoneLock};
 use store::runtime::Runtime;
 
-use super::beadm::Requests;
-use super::console::Console;
-use super::leave::Leaving;
-use super::log;
-use super::pager::Paging;
-use super::protocol::{MAX_PACKET, Reply, Request};
-use super::rctl::Rctls;
-use super::stall::Stall;
-use super::suspend;
-use crate::flatten;
-use crate::network::Records;
-use crate::plan::machine::made_ready;
-use crate::platform::Platform;
-use crate::{Host, freeze, spawn};
+use crate::beadm::Requests;
+use crate::console::Console;
+use crate::outgoing_guest::Leaving;
+use crate::pager::Paging;
+use crate::rctl::Rctls;
+use crate::stall::Stall;
+use crate::suspend;
+use control::log;
+use control::protocol::{MAX_PACKET, Reply, Request};
+use host::Host;
+use host::flatten;
+use host::listening::listens;
+use platform::Platform;
+use platform::plan::guest::made_ready;
+use platform::proc::{self, Follower};
+use subject::freeze;
+use subject::network::Records;
+
+/// Longest part of QEMU's last words that is logged with its end.
+const LONGEST_COMPLAINT: usize = 300;
 
 /// How often an ended zone is tried to be taken down while a command holds its lock.
 const RETRY: Timespec = Timespec {
@@ -42,7 +49,14 @@ const RETRY: Timespec = Timespec {
 
 /// How long a new connection may take to say what it wants: a moment, also on a host
 /// that is very busy.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Interval at which zoneadmd checks that init is ready for the order to shut down.
+const LOOK_AT_INIT: Duration = Duration::from_millis(20);
+
+/// Interval at which zoneadmd presses the power button of a machine until it ends: its firmware
+/// and a kernel that starts do not see it.
+const PRESS_AGAIN: Duration = Duration::from_secs(10);
 
 /// A zoneadmd at work.
 #[derive(Debug)]
@@ -54,6 +68,8 @@ pub(super) struct Server<'a> {
     pub(super) platform: Platform,
     pub(super) runtime: Runtime,
     rctls: Option<Rctls>,
+    /// Keeps the files true that show the zone its limits.
+    pub(super) follower: Option<Follower>,
     /// Keeps the root open until everybody has been answered.
     root: Option<OwnedFd>,
     /// True when the console has come to its end.
@@ -78,6 +94,16 @@ pub(super) struct Server<'a> {
     _root_lock: File,
     /// Connections that are answered when the zone has ended.
     waiting: Vec<OwnedFd>,
+    /// True while init is still to be told to shut down: it was not ready for the order.
+    untold: bool,
+    /// True when init is zinit.
+    pub(super) has_zinit: bool,
+    /// When the power button of the machine was pressed last.
+    pressed: Option<Instant>,
+    /// When the zone was booted, or adopted.
+    pub(super) booted: Instant,
+    /// Count of the reboots in quick succession that led to this boot.
+    pub(super) reboots: u32,
 }
 
 /// What the zone's end leads to.
@@ -98,7 +124,7 @@ pub(super) fn listen(root: &Root, zone: &ZoneName) -> Result<OwnedFd, String> {
     std::fs::create_dir_all(root.run()).map_err(fail)?;
     let _ = std::fs::remove_file(root.socket(zone));
     let make = || -> std::io::Result<OwnedFd> {
-        let (address, _folder) = super::client::address(root, zone)?;
+        let (address, _folder) = control::client::address(root, zone)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         // The host's root only: the socket gets these permissions when it is bound.
@@ -136,6 +162,7 @@ impl<'a> Server<'a> {
             platform,
             runtime,
             rctls: None,
+            follower: None,
             root: None,
             silent: false,
             complaints: 0,
@@ -148,6 +175,11 @@ impl<'a> Server<'a> {
             requests,
             _root_lock: root_lock,
             waiting: Vec::new(),
+            untold: false,
+            has_zinit: false,
+            pressed: None,
+            booted: Instant::now(),
+            reboots: 0,
         }
     }
 
@@ -168,6 +200,7 @@ impl<'a> Server<'a> {
                 "could not go back to the namespaces of the host: {error}"
             ));
         }
+        self.follow();
         let what = if self.runtime.state == State::Running {
             "booted"
         } else {
@@ -179,8 +212,17 @@ impl<'a> Server<'a> {
             self.log(&format!("WARNING: {remark}"));
         }
         if let Some(agent) = self.resumed.take() {
+            // It runs only since now, and its links are older.
+            Records::of(&self.host.root).announce_again(self.zone);
             suspend::correct_clock(&self.host.root, self.zone, &agent);
         }
+    }
+
+    /// Starts the reader of a zone that is shown its limits.
+    pub(super) fn follow(&mut self) {
+        let Platform { cgroups, init, .. } = &self.platform;
+        let (root, owner) = (&self.host.root, self.runtime.first_id);
+        self.follower = Follower::start(root, self.zone, cgroups, init, owner);
     }
 
     /// Serves until the zone is down.
@@ -201,10 +243,14 @@ impl<'a> Server<'a> {
                 paged,
                 wanted,
                 moved,
+                unread,
             ] = self.wait(ended.is_some())?;
             if paged {
                 // What it says is in the log; the zone ends if it must.
                 let _ = self.hear_pager();
+            }
+            if let Some(follower) = self.follower.as_mut().filter(|_| ended.is_none()) {
+                follower.mind(unread);
             }
             if let Some(requests) = &mut self.requests {
                 requests.go_on(self.host, self.zone, wanted);
@@ -234,6 +280,9 @@ impl<'a> Server<'a> {
             if asked && self.answer_one() {
                 return Ok(());
             }
+            if ended.is_none() {
+                self.insist();
+            }
             if self.leaving.is_some() && self.go_on_leaving(moved) {
                 return Ok(());
             }
@@ -259,7 +308,7 @@ impl<'a> Server<'a> {
     }
 
     /// Waits for something to happen; says what did.
-    fn wait(&self, ended: bool) -> Result<[bool; 10], String> {
+    fn wait(&self, ended: bool) -> Result<[bool; 11], String> {
         let client = self.console.client();
         let limit = self.rctls.as_ref().and_then(Rctls::descriptor);
         // Descriptors that do not matter now are replaced by one that never speaks.
@@ -274,6 +323,8 @@ impl<'a> Server<'a> {
             requests.map_or((idle, PollFlags::empty(), None), Requests::watched);
         let leaving = self.leaving.as_ref().filter(|_| !ended);
         let mover = leaving.map(|leaving| leaving.client().as_fd());
+        let follower = self.follower.as_ref().filter(|_| !ended);
+        let reader = follower.and_then(Follower::descriptor);
         let mut watched = [
             PollFd::from_borrowed_fd(self.platform.console.as_fd(), reading(!self.silent)),
             PollFd::from_borrowed_fd(
@@ -310,16 +361,22 @@ impl<'a> Server<'a> {
             PollFd::from_borrowed_fd(pager.unwrap_or(idle), reading(pager.is_some())),
             PollFd::from_borrowed_fd(request, events),
             PollFd::from_borrowed_fd(mover.unwrap_or(idle), reading(mover.is_some())),
+            PollFd::from_borrowed_fd(reader.unwrap_or(idle), reading(reader.is_some())),
         ];
         let patience = self.rctls.as_ref().and_then(Rctls::patience);
         let room = self.stall.patience();
-        let pause = pause.into_iter().chain(leaving.and_then(Leaving::pause));
+        let restart = follower.and_then(Follower::due_in);
+        let pause = pause
+            .into_iter()
+            .chain(restart)
+            .chain(self.order_pause())
+            .chain(leaving.and_then(Leaving::pause));
         let patience = patience.into_iter().chain(pause).chain(room).min();
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         let patience = if ended { Some(RETRY) } else { patience };
         match poll(&mut watched, patience.as_ref()) {
             Ok(_) => {}
-            Err(rustix::io::Errno::INTR) => return Ok([false; 10]),
+            Err(rustix::io::Errno::INTR) => return Ok([false; 11]),
             Err(errno) => return Err(format!("could not wait: {errno}")),
         }
         let spoke = |i: usize, really: bool| really && !watched[i].revents().is_empty();
@@ -334,6 +391,7 @@ impl<'a> Server<'a> {
             spoke(7, pager.is_some()),
             spoke(8, !events.is_empty()),
             spoke(9, mover.is_some()),
+            spoke(10, reader.is_some()),
         ])
     }
 
@@ -344,28 +402,73 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Answers one connection; true when the zone is down and we are done.
-    fn answer_one(&mut self) -> bool {
-        let Ok(client) = accept_with(&self.listener, SocketFlags::CLOEXEC) else {
-            return false;
-        };
+    /// Returns the time until the order to shut down is tried again, while a command waits for it.
+    fn order_pause(&self) -> Option<Duration> {
+        if self.waiting.is_empty() {
+            return None;
+        }
+        let pressed = self
+            .pressed
+            .map(|at| PRESS_AGAIN.saturating_sub(at.elapsed()));
+        self.untold.then_some(LOOK_AT_INIT).or(pressed)
+    }
+
+    /// Gives the order to shut down if it could not be given before, or may have been lost.
+    fn insist(&mut self) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        if self.untold {
+            self.tell_init();
+        }
+        if self.pressed.is_some_and(|at| at.elapsed() >= PRESS_AGAIN) {
+            self.pressed = Some(Instant::now());
+            // The command that waits heard of an error the first time.
+            let _ = self.press_power_button();
+        }
+    }
+
+    /// Tells init to shut down, once it is ready for that.
+    fn tell_init(&mut self) {
+        let (init, signal) = (&self.platform.init, self.runtime.shutdown_signal);
+        // Ours blocks its orders from the beginning.
+        if !self.has_zinit && !listens(init.pid, signal) {
+            return;
+        }
+        self.untold = false;
+        if let Err(error) = sys::process::send_signal(init.pidfd.as_fd(), signal) {
+            self.answer_waiting(&Err(format!("could not signal init: {error}")));
+        }
+    }
+
+    pub(super) const fn listener(&self) -> &OwnedFd {
+        &self.listener
+    }
+
+    /// Takes one connection, and what it asks for; one that asks for nothing known is answered.
+    pub(super) fn hear_one(&self) -> Option<(OwnedFd, Request)> {
+        let client = accept_with(&self.listener, SocketFlags::CLOEXEC).ok()?;
         let _ = rustix::net::sockopt::set_socket_timeout(
             &client,
             rustix::net::sockopt::Timeout::Recv,
-            Some(PATIENCE),
+            Some(REQUEST_TIMEOUT),
         );
         let mut packet = vec![0; MAX_PACKET];
-        let Ok((length, _)) = recv(&client, packet.as_mut_slice(), RecvFlags::empty()) else {
-            return false;
-        };
-        let request = match serde_json::from_slice(&packet[..length]) {
-            Ok(request) => request,
+        let (length, _) = recv(&client, packet.as_mut_slice(), RecvFlags::empty()).ok()?;
+        match serde_json::from_slice(&packet[..length]) {
+            Ok(request) => Some((client, request)),
             Err(error) => {
                 reply(&client, &Reply::Error(format!("not a request: {error}")));
-                return false;
+                None
             }
+        }
+    }
+
+    /// Answers one connection; true when the zone is down and we are done.
+    fn answer_one(&mut self) -> bool {
+        let Some((client, request)) = self.hear_one() else {
+            return false;
         };
-        drop(packet);
         match request {
             Request::Boot(init) => {
                 let booted = self.boot(&init);
@@ -397,19 +500,27 @@ impl<'a> Server<'a> {
             Request::Savecore(path) => reply(&client, &done_or(self.save_core(&path))),
             Request::Shutdown if self.platform.machine.is_some() => {
                 match self.press_power_button() {
-                    Ok(()) => self.waiting.push(client),
+                    Ok(()) => {
+                        self.pressed = Some(Instant::now());
+                        self.waiting.push(client);
+                    }
                     Err(error) => reply(&client, &Reply::Error(error)),
                 }
             }
             Request::Shutdown => {
-                let init = self.platform.init.pidfd.as_fd();
-                match sys::process::send_signal(init, self.runtime.shutdown_signal) {
-                    Ok(()) => self.waiting.push(client),
-                    Err(error) => {
-                        let text = format!("could not signal init: {error}");
-                        reply(&client, &Reply::Error(text));
-                    }
+                self.waiting.push(client);
+                self.untold = true;
+                self.tell_init();
+            }
+            Request::Cancel { shutdown } => {
+                let cuts = shutdown && !self.waiting.is_empty();
+                if cuts {
+                    self.untold = false;
+                    self.pressed = None;
+                    self.answer_waiting(&Err("another command halts the zone".to_owned()));
                 }
+                let nothing = || "nothing is waited for".to_owned();
+                reply(&client, &done_or(cuts.then_some(()).ok_or_else(nothing)));
             }
             Request::Controls(new) => reply(
                 &client,
@@ -463,7 +574,8 @@ impl<'a> Server<'a> {
         if self.runtime.state != State::Ready {
             return Err("zone is already booted".to_owned());
         }
-        self.console.notice("Zone booting up");
+        self.console
+            .booting(&init.arguments.get(1..).unwrap_or_default().join(" "));
         let made = self.made.take().map(|made| made_ready(&made, init));
         let init = made.as_ref().unwrap_or(init);
         if let Err(error) = self.platform.start(init) {
@@ -474,6 +586,7 @@ impl<'a> Server<'a> {
                 Err(also) => format!("{error}; {also}"),
             });
         }
+        self.has_zinit = init.path.is_none();
         self.runtime.state = State::Running;
         self.runtime.environment.clone_from(&init.environment);
         self.save()?;
@@ -499,6 +612,7 @@ impl<'a> Server<'a> {
             if let Some(rctls) = &mut self.rctls {
                 rctls.review();
             }
+            self.review_limit_files(new);
         }
         let saved = self.save();
         match &changed {
@@ -517,15 +631,51 @@ impl<'a> Server<'a> {
         saved.map(|()| changed)
     }
 
-    /// The zone's init has ended: by itself, or by what it asked the kernel for.
+    /// Shows the zone limits of a kind that it had not before.
+    fn review_limit_files(&mut self, controls: &Controls) {
+        if self.platform.machine.is_some() {
+            return;
+        }
+        let Platform { cgroups, init, .. } = &self.platform;
+        let (root, owner) = (&self.host.root, self.runtime.first_id);
+        let follower = &mut self.follower;
+        let reviewed = proc::review(follower, root, self.zone, cgroups, init, owner, controls);
+        if let Err(error) = reviewed {
+            self.log(&format!(
+                "WARNING: could not write the limits for the zone to read: {error}"
+            ));
+        }
+    }
+
+    /// The zone's init has ended: by itself, or by what it asked the kernel for. Logs which.
     fn how_it_ended(&mut self) -> End {
         let status = waitid(
             WaitId::PidFd(self.platform.init.pidfd.as_fd()),
             WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
         );
+        let status = status.ok().flatten();
+        let signal = status.as_ref().and_then(|one| one.terminating_signal());
+        let exit = status.as_ref().and_then(|one| one.exit_status());
+        let how = |what: &str| match (signal, exit) {
+            (Some(signal), _) => format!("{what} was killed by signal {signal}"),
+            (_, Some(exit)) => format!("{what} exited with status {exit}"),
+            // It was another zoneadmd's child.
+            _ => format!("{what} ended, and only a parent is told how"),
+        };
         if let Some(machine) = &mut self.platform.machine {
             machine.events();
-            return match machine.restarts {
+            let complaint = machine.complaint();
+            let (restarts, cause) = (machine.restarts, machine.end);
+            let mut text = match (cause, signal) {
+                (Some(cause), None) => cause.to_owned(),
+                _ => how("QEMU"),
+            };
+            if !complaint.is_empty() {
+                let complaint: String = complaint.chars().take(LONGEST_COMPLAINT).collect();
+                text.push_str(&format!("; it said: {complaint}"));
+            }
+            self.log(&format!("ended: {text}"));
+            return match restarts {
                 true => End::Reboot,
                 false => End::Halted,
             };
@@ -533,30 +683,40 @@ impl<'a> Server<'a> {
         // reboot(2) in a pid namespace ends its init with SIGHUP for a restart and
         // with SIGINT for a power-off. Only a parent is told: an adopted zone halts. What
         // others can ask from Linux 6.15 on (PIDFD_INFO_EXIT) is 0 in both cases.
-        match status
-            .ok()
-            .flatten()
-            .and_then(|status| status.terminating_signal())
-        {
-            Some(signal) if signal == Signal::HUP.as_raw() => End::Reboot,
-            _ => End::Halted,
-        }
+        let (end, text) = match signal {
+            Some(signal) if signal == Signal::HUP.as_raw() => {
+                (End::Reboot, "the zone rebooted itself".to_owned())
+            }
+            Some(signal) if signal == Signal::INT.as_raw() => {
+                (End::Halted, "the zone powered itself off".to_owned())
+            }
+            _ => (End::Halted, how("init")),
+        };
+        self.log(&format!("ended: {text}"));
+        end
     }
 
     /// The zone ended by itself: cleans up, answers who waits, boots again if wanted.
     fn finish(mut self, end: End, held: Option<ZoneLock>) -> Result<(), String> {
-        let again = end == End::Reboot && self.waiting.is_empty();
-        let down = self.take_down(if again { End::Reboot } else { End::Halted });
-        self.answer_waiting(&down);
-        // The command that boots it takes the lock itself.
-        drop(held);
-        if again && down.is_ok() {
-            let log = log::open(&self.host.root, self.zone).ok();
-            if let Err(error) = spawn::zoneadm_boot(self.host, self.zone, log.as_ref()) {
-                self.log(&format!("could not boot again: {}", flatten(&error)));
-            }
-        }
-        down
+        // Whoever holds the lock instead of us wants the zone to end.
+        let again = held.filter(|_| end == End::Reboot && self.waiting.is_empty());
+        let Some(held) = again else {
+            let down = self.take_down(End::Halted);
+            self.answer_waiting(&down);
+            return down;
+        };
+        self.take_down(End::Reboot)?;
+        self.boot_again(&held)
+    }
+
+    /// Forgets the zone: from here on it is halted for everybody.
+    pub(super) fn forget(&self) -> Result<(), String> {
+        store::runtime::forget(&self.host.root, self.zone).map_err(|error| flatten(&error))
+    }
+
+    /// Lets go of the root of a zone that was taken down.
+    pub(super) fn forget_root(&mut self) {
+        self.root = None;
     }
 
     pub(super) fn answer_waiting(&mut self, down: &Result<(), String>) {
@@ -572,8 +732,15 @@ impl<'a> Server<'a> {
         // They have nothing to do for a machine that ends.
         self.paging = None;
         self.leaving = None;
+        if let Some(mut follower) = self.follower.take() {
+            follower.end();
+        }
         self.runtime.state = State::ShuttingDown;
-        let saved = self.save();
+        // A zone ends also where nothing can be written. Without this record the zone is listed
+        // as running until its first process is gone.
+        if let Err(error) = self.save() {
+            self.log(&format!("WARNING: halts without a record of it: {error}"));
+        }
         self.root = self.platform.hold_root();
         let fault = self.host.fault.clone().strikes("halt");
         let down = if fault {
@@ -584,14 +751,16 @@ impl<'a> Server<'a> {
         };
         // Said before the zone is forgotten: then it is halted for everybody, and
         // nothing that takes time may come between that and the end of the lock.
-        let result = saved.and(down).and_then(|()| {
+        let result = down.and_then(|()| {
             self.console.notice("Zone halted");
             self.log("halted");
             if end == End::Reboot {
                 self.console.notice("Zone rebooting");
                 self.log("reboots");
+                // Until it boots it is shutting down.
+                return Ok(());
             }
-            store::runtime::forget(&self.host.root, self.zone).map_err(|error| flatten(&error))
+            self.forget()
         });
         if let Err(error) = &result {
             self.log(&format!("could not halt: {error}"));
@@ -630,7 +799,7 @@ pub(super) fn is_there(client: &OwnedFd) -> bool {
     matches!(poll(&mut watched, Some(&now)), Ok(0))
 }
 
-fn reply(client: &impl AsFd, reply: &Reply) {
+pub(super) fn reply(client: &impl AsFd, reply: &Reply) {
     // A reply is plain data: it always has a JSON form.
     let packet = serde_json::to_vec(reply).unwrap_or_default();
     // Whoever asked may be gone.

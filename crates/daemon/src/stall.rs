@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::server::Server;
-use crate::flatten;
+use crate::server::Server;
+use host::flatten;
 
 /// What `zoneadm list -s` says meanwhile.
 const AUXILIARY: &str = "no-space";

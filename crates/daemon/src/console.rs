@@ -11,8 +11,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::termios::{Winsize, tcsetwinsize};
 use store::Root;
 
-use super::protocol::ConsolePacket;
-use super::server::is_there;
+use crate::server::is_there;
+use control::protocol::ConsolePacket;
 
 /// History is kept in two files of at most this many bytes.
 const MAX_HISTORY: u64 = 1 << 20;
@@ -101,6 +101,15 @@ impl Console {
     /// Writes a notice of ours, as on a Solaris console.
     pub(super) fn notice(&mut self, text: &str) {
         self.show(format!("\r\n[NOTICE: {text}]\r\n").as_bytes());
+    }
+
+    /// Writes the notice of a boot, and what init is told.
+    pub(super) fn booting(&mut self, words: &str) {
+        let words: String = words.chars().filter(|c| !c.is_control()).collect();
+        self.notice(&match words.is_empty() {
+            true => "Zone booting up".to_owned(),
+            false => format!("Zone booting up with arguments: {words}"),
+        });
     }
 
     fn show(&mut self, piece: &[u8]) {

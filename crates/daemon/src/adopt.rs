@@ -1,7 +1,7 @@
 //! A new zoneadmd for a zone whose old one died.
 //!
-//! The zone's processes, mounts and groups never depended on zoneadmd. What died
-//! with it is the console: the zone gets a new one in its place.
+//! The zone's processes, mounts and groups never depended on zoneadmd. Its console is kept by
+//! zinit; another init does not keep it, and the zone gets a new one in its place.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,24 +10,29 @@ use std::time::Duration;
 
 use limits::ZoneCgroups;
 use model::{State, ZoneName};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
+use rustix::time::Timespec;
 use store::{lock, runtime};
 use sys::process::{Child, ns};
 
-use super::arrive::has_arrived;
-use super::console::Console as History;
-use super::pager::Paging;
-use super::server::{Server, listen};
-use super::{log, myself, suspend};
-use crate::Host;
-use crate::environments::inside;
-use crate::flatten;
-use crate::migrate;
-use crate::platform::Platform;
-use crate::platform::console::Console;
-use crate::platform::datasets::Delegated;
-use crate::platform::machine::Machine;
+use crate::console::Console as History;
+use crate::incoming_guest::has_arrived;
+use crate::pager::Paging;
+use crate::server::{Server, listen};
+use crate::{myself, suspend};
+use control::beadm_socket;
+use control::log;
+use host::Host;
+use host::flatten;
+use platform::Platform;
+use platform::console::{self, Console};
+use platform::datasets::Delegated;
+use platform::guest::Machine;
+use subject::away;
 
 pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, String> {
     let root_lock = lock_root(host, zone)?;
@@ -47,20 +52,16 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     let console = History::open(&host.root, zone)?;
     // The old one may have died while it held the zone still.
     let _ = cgroups.freeze(false);
-    let made = Console::new(known.first_id)
-        .map_err(|error| format!("could not make a console: {error}"))?;
     let init = Child {
         pid: known.init.pid,
         pidfd,
     };
-    if let Err(error) = replace_console(&init, &made.mount) {
-        // The zone is whole without it; say so and go on.
-        log::message(
-            &host.root,
-            zone,
-            &format!("has no console until it boots again: {error}"),
-        );
-    }
+    let kept = console::kept(init.pidfd.as_fd());
+    let has_zinit = kept.is_some();
+    let (controller, terminal) = match kept {
+        Some(kept) => kept,
+        None => new_console(host, zone, &init, known.first_id)?,
+    };
     known.daemon = myself()?;
     // A first process that still waited would have died with its zoneadmd.
     known.state = State::Running;
@@ -78,7 +79,7 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
         log::message(&host.root, zone, &format!("ended: {why}"));
         let _ = cgroups.kill();
     })?;
-    let (machine, controller) = machine(host, zone, known.init.pid, made.controller, arrived)
+    let (machine, controller) = machine(host, zone, known.init.pid, controller, arrived)
         .inspect_err(|why| {
             // Nobody can do anything with it any more.
             log::message(&host.root, zone, &format!("ended: {why}"));
@@ -90,19 +91,37 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
             .inspect_err(|why| log::message(&host.root, zone, &format!("has no beadm: {why}")))
             .ok(),
     };
-    let mut platform =
-        Platform::adopted(init, cgroups, controller, made.terminal, delegated, machine);
+    let mut platform = Platform::adopted(init, cgroups, controller, terminal, delegated, machine);
     platform.environments = environments;
     let mut server = Server::new(host, zone, root_lock, listener, console, platform, known);
+    server.has_zinit = has_zinit;
     server.paging = paging;
+    server.follow();
     Ok(server)
+}
+
+/// Makes a console for a zone whose old one died with its zoneadmd, and gives both sides of it.
+fn new_console(
+    host: &Host,
+    zone: &ZoneName,
+    init: &Child,
+    first_id: u32,
+) -> Result<(OwnedFd, OwnedFd), String> {
+    let made =
+        Console::new(first_id).map_err(|error| format!("could not make a console: {error}"))?;
+    if let Err(error) = replace_console(init, &made.mount) {
+        // The zone is whole without it; say so and go on.
+        let text = format!("has no console until it boots again: {error}");
+        log::message(&host.root, zone, &text);
+    }
+    Ok((made.controller, made.terminal))
 }
 
 /// Whether a zone may run on another host by now; also when nobody can tell.
 fn is_away(host: &Host, zone: &ZoneName) -> bool {
     let config = store::xml::load_running(&host.root, zone);
     config.map_or(true, |config| {
-        migrate::is_away(&host.root.path(&config.zonepath()))
+        away::is_away(&host.root.path(&config.zonepath()))
     })
 }
 
@@ -115,10 +134,10 @@ fn machine(
     arrived: bool,
 ) -> Result<(Option<Machine>, OwnedFd), String> {
     let config = store::xml::load_running(&host.root, zone);
-    let Some(config) = config.ok().filter(crate::machine::is_machine) else {
+    let Some(config) = config.ok().filter(kernelzone::is_machine) else {
         return Ok((None, controller));
     };
-    let [monitor, console, _] = crate::machine::facts::sockets(host, zone);
+    let [monitor, console, _] = kernelzone::facts::sockets(host, zone);
     // QEMU holds its memory under the number that it was given.
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let path = format!("/proc/{init}/fd/{}", vm::machine::FIRST);
@@ -127,12 +146,12 @@ fn machine(
         return Err("it was on its way here, and did not come as a whole".to_owned());
     }
     let mut machine = Machine::adopted(config.machine_memory(), memory, &monitor, controller)?;
-    let image = crate::machine::image::path(host, &config);
+    let image = kernelzone::image::path(host, &config);
     let away = is_away(host, zone);
     if let Some(text) = suspend::after_death(&mut machine, image.as_deref(), away)? {
         log::message(&host.root, zone, text);
     }
-    let line = crate::machine::sockets::connect_to(&console)
+    let line = kernelzone::sockets::connect_to(&console)
         .map_err(|error| format!("connect to {}: {error}", console.display()))?;
     Ok((Some(machine), line))
 }
@@ -147,6 +166,10 @@ fn delegated(host: &Host, zone: &ZoneName, init: i32) -> Option<Delegated> {
     let users = File::open(format!("/proc/{init}/ns/user")).ok()?;
     Some(Delegated::new(users.into(), datasets))
 }
+
+/// Longest time that a child may take in the zone, whose file systems answer when they like:
+/// /dev of the zone can be one that a process of the zone serves.
+const IN_ZONE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often to look who holds the lock of a zone's root.
 const LOOK: Duration = Duration::from_millis(20);
@@ -191,34 +214,66 @@ fn replace_console(init: &Child, mount: &OwnedFd) -> Result<(), String> {
 /// Makes the socket for the zone's own beadm anew; that of the zoneadmd that died is
 /// removed.
 fn environments(init: &Child, first_id: u32) -> Result<OwnedFd, String> {
-    let socket = inside::socket().map_err(|error| error.to_string())?;
+    let socket = beadm_socket::socket().map_err(|error| error.to_string())?;
     let enter = || -> Result<(), String> {
         sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT).map_err(|error| error.to_string())?;
         // Whatever the zone has made of its paths, they lead to what its root can reach.
         sys::idmap::with_fs_ids(first_id, || {
-            let _ = std::fs::remove_file(inside::SOCKET);
-            inside::listen(socket.as_fd(), Path::new(inside::SOCKET))
+            let _ = std::fs::remove_file(beadm_socket::SOCKET);
+            beadm_socket::listen(socket.as_fd(), Path::new(beadm_socket::SOCKET))
         })
         .map_err(|error| flatten(&error))?
         .map_err(|error| error.to_string())
     };
     match in_child(&[init.pidfd.as_fd(), socket.as_fd()], enter)? {
         true => Ok(socket),
-        false => Err(format!("{} could not be made", inside::SOCKET)),
+        false => Err(format!("{} could not be made", beadm_socket::SOCKET)),
     }
 }
 
-/// Does something in a child, which has these descriptors; whether it could.
+/// Does something in the zone by a child, which has these descriptors; whether it could.
 fn in_child(
     keep: &[BorrowedFd<'_>],
     act: impl FnOnce() -> Result<(), String>,
 ) -> Result<bool, String> {
     let child = sys::process::fork(0, None, keep, || u8::from(act().is_err()))
         .map_err(|error| error.to_string())?;
-    let status = rustix::process::waitid(
-        rustix::process::WaitId::PidFd(child.pidfd.as_fd()),
-        rustix::process::WaitIdOptions::EXITED,
-    );
+    Ok(succeeds(child.pidfd.as_fd(), IN_ZONE_TIMEOUT))
+}
+
+/// Waits for a child and returns true when it succeeds in this time. One that takes longer is
+/// killed, and ends when the call that it is in returns: at the latest with the zone.
+fn succeeds(child: BorrowedFd<'_>, timeout: Duration) -> bool {
+    let limit = Timespec::try_from(timeout).ok();
+    if poll(&mut [PollFd::new(&child, PollFlags::IN)], limit.as_ref()) == Ok(0) {
+        let _ = pidfd_send_signal(child, Signal::KILL);
+        return false;
+    }
+    let status = waitid(WaitId::PidFd(child), WaitIdOptions::EXITED);
     let status = status.ok().flatten();
-    Ok(status.and_then(|status| status.exit_status()) == Some(0))
+    status.and_then(|status| status.exit_status()) == Some(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_child_that_is_held_up_in_the_zone_holds_up_nobody() {
+        let long = Duration::from_secs(600);
+        let short = Duration::from_millis(50);
+        for (words, timeout, expected) in [
+            (&["true"][..], long, true),
+            (&["false"], long, false),
+            (&["sleep", "3600"], short, false),
+        ] {
+            let mut child = Command::new(words[0]).args(&words[1..]).spawn().unwrap();
+            let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+            assert_eq!(succeeds(pidfd.as_fd(), timeout), expected, "{words:?}");
+            // It is collected already, or was killed.
+            let _ = child.wait();
+        }
+    }
 }
