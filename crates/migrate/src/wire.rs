@@ -34,8 +34,8 @@ use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
 use storage::Digest;
 
-use super::channels::Out;
-use super::machine::Cargo;
+use crate::channels::Out;
+use crate::guest::Cargo;
 
 /// Longest frame that is no stream's.
 const MAX_FRAME: usize = 16 << 20;

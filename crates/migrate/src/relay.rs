@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::channels::{self, Out};
-use super::wire::{Wire, plain, receive};
-use crate::daemon::protocol::{Left, MAX_PACKET, Word};
-use crate::fault::Fault;
+use crate::channels::{self, Out};
+use crate::wire::{Wire, plain, receive};
+use control::protocol::{Left, MAX_PACKET, Word};
+use host::fault::Fault;
 
 /// How often the memory is gone through at the most. QEMU slows a guest down that writes
 /// faster than it can send, at the end to a hundredth: one that is not done by then never

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use rustix::time::ClockId;
 
-use crate::Error;
+use host::Error;
 
 /// Folders in folders that are looked into.
 const DEPTH: usize = 256;

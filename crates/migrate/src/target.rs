@@ -18,28 +18,27 @@ use store::index::{self, Entry, Index};
 use store::lock::Wait;
 use store::xml::{self, manifest::Manifest};
 
-use super::arrange::{self, Came};
-use super::arrived::{self, ARRIVED};
-use super::machine::Head;
-use super::unload::Unloading;
-use super::wire::{Arrange, Commit, Fate, Hello, VERSION, Welcome, Wire, digest};
-use super::{keeps, wire};
-use crate::apply::{self, new_uuid};
-use crate::arriving::Arrival;
-use crate::attach::{self, update};
-use crate::boot::{BootOptions, start_locked};
-use crate::daemon::client;
-use crate::daemon::protocol::Coming;
-use crate::halt::halt_locked;
-use crate::subject::{self, DETACHED, Subject};
-use crate::{Error, Host, arriving, flatten, images, import, machine, suspend, verify};
+use crate::guest::Head;
+use crate::live_target::{self, Came};
+use crate::receive_guest::Unloading;
+use crate::waiting_guest;
+use crate::waiting_guest::Arrival;
+use crate::wire::{Arrange, Commit, Fate, Hello, VERSION, Welcome, Wire, digest};
+use crate::{keeps, wire};
+use control::client;
+use control::protocol::Coming;
+use host::{Error, Host, flatten};
+use subject::arrived::{self, ARRIVED, INCOMING};
+use subject::{DETACHED, Subject};
+use zone::attach::{self, update};
+use zone::boot::{BootOptions, start_locked};
+use zone::executor::{self, new_uuid};
+use zone::halt::halt_locked;
+use zone::{images, import, suspend, verify};
 
 /// How long the source may take, when a machine is here as a whole, to say that it is this
 /// host's.
 const DECIDING: Duration = Duration::from_secs(60);
-
-/// Stands in a zonepath that is being received into; its text names the migration.
-pub(crate) const INCOMING: &str = ".incoming";
 
 /// Receives a zone: speaks with the source over `from` and `to`.
 ///
@@ -162,7 +161,7 @@ fn converse<R: Read + AsFd, W: Write + Send>(
                 match arranged.and_then(|()| guest.wait_for_machine()) {
                     Ok(arrival) => {
                         wire.say(b'k', b"").map_err(lost)?;
-                        let came = arrange::take(wire, arrival).map_err(lost)?;
+                        let came = live_target::take(wire, arrival).map_err(lost)?;
                         guest.came(came)?;
                         wire.say(b'o', b"").map_err(lost)?;
                     }
@@ -301,7 +300,7 @@ impl<'a> Guest<'a> {
         if new {
             xml::save_before_index(&host.root, &config)?;
             let entry = Entry::configured(zone.clone(), config.zonepath());
-            apply::record_now(host, entry)?;
+            executor::record_now(host, entry)?;
         }
         let begin = || -> Result<(Subject, PathBuf, Option<Unloading>), Error> {
             refuse_root(host, zone, &config)?;
@@ -316,14 +315,14 @@ impl<'a> Guest<'a> {
                 driver_at(&path)?.destroy(&path)?;
                 remove_machine(host, &config, &path)?;
             }
-            if machine::is_machine(&config) != hello.machine.is_some() {
+            if kernelzone::is_machine(&config) != hello.machine.is_some() {
                 return Err(Error::Refused(format!(
                     "is configured as zone of brand {} here.",
                     config.brand()
                 )));
             }
             let machine = hello.machine.as_ref().map(|cargo| {
-                machine::install::refuse_there(host, &config, &path)
+                kernelzone::install::refuse_there(host, &config, &path)
                     .map_err(|error| Error::Refused(format!("{error}.")))?;
                 Unloading::new(host, &config, &path, cargo, again)
             });
@@ -463,13 +462,12 @@ impl<'a> Guest<'a> {
 
     /// Boots a machine to wait that comes while it runs.
     fn wait_for_machine(&self) -> Result<Arrival, Error> {
-        arriving::start(self.host, &self.subject, &self.config)
+        waiting_guest::start(self.host, &self.subject, &self.config)
     }
 
     /// Makes what that takes.
     fn arrange(&mut self, arrange: &Arrange) -> Result<(), Error> {
-        let differs = attach::differs(self.host, &self.path, &self.config)?;
-        if self.update && differs {
+        if self.update && attach::differs(self.host, &self.path, &self.config)? {
             update::follow(self.host, &self.path, &self.config, &mut |_| {})?;
         }
         self.dataset()?.sync()?;
@@ -482,7 +480,7 @@ impl<'a> Guest<'a> {
             uuid: Some(self.uuid),
             ..self.subject.entry.clone()
         };
-        apply::record_with_ids(self.host, &mut entry)?;
+        executor::record_with_ids(self.host, &mut entry)?;
         self.stored = true;
         self.subject.entry = entry;
         self.subject.state = State::Installed;
@@ -514,7 +512,7 @@ impl<'a> Guest<'a> {
                 ..self.subject.entry.clone()
             };
             self.subject.state = State::Configured;
-            apply::record_now(self.host, self.subject.entry.clone())?;
+            executor::record_now(self.host, self.subject.entry.clone())?;
         }
         match &mut self.machine {
             Some(machine) => machine.forget_disks(),
@@ -536,7 +534,7 @@ impl<'a> Guest<'a> {
                 state: State::Installed,
                 ..self.subject.entry.clone()
             };
-            apply::record_now(self.host, entry)
+            executor::record_now(self.host, entry)
         });
         if let Err(error) = stored {
             // What was not stored does not count.
@@ -579,8 +577,7 @@ impl<'a> Guest<'a> {
 
     /// The zone is this host's from here on, or not at all.
     fn keep(&mut self, boot: bool) -> Result<(), Error> {
-        let differs = attach::differs(self.host, &self.path, &self.config)?;
-        if self.update && differs {
+        if self.update && attach::differs(self.host, &self.path, &self.config)? {
             update::follow(self.host, &self.path, &self.config, &mut |_| {})?;
         }
         self.dataset()?.sync()?;
@@ -596,7 +593,7 @@ impl<'a> Guest<'a> {
             uuid: Some(self.uuid),
             ..self.subject.entry.clone()
         };
-        apply::record_now(self.host, entry.clone())?;
+        executor::record_now(self.host, entry.clone())?;
         // What was suspended must be able to go on: that is found out without doing it.
         if boot || self.suspended {
             self.subject.entry = Index::load(&self.host.root)?.get(&entry.name)?.clone();
@@ -616,7 +613,7 @@ impl<'a> Guest<'a> {
                     return Err(error);
                 }
                 // It stays the source's.
-                apply::record_now(
+                executor::record_now(
                     self.host,
                     Entry {
                         state: State::Configured,
@@ -644,7 +641,7 @@ impl Drop for Guest<'_> {
         if cleared.is_err() || removed.is_err() {
             return;
         }
-        for mark in [INCOMING, ARRIVED] {
+        for mark in [INCOMING, ARRIVED, subject::identity::FILE] {
             let _ = fs::remove_file(self.path.join(mark));
         }
         let _ = fs::remove_dir(&self.path);
@@ -656,13 +653,13 @@ impl Drop for Guest<'_> {
 
 /// Removes what a kernel zone that is not to stay has beside its root.
 fn remove_machine(host: &Host, config: &Config, zonepath: &Path) -> Result<(), Error> {
-    if !machine::is_machine(config) {
+    if !kernelzone::is_machine(config) {
         return Ok(());
     }
-    if let Some(image) = machine::image::path(host, config) {
-        machine::image::remove(&image).map_err(Error::Refused)?;
+    if let Some(image) = kernelzone::image::path(host, config) {
+        kernelzone::image::remove(&image).map_err(Error::Refused)?;
     }
-    machine::install::remove(host, config, zonepath)
+    kernelzone::install::remove(host, config, zonepath)
         .map_err(|error| Error::Refused(error.to_string()))
 }
 

@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
-use super::wire::{MAX_PIECE, send_parts};
+use crate::wire::{MAX_PIECE, send_parts};
 
 /// What is read at once.
 const PIECE: usize = 256 << 10;
@@ -82,8 +82,8 @@ pub(super) fn end(channels: &[&UnixStream]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::wire::receive;
     use super::*;
+    use crate::wire::receive;
 
     #[test]
     fn what_one_says_the_other_hears() {

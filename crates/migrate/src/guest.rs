@@ -20,13 +20,14 @@ use storage::Digest;
 use storage::sparse::{self, BLOCK, Sum};
 use vm::Format;
 
-use super::wire::{Arrange, ArrangeDisk, Wire};
-use crate::arriving::{self, NVRAM};
-use crate::daemon::protocol::LeaveDisk;
-use crate::machine::record::Record;
-use crate::machine::{self, disks, image};
-use crate::subject::Subject;
-use crate::{Error, Host, suspend};
+use crate::waiting_guest::{self, NVRAM};
+use crate::wire::{Arrange, ArrangeDisk, Wire};
+use control::protocol::LeaveDisk;
+use host::{Error, Host};
+use kernelzone::record::Record;
+use kernelzone::{disks, image};
+use subject::Subject;
+use zone::suspend;
 
 /// What is said of a machine before anything of it is sent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -82,7 +83,7 @@ impl Load {
         subject: &Subject,
         config: &Config,
     ) -> Result<Option<Self>, Error> {
-        if !machine::is_machine(config) {
+        if !kernelzone::is_machine(config) {
             return Ok(None);
         }
         let zonepath = &subject.zonepath;
@@ -190,7 +191,7 @@ impl Load {
     pub(super) fn leaving(&self) -> Vec<LeaveDisk> {
         let record = &self.cargo.record;
         let disks = record.disks.iter().map(|disk| LeaveDisk {
-            name: arriving::name(disk.id),
+            name: waiting_guest::name(disk.id),
             // What it stands on goes as a file.
             whole: disk.bases.is_empty(),
         });

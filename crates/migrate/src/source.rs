@@ -9,15 +9,16 @@ use brand::{Content, Pack};
 use model::{State, ZoneName};
 use storage::Dataset;
 
-use super::away::leave;
-use super::machine::Load;
-use super::top::Listing;
-use super::wire::{Commit, Hello, VERSION, Welcome, Wire, plain};
-use super::{Kind, Options, keeps, ssh};
-use crate::apply::new_uuid;
-use crate::daemon::protocol::LeaveDisk;
-use crate::subject::Subject;
-use crate::{Error, Host, images, inventory, suspend};
+use crate::guest::Load;
+use crate::top_listing::Listing;
+use crate::wire::{Commit, Hello, VERSION, Welcome, Wire, plain};
+use crate::{Kind, Options, keeps, ssh};
+use control::protocol::LeaveDisk;
+use host::{Error, Host};
+use subject::Subject;
+use subject::away::leave;
+use zone::executor::new_uuid;
+use zone::{images, inventory, suspend};
 
 /// How often the disks of a machine that runs are sent at the most.
 const MOST_DRAFTS: usize = 4;
@@ -44,6 +45,8 @@ pub(super) struct Trip {
     load: Option<Load>,
     /// It is a machine that runs: it is suspended, and goes on over there.
     pub(super) goes_on: bool,
+    /// The warning about the zone's packages, if there is one.
+    pub(super) warning: Option<String>,
 }
 
 impl Trip {
@@ -70,6 +73,7 @@ impl Trip {
             }
         }
         let system = inventory::of_zone(host, &path, &config)?;
+        let warning = system.warning();
         let manifest = inventory::manifest(&config, subject.entry.uuid, system);
         let dataset = Dataset::open(&path)?;
         let layers = dataset.known_layers(&keeps)?;
@@ -103,6 +107,7 @@ impl Trip {
             sent: None,
             load,
             goes_on,
+            warning,
         };
         let welcome = trip
             .wire

@@ -12,11 +12,11 @@ use storage::sparse::BLOCK;
 use store::index::Index;
 use vm::Format;
 
-use super::machine::{Cargo, Head, Role};
-use super::wire::{Arrange, Wire, plain};
-use crate::machine::record::{Disk, Record};
-use crate::machine::{clone, disks, image};
-use crate::{Error, Host, flatten};
+use crate::guest::{Cargo, Head, Role};
+use crate::wire::{Arrange, Wire, plain};
+use host::{Error, Host, flatten};
+use kernelzone::record::{Disk, Record};
+use kernelzone::{clone, disks, image};
 
 /// What the target still waits for.
 #[derive(Debug)]

@@ -16,17 +16,16 @@
 //!
 //! To give the command again is the way on from everywhere.
 
-mod arrange;
-pub(crate) mod arrived;
-mod away;
-mod carrying;
 mod channels;
-mod live;
-mod machine;
+mod guest;
+mod live_source;
+mod live_target;
+mod receive_guest;
+mod relay;
+mod source;
 mod target;
-mod top;
-mod trip;
-mod unload;
+mod top_listing;
+mod waiting_guest;
 mod wire;
 
 use std::fs;
@@ -38,21 +37,21 @@ use model::{State, Verb, ZoneName};
 use storage::driver_at;
 use store::index::Entry;
 
-use crate::apply::{self, Outcome};
-use crate::boot::{BootOptions, start_locked};
-use crate::daemon::client;
-use crate::export::start as start_program;
-use crate::halt::halt_locked;
-use crate::subject::{self, Start, Subject};
-use crate::{Error, Host, environments, flatten, suspend};
+use control::client;
+use host::{Error, Host, flatten};
+use subject::arrived::{self, ARRIVED};
+use subject::away::{self, Away, come_back, is_away};
+use subject::network::Records;
+use subject::{Start, Subject};
+use zone::boot::{BootOptions, start_locked};
+use zone::executor::{self, Outcome};
+use zone::export::start as start_program;
+use zone::halt::halt_locked;
+use zone::{environments, suspend};
 
-pub(crate) use arrived::ARRIVED;
-pub(crate) use away::{AWAY, is_away};
-use away::{Away, come_back};
-use live::Way;
-pub(crate) use target::INCOMING;
+use crate::live_source::Way;
+use crate::source::Trip;
 pub use target::{receive, status};
-use trip::Trip;
 use wire::Fate;
 
 /// How a zone is migrated.
@@ -104,7 +103,7 @@ pub fn migrate(
         ));
     }
     if let Some(away) = Away::of(&path)? {
-        away.refuse_other(options)?;
+        away.refuse_other(&options.host)?;
         if dry_run {
             return Ok(Outcome::Planned(format!(
                 "migrate zone {zone}:\n  ask {} whether it has the zone\n",
@@ -132,7 +131,7 @@ pub fn migrate(
             Fate::Unknown => {
                 come_back(&path)?;
                 if stands {
-                    live::run_on(host, &subject)?;
+                    live_source::run_on(host, &subject)?;
                 }
             }
         }
@@ -140,6 +139,9 @@ pub fn migrate(
     let mut trip = Trip::begin(host, &subject, options, dry_run)?;
     if dry_run {
         return Ok(Outcome::Planned(trip.plan(zone, options)));
+    }
+    if let Some(warning) = &trip.warning {
+        progress(&format!("WARNING: {warning}"));
     }
     let snapshots = driver_at(&path)?.snapshots(&path)?.len();
     if snapshots > 0 {
@@ -160,11 +162,11 @@ pub fn migrate(
             if options.kind != Kind::Warm {
                 trip.send_top()?;
                 trip.compare()?;
-                match live::go(host, &subject, &mut trip, options, progress)? {
+                match live_source::go(host, &subject, &mut trip, options, progress)? {
                     Way::Gone { stood, broken } => {
                         progress(&match broken {
                             None => format!(
-                                "The guest runs over there; it stood still for {:.3} s.",
+                                "The guest runs over there; it stood still for {:.3} s, from its stop here to the answer from there.",
                                 stood.as_secs_f64()
                             ),
                             Some(why) => format!(
@@ -225,6 +227,9 @@ pub fn migrate(
 
 /// A zone that may go, or whose removal was cut off after it went.
 fn admit(host: &Host, zone: &ZoneName) -> Result<Start, Error> {
+    if subject::forget_gone(host, zone)? {
+        return Ok(Start::Already("is on the other host already."));
+    }
     match Subject::admit(host, zone, Verb::Migrate) {
         Err(Error::Refused(text)) => match Subject::admit_leaving(host, zone, is_away)? {
             Some(subject) => Ok(Start::Go(Box::new(subject))),
@@ -289,28 +294,34 @@ fn give_up(
         state: State::Incomplete,
         ..subject.entry.clone()
     };
-    apply::record_now(host, entry)?;
+    executor::record_now(host, entry)?;
     environments::forget(path)?;
     driver_at(path)?.destroy(path)?;
+    Records::of(&host.root)
+        .let_go(&subject.entry.name)
+        .map_err(Error::Daemon)?;
     let config = subject.config(host)?;
-    if crate::machine::is_machine(&config) {
+    if kernelzone::is_machine(&config) {
         // Also an image that lies elsewhere: the other host has gone on from it, or will.
-        if let Some(image) = crate::machine::image::path(host, &config) {
-            crate::machine::image::remove(&image).map_err(Error::Refused)?;
+        if let Some(image) = kernelzone::image::path(host, &config) {
+            kernelzone::image::remove(&image).map_err(Error::Refused)?;
         }
-        crate::machine::install::remove(host, &config, path)
+        kernelzone::install::remove(host, &config, path)
             .map_err(|error| Error::Refused(error.to_string()))?;
     }
-    come_back(path)?;
-    let _ = fs::remove_file(path.join(ARRIVED));
-    let _ = fs::remove_dir(path);
+    zone::job::forget_history(&host.root, &subject.entry)?;
+    for file in [ARRIVED, subject::identity::FILE] {
+        let _ = fs::remove_file(path.join(file));
+    }
     let entry = Entry {
         state: State::Configured,
         uuid: None,
         slot: None,
         ..subject.entry.clone()
     };
-    apply::record_now(host, entry)?;
+    executor::record_now(host, entry)?;
+    // Last: until the index says that the zone is gone, the same command goes on by the mark.
+    away::remove_zonepath(path)?;
     Ok(Outcome::Done)
 }
 

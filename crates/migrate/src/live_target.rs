@@ -8,11 +8,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use super::channels::{self, LONGEST, Out, carry, deliver};
-use super::wire::{Wire, receive};
-use crate::arriving::Arrival;
-use crate::daemon::protocol::Coming;
-use crate::{Error, flatten};
+use crate::channels::{self, LONGEST, Out, carry, deliver};
+use crate::waiting_guest::Arrival;
+use crate::wire::{Wire, receive};
+use control::protocol::Coming;
+use host::{Error, flatten};
 
 /// How long QEMU may take to close the connections of disks whose other ends are closed.
 const CLOSING: Duration = Duration::from_secs(30);

@@ -11,12 +11,15 @@ use rustix::net::{
 };
 use store::{runtime, xml};
 
-use crate::boot::{BootOptions, as_file, give_root, make_plan};
-use crate::daemon::client;
-use crate::daemon::protocol::{Coming, MAX_PACKET, Reply};
-use crate::machine::{facts, sockets};
-use crate::subject::{self, Subject};
-use crate::{Error, Host, controls, spawn, verify};
+use control::client;
+use control::protocol::{Coming, MAX_PACKET, Reply};
+use host::{Error, Host, spawn};
+use kernelzone::disks::Added;
+use kernelzone::{facts, sockets};
+use platform::controls;
+use subject::Subject;
+use zone::boot::{BootOptions, as_file, give_root, make_plan};
+use zone::verify;
 
 /// A machine that waits for its disks and its memory. Dropped before it is told to run it is
 /// taken down, unless it was stored that the zone is this host's.
@@ -38,7 +41,7 @@ pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<A
     let zone = &subject.entry.name;
     subject::settle(host, zone)?;
     verify::before(host, subject, config, Verb::Boot)?;
-    let facts = facts::find(host, subject, config)?;
+    let facts = facts::find(host, subject, config, Added::Refused)?;
     let options = BootOptions::default();
     let nodes = &facts.nodes;
     let verb = Verb::Boot;

@@ -19,14 +19,14 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use store::lock;
 
-use super::away::{Away, come_back};
-use super::carrying::{Carried, Carrying, hear, word};
-use super::trip::Trip;
-use super::{Fate, Options, ask};
-use crate::daemon::client;
-use crate::daemon::protocol::{Leave, Left, MAX_PACKET, Reply, Request, Word};
-use crate::subject::Subject;
-use crate::{Error, Host, flatten};
+use crate::relay::{Carried, Carrying, hear, word};
+use crate::source::Trip;
+use crate::{Fate, Options, ask};
+use control::client;
+use control::protocol::{Leave, Left, MAX_PACKET, Reply, Request, Word};
+use host::{Error, Host, flatten};
+use subject::Subject;
+use subject::away::{Away, come_back};
 
 /// How long a machine may stand still for what is left of its memory, in milliseconds. Its
 /// devices and the last blocks of its disks come to that.
@@ -190,7 +190,7 @@ fn take_down(host: &Host, subject: &Subject, socket: &OwnedFd) -> Result<(), Err
     loop {
         match hear(socket) {
             Some(Left::Done) => return Ok(()),
-            Some(Left::Failed(_)) | None => return crate::halt::halt_locked(host, subject),
+            Some(Left::Failed(_)) | None => return zone::halt::halt_locked(host, subject),
             Some(_) => {}
         }
     }
