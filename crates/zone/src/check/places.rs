@@ -1,0 +1,174 @@
+//! What is left beside zonepaths: layers, copies, mounts, files that were being written.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::{State, ZoneName};
+use serde_json::Value;
+use storage::{Garbage, Lost};
+use store::{atomic, lock};
+
+use crate::check::{Finding, Kind, Life, Look};
+use crate::{environments, images, job, mount, service};
+use host::{Error, Host, flatten};
+
+/// Most bytes of a journal that are read.
+const MAX_JOURNAL: u64 = 1 << 20;
+
+/// The folders in which layers are: of zones, and of images.
+fn all_layers(host: &Host) -> BTreeSet<PathBuf> {
+    let mut all = service::layers(host);
+    all.insert(images::layers(host));
+    all
+}
+
+impl Look<'_> {
+    /// Finds what snapshots, clones and their like left beside zonepaths.
+    pub(super) fn layers(&mut self) -> Result<(), Error> {
+        for folder in all_layers(self.host) {
+            // While somebody is at work there, nothing can be told.
+            for garbage in storage::survey(&folder)?.unwrap_or_default() {
+                let (kind, path, kept) = match &garbage {
+                    Garbage::Layer(path) => (Kind::Layer, path, None),
+                    Garbage::Reference(path) => (Kind::Reference, path, None),
+                    Garbage::Dead(path) => (Kind::Dead, path, None),
+                    Garbage::Unfinished(path) => (Kind::Unfinished, path, None),
+                    Garbage::Lost { reference, place } => {
+                        let place = self.host.root.shown(place);
+                        let why = format!("{} is not there", place.display());
+                        (Kind::Lost, reference, Some(why))
+                    }
+                };
+                self.note(kind, None, path, kept);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the journals of patches that were cut off.
+    pub(super) fn patches(&mut self) -> Result<(), Error> {
+        if is_patching(self.host)? {
+            return Ok(());
+        }
+        for path in journals(self.host) {
+            let zone = journal(&path).and_then(|one| one["zone"].as_str().map(str::to_owned));
+            self.note(Kind::Patch, zone.as_deref(), &path, None);
+        }
+        Ok(())
+    }
+
+    /// Finds copies of roots that no command works in.
+    pub(super) fn copies(&mut self) -> Result<(), Error> {
+        let patching = is_patching(self.host)?;
+        let copies: BTreeSet<PathBuf> = journals(self.host)
+            .iter()
+            .filter_map(|path| Some(journal(path)?["copy"].as_str()?.into()))
+            .collect();
+        let mut places = BTreeSet::new();
+        for entry in self.index.entries() {
+            let zonepath = self.host.root.path(&entry.zonepath);
+            if self.life(&entry.name)? != Life::InUse {
+                for path in environments::unmarked(&zonepath) {
+                    self.note(Kind::Copy, Some(entry.name.as_str()), &path, None);
+                }
+            }
+            places.extend(zonepath.parent().map(Path::to_owned));
+            places.insert(zonepath);
+        }
+        for entry in places.iter().flat_map(fs::read_dir).flatten().flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let zone = name.strip_prefix(".attach-").map(str::parse::<ZoneName>);
+            if let Some(Ok(zone)) = zone {
+                if self.life(&zone)? != Life::InUse {
+                    self.note(Kind::Copy, Some(zone.as_str()), &path, None);
+                }
+            } else if name.starts_with(".patch-") && !patching && !copies.contains(&path) {
+                self.note(Kind::Copy, None, &path, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds files that killed writers left.
+    pub(super) fn asides(&mut self) -> Result<(), Error> {
+        let root = &self.host.root;
+        let mut folders = vec![
+            root.etc(),
+            root.run(),
+            root.network(),
+            root.lib().join("patch"),
+        ];
+        let entries = self.index.entries().iter();
+        folders.extend(entries.map(|entry| root.path(&entry.zonepath)));
+        for folder in folders {
+            for path in atomic::left_aside(&folder)? {
+                self.note(Kind::Aside, None, &path, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds views of roots in the zonepaths of zones that have none.
+    pub(super) fn mounts(&mut self) -> Result<(), Error> {
+        for entry in self.index.entries() {
+            let shown = self.host.root.path(&entry.zonepath).join(subject::SHOWN);
+            let has_root = entry.state == State::Installed;
+            if has_root || !subject::is_mount(&shown) || self.life(&entry.name)? == Life::InUse {
+                continue;
+            }
+            self.note(Kind::Mount, Some(entry.name.as_str()), &shown, None);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a zonepatch is at work, whose journals and copies are in use.
+fn is_patching(host: &Host) -> Result<bool, Error> {
+    Ok(lock::is_held(&host.root.lib().join("patch/lock"))?)
+}
+
+fn journals(host: &Host) -> Vec<PathBuf> {
+    let entries = fs::read_dir(host.root.lib().join("patch"));
+    let paths = entries
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|one| one.path());
+    paths
+        .filter(|path| path.extension().is_some_and(|kind| kind == "journal"))
+        .collect()
+}
+
+/// A journal of zonepatch, which alone knows all of it.
+fn journal(path: &Path) -> Option<Value> {
+    let about = fs::metadata(path).ok()?;
+    let text = (about.len() <= MAX_JOURNAL).then(|| fs::read(path).ok())??;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Removes what was found beside zonepaths.
+pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
+    let mut tell = |path: &Path, done: Result<(), String>| {
+        failed.extend(done.err().map(|why| format!("{}: {why}", path.display())));
+    };
+    for one in found.iter().filter(|one| one.kept.is_none()) {
+        let path = host.root.path(&one.path);
+        match one.kind {
+            Kind::Mount => tell(&one.path, mount::hide(&path).map_err(|e| flatten(&e))),
+            Kind::Copy => tell(&one.path, job::remove_copy(&path).map_err(|e| flatten(&e))),
+            Kind::Aside => {
+                if let Some(target) = atomic::target_of(&path) {
+                    atomic::remove_aside(&target);
+                }
+            }
+            _ => {}
+        }
+    }
+    // Last: the layers of what went above go, too.
+    for folder in all_layers(host) {
+        let done = storage::collect(&folder, Lost::Keep).map(drop);
+        tell(&host.root.shown(&folder), done.map_err(|e| flatten(&e)));
+    }
+}
