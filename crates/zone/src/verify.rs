@@ -1,17 +1,23 @@
 //! `zoneadm verify`: whether a zone could run here, before anything is done.
 
+mod sources;
+
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use brand::Brand;
 use model::{Config, State, Verb, ZoneName, privilege};
+use store::index::{Entry, Index};
 use store::{Root, xml};
 
-use crate::apply::Outcome;
-use crate::subject::{self, DETACHED, Start, Subject};
-use crate::{Error, Host, devices, machine, network, suspend};
+use crate::executor::Outcome;
+use crate::suspend;
+use host::{Error, Host, devices};
+use subject::network;
+use subject::{DETACHED, Start, Subject};
 
 /// Verifies a zone as it is configured now.
 ///
@@ -27,14 +33,19 @@ pub fn verify(host: &Host, zone: &ZoneName) -> Result<Outcome, Error> {
     Ok(Outcome::Done)
 }
 
-/// What is legal and will not do what it says on this host, a line each.
+/// Returns a line for each setting that is legal but has no effect on this host, or may be a mistake.
 #[must_use]
-pub fn warnings(config: &Config) -> Vec<String> {
+pub fn warnings(host: &Host, config: &Config) -> Vec<String> {
     let mut lines = model::verify::without_effect(config);
+    if let Ok(index) = Index::load(&host.root) {
+        let entry = index.find(config.name());
+        lines.extend(entry.and_then(|entry| unmade_zonepath(host, entry)));
+        lines.extend(sources::shared(host, &index, config));
+    }
     // What matches in other zones is a disk of a kernel zone.
     let patterns = config
         .device_patterns()
-        .filter(|_| !crate::machine::is_machine(config));
+        .filter(|_| !kernelzone::is_machine(config));
     for pattern in patterns {
         if devices::nodes(std::iter::once(pattern.clone())).is_empty() {
             lines.push(format!(
@@ -42,7 +53,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
             ));
         }
     }
-    if !crate::machine::is_machine(config) {
+    if !kernelzone::is_machine(config) {
         lines.extend(devices::find(config.device_patterns()).too_many);
     }
     lines
@@ -58,12 +69,7 @@ pub(crate) fn brand_of(config: &Config) -> Result<&'static dyn Brand, Error> {
 }
 
 /// Checks what must hold before `verb`; all problems are collected.
-pub(crate) fn before(
-    host: &Host,
-    subject: &Subject,
-    config: &Config,
-    verb: Verb,
-) -> Result<(), Error> {
+pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Result<(), Error> {
     let mut problems: Vec<String> = model::verify::config(config)
         .iter()
         .map(ToString::to_string)
@@ -85,14 +91,18 @@ pub(crate) fn before(
             subject.entry.name
         ));
     }
+    // A zone is better down than open where it was to be closed.
+    if matches!(verb, Verb::Boot | Verb::Ready) {
+        problems.extend(model::verify::without_protection(config));
+    }
     // It is needed when the zone runs.
     if matches!(verb, Verb::Boot | Verb::Ready | Verb::Verify) {
-        problems.extend(machine::image::why_no_key(config));
+        problems.extend(kernelzone::image::why_no_key(config));
         problems.extend(suspend::why_no_place(host, subject, config)?);
     }
-    if matches!(verb, Verb::Install | Verb::Verify) && machine::is_machine(config) {
-        let record = machine::record::Record::load(&subject.zonepath).ok();
-        problems.extend(machine::uefi::problems(config, record.as_ref()));
+    if matches!(verb, Verb::Install | Verb::Verify) && kernelzone::is_machine(config) {
+        let record = kernelzone::record::Record::load(&subject.zonepath).ok();
+        problems.extend(kernelzone::uefi::problems(config, record.as_ref()));
     }
     check_zonepath(host, subject, &mut problems);
     if matches!(
@@ -101,7 +111,7 @@ pub(crate) fn before(
     ) {
         check_overlap(host, subject, &mut problems)?;
     }
-    check_file_systems(config, &mut problems);
+    check_file_systems(host, &subject.index, config, &mut problems);
     for dataset in config.datasets() {
         let why = storage::why_not_delegated(&dataset).or_else(|| {
             taken_by(host, subject, &dataset).map(|zone| format!("zone {zone} has it"))
@@ -208,6 +218,24 @@ fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
     check_parent(host, subject, problems);
 }
 
+/// Returns a warning about the zonepath of a configured zone that install makes or closes.
+fn unmade_zonepath(host: &Host, entry: &Entry) -> Option<String> {
+    if entry.state != State::Configured {
+        return None;
+    }
+    let shown = entry.zonepath.display();
+    match fs::symlink_metadata(host.root.path(&entry.zonepath)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(format!(
+            "{shown} does not exist, so it could not be verified: 'install' makes it and verifies it again."
+        )),
+        Ok(stat) if stat.is_dir() && stat.mode() & 0o077 != 0 => Some(format!(
+            "{shown} has mode {:04o}, and others than root must not reach it: 'install' changes the mode to 0700.",
+            stat.mode() & 0o7777
+        )),
+        _ => None,
+    }
+}
+
 fn check_parent(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
     let shown = subject.entry.zonepath.display();
     let parent = subject.zonepath.parent().unwrap_or(Path::new("/"));
@@ -299,7 +327,13 @@ fn real_path(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|real| real != path)
 }
 
-pub(crate) fn check_file_systems(config: &Config, problems: &mut Vec<String>) {
+pub(crate) fn check_file_systems(
+    host: &Host,
+    index: &Index,
+    config: &Config,
+    problems: &mut Vec<String>,
+) {
+    problems.extend(sources::refused(host, index, config));
     // What every zone has there is mounted over it at boot.
     let system = ["/dev", "/proc", "/sys"];
     for fs in config.filesystems() {
