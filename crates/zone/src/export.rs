@@ -4,10 +4,11 @@
 //! zonepath, then the root as the zone sees it, without what it inherits. Any tar can
 //! read it. On request it is encrypted by age or GnuPG, for a recipient of theirs.
 
-use std::fs::{self, File, OpenOptions};
+mod target;
+
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -17,9 +18,12 @@ use storage::{Dataset, Name, Stack, driver_at};
 use store::lock;
 use store::xml::manifest::{DETACHED, Manifest};
 
-use crate::apply::{Outcome, new_uuid};
-use crate::subject::{self, Start, Subject};
-use crate::{Error, Host, inventory, mount, snapshot};
+use crate::executor::{Outcome, new_uuid};
+use crate::{inventory, mount, snapshot};
+use host::{Error, Host};
+use subject::{Start, Subject};
+
+use target::Target;
 
 /// Folders in which tar's and cipher's programs are looked for.
 const PROGRAMS: &[&str] = &["/usr/bin", "/bin", "/usr/local/bin"];
@@ -53,7 +57,7 @@ pub fn export(
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
-    crate::machine::refuse(host, &subject, Verb::Export)?;
+    kernelzone::refuse(host, &subject, Verb::Export)?;
     let config = subject.config(host)?;
     let path = subject.zonepath.clone();
     if dry_run {
@@ -63,26 +67,31 @@ pub fn export(
         );
         return Ok(Outcome::Planned(text));
     }
+    // A mistake in the command line is to cost nothing: no snapshot, no copy.
+    look_for_programs(cipher)?;
+    let target = Target::open(to)?;
     clear(host, &path)?;
     let system = inventory::of_zone(host, &path, &config)?;
+    let warning = system.warning();
     let manifest = inventory::manifest(&config, subject.entry.uuid, system);
     let packed = if subject.state == State::Installed {
         subject::settle(host, zone)?;
         let stack = driver_at(&path)?.stack(&path)?;
-        write(host, &stack, &manifest, to, cipher)?
+        write(host, &stack, &manifest, target.writer()?, cipher)?
     } else {
         drop(subject);
         of_running(host, zone, &path, progress, |stack| {
-            write(host, stack, &manifest, to, cipher)
+            write(host, stack, &manifest, target.writer()?, cipher)
         })?
     };
+    target.publish()?;
     if to != Path::new("-") {
         progress(&format!(
             "Exported {} files, folders and links with {} bytes.",
             packed.members, packed.bytes
         ));
     }
-    Ok(Outcome::Done)
+    Ok(Outcome::with_remarks(warning))
 }
 
 /// Calls `with` with a snapshot of a running zone, which is gone afterwards; [`clear`] removes
@@ -150,50 +159,8 @@ pub(crate) fn clear(host: &Host, zonepath: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Writes the archive of a root into `out`.
 fn write(
-    host: &Host,
-    stack: &Stack,
-    manifest: &Manifest,
-    to: &Path,
-    cipher: &Cipher,
-) -> Result<Packed, Error> {
-    if to == Path::new("-") {
-        let out = rustix::io::dup(rustix::stdio::stdout())
-            .map_err(|errno| Error::Io("write to standard output".to_owned(), errno.into()))?;
-        return write_to(host, stack, manifest, File::from(out), cipher);
-    }
-    let aside = part(to);
-    // What one left that was cut off: it may be somebody else's to read.
-    let _ = fs::remove_file(&aside);
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&aside)
-        .map_err(Error::io(format!("write {}", aside.display())))?;
-    let kept = file
-        .try_clone()
-        .map_err(Error::io(format!("write {}", aside.display())))?;
-    let written = write_to(host, stack, manifest, file, cipher).and_then(|packed| {
-        kept.sync_all()
-            .map_err(Error::io(format!("write {}", to.display())))?;
-        store::atomic::rename(&aside, to)?;
-        Ok(packed)
-    });
-    if written.is_err() {
-        let _ = fs::remove_file(&aside);
-    }
-    written
-}
-
-/// Where a file is written until it is whole.
-fn part(to: &Path) -> PathBuf {
-    let mut name = to.as_os_str().to_owned();
-    name.push(".part");
-    name.into()
-}
-
-fn write_to(
     host: &Host,
     stack: &Stack,
     manifest: &Manifest,
@@ -285,27 +252,40 @@ impl Line {
 ///
 /// # Errors
 /// When it is not installed.
-pub(crate) fn start(
-    name: &str,
-    words: &[&str],
-    input: Stdio,
-    output: Stdio,
-) -> Result<Child, Error> {
-    let found = PROGRAMS
-        .iter()
-        .map(|folder| Path::new(folder).join(name))
-        .find(|path| path.is_file());
-    let program = found.ok_or_else(|| {
-        Error::Refused(format!(
-            "{name} is not installed (looked in {})",
-            PROGRAMS.join(", ")
-        ))
-    })?;
-    let mut command = Command::new(program);
+pub fn start(name: &str, words: &[&str], input: Stdio, output: Stdio) -> Result<Child, Error> {
+    let mut command = Command::new(program(name)?);
     command
         .args(words)
         .current_dir("/")
         .stdin(input)
         .stdout(output);
     command.spawn().map_err(Error::io(format!("start {name}")))
+}
+
+/// Returns the path of one of the programs.
+///
+/// # Errors
+/// [`Error::Refused`] if the program is not installed.
+fn program(name: &str) -> Result<PathBuf, Error> {
+    let found = PROGRAMS
+        .iter()
+        .map(|folder| Path::new(folder).join(name))
+        .find(|path| path.is_file());
+    found.ok_or_else(|| {
+        Error::Refused(format!(
+            "{name} is not installed (looked in {})",
+            PROGRAMS.join(", ")
+        ))
+    })
+}
+
+/// Fails if a program that an export needs is not installed.
+fn look_for_programs(cipher: &Cipher) -> Result<(), Error> {
+    let cipher = match cipher {
+        Cipher::None => None,
+        Cipher::Age(_) => Some("age"),
+        Cipher::Gpg(_) => Some("gpg"),
+    };
+    let mut names = std::iter::once("zstd").chain(cipher);
+    names.try_for_each(|name| program(name).map(drop))
 }
