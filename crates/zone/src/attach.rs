@@ -8,7 +8,7 @@
 
 mod compare;
 mod packages;
-pub(crate) mod update;
+pub mod update;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,11 @@ use model::{Config, State, Uuid, Verb, ZoneName};
 use storage::{ROOT, Stack, driver_at};
 use store::xml::manifest::Manifest;
 
-use crate::apply::{self, Outcome, Work};
+use crate::executor::{self, Outcome, Work};
 use crate::inventory::{self, System};
-use crate::subject::{DETACHED, Start, Subject, UNPACKING};
-use crate::{Error, Host, verify};
+use crate::verify;
+use host::{Error, Host};
+use subject::{DETACHED, Start, Subject, UNPACKING};
 
 use compare::Comparison;
 
@@ -76,7 +77,7 @@ pub fn check(manifest: &Manifest) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::Mismatch`] for what that cannot mend.
-pub(crate) fn check_update(manifest: &Manifest) -> Result<(), Error> {
+pub fn check_update(manifest: &Manifest) -> Result<(), Error> {
     let source = inventory::of_manifest(manifest);
     let comparison = compared(&manifest.config, &source)?;
     match comparison.is_sparse {
@@ -90,7 +91,7 @@ pub(crate) fn check_update(manifest: &Manifest) -> Result<(), Error> {
 /// # Errors
 /// When one of the two cannot be looked at.
 pub fn differs(host: &Host, zonepath: &Path, config: &Config) -> Result<bool, Error> {
-    let source = inventory::of_zone(host, zonepath, config)?;
+    let source = inventory::of_zone(host, zonepath, config)?.known()?;
     let comparison = compared(config, &source)?;
     Ok(comparison.is_sparse && !comparison.is_same())
 }
@@ -238,7 +239,11 @@ fn attach_root(
         )));
     }
     // What is there counts, whatever the manifest says of it.
-    let source = inventory::of_zone(host, &path, config)?;
+    let mut source = inventory::of_zone(host, &path, config)?;
+    if options.update != Update::No {
+        source = source.known()?;
+    }
+    let warning = source.warning();
     let comparison = compared(config, &source)?;
     match options.update {
         Update::No => {
@@ -269,7 +274,7 @@ fn attach_root(
             finish(host, subject, config, Vec::new(), uuid, progress)?;
         }
     }
-    Ok(Outcome::Done)
+    Ok(Outcome::with_remarks(warning))
 }
 
 /// The steps that make a zone installed whose root is as it should be.
@@ -309,12 +314,12 @@ fn run(
         host,
         config,
         entry: subject.entry.clone(),
-        record: &mut |entry| apply::record_now(host, entry),
+        record: &mut |entry| executor::record_now(host, entry),
         progress,
         import: None,
         image: None,
     };
-    apply::run(&mut work, plan, &mut host.fault.clone())
+    executor::run(&mut work, plan, &mut host.fault.clone())
 }
 
 /// The zone's identity: that which it had, unless another zone of this host has it.
@@ -322,14 +327,15 @@ fn uuid_for(subject: &Subject, manifest: Option<&Manifest>) -> Result<Uuid, Erro
     let known = subject
         .entry
         .uuid
-        .or(manifest.and_then(|manifest| manifest.uuid));
+        .or(manifest.and_then(|manifest| manifest.uuid))
+        .or(subject::identity::read(&subject.zonepath).uuid);
     let taken = |uuid: Uuid| {
         let holder = subject.index.by_uuid(uuid);
         holder.is_some_and(|entry| entry.name != subject.entry.name)
     };
     match known.filter(|uuid| !taken(*uuid)) {
         Some(uuid) => Ok(uuid),
-        None => apply::new_uuid(),
+        None => executor::new_uuid(),
     }
 }
 

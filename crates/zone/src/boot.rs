@@ -12,21 +12,25 @@ use model::plan::{BootPlan, DeviceNode};
 use model::{Config, State, Verb, ZoneName};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
 use storage::{BadName, Dataset, Name, Stack, driver_at};
+use store::lock::ZoneLock;
 use store::{runtime, xml};
 
-use crate::apply::Outcome;
-use crate::daemon::client;
-use crate::daemon::protocol::Request;
-use crate::machine::facts::{self, Facts};
-use crate::machine::image;
-use crate::machine::uefi;
-use crate::plan::boot::{BootInputs, MachineInputs, plan};
-use crate::plan::machine::{machine, words_of_boot};
-use crate::subject::{self, Start, Subject};
-use crate::{
-    Error, Host, controls, devices, environments, export, migrate, names, network, spawn, suspend,
-    verify,
-};
+use crate::executor::Outcome;
+use crate::{environments, export, room, suspend, verify};
+use control::client;
+use control::protocol::Request;
+use host::{Error, Host, devices, spawn};
+use kernelzone::disks::{self, Added};
+use kernelzone::facts::{self, Facts};
+use kernelzone::image;
+use kernelzone::uefi;
+use platform::controls;
+use platform::plan::boot::{BootInputs, MachineInputs, plan};
+use platform::plan::guest::{machine, words_of_boot};
+use subject::{Start, Subject};
+use subject::{away, names, network};
+
+pub use host::spawn::{AGAIN, LOCK_OF_AGAIN};
 
 /// How a zone is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,9 +47,18 @@ pub struct BootOptions {
     pub eager: bool,
     /// True when the command line had boot options: `bootargs` then does not count.
     pub given: bool,
+    /// Count of the reboots in quick succession by which the zone came to this boot.
+    pub reboots: u32,
 }
 
 impl BootOptions {
+    /// Returns what is told init, as the console shows it.
+    fn words(&self) -> String {
+        let init = self.init.iter().flat_map(|path| ["-i", path]);
+        let words = init.chain(self.arguments.iter().map(String::as_str));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     /// Reads boot options as they stand behind `--` or in the property bootargs:
     /// `-i PATH`, `-s`, `-m OPTIONS`, `-Z NAME`, `--discard-suspend`, `--eager`; other
     /// words that begin with `-` are unknown and returned to be warned of.
@@ -121,7 +134,11 @@ fn start(
     options: &BootOptions,
     dry_run: bool,
 ) -> Result<Outcome, Error> {
-    match Subject::admit(host, zone, verb)? {
+    let admitted = match dry_run {
+        true => Subject::admit(host, zone, verb)?,
+        false => Subject::admit_cutting(host, zone, verb)?.0,
+    };
+    match admitted {
         Start::Go(subject) => start_locked(host, &subject, verb, options, dry_run),
         Start::Already(notice) => {
             // Not quite nothing: the zone may be without its zoneadmd.
@@ -131,14 +148,58 @@ fn start(
     }
 }
 
-/// Boots a zone whose lock is held already.
-pub(crate) fn start_locked(
+/// Boots a zone that rebooted itself, `reboots` times in quick succession. Its lock was held by
+/// its zoneadmd, which has handed it on. What goes wrong is in the zone's log.
+///
+/// # Errors
+/// See [`boot`].
+pub fn boot_again(host: &Host, zone: &ZoneName, lock: File, reboots: u32) -> Result<(), Error> {
+    let options = BootOptions {
+        reboots,
+        ..BootOptions::default()
+    };
+    let held = ZoneLock::handed_on(&host.root, zone, lock)?;
+    let subject = match Subject::admit_with(host, zone, Verb::Boot, held)? {
+        Start::Go(subject) => subject,
+        Start::Already(_) => return Ok(()),
+    };
+    if let Outcome::Remarks(remarks) = start_locked(host, &subject, Verb::Boot, &options, false)? {
+        for remark in remarks {
+            control::log::note(host, zone, &remark);
+        }
+    }
+    Ok(())
+}
+
+/// Boots a zone whose lock is held already. Why it does not boot is in the zone's log, too.
+pub fn start_locked(
     host: &Host,
     subject: &Subject,
     verb: Verb,
     options: &BootOptions,
     dry_run: bool,
 ) -> Result<Outcome, Error> {
+    let started = start_admitted(host, subject, verb, options, dry_run);
+    started.inspect_err(|error| {
+        if !dry_run {
+            let why = host::flatten(error).replace('\n', "; ");
+            control::log::note(
+                host,
+                &subject.entry.name,
+                &format!("could not {verb}: {why}"),
+            );
+        }
+    })
+}
+
+fn start_admitted(
+    host: &Host,
+    subject: &Subject,
+    verb: Verb,
+    options: &BootOptions,
+    dry_run: bool,
+) -> Result<Outcome, Error> {
+    let reboots = options.reboots;
     let zone = &subject.entry.name;
     let is_ready = subject.state == State::Ready;
     // What is there already is as it was configured when it was made.
@@ -163,9 +224,10 @@ pub(crate) fn start_locked(
     // First: what died without its zoneadmd may still have links that the zone needs.
     if !dry_run && !is_ready {
         subject::settle(host, zone)?;
+        room::check(host, subject)?;
     }
     verify::before(host, subject, &config, verb)?;
-    if migrate::is_away(&subject.zonepath) {
+    if away::is_away(&subject.zonepath) {
         return Err(Error::Refused(
             "may be on another host by now: give its zoneadm migrate again.".to_owned(),
         ));
@@ -184,14 +246,15 @@ pub(crate) fn start_locked(
         shorten(host, subject)?;
     }
     let is_machine = verify::brand_of(&config)?.is_machine();
-    let mut prepared = None;
+    let (mut added, mut prepared) = (Vec::new(), None);
     // What its firmware keeps belongs to the image of a suspended zone, as its disks do.
     let starts_anew = options.discard || !suspend::is_suspended(host, &subject.entry, &config);
     if is_machine && !dry_run && subject.state == State::Installed && starts_anew {
+        added = disks::make_added(host, &config, &subject.zonepath)?;
         prepared = uefi::prepare(&config, &subject.zonepath)?;
     }
     let facts = match is_machine {
-        true => Some(facts::find(host, subject, &config)?),
+        true => Some(facts::find(host, subject, &config, Added::Planned)?),
         false => None,
     };
     // What is a device in other zones is a disk of the machine.
@@ -237,6 +300,8 @@ pub(crate) fn start_locked(
     }
     let given = give_root(subject, plan.first_id)?;
     plan.id = runtime::next_id(&host.root)?;
+    plan.reboots = reboots;
+    plan.words = options.words();
     // What is running is what is configured now, whatever is configured later; it goes
     // when the zone does.
     xml::save_running(&host.root, &config)?;
@@ -258,6 +323,7 @@ pub(crate) fn start_locked(
     remarks.extend(given);
     remarks.extend(gone);
     remarks.extend(suspended);
+    remarks.extend(added);
     remarks.extend(prepared);
     remarks.extend(uncounted);
     remarks.extend(devices.too_many);
@@ -267,7 +333,7 @@ pub(crate) fn start_locked(
     if let Err(error) = configured.then(|| controls::balance(host)).transpose() {
         remarks.push(format!(
             "the shares of the global zone: {}",
-            crate::flatten(&error)
+            host::flatten(&error)
         ));
     }
     if remarks.is_empty() {
@@ -278,7 +344,7 @@ pub(crate) fn start_locked(
 
 /// Makes all files of a zone's root its own where the file system stores whose they
 /// are for the host; says what that took.
-pub(crate) fn give_root(subject: &Subject, first_id: u32) -> Result<Option<String>, Error> {
+pub fn give_root(subject: &Subject, first_id: u32) -> Result<Option<String>, Error> {
     let began = Instant::now();
     let given = driver_at(&subject.zonepath)?.give_to(&subject.zonepath, first_id)?;
     Ok((given > 0).then(|| {
@@ -308,7 +374,8 @@ fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
     Ok(dataset.let_go()?)
 }
 
-pub(crate) fn make_plan(
+/// Returns the plan of a boot; changes nothing.
+pub fn make_plan(
     host: &Host,
     subject: &Subject,
     config: &Config,
@@ -350,7 +417,6 @@ pub(crate) fn plan_on(
     let layout = brand::sparse::of(config, Path::new("/"))
         .map_err(Error::io("look at the host's directories"))?;
     let scratch = host.root.run().join("mnt");
-    std::fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
     let inherited = layout
         .as_ref()
         .map(|layout| layout.dirs.as_slice())
@@ -393,6 +459,7 @@ pub(crate) fn plan_on(
         nodes,
         links,
         names,
+        limit_files: &host.root.proc_files(&subject.entry.name),
         records: &host.root.network(),
         answerer: &host.root.kernel_socket(&subject.entry.name),
         machine,
@@ -444,10 +511,18 @@ fn spec(
             .map_err(|errno| Error::Io(format!("open {}", stack.top.display()), errno.into()))?;
         return ask(root);
     }
-    crate::mount::with_view(stack, inherited, scratch, ask)
+    // In a view of the mounts that ends with this: any folder will do, and none is made.
+    crate::mount::with_view(stack, inherited, any_folder(scratch), ask)
 }
 
-pub(crate) fn as_file(plan: &BootPlan) -> std::io::Result<OwnedFd> {
+/// Returns a folder that is there: `scratch` itself, or the first of those above it.
+fn any_folder(scratch: &Path) -> &Path {
+    let there = scratch.ancestors().find(|folder| folder.is_dir());
+    there.unwrap_or(Path::new("/"))
+}
+
+/// Returns the plan as a file in memory, for zoneadmd.
+pub fn as_file(plan: &BootPlan) -> std::io::Result<OwnedFd> {
     use std::io::Seek;
     let memory = rustix::fs::memfd_create("plan", MemfdFlags::CLOEXEC)?;
     let mut file = File::from(memory);

@@ -15,9 +15,10 @@ use store::index::Entry;
 use store::lock::{self, Wait, ZoneLock};
 use store::xml;
 
-use crate::apply::{self, Work};
-use crate::subject::{self, Start, Subject, UNFINISHED};
-use crate::{Error, Host, suspend, verify};
+use crate::executor::{self, Work};
+use crate::{suspend, verify};
+use host::{Error, Host};
+use subject::{Start, Subject, UNFINISHED};
 
 /// The zone that is copied.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl Origin {
                 "zone {zone} is suspended: boot it and shut it down, or throw its image away, before it is cloned."
             )));
         }
-        if snapshot.is_some() && crate::machine::is_machine(&config) {
+        if snapshot.is_some() && kernelzone::is_machine(&config) {
             return Err(Error::Source(format!(
                 "zone {zone} is a kernel zone, which has no snapshots."
             )));
@@ -190,7 +191,7 @@ pub fn prepare(
         driver_at(&subject.zonepath)?.destroy(&subject.zonepath)?;
     }
     verify::before(host, &subject, &config, Verb::Clone)?;
-    let uuid = apply::new_uuid()?;
+    let uuid = executor::new_uuid()?;
     let plan = plan(&subject, origin, uuid);
     if dry_run {
         if new {
@@ -214,7 +215,7 @@ pub fn prepare(
         import: None,
         image: None,
     };
-    if let Err(error) = apply::run(&mut work, &plan, &mut host.fault.clone()) {
+    if let Err(error) = executor::run(&mut work, &plan, &mut host.fault.clone()) {
         if new {
             // Without an entry it does not count; nobody should wonder about it.
             let _ = xml::remove(&host.root, zone);
@@ -234,7 +235,7 @@ pub fn prepare(
 fn remember(host: &Host, config: &Config) -> Result<(), Error> {
     xml::save_before_index(&host.root, config)?;
     let entry = Entry::configured(config.name().clone(), config.zonepath());
-    Ok(apply::record_now(host, entry)?)
+    Ok(executor::record_now(host, entry)?)
 }
 
 /// The first clone that could not be stored.
@@ -260,7 +261,7 @@ pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstor
         let entries = clones.iter().map(|clone| clone.entry.clone()).collect();
         let stored = sync(host, &clones).and_then(|()| {
             xml::settle(&host.root, &new)?;
-            Ok(apply::record_all(host, entries)?)
+            Ok(executor::record_all(host, entries)?)
         });
         let Err(error) = stored else {
             break;
@@ -387,7 +388,7 @@ fn plan(subject: &Subject, origin: &Origin, uuid: Uuid) -> ZonePlan {
                 snapshot: origin.snapshot.as_ref().map(Name::to_string),
             },
             // Who the guest of a machine is is on its disk.
-            match crate::machine::is_machine(&origin.config) {
+            match kernelzone::is_machine(&origin.config) {
                 true => Step::CloneMachine {
                     from: origin.path.clone(),
                     to: path.clone(),

@@ -4,11 +4,16 @@ use model::plan::{Step, ZonePlan};
 use model::{State, Verb, ZoneName};
 use storage::driver_at;
 
-use crate::apply::{self, Outcome, Work};
-use crate::subject::{self, Start, Subject};
-use crate::{Error, Host, inventory, job, migrate};
+use crate::executor::{self, Outcome, Work};
+use crate::{inventory, job};
+use host::{Error, Host};
+use subject::network::Records;
+use subject::{Start, Subject};
+use subject::{arrived, identity};
 
-/// Detaches a halted zone; a dry run gives its manifest instead.
+/// Detaches a halted zone; a dry run gives its manifest instead. With `force` the zone is one
+/// whose root is not here or belongs to another host, as its storage is that host's now: this
+/// host forgets that it had installed it, and keeps its configuration, uuid and ids.
 ///
 /// # Errors
 /// [`Error::Step`]; the zone is then installed as before.
@@ -16,6 +21,7 @@ pub fn detach(
     host: &Host,
     zone: &ZoneName,
     dry_run: bool,
+    force: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
     let subject = match Subject::admit(host, zone, Verb::Detach)? {
@@ -23,10 +29,38 @@ pub fn detach(
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
     let config = subject.config(host)?;
+    let owner = identity::other_owner(&host.root, &subject.zonepath);
+    let is_elsewhere = owner.is_some() || subject::lacks_root(&subject.zonepath);
+    match (force, is_elsewhere) {
+        (true, true) => return forget(host, &subject, dry_run),
+        (true, false) => {
+            return Err(Error::Refused(format!(
+                "{}/root is here: detach it without -F.",
+                subject.entry.zonepath.display()
+            )));
+        }
+        (false, true) => {
+            let entry = &subject.entry;
+            return Err(Error::Refused(match owner {
+                Some(owner) => subject::root_of_other(entry, &owner),
+                None => subject::no_root(entry),
+            }));
+        }
+        (false, false) => {}
+    }
     if dry_run {
         let system = inventory::of_zone(host, &subject.zonepath, &config)?;
+        let warning = system.warning();
         let manifest = inventory::manifest(&config, subject.entry.uuid, system);
-        return Ok(Outcome::Planned(manifest.text()));
+        let mut text = manifest.text();
+        if let Some(warning) = warning {
+            // Standard output is the manifest.
+            text.push_str(&format!(
+                "<!-- WARNING: {} -->\n",
+                warning.replace("--", "- -")
+            ));
+        }
+        return Ok(Outcome::Planned(text));
     }
     // Who has no root here cannot be brought to its old or its new one.
     if job::journal_of(&host.root, &subject.entry).exists() {
@@ -36,9 +70,13 @@ pub fn detach(
         ));
     }
     subject::settle(host, zone)?;
+    Records::of(&host.root)
+        .let_go(zone)
+        .map_err(Error::Daemon)?;
     // Wherever it goes: who sent it here and has not heard of it is not to run it again.
-    migrate::arrived::remember(&host.root, &subject.zonepath)?;
+    arrived::remember(&host.root, &subject.zonepath)?;
     let path = subject.zonepath.clone();
+    let warning = inventory::of_zone(host, &path, &config)?.warning();
     let depth = driver_at(&path)?.stack(&path)?.lowers.len();
     let plan = ZonePlan {
         zone: zone.clone(),
@@ -58,16 +96,31 @@ pub fn detach(
         host,
         config: &config,
         entry: subject.entry.clone(),
-        record: &mut |entry| apply::record_now(host, entry),
+        record: &mut |entry| executor::record_now(host, entry),
         progress,
         import: None,
         image: None,
     };
-    apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    executor::run(&mut work, &plan, &mut host.fault.clone())?;
     if depth > 0 {
         progress(&format!(
             "Its root stands on {depth} layers beside the zonepath: a copy of the zonepath alone is not the zone. zoneadm export and migrate take all of it along."
         ));
     }
+    Ok(Outcome::with_remarks(warning))
+}
+
+/// Stores a zone as configured whose root is not here, or is another host's.
+fn forget(host: &Host, subject: &Subject, dry_run: bool) -> Result<Outcome, Error> {
+    let zone = &subject.entry.name;
+    if dry_run {
+        return Ok(Outcome::Planned(format!(
+            "detach zone {zone}:\n  store state configured\n"
+        )));
+    }
+    subject::settle(host, zone)?;
+    let mut entry = subject.entry.clone();
+    entry.state = State::Configured;
+    executor::record_now(host, entry)?;
     Ok(Outcome::Done)
 }

@@ -12,7 +12,6 @@
 //! | `mounts` | one that is shown on the host, and written into |
 //! | `inside` | what `beadm` in a zone says to zoneadmd |
 
-pub mod inside;
 mod marks;
 mod mounts;
 pub(crate) mod switch;
@@ -25,13 +24,14 @@ use serde::Serialize;
 use storage::{Dataset, Name, Snapshot, driver_at};
 use store::index::Index;
 
-use crate::apply::Outcome;
 use crate::boot::BootOptions;
-use crate::subject::{self, Start, Subject};
-use crate::{Error, Host, reboot, snapshot};
+use crate::executor::Outcome;
+use crate::{reboot, snapshot};
+use host::{Error, Host};
+use subject::{Start, Subject};
 
 use marks::{Active, Marks};
-pub(crate) use mounts::forget;
+pub use mounts::{forget, unmarked};
 pub use mounts::{mount, unmount};
 
 /// Most boot environments with which a zone makes itself one more.
@@ -114,10 +114,16 @@ pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// When a zone was installed, as far as the file system knows.
+/// Returns the time at which a zone was installed, 0 where the file system does not know it.
+/// The standard library does not ask for it where it stands on musl.
 fn made(zonepath: &std::path::Path) -> u64 {
-    let made = std::fs::metadata(zonepath).and_then(|meta| meta.created());
-    seconds(made.unwrap_or(SystemTime::UNIX_EPOCH))
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let found = statx(CWD, zonepath, AtFlags::empty(), StatxFlags::BTIME);
+    let known = found
+        .ok()
+        .filter(|stat| stat.stx_mask & StatxFlags::BTIME.bits() != 0);
+    let seconds = known.and_then(|stat| u64::try_from(stat.stx_btime.tv_sec).ok());
+    seconds.unwrap_or_default()
 }
 
 fn seconds(time: SystemTime) -> u64 {
@@ -393,7 +399,7 @@ fn admit(host: &Host, zone: &ZoneName) -> Result<Admitted, Error> {
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Admitted::Over(Outcome::Already(notice))),
     };
-    crate::machine::refuse(host, &subject, Verb::Beadm)?;
+    kernelzone::refuse(host, &subject, Verb::Beadm)?;
     let dataset = open(&subject.zonepath)?;
     let marks = Marks::at(&subject.zonepath);
     // One that a crash cut off: nobody has mounted the root of a halted zone.

@@ -4,19 +4,28 @@ use std::time::Duration;
 
 use model::{Verb, ZoneName};
 
-use crate::apply::Outcome;
-use crate::daemon::client;
-use crate::subject::{self, Start, Subject};
-use crate::{Error, Host};
+use crate::executor::Outcome;
+use control::client;
+use host::{Error, Host};
+use subject::{Start, Subject};
 
 /// Halts a zone.
 ///
 /// # Errors
 /// [`Error::Daemon`]: the zone may be stuck in shutting_down; halt it again.
 pub fn halt(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
-    match Subject::admit(host, zone, Verb::Halt)? {
+    if dry_run {
+        // That cuts nothing short.
+        return Ok(match Subject::admit(host, zone, Verb::Halt)? {
+            Start::Already(notice) => Outcome::Already(notice),
+            Start::Go(subject) => Outcome::Planned(plan(&subject)),
+        });
+    }
+    let (start, was_cut) = Subject::admit_cutting(host, zone, Verb::Halt)?;
+    match start {
+        // It was to boot again, and does not now.
+        Start::Already(_) if was_cut => Ok(Outcome::Done),
         Start::Already(notice) => Ok(Outcome::Already(notice)),
-        Start::Go(subject) if dry_run => Ok(Outcome::Planned(plan(&subject))),
         Start::Go(subject) => halt_locked(host, &subject).map(|()| Outcome::Done),
     }
 }
@@ -26,7 +35,9 @@ pub fn halt(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Erro
 /// # Errors
 /// As [`halt`].
 pub fn halt_within(host: &Host, zone: &ZoneName, patience: Duration) -> Result<Outcome, Error> {
-    match Subject::admit(host, zone, Verb::Halt)? {
+    let (start, was_cut) = Subject::admit_cutting(host, zone, Verb::Halt)?;
+    match start {
+        Start::Already(_) if was_cut => Ok(Outcome::Done),
         Start::Already(notice) => Ok(Outcome::Already(notice)),
         Start::Go(subject) => halting(host, &subject, patience).map(|()| Outcome::Done),
     }
@@ -45,7 +56,7 @@ fn plan(subject: &Subject) -> String {
 }
 
 /// Halts a zone whose lock is held already.
-pub(crate) fn halt_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
+pub fn halt_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
     halting(host, subject, client::HALTING)
 }
 

@@ -14,10 +14,9 @@ use brand::ImageSource;
 use model::ZoneName;
 use model::plan::Recipe;
 use storage::{About, Digest, Image, Images, Pruned};
-use store::index::Index;
 use store::lock;
 
-use crate::{Error, Host};
+use host::{Error, Host};
 
 pub use source::Source;
 
@@ -60,6 +59,11 @@ impl Request {
 /// When the folder cannot be made.
 pub fn open(host: &Host) -> Result<Images, Error> {
     Ok(Images::open(&host.root.path(Path::new(IMAGES)))?)
+}
+
+/// Returns the folder of the layers of images, which need not exist.
+pub(crate) fn layers(host: &Host) -> PathBuf {
+    host.root.path(Path::new(IMAGES)).join(".layers")
 }
 
 /// Imports an image. One with the same files is returned as it is.
@@ -183,7 +187,7 @@ pub fn bootstrap(
 
 fn timestamp(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH);
-    crate::daemon::timestamp(since.map_or(0, |since| since.as_secs()))
+    control::log::timestamp(since.map_or(0, |since| since.as_secs()))
 }
 
 /// Makes the log of an install, called as Solaris calls it.
@@ -204,7 +208,7 @@ fn log_of(host: &Host, zone: &ZoneName) -> std::io::Result<(File, PathBuf)> {
 
 fn strike(struck: bool) -> Result<(), Error> {
     match struck {
-        true => Err(Error::Refused(crate::Fault::error().to_string())),
+        true => Err(Error::Refused(host::Fault::error().to_string())),
         false => Ok(()),
     }
 }
@@ -229,21 +233,9 @@ fn called(path: &Path) -> String {
 /// What cannot be removed.
 pub fn prune(host: &Host) -> Result<Pruned, Error> {
     let mut pruned = open(host)?.prune()?;
-    let index = Index::load(&host.root)?;
-    let mut folders: Vec<PathBuf> = Vec::new();
-    for entry in index.entries() {
-        let zonepath = host.root.path(&entry.zonepath);
-        // Layers lie beside zonepaths, or in those that are file systems.
-        folders.push(zonepath.join(".layers"));
-        folders.extend(zonepath.parent().map(|at| at.join(".layers")));
-    }
-    folders.sort();
-    folders.dedup();
-    for folder in folders {
+    for folder in crate::service::layers(host) {
         let more = storage::collect(&folder, storage::Lost::Keep)?;
-        pruned.collected.stale_refs += more.stale_refs;
-        pruned.collected.removed += more.removed;
-        pruned.collected.lost.extend(more.lost);
+        pruned.collected.add(more);
     }
     Ok(pruned)
 }

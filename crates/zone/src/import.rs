@@ -14,10 +14,10 @@ use rustix::fs::{Mode, OFlags};
 use store::index::{self, Entry, Index};
 use store::xml::{self, manifest::Manifest};
 
-use crate::apply::{self, Outcome};
 use crate::attach::{self, Update};
+use crate::executor::{self, Outcome};
 use crate::export::start;
-use crate::{Error, Host};
+use host::{Error, Host};
 
 /// How a zone is imported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub fn import(
     if !known {
         xml::save_before_index(&host.root, &config)?;
         let entry = Entry::configured(zone.clone(), config.zonepath());
-        apply::record_now(host, entry)?;
+        executor::record_now(host, entry)?;
     }
     let attaching = attach::Options {
         force: options.force,
@@ -117,7 +117,7 @@ fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {
 }
 
 /// The configuration of an archive as that of `zone`.
-pub(crate) fn configuration(manifest: &Manifest, zone: &ZoneName) -> Result<Config, Error> {
+pub fn configuration(manifest: &Manifest, zone: &ZoneName) -> Result<Config, Error> {
     let mut config = manifest.config.clone();
     let former = config.zonepath();
     let was = config.name().clone();

@@ -7,11 +7,12 @@ use model::plan::{Recipe, Step, ZonePlan};
 use model::{State, Uuid, Verb, ZoneName};
 use storage::ROOT;
 
-use crate::apply::{self, Outcome, Work};
+use crate::executor::{self, Outcome, Work};
 use crate::images::wanted::{Named, Wanted};
-use crate::received::Received;
-use crate::subject::{Start, Subject};
-use crate::{Error, Host, verify};
+use crate::verify;
+use host::{Error, Host};
+use subject::zfs_stream::Received;
+use subject::{Start, Subject};
 
 /// Installs a zone with the brand's options of the command line.
 ///
@@ -31,7 +32,7 @@ pub fn install(
     };
     let config = subject.config(host)?;
     verify::before(host, &subject, &config, Verb::Install)?;
-    let uuid = apply::new_uuid()?;
+    let uuid = executor::new_uuid()?;
     let (profile, options) = profile_of(options)?;
     let options = options.as_slice();
     let machine = verify::brand_of(&config)?.is_machine();
@@ -96,12 +97,12 @@ pub fn install(
         host,
         config: &config,
         entry: subject.entry.clone(),
-        record: &mut |entry| apply::record_now(host, entry),
+        record: &mut |entry| executor::record_now(host, entry),
         progress,
         import,
         image: None,
     };
-    apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    executor::run(&mut work, &plan, &mut host.fault.clone())?;
     Ok(Outcome::Done)
 }
 

@@ -12,7 +12,9 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use storage::{Stack, driver_at};
 use store::xml::manifest::{Manifest, Package};
 
-use crate::{Error, Host, mount};
+use crate::mount;
+use host::error::flatten;
+use host::{Error, Host};
 
 /// Where the name of a system stands.
 const OS_RELEASE: [&str; 2] = ["etc/os-release", "usr/lib/os-release"];
@@ -22,10 +24,35 @@ const MAX_OS_RELEASE: u64 = 64 << 10;
 
 /// A system: its package inventory, and what it calls itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct System {
+pub struct System {
     pub(crate) inventory: Inventory,
     /// `debian 12`; empty when it does not say.
     pub(crate) name: String,
+    /// Why the inventory is not known: the file and the reason. The inventory is then empty.
+    pub(crate) unknown: Option<String>,
+}
+
+impl System {
+    /// Returns the warning of a verb that goes on without the inventory of a zone.
+    pub fn warning(&self) -> Option<String> {
+        let reason = self.unknown.as_ref()?;
+        Some(format!(
+            "its packages are not known: {reason}; no packages are compared or recorded."
+        ))
+    }
+
+    /// Fails unless the inventory is known.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the file and the reason.
+    pub(crate) fn known(self) -> Result<Self, Error> {
+        match &self.unknown {
+            None => Ok(self),
+            Some(reason) => Err(Error::Refused(format!(
+                "its packages are not known: {reason}; mend that file in the zone."
+            ))),
+        }
+    }
 }
 
 /// The host's own.
@@ -33,13 +60,20 @@ pub(crate) fn of_host(root: &Path) -> Result<System, Error> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = openat(CWD, root, flags, Mode::empty())
         .map_err(|errno| Error::Io(format!("open {}", root.display()), errno.into()))?;
-    of_root(&fd)
+    let system = of_root(&fd);
+    match &system.unknown {
+        None => Ok(system),
+        Some(reason) => Err(Error::Refused(format!(
+            "the packages of this host are not known: {reason}."
+        ))),
+    }
 }
 
-/// That of a zone, which may be running.
-pub(crate) fn of_zone(host: &Host, zonepath: &Path, config: &Config) -> Result<System, Error> {
+/// Returns the system in a zone, which may be running. A package list that cannot be read, which
+/// the zone's root may have written, makes the inventory unknown.
+pub fn of_zone(host: &Host, zonepath: &Path, config: &Config) -> Result<System, Error> {
     let stack = driver_at(zonepath)?.stack(zonepath)?;
-    let mut system = with_root(host, &stack, |root| of_root(&root))?;
+    let mut system = with_root(host, &stack, |root| Ok(of_root(&root)))?;
     if brand::sparse::is_sparse(config) && system.name.is_empty() {
         system.name = of_host(Path::new("/"))?.name;
     }
@@ -63,17 +97,19 @@ pub(crate) fn scratch(host: &Host) -> Result<PathBuf, Error> {
 }
 
 /// That of the system below an open root.
-fn of_root(root: &OwnedFd) -> Result<System, Error> {
+fn of_root(root: &OwnedFd) -> System {
     // By descriptor: the mount has no name outside this thread.
     let path = PathBuf::from(format!("/proc/thread-self/fd/{}", root.as_raw_fd()));
-    let inventory = match packages::open(&path).map_err(brand::Error::from)? {
-        Some(database) => Inventory::of(database.as_ref()),
-        None => Inventory::default(),
+    let (inventory, unknown) = match packages::open(&path) {
+        Ok(Some(database)) => (Inventory::of(database.as_ref()), None),
+        Ok(None) => (Inventory::default(), None),
+        Err(error) => (Inventory::default(), Some(flatten(&error))),
     };
-    Ok(System {
+    System {
         inventory,
         name: system_name(root),
-    })
+        unknown,
+    }
 }
 
 fn system_name(root: impl AsFd) -> String {
@@ -104,7 +140,7 @@ fn name_in(text: &str) -> String {
 }
 
 /// The manifest of a zone.
-pub(crate) fn manifest(config: &Config, uuid: Option<model::Uuid>, system: System) -> Manifest {
+pub fn manifest(config: &Config, uuid: Option<model::Uuid>, system: System) -> Manifest {
     let packages = system.inventory.packages.into_iter();
     Manifest {
         config: config.clone(),
@@ -137,6 +173,7 @@ pub(crate) fn of_manifest(manifest: &Manifest) -> System {
             broken: Vec::new(),
         },
         name: manifest.system.clone(),
+        unknown: None,
     }
 }
 

@@ -12,21 +12,27 @@ use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use limits::{Base, ZoneCgroups};
 use model::plan::{BootPlan, InsideStep, PlatformStep};
 use model::{Config, State, Verb, ZoneName};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::time::Timespec;
 use storage::{Dataset, Stack};
 use store::index::Entry;
 use store::{Root, runtime};
 
 use crate::boot::{self, BootOptions, Linked};
-use crate::network::Records;
-use crate::subject::{self, Subject};
-use crate::{Error, Host, devices, mount, spawn};
+use crate::mount;
+use host::{Error, Host, devices, spawn};
+use subject::Subject;
+use subject::network::Records;
 
 /// What begins the name of the control group of a zone's job. No zone has such a name.
-const GROUP: &str = ".job-";
+pub(crate) const GROUP: &str = ".job-";
 
 /// Longest report, in bytes.
 const MAX_REPORT: u64 = 64 << 10;
@@ -44,13 +50,39 @@ pub struct Job<'a> {
     pub shown: Option<(PathBuf, PathBuf)>,
     /// Takes what it prints.
     pub log: &'a File,
+    /// When it is ended.
+    pub bounds: Bounds<'a>,
 }
+
+/// When a job is ended that has not ended by itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds<'a> {
+    /// Time that it may take.
+    pub within: Option<Duration>,
+    /// The option that sets this time, for the message.
+    pub option: Option<&'a str>,
+    /// Set when the job is cancelled.
+    pub cancelled: Option<&'a AtomicBool>,
+}
+
+impl Bounds<'_> {
+    /// Returns true when the job is cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled
+            .is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
+/// The time between two looks at whether a job is cancelled.
+const CANCEL_LOOK: Duration = Duration::from_millis(200);
 
 /// Runs a job for a zone whose lock is held, and returns the script's exit status. A
 /// zone that is up keeps its links to itself.
 ///
 /// # Errors
-/// [`Error::Daemon`] when it could not be run at all.
+/// [`Error::Daemon`] when it could not be run at all; [`Error::Refused`] when it was ended
+/// by its bounds.
 pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> {
     let zone = &subject.entry.name;
     let plan = plan(host, subject, job)?;
@@ -66,17 +98,54 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
     ];
     let child = spawn::zoneadmd(host, zone, &["--job"], &pass)?;
     drop(theirs);
+    if let Err(why) = wait(&report, &job.bounds) {
+        // With its reader gone zoneadmd ends the job and takes down what it built.
+        drop(report);
+        host::undo::reap(&child, platform::PATIENCE);
+        return Err(why);
+    }
     let mut text = String::new();
     let read = Read::by_ref(&mut report)
         .take(MAX_REPORT)
         .read_to_string(&mut text);
     // Ended or about to: it has closed the pipe.
-    crate::undo::reap(&child, crate::platform::PATIENCE);
+    host::undo::reap(&child, platform::PATIENCE);
     read.map_err(Error::io("read what zoneadmd reports"))?;
     match text.strip_prefix("ok ").map(str::parse) {
         Some(Ok(status)) => Ok(status),
         _ if text.is_empty() => Err(Error::Daemon("zoneadmd went away".to_owned())),
         _ => Err(Error::Daemon(text)),
+    }
+}
+
+/// Waits for the report of a job, at most as long as its bounds say.
+fn wait(report: &File, bounds: &Bounds<'_>) -> Result<(), Error> {
+    let end = bounds
+        .within
+        .map(|within| (Instant::now() + within, within));
+    loop {
+        if bounds.is_cancelled() {
+            return Err(Error::Refused("was cancelled.".to_owned()));
+        }
+        let mut wait = bounds.cancelled.map(|_| CANCEL_LOOK);
+        if let Some((end, within)) = end {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let option = bounds.option.map(|option| format!(" (see {option})"));
+                return Err(Error::Refused(format!(
+                    "its package manager had not ended after {} s{}.",
+                    within.as_secs(),
+                    option.unwrap_or_default()
+                )));
+            }
+            wait = Some(wait.map_or(left, |wait| wait.min(left)));
+        }
+        let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
+        match poll(&mut [PollFd::new(report, PollFlags::IN)], wait.as_ref()) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(()),
+            Err(errno) => return Err(Error::Io("wait for zoneadmd".to_owned(), errno.into())),
+        }
     }
 }
 
@@ -105,6 +174,7 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
             .collect(),
         environment: None,
         given: true,
+        reboots: 0,
     };
     let devices = devices::find(config.device_patterns());
     let linked = if halted { Linked::Yes } else { Linked::No };
@@ -135,6 +205,8 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
                 controls.dedicated_cpu = None;
                 controls.pool = None;
             }
+            // No process would keep the files of a job true.
+            PlatformStep::LimitFiles { .. } => continue,
             PlatformStep::Network { .. } => {
                 if let Some(init) = beside {
                     step = PlatformStep::JoinNetwork {
@@ -175,6 +247,15 @@ pub fn journal_of(root: &Root, zone: &Entry) -> PathBuf {
     root.lib()
         .join("patch")
         .join(format!("{}.journal", stem(zone)))
+}
+
+/// Removes the history of the patches of a zone that is not on this host any more.
+///
+/// # Errors
+/// When the file cannot be removed.
+pub fn forget_history(root: &Root, zone: &Entry) -> Result<(), Error> {
+    let path = journal_of(root, zone).with_extension("history");
+    Ok(store::atomic::remove(&path)?)
 }
 
 /// What the files of a zone begin with there.

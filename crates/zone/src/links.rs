@@ -10,8 +10,8 @@ use net::host::HostLink;
 use serde::Serialize;
 use store::index::Index;
 
-use crate::network::{self, Records};
-use crate::{Error, Host, subject};
+use host::{Error, Host};
+use subject::network::{self, Records};
 
 /// A line of `zoneadm links`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -63,7 +63,7 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
 
 fn planned(host: &Host, zone: &ZoneName, entry: &store::index::Entry) -> Result<Vec<Row>, Error> {
     let config = store::xml::load(&host.root, zone)?;
-    let links = network::links(&config, entry)?.into_iter();
+    let links = network::links(host, &config, entry)?.into_iter();
     let row = |link: model::plan::network::Link| Row {
         zone: zone.to_string(),
         over: link.over.to_string(),

@@ -13,9 +13,10 @@ use store::index::{Entry, Index};
 use store::lock;
 use store::runtime::Runtime;
 
-use crate::daemon::client;
-use crate::subject::{self, state};
-use crate::{Error, Host, suspend};
+use crate::suspend;
+use control::client;
+use host::{Error, Host};
+use subject::state;
 
 /// Which zones are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]

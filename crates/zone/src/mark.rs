@@ -2,9 +2,9 @@
 
 use model::{State, Verb, ZoneName};
 
-use crate::apply::{self, Outcome};
-use crate::subject::{Start, Subject};
-use crate::{Error, Host};
+use crate::executor::{self, Outcome};
+use host::{Error, Host};
+use subject::{Start, Subject};
 
 /// Marks a zone incomplete; only uninstall undoes that.
 ///
@@ -22,6 +22,6 @@ pub fn incomplete(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome
     }
     let mut entry = subject.entry.clone();
     entry.state = State::Incomplete;
-    apply::record_now(host, entry)?;
+    executor::record_now(host, entry)?;
     Ok(Outcome::Done)
 }

@@ -7,9 +7,9 @@ use model::plan::{Step, ZonePlan};
 use model::{State, Verb, ZoneName};
 use storage::{DEEP, Dataset, SHORT, driver_at};
 
-use crate::apply::{self, Outcome, Work};
-use crate::subject::{self, Start, Subject};
-use crate::{Error, Host};
+use crate::executor::{self, Outcome, Work};
+use host::{Error, Host};
+use subject::{Start, Subject};
 
 /// Merges layers until [`SHORT`] are left.
 ///
@@ -49,12 +49,12 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
         host,
         config: &config,
         entry: subject.entry.clone(),
-        record: &mut |entry| apply::record_now(host, entry),
+        record: &mut |entry| executor::record_now(host, entry),
         progress: &mut |_| {},
         import: None,
         image: None,
     };
-    apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    executor::run(&mut work, &plan, &mut host.fault.clone())?;
     Ok(Outcome::Done)
 }
 

@@ -13,10 +13,10 @@ use rustix::mount::MountAttrFlags;
 use storage::{Stack, driver_at};
 use sys::process::ns;
 
-use crate::apply::{self, Outcome, Work};
-use crate::flatten;
-use crate::subject::{self, SHOWN, Start, Subject};
-use crate::{Error, Host};
+use crate::executor::{self, Outcome, Work};
+use host::flatten;
+use host::{Error, Host};
+use subject::{SHOWN, Start, Subject};
 
 /// Shows the root of an installed zone at `<zonepath>/lu`.
 ///
@@ -66,12 +66,12 @@ fn act(
         host,
         config: &config,
         entry: subject.entry.clone(),
-        record: &mut |entry| apply::record_now(host, entry),
+        record: &mut |entry| executor::record_now(host, entry),
         progress: &mut |_| {},
         import: None,
         image: None,
     };
-    apply::run(&mut work, &plan, &mut host.fault.clone())?;
+    executor::run(&mut work, &plan, &mut host.fault.clone())?;
     Ok(Outcome::Done)
 }
 

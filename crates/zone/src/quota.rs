@@ -3,9 +3,9 @@
 use model::{Verb, ZoneName};
 use storage::driver_at;
 
-use crate::apply::Outcome;
-use crate::subject::{Start, Subject};
-use crate::{Error, Host};
+use crate::executor::Outcome;
+use host::{Error, Host};
+use subject::{Start, Subject};
 
 /// Sets the limit of a zone in bytes, or lifts it. It holds at once.
 ///

@@ -12,7 +12,8 @@ use store::index::Index;
 use store::runtime::Runtime;
 use store::xml;
 
-use crate::{Error, Host, controls, subject};
+use host::{Error, Host};
+use platform::controls;
 
 /// A line of `zoneadm rctl`: one value of a control, or a control that has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

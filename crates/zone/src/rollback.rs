@@ -3,8 +3,9 @@
 use model::{Verb, ZoneName};
 use storage::Name;
 
-use crate::apply::Outcome;
-use crate::{Error, Host, snapshot};
+use crate::executor::Outcome;
+use crate::snapshot;
+use host::{Error, Host};
 
 /// Rolls a zone back; what was written since the snapshot is lost. The snapshot and
 /// all others stay, also younger ones.

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use model::{Verb, ZoneName};
 
-use crate::apply::Outcome;
-use crate::daemon::client;
-use crate::daemon::protocol::Request;
-use crate::subject::{Start, Subject};
-use crate::{Error, Host, machine};
+use crate::executor::Outcome;
+use control::client;
+use control::protocol::Request;
+use host::{Error, Host};
+use subject::{Start, Subject};
 
 /// Begin of the names of the files.
 const NAME: &str = "vmcore.";
@@ -30,7 +30,7 @@ pub fn savecore(
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
-    if !machine::is_machine(&subject.config(host)?) {
+    if !kernelzone::is_machine(&subject.config(host)?) {
         return Err(Error::Refused(
             "its kernel is the host's: only zones of brand kz have one of their own.".to_owned(),
         ));

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use model::{Verb, ZoneName};
 
-use crate::apply::Outcome;
 use crate::boot::{BootOptions, start_locked};
-use crate::daemon::client;
-use crate::daemon::protocol::Request;
-use crate::subject::{Start, Subject};
-use crate::{Error, Host};
+use crate::executor::Outcome;
+use control::client;
+use control::protocol::Request;
+use host::{Error, Host, listening};
+use subject::{Start, Subject};
 
 /// How long a zone may take: the stop timeout of the zones service.
 pub const PATIENCE: Duration = Duration::from_secs(100);
@@ -24,8 +24,19 @@ pub fn shutdown(
     reboot: Option<&BootOptions>,
     dry_run: bool,
 ) -> Result<Outcome, Error> {
-    let mut subject = match Subject::admit(host, zone, Verb::Shutdown)? {
+    let (start, was_cut) = match dry_run {
+        true => (Subject::admit(host, zone, Verb::Shutdown)?, false),
+        false => Subject::admit_cutting(host, zone, Verb::Shutdown)?,
+    };
+    let mut subject = match start {
         Start::Go(subject) => subject,
+        // It rebooted itself, and was down when it was to boot again.
+        Start::Already(_) if was_cut => {
+            return match reboot {
+                Some(options) => crate::boot::boot(host, zone, options, false),
+                None => Ok(Outcome::Done),
+            };
+        }
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
     if dry_run {
@@ -53,7 +64,9 @@ pub fn shutdown(
 /// # Errors
 /// As [`shutdown`].
 pub fn shutdown_within(host: &Host, zone: &ZoneName, patience: Duration) -> Result<Outcome, Error> {
-    match Subject::admit(host, zone, Verb::Shutdown)? {
+    let (start, was_cut) = Subject::admit_cutting(host, zone, Verb::Shutdown)?;
+    match start {
+        Start::Already(_) if was_cut => Ok(Outcome::Done),
         Start::Already(notice) => Ok(Outcome::Already(notice)),
         Start::Go(_locked) => ask(host, zone, patience).map(|()| Outcome::Done),
     }
@@ -62,6 +75,25 @@ pub fn shutdown_within(host: &Host, zone: &ZoneName, patience: Duration) -> Resu
 /// Asks a zone's zoneadmd for it, and waits. The zone's lock is held.
 fn ask(host: &Host, zone: &ZoneName, patience: Duration) -> Result<(), Error> {
     let socket = client::connect_or_adopt(host, zone)?;
-    client::ask_within(&socket, &Request::Shutdown, patience)?
-        .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
+    let answer = client::ask_within(&socket, &Request::Shutdown, patience);
+    if answer.is_err() {
+        refuse_deaf_init(host, zone)?;
+    }
+    answer?.ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
+}
+
+/// Fails when the init of a running zone has not made itself ready for the order to shut down.
+fn refuse_deaf_init(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    let Some(known) = store::runtime::load(&host.root, zone)? else {
+        return Ok(());
+    };
+    // A machine has a power button.
+    let config = store::xml::load_running(&host.root, zone)?;
+    let signal = known.shutdown_signal;
+    if kernelzone::is_machine(&config) || listening::listens(known.init.pid, signal) {
+        return Ok(());
+    }
+    Err(Error::Daemon(format!(
+        "its init takes no order to shut down (it neither catches nor blocks signal {signal}); halt the zone."
+    )))
 }

@@ -10,10 +10,11 @@ use model::{State, Verb, ZoneName};
 pub use storage::{BadName, Name};
 use storage::{Dataset, Method, TopCopy, driver_at};
 
-use crate::apply::{self, Outcome, Work};
-use crate::freeze::Frozen;
-use crate::subject::{self, Start, Subject};
-use crate::{Error, Fault, Host, flatten, merge};
+use crate::executor::{self, Outcome, Work};
+use crate::merge;
+use host::{Error, Fault, Host, flatten};
+use subject::freeze::Frozen;
+use subject::{Start, Subject};
 
 /// Makes a snapshot of a halted or running zone.
 ///
@@ -75,7 +76,7 @@ fn carry_out(
     dry_run: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
-    crate::machine::refuse(host, subject, verb)?;
+    kernelzone::refuse(host, subject, verb)?;
     let driver = driver_at(&subject.zonepath)?;
     let running = subject.state != State::Installed;
     let stops = running && driver.stops_for_snapshots();
@@ -98,8 +99,18 @@ fn carry_out(
         }
         _ => {}
     }
+    let zone = &subject.entry.name;
+    let note = || {
+        let what = match verb {
+            Verb::Snapshot => "taken",
+            Verb::Rollback => "rolled back to",
+            _ => "destroyed",
+        };
+        control::log::note(host, zone, &format!("snapshot {name} {what}"));
+        Outcome::Done
+    };
     if stops && verb == Verb::Snapshot {
-        return of_running(host, subject, &plan, name, progress).map(|()| Outcome::Done);
+        return of_running(host, subject, &plan, name, progress).map(|()| note());
     }
     if !running {
         subject::settle(host, &subject.entry.name)?;
@@ -109,13 +120,13 @@ fn carry_out(
         host,
         config: &config,
         entry: subject.entry.clone(),
-        record: &mut |entry| apply::record_now(host, entry),
+        record: &mut |entry| executor::record_now(host, entry),
         progress,
         import: None,
         image: None,
     };
-    apply::run(&mut work, &plan, &mut host.fault.clone())?;
-    Ok(Outcome::Done)
+    executor::run(&mut work, &plan, &mut host.fault.clone())?;
+    Ok(note())
 }
 
 fn plan(subject: &Subject, verb: Verb, name: &Name, stops: bool) -> ZonePlan {

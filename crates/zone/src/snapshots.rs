@@ -8,8 +8,7 @@ use serde::Serialize;
 use storage::driver_at;
 use store::index::Index;
 
-use crate::subject;
-use crate::{Error, Host};
+use host::{Error, Host};
 
 /// A line of `zoneadm snapshots`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

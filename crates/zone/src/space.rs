@@ -6,8 +6,7 @@ use serde::Serialize;
 use storage::{Dataset, driver_at};
 use store::index::Index;
 
-use crate::subject;
-use crate::{Error, Host};
+use host::{Error, Host};
 
 /// A line of `zoneadm storage`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -11,16 +11,16 @@ use serde_json::Value;
 use storage::driver_at;
 use store::index::Entry;
 
-use crate::apply::Outcome;
 use crate::boot::{BootOptions, Linked, plan_on};
-use crate::daemon::client;
-use crate::daemon::protocol::{Request, Suspend};
-use crate::machine::disks;
-use crate::machine::facts::{self, Facts};
-use crate::machine::image;
-use crate::machine::record::Record;
-use crate::subject::{Start, Subject};
-use crate::{Error, Host};
+use crate::executor::Outcome;
+use control::client;
+use control::protocol::{Request, Suspend};
+use host::{Error, Host};
+use kernelzone::disks::{self, Added};
+use kernelzone::facts::{self, Facts};
+use kernelzone::image;
+use kernelzone::record::Record;
+use subject::{Start, Subject};
 
 /// How long a zone may take that nobody waits for in particular: as long as an hour, for
 /// one of very much memory on a slow disk.
@@ -64,7 +64,7 @@ fn act(host: &Host, zone: &ZoneName, patience: Duration, dry_run: bool) -> Resul
 }
 
 /// Suspends a zone whose lock is held already.
-pub(crate) fn suspend_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
+pub fn suspend_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
     let (path, running) = place(host, subject)?;
     suspending(host, subject, path, &running, PATIENCE)
 }
@@ -73,7 +73,7 @@ pub(crate) fn suspend_locked(host: &Host, subject: &Subject) -> Result<(), Error
 ///
 /// # Errors
 /// [`Error::Refused`] when there is no such place.
-pub(crate) fn place(host: &Host, subject: &Subject) -> Result<(PathBuf, Config), Error> {
+pub fn place(host: &Host, subject: &Subject) -> Result<(PathBuf, Config), Error> {
     let config = subject.config(host)?;
     may_suspend(&config)?;
     // What counts is what it runs with: there it will be looked for.
@@ -91,7 +91,19 @@ pub(crate) fn place(host: &Host, subject: &Subject) -> Result<(PathBuf, Config),
             next.display()
         )));
     }
+    must_be_there(&path)?;
     Ok((path, running))
+}
+
+/// Refuses an image whose folder is not there, before anything happens to the zone.
+fn must_be_there(image: &Path) -> Result<(), Error> {
+    match image.parent() {
+        Some(folder) if !folder.is_dir() => Err(Error::Refused(format!(
+            "the folder {} of its image is not there: make it, or change the path of suspend with zonecfg and boot it again.",
+            folder.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn suspending(
@@ -116,7 +128,12 @@ fn suspending(
     image::read_key(&key).map_err(|why| Error::Refused(format!("{why}.")))?;
     let record = Record::load(&subject.zonepath)?;
     let places = disks::places(host, running);
-    let mut disks = written(disks::files(&places, &record, &subject.zonepath)?);
+    let mut disks = written(disks::files(
+        &places,
+        &record,
+        &subject.zonepath,
+        Added::Refused,
+    )?);
     // What its firmware keeps must be what it was, too.
     let nvram = record.nvram.map(|nvram| subject.zonepath.join(nvram.file));
     disks.extend(nvram);
@@ -138,7 +155,7 @@ fn suspending(
 ///
 /// # Errors
 /// [`Error::Refused`] for one that goes on nowhere.
-pub(crate) fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
+pub fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
     let refused = |why: String| Error::Refused(format!("{why}."));
     let runtime = subject.runtime.as_ref();
     let pid = runtime.map(|runtime| runtime.init.pid);
@@ -167,12 +184,8 @@ pub(crate) fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error>
 ///
 /// # Errors
 /// What keeps it from being started.
-pub(crate) fn machine_here(
-    host: &Host,
-    subject: &Subject,
-    config: &Config,
-) -> Result<Value, Error> {
-    let facts = facts::find(host, subject, config)?;
+pub fn machine_here(host: &Host, subject: &Subject, config: &Config) -> Result<Value, Error> {
+    let facts = facts::find(host, subject, config, Added::Refused)?;
     let plan = plan_on(
         host,
         subject,
@@ -242,7 +255,7 @@ fn resolved(path: &Path) -> PathBuf {
 }
 
 /// Whether a zone that is not active has an image of its memory.
-pub(crate) fn is_suspended(host: &Host, entry: &Entry, config: &Config) -> bool {
+pub fn is_suspended(host: &Host, entry: &Entry, config: &Config) -> bool {
     entry.state == model::State::Installed
         && config.family() == Family::Kz
         && image::path(host, config).is_some_and(|path| image::exists(&path))
@@ -341,4 +354,22 @@ fn writable(step: &PlatformStep) -> Option<Vec<PathBuf>> {
     };
     let files = parts.files.iter().filter(|file| !file.read_only);
     Some(files.map(|file| file.path.clone()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_whose_folder_is_missing_is_refused_first() {
+        let folder = tempfile::tempdir().unwrap();
+        must_be_there(&folder.path().join("image")).unwrap();
+        let error = must_be_there(&folder.path().join("none/image")).unwrap_err();
+        assert!(
+            error.to_string().contains("none of its image is not there"),
+            "{error}"
+        );
+        fs::write(folder.path().join("file"), "").unwrap();
+        assert!(must_be_there(&folder.path().join("file/image")).is_err());
+    }
 }

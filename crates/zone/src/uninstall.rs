@@ -8,9 +8,11 @@ use model::{Config, State, Verb, ZoneName};
 use store::index::Entry;
 use store::lock::ZoneLock;
 
-use crate::apply::{self, Outcome, Work};
-use crate::subject::{self, Start, Subject};
-use crate::{Error, Host};
+use crate::executor::{self, Outcome, Work};
+use host::error::is_full;
+use host::{Error, Host};
+use subject::network::Records;
+use subject::{Start, Subject};
 
 /// A zone that is about to be uninstalled, locked.
 #[derive(Debug)]
@@ -55,7 +57,13 @@ pub fn uninstall(
     };
     let plan = plan(&subject);
     carry_out(host, &subject, &plan, progress, &mut |entry| {
-        apply::record_now(host, entry)
+        let is_mark = entry.state == State::Incomplete;
+        match executor::record_now(host, entry) {
+            // Removing the zone makes the room for the last record. A kill meanwhile leaves an
+            // installed zone without root, and every command says so.
+            Err(error) if is_mark && is_full(&error) => Ok(()),
+            other => other,
+        }
     })?;
     Ok(Outcome::Done)
 }
@@ -92,7 +100,10 @@ pub fn mark_all(host: &Host, subjects: &[Box<Subjected>]) -> Result<(), Error> {
         state: State::Incomplete,
         ..subject.entry.clone()
     });
-    Ok(apply::record_all(host, marked.collect())?)
+    match executor::record_all(host, marked.collect()) {
+        Err(error) if is_full(&error) => Ok(()),
+        other => Ok(other?),
+    }
 }
 
 /// Removes what a marked zone has, and returns what [`store_all`] stores.
@@ -120,7 +131,7 @@ pub fn remove(
 /// # Errors
 /// [`Error::Store`]: they stay incomplete.
 pub fn store_all(host: &Host, removed: Vec<Entry>) -> Result<(), Error> {
-    Ok(apply::record_all(host, removed)?)
+    Ok(executor::record_all(host, removed)?)
 }
 
 fn carry_out(
@@ -135,6 +146,9 @@ fn carry_out(
     // Also without a record: zoneadmd may have died before it wrote one.
     let base = Base::find(&host.cgroup)?;
     subject::clear(&ZoneCgroups::of(&base, zone))?;
+    Records::of(&host.root)
+        .let_go(zone)
+        .map_err(Error::Daemon)?;
     let mut work = Work {
         host,
         config: &subject.config,
@@ -144,10 +158,10 @@ fn carry_out(
         import: None,
         image: None,
     };
-    apply::run(&mut work, plan, &mut host.fault.clone())?;
+    executor::run(&mut work, plan, &mut host.fault.clone())?;
     if subject.was == State::Incomplete {
-        // What died here may have left more beside it. That nobody looks for it now
-        // loses no more than space: `zoneimg prune` finds it, too.
+        // What died here may have left more beside it than a zone that was whole. That nobody
+        // looks for it now loses no more than space: the next command finds it, too.
         let layers = subject.zonepath.with_file_name(".layers");
         let _ = storage::collect(&layers, storage::Lost::Keep);
     }
@@ -174,7 +188,7 @@ fn plan(subject: &Subjected) -> ZonePlan {
                     uuid: None,
                 },
             ];
-            if crate::machine::is_machine(&subject.config) {
+            if kernelzone::is_machine(&subject.config) {
                 steps.insert(2, Step::DestroyMachine { path });
             }
             steps

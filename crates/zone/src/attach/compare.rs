@@ -6,8 +6,8 @@ use model::Config;
 use model::brands::Family;
 use packages::{Mismatch, Scope};
 
-use crate::Error;
 use crate::inventory::System;
+use host::Error;
 
 /// What does not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,6 +156,7 @@ mod tests {
                 broken: Vec::new(),
             },
             name: "debian 12".to_owned(),
+            unknown: None,
         }
     }
 

@@ -17,21 +17,27 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::{Config, ZoneName};
 use storage::{Dataset, Stack, driver_at};
 
-use super::{Updater, compared, update};
+use crate::attach::{Updater, compared, update};
 use crate::inventory::System;
 use crate::job::{self, Job};
-use crate::subject::Subject;
-use crate::{Error, Host, apply, flatten, inventory};
+use crate::{executor, inventory};
+use host::{Error, Host, flatten};
+use subject::Subject;
 
 /// Longest log that is looked through for a reason, in bytes.
 const MAX_LOG: u64 = 4 << 20;
 
 /// Longest reason that is told, in characters. It comes from the zone.
 const MAX_REASON: usize = 300;
+
+/// Longest time that a package manager may take, as for zonepatch: scripts of packages come from
+/// the zone, and the zone is locked meanwhile.
+const UPDATE_TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// What is to be done.
 pub(super) struct Work<'a> {
@@ -67,7 +73,7 @@ impl Work<'_> {
         progress: &mut dyn FnMut(&str),
     ) -> Result<(), Error> {
         let path = subject.zonepath.clone();
-        apply::record_with_ids(self.host, &mut subject.entry)?;
+        executor::record_with_ids(self.host, &mut subject.entry)?;
         let done = match driver_at(&path)?.has_layers() {
             true => self.update(subject, progress),
             false => self.update_in_place(subject, progress),
@@ -93,7 +99,7 @@ impl Work<'_> {
         // Of one that was cut off, and whose zonepath was removed by hand then.
         job::remove_copy(&place)?;
         let before = update::begin(&subject.zonepath)?;
-        let was = inventory::of_zone(host, &subject.zonepath, self.config)?;
+        let was = inventory::of_zone(host, &subject.zonepath, self.config)?.known()?;
         let copy = dataset.clone_snapshot_to(&before, &place)?;
         self.run_all(subject, &copy.stack()?)?;
         let now = self.checked(&place)?;
@@ -118,7 +124,7 @@ impl Work<'_> {
         let (host, path) = (self.host, &subject.zonepath);
         let driver = driver_at(path)?;
         let before = update::begin(path)?;
-        let was = inventory::of_zone(host, path, self.config)?;
+        let was = inventory::of_zone(host, path, self.config)?.known()?;
         // As for a boot.
         if let Some(first) = subject.entry.first_id() {
             driver.give_to(path, first)?;
@@ -133,7 +139,7 @@ impl Work<'_> {
 
     /// What is installed in a root that was updated, if it is as it must be.
     fn checked(&self, place: &Path) -> Result<System, Error> {
-        let now = inventory::of_zone(self.host, place, self.config)?;
+        let now = inventory::of_zone(self.host, place, self.config)?.known()?;
         if let Some(broken) = now.inventory.broken.first() {
             return Err(Error::Refused(format!(
                 "package {broken} is not right after the update."
@@ -169,6 +175,10 @@ impl Work<'_> {
             words: &words,
             shown: None,
             log: &log,
+            bounds: job::Bounds {
+                within: Some(UPDATE_TIME_LIMIT),
+                ..job::Bounds::default()
+            },
         };
         match job::run(self.host, subject, &job)? {
             0 => Ok(()),

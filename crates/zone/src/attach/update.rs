@@ -8,7 +8,8 @@ use std::path::Path;
 use model::Config;
 use storage::{Name, Stack, driver_at};
 
-use crate::{Error, Host, inventory, mount};
+use crate::{inventory, mount};
+use host::{Error, Host};
 
 /// Stands in the zonepath while its root is being changed.
 pub(super) const UPDATING: &str = ".attaching";
@@ -66,7 +67,7 @@ pub(super) fn begin(zonepath: &Path) -> Result<Name, Error> {
 }
 
 /// Makes a sparse zone follow the host; all of it, or nothing.
-pub(crate) fn follow(
+pub fn follow(
     host: &Host,
     zonepath: &Path,
     config: &Config,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use storage::Name;
 
-use crate::Error;
+use host::Error;
 
 /// The folder in a zonepath.
 const FOLDER: &str = "be";

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use model::ZoneName;
 use storage::{Dataset, Name};
 
-use super::marks::{Marks, Mounted};
-use super::{Admitted, admit, find};
-use crate::apply::Outcome;
-use crate::{Error, Host};
+use crate::environments::marks::{Marks, Mounted};
+use crate::environments::{Admitted, admit, find};
+use crate::executor::Outcome;
+use host::{Error, Host};
 
 /// Shows a boot environment at `at`, or in the zonepath; tells where.
 ///
@@ -38,7 +38,7 @@ pub fn mount(
     find(&dataset, name)?;
     let place = place(&subject.zonepath, name);
     if let Some(known) = marks.mounted(name)? {
-        if crate::subject::is_mount(&known.path) {
+        if subject::is_mount(&known.path) {
             return Err(Error::Refused(format!(
                 "boot environment {name} is mounted on {} already.",
                 known.path.display()
@@ -119,16 +119,34 @@ fn place(zonepath: &Path, name: &Name) -> PathBuf {
     zonepath.with_file_name(format!(".{zone}.be.{name}"))
 }
 
+/// Returns the datasets beside a zonepath that a mount made which was cut off: no mark says
+/// that they are shown.
+pub fn unmarked(zonepath: &Path) -> Vec<PathBuf> {
+    let marks = Marks::at(zonepath);
+    let beside = zonepath.parent().into_iter().flat_map(fs::read_dir);
+    let paths = beside.flatten().flatten().map(|entry| entry.path());
+    let is_unmarked = |path: &PathBuf| {
+        let start = format!(
+            ".{}.be.",
+            zonepath.file_name().unwrap_or_default().to_string_lossy()
+        );
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.and_then(|name| name.strip_prefix(&start)?.parse().ok());
+        name.is_some_and(|name| matches!(marks.mounted(&name), Ok(None)))
+    };
+    paths.filter(is_unmarked).collect()
+}
+
 /// Removes all that is kept of boot environments besides snapshots, before the zone's
 /// dataset goes.
 ///
 /// # Errors
 /// While one is mounted.
-pub(crate) fn forget(zonepath: &Path) -> Result<(), Error> {
+pub fn forget(zonepath: &Path) -> Result<(), Error> {
     let marks = Marks::at(zonepath);
     for name in marks.all_mounted()? {
         if let Some(mounted) = marks.mounted(&name)? {
-            if crate::subject::is_mount(&mounted.path) {
+            if subject::is_mount(&mounted.path) {
                 return Err(Error::Refused(format!(
                     "boot environment {name} is mounted on {}: unmount it first",
                     mounted.path.display()

@@ -15,9 +15,9 @@ use std::time::{Duration, SystemTime};
 
 use storage::{Dataset, Name};
 
-use super::marks::{Active, Marks, Switch};
-use super::{made, open, seconds};
-use crate::Error;
+use crate::environments::marks::{Active, Marks, Switch};
+use crate::environments::{made, open, seconds};
+use host::Error;
 
 /// Makes the one that `once` names, or that was activated, the root of a halted zone;
 /// its lock is held. Nothing to do is no error. Returns a remark when what was activated is

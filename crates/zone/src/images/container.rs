@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use oci::{Layer, Layout, Platform};
 use storage::{About, Image, Images, Part};
 
-use super::fetch::Fetch;
-use super::{Request, Source};
-use crate::{Error, Host};
+use crate::images::fetch::Fetch;
+use crate::images::{Request, Source};
+use host::{Error, Host};
 
 /// Imports an image of several layers. Those that are here are used as they are.
 pub(super) fn import(

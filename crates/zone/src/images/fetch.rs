@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use oci::{Layer, Reference};
 
-use crate::{Error, Host};
+use host::{Error, Host};
 
 /// The program.
 const PROGRAM: &str = "zonefetch";

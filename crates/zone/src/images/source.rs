@@ -55,9 +55,9 @@ impl Source {
             Self::Registry(reference) => reference.to_string().replacen(oci_scheme(), "", 1),
             Self::Images { path, name } => match name {
                 Some(name) => name.clone(),
-                None => super::called(path),
+                None => crate::images::called(path),
             },
-            Self::Files(path) => super::called(path),
+            Self::Files(path) => crate::images::called(path),
         };
         // A digest is no name.
         let text = text.split('@').next().unwrap_or_default();

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Request, Source};
-use crate::Error;
+use crate::images::{Request, Source};
+use host::Error;
 
 /// What the command line says of an image.
 #[derive(Debug, Default)]

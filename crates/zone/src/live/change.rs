@@ -12,13 +12,14 @@ use model::plan::DeviceNode;
 use model::{Config, ZoneName};
 use store::runtime::{self, Mounted, Runtime};
 
-use super::visit::{InUse, Way, What};
-use super::{Tell, Told};
-use crate::network::{self, Records, Up};
-use crate::plan::boot::{is_inside, rights};
-use crate::platform::volumes::{self, Links};
-use crate::undo::UndoStack;
-use crate::{Error, Host, controls, devices, flatten};
+use crate::live::{Tell, Told};
+use host::undo::UndoStack;
+use host::volumes::{self, Links};
+use host::{Error, Host, devices, flatten};
+use platform::controls;
+use platform::plan::boot::{is_inside, rights};
+use platform::visit::{InUse, Way, What};
+use subject::network::{self, Records, Up};
 
 /// A zone while it is changed.
 #[derive(Debug)]
@@ -160,7 +161,7 @@ impl Running {
             first_id: known.first_id,
             mounts: runtime::load_mounts(&host.root, zone)?,
             controls: known.controls.clone(),
-            config: super::load(host, zone)?,
+            config: crate::live::load(host, zone)?,
             up: Up {
                 id: known.id,
                 init: known.init.pid,
@@ -172,7 +173,7 @@ impl Running {
     }
 
     /// Unmounts what nobody knows of any more.
-    pub(super) fn forget(&mut self, left: &Mounted) -> Result<(), Error> {
+    pub fn forget(&mut self, left: &Mounted) -> Result<(), Error> {
         self.way.unmount(left, InUse::Detach)?;
         self.drop_record(&left.at)
     }

@@ -3,18 +3,20 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use model::ZoneName;
 use model::config::BootPriority;
-use model::{State, ZoneName};
 use store::index::Index;
 use store::lock::Wait;
 use store::runtime;
 
-use super::plan::{Deed, Job};
-use super::{End, Tell, told};
-use crate::apply::Outcome;
 use crate::boot::{BootOptions, boot};
-use crate::daemon::client;
-use crate::{Error, Host, controls, flatten, parallel, subject};
+use crate::executor::Outcome;
+use crate::service::plan::{Deed, Job};
+use crate::service::{End, Tell, told};
+use control::client;
+use host::{Error, Host, flatten, parallel};
+use platform::controls;
+use subject::layer_folders;
 
 /// Does these jobs, several at a time. Those of a lower priority wait until the ones of
 /// a higher are over, well or not.
@@ -85,14 +87,14 @@ pub fn tidy(host: &Host) -> Vec<String> {
     remarks
 }
 
-/// The folders in which zones have layers.
-fn layers(host: &Host) -> BTreeSet<PathBuf> {
+/// The folders in which zones have layers, also zones that are only configured: with the
+/// last zone that was installed something may have been left.
+pub(crate) fn layers(host: &Host) -> BTreeSet<PathBuf> {
     let Ok(index) = Index::load(&host.root) else {
         // Whoever could not be booted for it has been told.
         return BTreeSet::new();
     };
     let entries = index.entries().iter();
-    let stored = entries.filter(|entry| entry.state != State::Configured);
-    let folders = stored.map(|entry| host.root.path(&entry.zonepath).with_file_name(".layers"));
-    folders.filter(|folder| folder.is_dir()).collect()
+    let places = entries.flat_map(|entry| layer_folders(&host.root.path(&entry.zonepath)));
+    places.filter(|folder| folder.is_dir()).collect()
 }

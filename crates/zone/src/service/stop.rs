@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 use model::ZoneName;
 use store::lock::Wait;
 
-use super::plan::{self, Deed, Job, Patience};
-use super::{End, Tell, survey, told};
-use crate::apply::Outcome;
-use crate::{Error, Host, flatten, halt, shutdown, subject, suspend};
+use crate::executor::Outcome;
+use crate::service::plan::{self, Deed, Job, Patience};
+use crate::service::{End, Tell, survey, told};
+use crate::{halt, shutdown, suspend};
+use host::{Error, Host, flatten};
 
 /// Ends all these zones at the same time, each in its way. What is not down after three
 /// quarters of the time is killed.
@@ -73,7 +74,7 @@ fn one(host: &Host, job: &Job, patience: Patience, began: Instant) -> End {
 /// What is to be done with a zone as it is when nobody else is at work with it.
 fn again(host: &Host, zone: &ZoneName) -> Result<Option<Deed>, Error> {
     let (_lock, entry, _) = subject::lock_known(host, zone, Wait::No)?;
-    let known = super::known(host, &entry)?;
+    let known = crate::service::known(host, &entry)?;
     let jobs = known.map(|known| plan::stop(&[known])).unwrap_or_default();
     Ok(jobs.first().map(|job| job.deed))
 }

@@ -8,33 +8,26 @@ use std::path::Path;
 
 use brand::{Brand, Identity, InstallRequest, Place};
 use model::plan::{Step, ZonePlan};
-use model::{Config, State, Uuid};
+use model::{Config, State};
 use rustix::fs::{Mode, OFlags};
 use storage::{Dataset, Stack, driver_at};
 use store::index::{self, Entry};
 use store::xml::manifest;
 
 use crate::attach::update;
-use crate::error::is_full;
-use crate::fault::Fault;
-use crate::flatten;
-use crate::received::Received;
-use crate::subject::{FORCED, UNFINISHED, UNPACKING};
-use crate::undo::UndoStack;
-use crate::{Error, Host, environments, inventory, machine, migrate, mount};
+use crate::{environments, inventory, mount};
+use host::error::is_full;
+use host::fault::Fault;
+use host::flatten;
+use host::outcome::AnyError;
+use host::undo::UndoStack;
+use host::{Error, Host};
+use subject::zfs_stream::Received;
+use subject::{FORCED, UNFINISHED, UNPACKING};
+use subject::{arrived, away};
 
-/// What a verb came to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was done.
-    Done,
-    /// It was done, and this is to be told about it.
-    Remarks(Vec<String>),
-    /// It was so already.
-    Already(&'static str),
-    /// Only shown, not done (`-n`): the plan as text.
-    Planned(String),
-}
+pub use host::outcome::Outcome;
+pub use host::uuid::new_uuid;
 
 /// Takes the zone's entry when it is time to store it.
 pub(crate) type Recorder<'a> = &'a mut dyn FnMut(Entry) -> Result<(), store::Error>;
@@ -56,13 +49,13 @@ pub(crate) struct Work<'a> {
 }
 
 /// Stores an entry at once, with an id range if it has none and needs one.
-pub(crate) fn record_now(host: &Host, entry: Entry) -> Result<(), store::Error> {
+pub fn record_now(host: &Host, entry: Entry) -> Result<(), store::Error> {
     record_all(host, vec![entry])
 }
 
 /// Stores an entry with an id range, which a zone that is not installed does not need
 /// otherwise; it keeps that.
-pub(crate) fn record_with_ids(host: &Host, entry: &mut Entry) -> Result<(), store::Error> {
+pub fn record_with_ids(host: &Host, entry: &mut Entry) -> Result<(), store::Error> {
     index::update(&host.root, |index| {
         if entry.slot.is_none() {
             entry.slot = index.free_slots(1)?.into_iter().next();
@@ -86,14 +79,6 @@ pub(crate) fn record_all(host: &Host, entries: Vec<Entry>) -> Result<(), store::
         }
         Ok(())
     })
-}
-
-/// A fresh random uuid.
-pub(crate) fn new_uuid() -> Result<Uuid, Error> {
-    let mut bytes = [0; 16];
-    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(|errno| Error::Io("get random bytes".to_owned(), errno.into()))?;
-    Ok(Uuid::from_random(bytes))
 }
 
 /// Carries out the plan. When a step fails, those before it are undone.
@@ -131,8 +116,6 @@ pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Re
     Ok(())
 }
 
-pub(crate) type AnyError = Box<dyn std::error::Error + Send + Sync>;
-
 /// The text of an error, and whether the command line is to blame.
 fn explain(error: &AnyError) -> (String, bool) {
     let usage = error
@@ -168,7 +151,15 @@ impl Work<'_> {
                 });
                 Ok(())
             }
-            Step::MakeZonepath { path } => make_zonepath(path, undo),
+            Step::MakeZonepath { path } => {
+                if let Some(mode) = make_zonepath(path, undo)? {
+                    (self.progress)(&format!(
+                        "Changed the mode of {} from {mode:04o} to 0700.",
+                        self.host.root.shown(path).display()
+                    ));
+                }
+                Ok(())
+            }
             Step::MarkUnpacking { path } => {
                 let mark = path.join(UNPACKING);
                 store::atomic::write(&mark, b"", 0o600)?;
@@ -252,19 +243,24 @@ impl Work<'_> {
                 Ok(driver_at(from)?.clone(from, snapshot.as_ref(), to)?)
             }
             Step::MakeMachine { path, options } => {
-                machine::install::refuse_there(self.host, self.config, path)?;
-                machine::install::undo(self.host, self.config, path, undo);
-                let made =
-                    machine::install::make(self.host, self.config, path, options, self.progress)?;
+                kernelzone::install::refuse_there(self.host, self.config, path)?;
+                kernelzone::install::undo(self.host, self.config, path, undo);
+                let made = kernelzone::install::make(
+                    self.host,
+                    self.config,
+                    path,
+                    options,
+                    self.progress,
+                )?;
                 Ok(made.save(path)?)
             }
             Step::CloneMachine { from, to } => {
-                machine::install::refuse_there(self.host, self.config, to)?;
-                machine::install::undo(self.host, self.config, to, undo);
-                Ok(machine::clone::make(self.host, self.config, from, to)?)
+                kernelzone::install::refuse_there(self.host, self.config, to)?;
+                kernelzone::install::undo(self.host, self.config, to, undo);
+                Ok(kernelzone::clone::make(self.host, self.config, from, to)?)
             }
             Step::DestroyMachine { path } => {
-                Ok(machine::install::remove(self.host, self.config, path)?)
+                Ok(kernelzone::install::remove(self.host, self.config, path)?)
             }
             Step::Identify { path, uuid } => {
                 let identity = Identity {
@@ -294,7 +290,7 @@ impl Work<'_> {
             }
             Step::RemoveZonepath { path } => {
                 remove_zonepath(path, self.progress);
-                Ok(())
+                Ok(crate::job::forget_history(&self.host.root, &self.entry)?)
             }
             Step::Record { state, uuid } => {
                 self.entry.state = *state;
@@ -302,7 +298,13 @@ impl Work<'_> {
                 if uuid.is_none() {
                     self.entry.slot = None;
                 }
-                Ok((self.record)(self.entry.clone())?)
+                (self.record)(self.entry.clone())?;
+                if let (State::Installed, Some(uuid)) = (state, uuid) {
+                    let zonepath = self.host.root.path(&self.entry.zonepath);
+                    // The next command that looks at the zone tries again.
+                    let _ = subject::identity::write(&self.host.root, &zonepath, *uuid);
+                }
+                Ok(())
             }
             // Those of running zones are carried out by the verb itself.
             Step::Snapshot { path, name } => Ok(driver_at(path)?.snapshot(path, &name.parse()?)?),
@@ -378,17 +380,18 @@ impl Work<'_> {
 const FORCED_TEXT: &str = "<!-- This zone was attached without a check (attach -F). -->\n";
 
 /// Files that say something of a zone, in its zonepath.
-const MARKS: [&str; 7] = [
+const MARKS: [&str; 8] = [
+    subject::identity::FILE,
     UNFINISHED,
     UNPACKING,
     FORCED,
     manifest::DETACHED,
-    migrate::INCOMING,
-    migrate::ARRIVED,
-    migrate::AWAY,
+    arrived::INCOMING,
+    arrived::ARRIVED,
+    away::AWAY,
 ];
 
-fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
+fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<Option<u32>, AnyError> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     match fs::create_dir(parent) {
         Err(error) if error.kind() == ErrorKind::NotFound => fs::create_dir_all(parent)?,
@@ -401,7 +404,7 @@ fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
             undo.push(format!("make {}", path.display()), move || {
                 fs::remove_dir(&made).map_err(|error| error.to_string())
             });
-            Ok(())
+            Ok(None)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             // A folder of root's (verified before); only the mode may be too open. Opened
@@ -415,15 +418,19 @@ fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
 }
 
 /// Closes a folder of root's to all others, if it is the zone's to close: `/usr` must
-/// not be, whoever wrote it into a configuration.
-fn close_zonepath(path: &Path, folder: OwnedFd, undo: &mut UndoStack) -> Result<(), AnyError> {
+/// not be, whoever wrote it into a configuration. Returns the former mode if it was another one.
+fn close_zonepath(
+    path: &Path,
+    folder: OwnedFd,
+    undo: &mut UndoStack,
+) -> Result<Option<u32>, AnyError> {
     let stat = rustix::fs::fstat(&folder)?;
     let before = Mode::from_raw_mode(stat.st_mode);
     if stat.st_uid != 0 {
         return Err(format!("{} is not root's", path.display()).into());
     }
     if before == Mode::RWXU {
-        return Ok(());
+        return Ok(None);
     }
     if !is_zonepath(path)? {
         return Err(format!(
@@ -436,7 +443,7 @@ fn close_zonepath(path: &Path, folder: OwnedFd, undo: &mut UndoStack) -> Result<
     undo.push(format!("close {}", path.display()), move || {
         rustix::fs::fchmod(&folder, before).map_err(|errno| errno.to_string())
     });
-    Ok(())
+    Ok(Some(before.as_raw_mode()))
 }
 
 /// Whether nothing lies in a folder but what a zone has in its zonepath.

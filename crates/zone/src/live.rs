@@ -10,7 +10,6 @@
 //! started where it has died. In the rest it has no part.
 
 mod change;
-mod visit;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -23,12 +22,13 @@ use model::{Config, State, Verb, ZoneName};
 use store::runtime::Mounted;
 use store::xml;
 
-use crate::apply::Outcome;
-use crate::fault::Fault;
-use crate::subject::{Start, Subject};
-use crate::undo::UndoStack;
-use crate::{Error, Host, devices, flatten, verify};
+use crate::executor::Outcome;
+use crate::verify;
 use change::Running;
+use host::fault::Fault;
+use host::undo::UndoStack;
+use host::{Error, Host, devices, flatten};
+use subject::{Start, Subject};
 
 /// How a running zone is changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,6 @@ pub fn apply(
 ) -> Result<Outcome, Error> {
     match Subject::admit(host, zone, Verb::Apply)? {
         Start::Go(subject) => {
-            crate::machine::refuse(host, &subject, Verb::Apply)?;
             let wanted = subject.config(host)?;
             change(host, &subject, &wanted, options, tell)
         }
@@ -80,7 +79,7 @@ pub fn apply(
 /// [`Error::Refused`] where it does not run.
 pub fn running(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
     let index = store::index::Index::load(&host.root)?;
-    match crate::subject::state(host, index.get(zone)?)?.0 {
+    match subject::state(host, index.get(zone)?)?.0 {
         State::Running => load(host, zone),
         _ => Err(Error::Refused("not running".to_owned())),
     }
@@ -102,7 +101,6 @@ pub fn commit(
 ) -> Result<Outcome, Error> {
     match Subject::admit(host, zone, Verb::Apply)? {
         Start::Go(subject) => {
-            crate::machine::refuse(host, &subject, Verb::Apply)?;
             let running = load(host, zone)?;
             if Some(&running) != base {
                 return Err(Error::Refused(
@@ -142,11 +140,18 @@ fn change(
     let known = subject.runtime.as_ref();
     let known = known.ok_or_else(|| Error::Refused("not running".to_owned()))?;
     let mut running = Running::open(host, &zone, known)?;
-    let found = look(&mut running, &stored)?;
+    let found = match kernelzone::is_machine(&stored) {
+        // What it has is opened, and not mounted.
+        true => Found {
+            config: stored.clone(),
+            left: Vec::new(),
+        },
+        false => look(&mut running, &stored)?,
+    };
     let plan = live::plan(&found.config, wanted);
     let same = plan.steps.is_empty() && plan.at_boot.is_empty();
     if !same {
-        check(wanted)?;
+        check(host, subject, wanted)?;
     }
     if !options.quiet {
         checking(&plan, tell);
@@ -190,10 +195,10 @@ fn check_live(running: &Config, wanted: &Config) -> Result<(), Error> {
     )))
 }
 
-fn check(wanted: &Config) -> Result<(), Error> {
+fn check(host: &Host, subject: &Subject, wanted: &Config) -> Result<(), Error> {
     let problems = model::verify::config(wanted);
     let mut problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    verify::check_file_systems(wanted, &mut problems);
+    verify::check_file_systems(host, &subject.index, wanted, &mut problems);
     if problems.is_empty() {
         return Ok(());
     }

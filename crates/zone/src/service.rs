@@ -18,11 +18,13 @@ use store::index::{Entry, Index};
 use store::{runtime, xml};
 
 pub use plan::{Deed, Job, Known, Patience};
+pub(crate) use start::layers;
 pub use start::{start, tidy};
 pub use stop::{still_up, stop};
 
-use crate::network::Records;
-use crate::{Error, Host, subject, suspend};
+use crate::suspend;
+use host::{Error, Host};
+use subject::network::Records;
 
 /// All zones, and those of which nothing can be told.
 #[derive(Debug, Default)]
