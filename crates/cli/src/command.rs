@@ -47,6 +47,8 @@ pub struct Program {
 pub enum Unrun {
     /// Help was asked for, on all or on one subcommand.
     Help(Option<&'static str>),
+    /// Nothing was asked for.
+    Nothing,
     /// That is not how it, or the subcommand, is called.
     Usage(String, Option<&'static str>),
 }
@@ -73,7 +75,10 @@ impl Program {
         }
         match self.find(word) {
             Some(known) => Ok(known.name),
-            None => Err(Unrun::Usage(format!("{word}: unknown subcommand"), None)),
+            None => Err(Unrun::Usage(
+                unknown(word, self.subcommands.iter().map(|one| one.name)),
+                None,
+            )),
         }
     }
 
@@ -106,17 +111,108 @@ impl Program {
     pub fn answer(&self, why: Unrun) -> (String, String, u8) {
         match why {
             Unrun::Help(one) => (self.help(one), String::new(), crate::status::OK),
+            Unrun::Nothing => {
+                let said = format!("{}: {NOTHING}\n{}", self.name, self.usage(None));
+                (String::new(), said, crate::status::USAGE)
+            }
             Unrun::Usage(text, one) => {
-                let said = format!("{}: {text}\n{}", self.name, self.usage(one));
+                let usage = match one {
+                    Some(_) => self.usage(one),
+                    None => hint(self.name),
+                };
+                let said = format!("{}: {text}\n{usage}", self.name);
                 (String::new(), said, crate::status::USAGE)
             }
         }
     }
 }
 
+/// The complaint about a command line without a subcommand.
+pub const NOTHING: &str = "no subcommand was given";
+
+/// Returns the line behind an error that concerns no single subcommand: all of them would
+/// scroll the error away.
+#[must_use]
+pub fn hint(program: &str) -> String {
+    format!("usage:\t{program} --help lists the subcommands\n")
+}
+
+/// Returns the complaint about a word that is no subcommand, with the one that may be meant.
+pub fn unknown<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(word, names) {
+        Some(name) => format!("{word}: unknown subcommand; did you mean {name}?"),
+        None => format!("{word}: unknown subcommand"),
+    }
+}
+
+/// Returns the name that differs least from a word: in one letter, or in two of a long word;
+/// else the only one that begins with the word.
+fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let names: Vec<&str> = names.into_iter().collect();
+    let most = if word.chars().count() < 5 { 1 } else { 2 };
+    let near = names.iter().map(|name| (distance(word, name), *name));
+    if let Some((_, name)) = near.filter(|(far, _)| *far <= most).min() {
+        return Some(name);
+    }
+    let mut longer = names.iter().filter(|name| name.starts_with(word));
+    match (longer.next(), longer.next()) {
+        (Some(name), None) if !word.is_empty() => Some(name),
+        _ => None,
+    }
+}
+
+/// Returns how many letters must be added, left out, replaced or exchanged with the next one to
+/// make one word of the other (optimal string alignment).
+fn distance(one: &str, other: &str) -> usize {
+    // A command line may be long, and no subcommand is.
+    let letters = |word: &str| word.chars().take(32).collect::<Vec<char>>();
+    let (one, other) = (letters(one), letters(other));
+    let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];
+    for (i, a) in one.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, b) in other.iter().enumerate() {
+            let replaced = rows[i][j] + usize::from(a != b);
+            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *a == other[j - 1] && one[i - 1] == *b {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[one.len()][other.len()]
+}
+
 fn add_examples(text: &mut String, examples: &[&str]) {
     text.push_str("\nexamples:\n");
     for example in examples {
         text.push_str(&format!("\t{example}\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_nearly_a_subcommand_names_the_subcommand() {
+        let names = ["list", "boot", "install", "uninstall", "attach", "detach"];
+        for (word, meant) in [
+            ("lst", Some("list")),
+            ("lsit", Some("list")),
+            ("instal", Some("install")),
+            ("unistall", Some("uninstall")),
+            ("attahc", Some("attach")),
+            ("uninst", Some("uninstall")),
+            ("bo", Some("boot")),
+            ("frobnicate", None),
+            ("", None),
+        ] {
+            assert_eq!(nearest(word, names), meant, "{word}");
+        }
+        assert_eq!(
+            unknown("bot", names),
+            "bot: unknown subcommand; did you mean boot?"
+        );
     }
 }

@@ -38,7 +38,7 @@ impl fmt::Display for CurrentZone {
 /// The zone this process is in; `None` in the global zone.
 #[must_use]
 pub fn current_zone() -> Option<CurrentZone> {
-    let file = File::open(zone::platform::NAME_FILE).ok()?;
+    let file = File::open(platform::NAME_FILE).ok()?;
     let mut text = String::new();
     file.take(MAX_SIZE).read_to_string(&mut text).ok()?;
     parse(&text)

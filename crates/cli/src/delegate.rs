@@ -28,7 +28,8 @@ use rustix::time::Timespec;
 use store::Root;
 use sys::signals::{self, Taken};
 
-use crate::status;
+use crate::output::{wait_for, write_all};
+use crate::{eprintln, status};
 
 /// How often a client in the background looks whether it has the keyboard again.
 const LOOK_EVERY: Timespec = Timespec {
@@ -257,7 +258,7 @@ fn attend(
 fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     let mut piece = vec![0; PIECE];
     while let Some(length) = read_some(from, &mut piece) {
-        if !write_all(to, &piece[..length]) {
+        if write_all(to, &piece[..length]).is_err() {
             return;
         }
     }
@@ -286,23 +287,6 @@ fn read_some(from: BorrowedFd<'_>, piece: &mut [u8]) -> Option<usize> {
             Err(_) => return None,
         }
     }
-}
-
-fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> bool {
-    while !bytes.is_empty() {
-        match rustix::io::write(to, bytes) {
-            Ok(length) => bytes = &bytes[length..],
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => wait_for(to, PollFlags::OUT),
-            Err(_) => return false,
-        }
-    }
-    true
-}
-
-/// Somebody else made it not wait.
-fn wait_for(stream: BorrowedFd<'_>, events: PollFlags) {
-    let _ = poll(&mut [PollFd::from_borrowed_fd(stream, events)], None);
 }
 
 /// The user's terminal in raw mode, as it was again when dropped.

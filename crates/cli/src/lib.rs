@@ -6,16 +6,18 @@
 pub mod command;
 mod current;
 pub mod delegate;
+pub mod output;
 pub mod prompt;
 pub mod report;
 pub mod select;
+pub mod table;
 pub mod units;
 
 use std::env;
 use std::path::{Path, PathBuf};
 
+use host::{Fault, Host};
 use store::Root;
-use zone::{Fault, Host};
 
 pub use current::{CurrentZone, current_zone};
 pub use model::name::GLOBAL;
@@ -29,6 +31,9 @@ pub const FAULT_VARIABLE: &str = "ZONES_FAULT";
 
 /// The control group base of a host that says nothing else.
 const DEFAULT_CGROUP: &str = "/zones";
+
+/// The number of characters of a root's folder that are in the name of its control group.
+const MAX_CGROUP_NAME: usize = 64;
 
 /// musl's allocator asks the kernel for memory again and again, which is most of
 /// what a command that lives for a millisecond does.
@@ -51,9 +56,27 @@ pub enum BadRoot {
     /// It would depend on where the command is called.
     #[error("root path must be absolute: {}", .0.display())]
     Relative(PathBuf),
-    /// There is no such folder.
+    /// There is nothing of that name.
+    #[error(
+        "root path must be a directory: {path} does not exist: make it with mkdir -p {path}, \
+         or name another with -R or {ROOT_VARIABLE}",
+        path = .0.display()
+    )]
+    Missing(PathBuf),
+    /// It is something else.
     #[error("root path must be a directory: {}", .0.display())]
     NoFolder(PathBuf),
+}
+
+impl BadRoot {
+    /// Returns the exit status of a program that was called with it.
+    #[must_use]
+    pub const fn status(&self) -> u8 {
+        match self {
+            Self::Relative(_) => status::USAGE,
+            Self::Missing(_) | Self::NoFolder(_) => status::ERROR,
+        }
+    }
 }
 
 /// The alternate root: what `-R` said, else the environment, else `/`.
@@ -67,12 +90,31 @@ pub fn root(option: Option<&Path>) -> Result<Root, BadRoot> {
     named.map_or_else(|| Ok(Root::new(Path::new("/"))), checked_root)
 }
 
+/// Complains of an alternate root that is a relative path, wherever it was given, and returns
+/// the exit status then: that of a wrong command line. Inside a zone no root is used.
+#[must_use]
+pub fn refuse_relative_root(program: &str, option: Option<&Path>) -> Option<u8> {
+    if current_zone().is_some() {
+        return None;
+    }
+    let error = root(option).err()?;
+    if !matches!(error, BadRoot::Relative(_)) {
+        return None;
+    }
+    eprintln!("{program}: {error}");
+    Some(error.status())
+}
+
 fn checked_root(path: PathBuf) -> Result<Root, BadRoot> {
     if !path.is_absolute() {
         return Err(BadRoot::Relative(path));
     }
     if !path.is_dir() {
-        return Err(BadRoot::NoFolder(path));
+        // A link that leads nowhere is there.
+        return Err(match path.symlink_metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => BadRoot::Missing(path),
+            _ => BadRoot::NoFolder(path),
+        });
     }
     Ok(Root::new(&path))
 }
@@ -83,16 +125,44 @@ fn checked_root(path: PathBuf) -> Result<Root, BadRoot> {
 /// # Errors
 /// A text for a root that cannot be one or a malformed [`FAULT_VARIABLE`].
 pub fn host(root_option: Option<&Path>) -> Result<Host, String> {
-    let cgroup = variable(CGROUP_VARIABLE).unwrap_or_else(|| DEFAULT_CGROUP.into());
     let own = env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent);
     let root = root(root_option).map_err(|error| error.to_string())?;
-    let mut host = Host::new(root, PathBuf::from(cgroup), beside);
+    let cgroup = variable(CGROUP_VARIABLE).map(PathBuf::from);
+    let cgroup = cgroup.unwrap_or_else(|| default_cgroup(root.dir()));
+    let mut host = Host::new(root, cgroup, beside);
     if let Some(text) = variable(FAULT_VARIABLE) {
         let fault: Result<Fault, _> = text.to_string_lossy().parse();
         host.fault = fault.map_err(|error| format!("{FAULT_VARIABLE}: {error}"))?;
     }
     Ok(host)
+}
+
+/// Returns the control group of the zones of a root. Each alternate root has one of its
+/// own: in one group a zone of the same name would be ended together with the other.
+fn default_cgroup(root: &Path) -> PathBuf {
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    let Some(name) = root.file_name() else {
+        return PathBuf::from(DEFAULT_CGROUP);
+    };
+    let name: String = name
+        .to_string_lossy()
+        .chars()
+        .map(|one| {
+            if one.is_ascii_alphanumeric() {
+                one
+            } else {
+                '-'
+            }
+        })
+        .take(MAX_CGROUP_NAME)
+        .collect();
+    // FNV-1a, 64 bits: folders of one name in different places differ by it.
+    let bytes = root.as_os_str().as_encoded_bytes();
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    PathBuf::from(format!("{DEFAULT_CGROUP}-{name}-{hash:016x}"))
 }
 
 /// A variable that is set and not empty.
@@ -108,6 +178,18 @@ pub fn is_root() -> bool {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn every_root_has_a_control_group_of_its_own() {
+        let of = |root: &str| super::default_cgroup(std::path::Path::new(root));
+        assert_eq!(of("/").to_str(), Some("/zones"));
+        let (one, other) = (of("/nowhere/a/my zones"), of("/nowhere/b/my zones"));
+        assert_ne!(one, other);
+        for group in [one, other] {
+            let name = group.to_str().unwrap().strip_prefix("/zones-my-zones-");
+            assert_eq!(name.map(str::len), Some(16), "{group:?}");
+        }
+    }
+
     use super::*;
 
     #[test]
@@ -117,7 +199,11 @@ mod tests {
         for (bad, why) in [
             ("usr", "root path must be absolute: usr"),
             (".", "root path must be absolute: ."),
-            ("/nowhere", "root path must be a directory: /nowhere"),
+            (
+                "/nowhere",
+                "root path must be a directory: /nowhere does not exist: make it with \
+                 mkdir -p /nowhere, or name another with -R or ZONES_ROOT",
+            ),
             ("/etc/passwd", "root path must be a directory: /etc/passwd"),
         ] {
             assert_eq!(text(bad), Err(why.to_owned()));

@@ -30,11 +30,19 @@ fn ask_on(question: &str, input: &mut impl BufRead, output: &mut impl Write) -> 
         if !matches!(input.read_line(&mut answer), Ok(1..)) {
             return None;
         }
-        match answer.trim().to_ascii_lowercase().as_str() {
-            "y" | "yes" => return Some(true),
-            "" | "n" | "no" => return Some(false),
-            _ => {}
+        if let Some(answer) = self::answer(&answer) {
+            return Some(answer);
         }
+    }
+}
+
+/// Returns what a line says to a question; `None` where it says neither yes nor no.
+#[must_use]
+pub fn answer(line: &str) -> Option<bool> {
+    match line.trim().to_ascii_lowercase().as_str() {
+        "y" | "yes" => Some(true),
+        "" | "n" | "no" => Some(false),
+        _ => None,
     }
 }
 

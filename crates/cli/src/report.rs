@@ -1,6 +1,6 @@
 //! Errors about a zone as zoneadm(8) and its kin print them.
 
-use zone::{Error, flatten};
+use host::{Error, flatten};
 
 /// The lines of an error that `program` met with a zone.
 #[must_use]
@@ -52,7 +52,9 @@ mod tests {
             "zone 'web1': no\nzoneadm: zone 'web1': call to zoneadmd failed"
         );
         assert_eq!(
-            form(Error::Store(store::Error::Locked("web1".parse().unwrap()))),
+            form(Error::Store(store::Error::Locked(
+                "web1".parse::<model::ZoneName>().unwrap().into()
+            ))),
             "zoneadm: zone 'web1': another zoneadm may have an operation in progress."
         );
     }

@@ -1,0 +1,131 @@
+//! Printing, and the exit status of a program whose output could not be written.
+//!
+//! The macros of the standard library panic when a stream takes no more, which ends a
+//! boot or a clone halfway. Those of this crate remember the first error instead, and
+//! [`end`] tells of it. They have the same names, and a program brings them in with
+//! `#[macro_use(print, println, eprint, eprintln)] extern crate cli;`.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::process::ExitCode;
+use std::sync::OnceLock;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::stdio::{stderr, stdout};
+
+use crate::status;
+
+/// Why something that was to be printed was not.
+static LOST: OnceLock<Errno> = OnceLock::new();
+
+/// Prints on standard output, as the macro of the standard library does, without a panic.
+#[macro_export]
+macro_rules! print {
+    ($($word:tt)*) => { $crate::output::print(::std::format_args!($($word)*)) };
+}
+
+/// Prints a line on standard output.
+#[macro_export]
+macro_rules! println {
+    ($($word:tt)*) => {
+        $crate::output::print(::std::format_args!("{}\n", ::std::format_args!($($word)*)))
+    };
+}
+
+/// Prints on standard error.
+#[macro_export]
+macro_rules! eprint {
+    ($($word:tt)*) => { $crate::output::complain(::std::format_args!($($word)*)) };
+}
+
+/// Prints a line on standard error.
+#[macro_export]
+macro_rules! eprintln {
+    ($($word:tt)*) => {
+        $crate::output::complain(::std::format_args!("{}\n", ::std::format_args!($($word)*)))
+    };
+}
+
+/// Prints on standard output; [`end`] tells if that fails.
+pub fn print(text: fmt::Arguments<'_>) {
+    if let Err(errno) = write(text.to_string().as_bytes()) {
+        lost(errno);
+    }
+}
+
+/// Prints on standard error. Should that fail, there is nowhere left to tell of it.
+pub fn complain(text: fmt::Arguments<'_>) {
+    let _ = write_all(stderr(), text.to_string().as_bytes());
+}
+
+/// Writes all of `bytes` to standard output.
+///
+/// # Errors
+/// Fails with the error of write(2), or with `EBADF` if the program was started without standard output.
+pub fn write(bytes: &[u8]) -> Result<(), Errno> {
+    if sys::inherited::had_no_output() {
+        return Err(Errno::BADF);
+    }
+    write_all(stdout(), bytes)
+}
+
+/// Remembers that something printed was lost; the first reason is told by [`end`].
+pub fn lost(why: Errno) {
+    let _ = LOST.set(why);
+}
+
+/// Lets a reader that goes away end the program at once, as is the custom in a pipe. For
+/// commands that change nothing: others finish their work, and [`end`] tells.
+pub fn only_prints() {
+    sys::process::restore_sigpipe();
+}
+
+/// Prints the help of a program, or another text that was asked for, and returns its exit status.
+#[must_use]
+pub fn help(program: &str, text: &str) -> ExitCode {
+    only_prints();
+    print!("{text}");
+    end(program, status::OK)
+}
+
+/// Prints the version where `--version` is the first word behind the program's name, and returns
+/// the exit status then.
+#[must_use]
+pub fn version(program: &str) -> Option<ExitCode> {
+    let asked = std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "--version");
+    let text = format!("{program} {}\n", env!("CARGO_PKG_VERSION"));
+    asked.then(|| help(program, &text))
+}
+
+/// Returns the exit status of a program that comes to `status`: where output was lost, a
+/// message says so, and any status becomes [`status::ERROR`].
+#[must_use]
+pub fn end(program: &str, status: u8) -> ExitCode {
+    let Some(errno) = LOST.get() else {
+        return ExitCode::from(status);
+    };
+    let why = std::io::Error::from(*errno);
+    eprintln!("{program}: could not write to standard output: {why}");
+    ExitCode::from(status::ERROR)
+}
+
+/// Writes all of `bytes`. Waits where another process made the stream one that does not.
+pub(crate) fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        match rustix::io::write(to, bytes) {
+            Ok(length) => bytes = &bytes[length..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => wait_for(to, PollFlags::OUT),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a stream is ready, or has come to its end.
+pub(crate) fn wait_for(stream: BorrowedFd<'_>, events: PollFlags) {
+    let _ = poll(&mut [PollFd::from_borrowed_fd(stream, events)], None);
+}
