@@ -78,7 +78,21 @@ fn parse_and_start(bytes: &[u8]) -> Option<Command> {
         groups: groups.get(..count)?,
         folder,
     };
-    let pid = start::spawn_as(place, strings, environment).ok()?;
+    let tell = |what: &[u8], errno: start::Errno| {
+        let number = Digits::of(u8::try_from(errno.0).unwrap_or(u8::MAX));
+        let why: &[u8] = match errno {
+            start::Errno::NO_ENTRY => b" (it is not there)",
+            _ => b"",
+        };
+        say(&[
+            b"/etc/zone.init: cannot take ",
+            what,
+            b": error ",
+            number.as_bytes(),
+            why,
+        ]);
+    };
+    let pid = start::spawn_as(place, strings, environment, tell).ok()?;
     Some(Command {
         pid,
         stop: Signal::numbered(stop)?,

@@ -6,6 +6,7 @@ use start::{Errno, Power, Reaped, Signal, SignalSet};
 
 use crate::command::{self, Command};
 use crate::console::{Digits, say};
+use crate::order;
 use crate::shutdown::shut_down;
 
 /// The zone's own start and stop program.
@@ -14,9 +15,13 @@ const RC_ZONE: &CStr = c"/etc/rc.zone";
 /// What that program finds in its environment: the same whoever booted the zone.
 const ENVIRONMENT: [&CStr; 2] = [c"PATH=/usr/sbin:/usr/bin:/sbin:/bin", c"HOME=/root"];
 
-const HALT: Signal = Signal::realtime(3);
-const POWEROFF: Signal = Signal::realtime(4);
-const REBOOT: Signal = Signal::realtime(5);
+/// The other side of the console. It is kept open, so that no zoneadmd that is killed takes the
+/// console away from those who write to it, and the next zoneadmd takes it from here.
+const CONSOLE: u8 = 3;
+
+pub(crate) const HALT: Signal = Signal::realtime(3);
+pub(crate) const POWEROFF: Signal = Signal::realtime(4);
+pub(crate) const REBOOT: Signal = Signal::realtime(5);
 
 /// All that this program waits for. Everything else is ignored by the kernel
 /// on behalf of process 1, which has no handlers.
@@ -32,11 +37,9 @@ pub(crate) const AWAITED: SignalSet = SignalSet::of(&[
 
 /// The whole program; the result is its exit status, should it have to end by itself.
 pub(crate) fn run<'a>(name: &[u8], mut args: impl Iterator<Item = &'a [u8]>) -> u8 {
-    match name.rsplit(|byte| *byte == b'/').next() {
-        Some(b"poweroff") => return order(POWEROFF),
-        Some(b"halt") => return order(HALT),
-        Some(b"reboot") => return order(REBOOT),
-        _ => {}
+    let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    if let Some(status) = order::run(name, &mut args) {
+        return status;
     }
     if start::pid() != 1 {
         say(&[b"I am process 1 of a zone or nothing"]);
@@ -46,6 +49,7 @@ pub(crate) fn run<'a>(name: &[u8], mut args: impl Iterator<Item = &'a [u8]>) -> 
     // First of all: from here on no order is lost.
     start::block(AWAITED);
     start::forget_terminal();
+    start::keep_from_children(CONSOLE);
     start::set_umask(0o022);
     // The root is there, or nothing would run here.
     let _ = start::change_dir(c"/");
@@ -67,20 +71,6 @@ pub(crate) fn run<'a>(name: &[u8], mut args: impl Iterator<Item = &'a [u8]>) -> 
     match power {
         Power::Off => 0,
         Power::Restart => 133,
-    }
-}
-
-/// Tells process 1 what to do.
-fn order(signal: Signal) -> u8 {
-    match start::send(1, signal) {
-        Ok(()) => 0,
-        Err(errno) => {
-            say(&[
-                b"signal to process 1: error ",
-                Digits::of(low_byte(errno)).as_bytes(),
-            ]);
-            1
-        }
     }
 }
 

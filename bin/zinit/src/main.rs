@@ -13,8 +13,9 @@
 //! - It ends by reboot(2): whoever started it sees a death of SIGINT for power
 //!   off, of SIGHUP for reboot. Where reboot(2) is not allowed, the exit status
 //!   says the same: 0 and 133.
-//! - Called `poweroff`, `halt` or `reboot` it signals process 1 accordingly and
-//!   is done: links under those names make the commands.
+//! - Called `poweroff`, `halt`, `reboot` or `shutdown` it signals process 1 accordingly and
+//!   is done. A sparse zone has it under those names, see [`order`].
+//! - Descriptor 3 is the other side of the console; it is kept open and not handed on.
 //!
 //! The program exists in two forms with the same code. With `panic = "abort"`
 //! (release builds) it has no standard library: some KiB, two or three pages of
@@ -25,6 +26,7 @@
 mod command;
 mod console;
 mod life;
+mod order;
 mod shutdown;
 
 #[cfg(panic = "abort")]

@@ -1,5 +1,8 @@
 //! zoneadmd(8): one small process per active zone. zoneadm starts it; see
-//! `zone::daemon` for what it does.
+//! `daemon` for what it does.
+
+#[macro_use(eprint, eprintln)]
+extern crate cli;
 
 mod surroundings;
 
@@ -8,7 +11,6 @@ use std::process::ExitCode;
 
 use lexopt::prelude::*;
 use model::ZoneName;
-use zone::daemon;
 
 const USAGE: &str = "\
 usage: zoneadmd [-R root] -z zonename [--adopt | --job | --arriving]
@@ -40,13 +42,13 @@ struct Call {
 }
 
 fn main() -> ExitCode {
+    if let Some(status) = cli::output::version("zoneadmd") {
+        return status;
+    }
     match parse() {
         Ok(What::Serve(call)) => run(&call),
         Ok(What::ProbeKvm) => probe_kvm(),
-        Ok(What::Help) => {
-            print!("{USAGE}");
-            ExitCode::SUCCESS
-        }
+        Ok(What::Help) => cli::output::help("zoneadmd", USAGE),
         Err(error) => {
             eprintln!("zoneadmd: {error}");
             eprint!("{USAGE}");
@@ -121,9 +123,16 @@ fn run(call: &Call) -> ExitCode {
         };
         let log = call.job.then(|| take(daemon::LOG_FD)).transpose()?;
         let _ = rustix::process::chdir("/");
-        surroundings::make_ordinary();
+        let lower = surroundings::make_ordinary();
         if let Some(log) = log {
             return daemon::job(&host, &call.zone, passed, log);
+        }
+        if !call.adopt && !lower.is_empty() {
+            let text = format!(
+                "WARNING: limits are lower than usual, as zoneadm ran without CAP_SYS_RESOURCE under lower ones: {}",
+                lower.join(", ")
+            );
+            control::log::note(&host, &call.zone, &text);
         }
         if call.adopt {
             daemon::adopt(&host, &call.zone, passed)

@@ -2,58 +2,84 @@
 //! typed `zoneadm boot`, and how.
 
 use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 
 /// Open files, as on a freshly started system: the soft limit is the traditional
 /// one, programs that need more raise it themselves.
-const FILES: (u64, u64) = (1024, 524_288);
+const FILES: Limit = (Some(1024), Some(524_288));
 
-/// Puts umask, priority and limits to what the first process of a system has. Each
+/// Bytes of stack, as the kernel gives them to the first process of a system.
+const STACK: Limit = (Some(8 << 20), None);
+
+/// Bytes of locked memory, as the kernel gives them from Linux 5.16 on.
+const LOCKED: Limit = (Some(8 << 20), Some(8 << 20));
+
+/// Bytes in POSIX message queues, as the kernel gives them.
+const QUEUES: Limit = (Some(819_200), Some(819_200));
+
+/// A soft and a hard limit; none is no limit.
+type Limit = (Option<u64>, Option<u64>);
+
+/// Puts umask, priority, limits and all else to what the first process of a system has. Each
 /// is tried; a host that forbids one leaves it as it is. Signals are the business
-/// of exec.
-pub fn make_ordinary() {
+/// of exec. Returns the limits that are lower than they should be: without CAP_SYS_RESOURCE none
+/// can be higher than that of whoever typed the command.
+pub fn make_ordinary() -> Vec<String> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
+    sys::surroundings::forget_caller();
     let _ = rustix::process::setpriority_process(None, 0);
     let _ = std::fs::write("/proc/self/oom_score_adj", "0");
-    let unlimited = Rlimit {
-        current: None,
-        maximum: None,
-    };
-    for resource in [
-        Resource::As,
-        Resource::Cpu,
-        Resource::Data,
-        Resource::Fsize,
-        Resource::Nproc,
-        Resource::Rss,
-    ] {
-        raise(resource, unlimited);
+    // A user of the host who has logged in there is no user of the zone.
+    let _ = std::fs::write("/proc/self/loginuid", u32::MAX.to_string());
+    // Of all CPUs those that the host leaves to programs.
+    if let Ok(processors) = rustix::thread::sched_getaffinity(Some(Pid::INIT)) {
+        let _ = rustix::thread::sched_setaffinity(None, &processors);
     }
-    raise(
-        Resource::Core,
-        Rlimit {
-            current: Some(0),
-            maximum: None,
-        },
-    );
-    raise(
-        Resource::Nofile,
-        Rlimit {
-            current: Some(FILES.0),
-            maximum: Some(FILES.1),
-        },
-    );
+    let pending = pending_signals();
+    let wanted = [
+        ("address space", Resource::As, (None, None)),
+        ("CPU time", Resource::Cpu, (None, None)),
+        ("data", Resource::Data, (None, None)),
+        ("file size", Resource::Fsize, (None, None)),
+        ("processes", Resource::Nproc, (None, None)),
+        ("resident memory", Resource::Rss, (None, None)),
+        ("file locks", Resource::Locks, (None, None)),
+        ("real-time CPU time", Resource::Rttime, (None, None)),
+        ("core", Resource::Core, (Some(0), None)),
+        ("stack", Resource::Stack, STACK),
+        ("locked memory", Resource::Memlock, LOCKED),
+        ("message queues", Resource::Msgqueue, QUEUES),
+        ("nice", Resource::Nice, (Some(0), Some(0))),
+        ("real-time priority", Resource::Rtprio, (Some(0), Some(0))),
+        ("pending signals", Resource::Sigpending, (pending, pending)),
+        ("open files", Resource::Nofile, FILES),
+    ];
+    let lower = wanted.into_iter().filter_map(|(name, resource, limit)| {
+        let most = put(resource, limit)?;
+        Some(format!("{name} {most}"))
+    });
+    lower.collect()
 }
 
-/// Sets a limit; where the hard limit may not rise, only what is below it.
-fn raise(resource: Resource, wanted: Rlimit) {
-    if setrlimit(resource, wanted).is_err() {
-        let maximum = getrlimit(resource).maximum;
-        let lowest = |a: Option<u64>, b: Option<u64>| match (a, b) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (one, other) => one.or(other),
-        };
-        let current = lowest(wanted.current, maximum);
-        let _ = setrlimit(resource, Rlimit { current, maximum });
+/// Returns how many signals may wait, as the kernel gives them to the first process.
+fn pending_signals() -> Option<u64> {
+    let threads = std::fs::read_to_string("/proc/sys/kernel/threads-max").ok()?;
+    Some(threads.trim().parse::<u64>().ok()? / 2)
+}
+
+/// Sets a limit; where the hard limit may not rise, only what is below it. Returns the hard
+/// limit when that is lower than it should be.
+fn put(resource: Resource, (current, maximum): Limit) -> Option<u64> {
+    if setrlimit(resource, Rlimit { current, maximum }).is_ok() {
+        return None;
     }
+    let highest = getrlimit(resource).maximum;
+    let lowest = |a: Option<u64>, b: Option<u64>| match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, other) => one.or(other),
+    };
+    let maximum = lowest(maximum, highest);
+    let current = lowest(current, maximum);
+    let _ = setrlimit(resource, Rlimit { current, maximum });
+    maximum
 }

@@ -7,7 +7,7 @@
 mod job;
 mod port;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -30,19 +30,27 @@ fn main() -> ExitCode {
     let device = match (words.next(), words.next()) {
         (None, _) => None,
         (Some(word), None) if word.starts_with('/') => Some(word),
-        (Some(word), None) if word == "--help" || word == "-?" => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
+        (Some(word), None) if matches!(word.as_str(), "--help" | "-?" | "--version") => {
+            let version = concat!("zoneagent ", env!("CARGO_PKG_VERSION"), "\n");
+            let text = if word == "--version" { version } else { USAGE };
+            return match io::stdout().write_all(text.as_bytes()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    let text = "zoneagent: could not write to standard output";
+                    complain(&format!("{text}: {error}\n"));
+                    ExitCode::FAILURE
+                }
+            };
         }
         _ => {
-            eprint!("{USAGE}");
+            complain(USAGE);
             return ExitCode::from(2);
         }
     };
     let mut port = match Port::open(device) {
         Ok(port) => port,
         Err(error) => {
-            eprintln!("zoneagent: {error}");
+            complain(&format!("zoneagent: {error}\n"));
             return ExitCode::FAILURE;
         }
     };
@@ -51,7 +59,7 @@ fn main() -> ExitCode {
         let line = match port.line(LONGEST) {
             Ok(line) => line,
             Err(error) => {
-                eprintln!("zoneagent: {error}");
+                complain(&format!("zoneagent: {error}\n"));
                 return ExitCode::FAILURE;
             }
         };
@@ -61,6 +69,11 @@ fn main() -> ExitCode {
         // Whoever asked may be gone.
         let _ = port.write_all(format!("{answer}\n").as_bytes());
     }
+}
+
+/// Prints on standard error; a stream that takes nothing is no reason to end in a panic.
+fn complain(text: &str) {
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 fn answer(line: &[u8], jobs: &mut Jobs) -> Option<Value> {

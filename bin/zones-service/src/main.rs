@@ -1,5 +1,8 @@
 //! zones-service(8): what happens to zones when the host boots and shuts down.
 
+#[macro_use(eprintln, println)]
+extern crate cli;
+
 mod args;
 mod progress;
 mod run;
@@ -8,24 +11,32 @@ mod show;
 use std::process::ExitCode;
 
 use args::{Parsed, USAGE};
+use progress::complain;
 
 fn main() -> ExitCode {
-    // No default action for SIGPIPE, as our commands have: whoever reads what this
-    // prints may end before it when the host shuts down, and zones must still be ended.
+    if let Some(status) = cli::output::version("zones-service") {
+        return status;
+    }
     let words = std::env::args_os().skip(1);
-    ExitCode::from(match args::parse(words) {
-        Ok(Parsed::Help) => {
-            progress::say(USAGE.trim_end());
-            cli::status::OK
-        }
+    match args::parse(words) {
+        Ok(Parsed::Help) => cli::output::help("zones-service", USAGE),
         Ok(Parsed::Call(call)) => {
             let _ = rustix::process::chdir("/");
-            run::run(&call)
+            if call.dry_run {
+                cli::output::only_prints();
+            }
+            let status = run::run(&call);
+            match call.dry_run {
+                true => cli::output::end("zones-service", status),
+                // Lines that the journal did not take are no failure of the service:
+                // systemd would not stop a service that failed, and the zones with it.
+                false => ExitCode::from(status),
+            }
         }
         Err(error) => {
-            progress::complain(&format!("zones-service: {error}"));
-            progress::complain(USAGE.trim_end());
-            cli::status::USAGE
+            complain(&format!("zones-service: {error}"));
+            complain(USAGE.trim_end());
+            ExitCode::from(cli::status::USAGE)
         }
-    })
+    }
 }

@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use model::ZoneName;
 
-/// Prints lines on standard output. That nobody reads them stops nothing.
+/// Prints lines on standard output.
 pub fn say(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
+    println!("{text}");
 }
 
 /// Prints lines on standard error.
 pub fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    eprintln!("{text}");
 }
 
 /// Most names in the line.

@@ -4,9 +4,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use host::{Host, flatten};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use zone::service::{self, Done, Event, Survey, Tell};
-use zone::{Host, flatten};
 
 use crate::args::{Action, Call};
 use crate::progress::{Line, complain, say};
@@ -27,6 +27,9 @@ pub fn run(call: &Call) -> u8 {
         complain(&format!("zones-service: {text}"));
         return cli::status::ERROR;
     }
+    if let Some(status) = cli::refuse_relative_root("zones-service", call.root.as_deref()) {
+        return status;
+    }
     let host = cli::host(call.root.as_deref());
     let done = host.and_then(|host| act(&host, call).map_err(|error| flatten(&error)));
     done.unwrap_or_else(|text| {
@@ -35,7 +38,7 @@ pub fn run(call: &Call) -> u8 {
     })
 }
 
-fn act(host: &Host, call: &Call) -> Result<u8, zone::Error> {
+fn act(host: &Host, call: &Call) -> Result<u8, host::Error> {
     let survey = service::survey(host)?;
     let jobs = match call.action {
         Action::Start => service::plan::start(&survey.zones),

@@ -147,7 +147,7 @@ impl Report<'_> {
             .iter()
             .map(|done| {
                 let error = match &done.end {
-                    End::Failed(error) => Some(zone::flatten(error)),
+                    End::Failed(error) => Some(host::flatten(error)),
                     _ => None,
                 };
                 json!({

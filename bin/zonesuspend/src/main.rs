@@ -1,5 +1,8 @@
 //! zonesuspend(8): looks at suspend images, and measures how fast they are made.
 
+#[macro_use(eprint, eprintln, print)]
+extern crate cli;
+
 mod bench;
 mod show;
 mod subcommands;
@@ -30,10 +33,11 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    // As everybody expects of a command in a pipe; Rust ignores the signal.
-    sys::process::restore_sigpipe();
+    if let Some(status) = cli::output::version("zonesuspend") {
+        return status;
+    }
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    ExitCode::from(match parse(words) {
+    let status = match parse(words) {
         Ok((verb, options)) => match act(verb, &options) {
             Ok(()) => cli::status::OK,
             Err(error) => {
@@ -43,11 +47,13 @@ fn main() -> ExitCode {
         },
         Err(why) => {
             let (out, complaint, status) = PROGRAM.answer(why);
+            cli::output::only_prints();
             print!("{out}");
             eprint!("{complaint}");
             status
         }
-    })
+    };
+    cli::output::end(PROGRAM.name, status)
 }
 
 fn parse(words: Vec<OsString>) -> Result<(&'static str, Options), Unrun> {
@@ -80,7 +86,7 @@ fn parse(words: Vec<OsString>) -> Result<(&'static str, Options), Unrun> {
             other => return Err(bad(other.unexpected())),
         }
     }
-    let verb = verb.ok_or_else(|| usage("no subcommand was given".to_owned()))?;
+    let verb = verb.ok_or(Unrun::Nothing)?;
     let problem = if options.operands.len() != 1 {
         "wrong number of operands"
     } else if verb == "verify" && options.key.is_none() {
@@ -101,6 +107,10 @@ fn count(words: &mut lexopt::Parser) -> Result<NonZero<usize>, String> {
 }
 
 fn act(verb: &str, options: &Options) -> Result<()> {
+    // A benchmark removes its files at its end.
+    if verb != "bench" {
+        cli::output::only_prints();
+    }
     let path = &options.operands[0];
     let threads = options.threads.unwrap_or_else(suspend::all_processors);
     match verb {
@@ -149,6 +159,7 @@ mod tests {
         match parse(words.iter().map(OsString::from).collect()) {
             Ok((verb, options)) => format!("{verb} {options:?}"),
             Err(Unrun::Help(verb)) => PROGRAM.help(verb),
+            Err(Unrun::Nothing) => cli::command::NOTHING.to_owned(),
             Err(Unrun::Usage(text, _)) => text,
         }
     }

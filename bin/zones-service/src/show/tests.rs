@@ -1,8 +1,8 @@
 use std::time::Duration;
 
+use host::Error;
 use insta::assert_snapshot;
 use model::config::BootPriority;
-use zone::Error;
 use zone::service::Patience;
 
 use super::*;
