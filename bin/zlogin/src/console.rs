@@ -3,6 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use control::client;
+use control::protocol::{ConsolePacket, Request};
+use host::{Error, Host, flatten};
 use model::{State, ZoneName};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -10,9 +13,6 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::time::Timespec;
 use store::index::Index;
 use sys::signals::{self, Taken};
-use zone::daemon::client;
-use zone::daemon::protocol::{ConsolePacket, Request};
-use zone::{Error, Host, flatten, subject};
 
 use crate::buffer::Buffer;
 use crate::call::Call;

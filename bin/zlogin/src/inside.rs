@@ -3,15 +3,15 @@
 use std::ffi::CString;
 use std::io::IsTerminal;
 
+use host::Host;
+use host::flatten;
 use model::ZoneName;
+use platform::enter::{EntryError, RunningZone};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use sys::process::{Executable, Program};
-use zone::Host;
-use zone::enter::{EntryError, RunningZone};
-use zone::flatten;
 
 use crate::call::{self, Call};
-use crate::{machine, plain, session};
+use crate::{machine, plain, session, user};
 
 /// Where programs are in a zone, for finding login, su and a shell.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
@@ -44,6 +44,10 @@ pub fn run(host: &Host, call: &Call) -> Result<u8, String> {
 pub fn become_command(zone: &RunningZone, call: &Call, command: Option<&str>) -> u8 {
     let attempts: Vec<Vec<String>> = attempts(call, command);
     let mut problem = "the zone has no shell".to_owned();
+    let has_su = || find("su").is_some();
+    if call.user != "root" && !call.failsafe && !has_su() {
+        problem = become_user(zone, call, command);
+    }
     for words in attempts {
         let Some(executable) = words.first().and_then(|name| find(name)) else {
             continue;
@@ -59,6 +63,39 @@ pub fn become_command(zone: &RunningZone, call: &Call, command: Option<&str>) ->
     );
     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
     NOT_RUN
+}
+
+/// Becomes a user of a zone that has no su, and then that user's shell. Returns the reason when
+/// that failed.
+fn become_user(zone: &RunningZone, call: &Call, command: Option<&str>) -> String {
+    let user = match user::find(&call.user) {
+        Ok(user) => user,
+        Err(why) => return why,
+    };
+    let shell = match command {
+        Some(command) => vec![user.shell.clone(), "-c".to_owned(), command.to_owned()],
+        // A shell of a session is told by its name that it is one.
+        None => vec![format!("-{}", user.shell)],
+    };
+    let mut program = match program(zone, user.shell.clone(), &shell) {
+        Ok(program) => program,
+        Err(why) => return why,
+    };
+    let own = user.environment();
+    program.environment.retain(|setting| {
+        let name = |text: &CString| {
+            text.to_bytes()
+                .split(|byte| *byte == b'=')
+                .next()
+                .map(<[u8]>::to_vec)
+        };
+        own.iter().all(|other| name(other) != name(setting))
+    });
+    program.environment.extend(own);
+    match user.become_it() {
+        Ok(()) => program.exec().to_string(),
+        Err(errno) => format!("could not become user {}: {errno}", call.user),
+    }
 }
 
 /// What to run, the best first: a zone from an image may lack login or su.

@@ -2,10 +2,10 @@
 
 use std::io::{IsTerminal, Read, Write};
 
+use host::Host;
+use host::flatten;
+use kernelzone::login;
 use model::ZoneName;
-use zone::Host;
-use zone::flatten;
-use zone::machine::login;
 
 use crate::call::{Call, Mode};
 

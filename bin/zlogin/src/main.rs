@@ -1,5 +1,8 @@
 //! zlogin(1): enters a zone.
 
+#[macro_use(eprint, eprintln, println)]
+extern crate cli;
+
 mod buffer;
 mod call;
 mod child;
@@ -12,6 +15,7 @@ mod plain;
 mod session;
 mod sink;
 mod terminal;
+mod user;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -45,22 +49,26 @@ examples: zlogin web1
 ";
 
 fn main() -> ExitCode {
-    ExitCode::from(match call::parse(std::env::args_os().skip(1)) {
+    if let Some(status) = cli::output::version("zlogin") {
+        return status;
+    }
+    let status = match call::parse(std::env::args_os().skip(1)) {
         Ok(call) => run(&call),
-        Err(Problem::Help) => {
-            print!("{USAGE}");
-            cli::status::OK
-        }
+        Err(Problem::Help) => return cli::output::help("zlogin", USAGE),
         Err(Problem::Usage(text)) => {
             eprintln!("zlogin: {text}");
             eprint!("{USAGE}");
             cli::status::USAGE
         }
-    })
+    };
+    cli::output::end("zlogin", status)
 }
 
 fn run(call: &Call) -> u8 {
     if let Some(status) = delegated(call) {
+        return status;
+    }
+    if let Some(status) = cli::refuse_relative_root("zlogin", None) {
         return status;
     }
     let entered = prepare(call).and_then(|host| match &call.mode {
@@ -73,7 +81,7 @@ fn run(call: &Call) -> u8 {
     })
 }
 
-fn prepare(call: &Call) -> Result<zone::Host, String> {
+fn prepare(call: &Call) -> Result<host::Host, String> {
     if let Some(zone) = cli::current_zone() {
         return Err(format!(
             "must be in the global zone to log in to a zone (this is '{zone}')."

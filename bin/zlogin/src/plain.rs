@@ -9,14 +9,14 @@
 use std::io::IsTerminal;
 use std::os::fd::{AsFd, OwnedFd};
 
+use host::flatten;
+use platform::enter::RunningZone;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, read, write};
 use rustix::time::Timespec;
 use sys::process::Child;
 use sys::signals::{self, Taken};
-use zone::enter::RunningZone;
-use zone::flatten;
 
 use crate::buffer::Buffer;
 use crate::call::Call;

@@ -2,6 +2,8 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use host::flatten;
+use platform::enter::RunningZone;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{CWD, Mode, OFlags, fcntl_getfl, fcntl_setfl, openat};
 use rustix::io::{Errno, read, write};
@@ -9,8 +11,6 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use rustix::time::Timespec;
 use sys::process::Child;
 use sys::signals::{self, Taken};
-use zone::enter::RunningZone;
-use zone::flatten;
 
 use crate::buffer::Buffer;
 use crate::call::Call;
@@ -51,7 +51,7 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
         None,
     )
     .map_err(|errno| format!("could not make a socket: {errno}"))?;
-    let size = terminal::size();
+    let size = terminal::size_or_common();
     let child = zone.enter(None, &[theirs.as_fd()], || {
         match take_terminal(&theirs, size) {
             Ok(()) => inside::become_command(zone, call, command),
@@ -127,7 +127,7 @@ fn receive_terminal(ours: &OwnedFd, child: &Child, taken: &Taken) -> Option<(Own
 }
 
 /// In the zone: makes a terminal of the zone's and takes it as the controlling one.
-fn take_terminal(to_zlogin: &OwnedFd, size: Option<Winsize>) -> Result<(), String> {
+fn take_terminal(to_zlogin: &OwnedFd, size: Winsize) -> Result<(), String> {
     use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, ptsname, unlockpt};
     let text = |errno: Errno| errno.to_string();
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -136,9 +136,7 @@ fn take_terminal(to_zlogin: &OwnedFd, size: Option<Winsize>) -> Result<(), Strin
     let name = ptsname(&controller, Vec::new()).map_err(text)?;
     let terminal =
         ioctl_tiocgptpeer(&controller, OpenptFlags::RDWR | OpenptFlags::NOCTTY).map_err(text)?;
-    if let Some(size) = size {
-        tcsetwinsize(&controller, size).map_err(text)?;
-    }
+    tcsetwinsize(&controller, size).map_err(text)?;
     sys::passing::send(
         to_zlogin.as_fd(),
         controller.as_fd(),

@@ -51,6 +51,21 @@ pub fn size() -> Option<Winsize> {
     tcgetwinsize(stdin()).ok()
 }
 
+/// Returns the size of the caller's terminal: that of standard input, output or error, or the
+/// usual one when none is a terminal that knows its size. Some programs make nothing of 0 and 0.
+pub fn size_or_common() -> Winsize {
+    const COMMON: Winsize = Winsize {
+        ws_row: 24,
+        ws_col: 80,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let streams = [stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let sizes = streams.into_iter().filter_map(|one| tcgetwinsize(one).ok());
+    let mut known = sizes.filter(|size| size.ws_row > 0 && size.ws_col > 0);
+    known.next().unwrap_or(COMMON)
+}
+
 /// True when both have the same rows and columns.
 pub fn same_size(one: &Winsize, other: &Winsize) -> bool {
     (one.ws_row, one.ws_col) == (other.ws_row, other.ws_col)

@@ -5,10 +5,10 @@
 
 use authority::request::Malformed;
 use authority::{Program, Request, Task, auth};
+use host::flatten;
 use model::ZoneName;
 use store::index::Index;
 use store::{Root, xml};
-use zone::flatten;
 
 use crate::users::User;
 

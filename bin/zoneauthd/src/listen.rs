@@ -39,7 +39,7 @@ pub fn listener(root: &Root) -> Result<Listener, String> {
     rustix::process::umask(before);
     made.map_err(fail)?;
     let guard = root.run().join(format!("{SOCKET}.lock"));
-    let locked = lock::try_exclusive(&guard).map_err(|error| zone::flatten(&error))?;
+    let locked = lock::try_exclusive(&guard).map_err(|error| host::flatten(&error))?;
     let locked = locked.ok_or_else(|| format!("{} is served already", path.display()))?;
     // One that a killed service left.
     let _ = fs::remove_file(&path);

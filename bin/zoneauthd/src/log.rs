@@ -62,7 +62,7 @@ impl Log {
     pub fn add(&self, user: &User, peer: Peer, what: &What, event: Event<'_>) {
         let line = line(user, peer, what, event);
         let seconds = SystemTime::now().duration_since(UNIX_EPOCH);
-        let time = zone::daemon::timestamp(seconds.map_or(0, |since| since.as_secs()));
+        let time = control::log::timestamp(seconds.map_or(0, |since| since.as_secs()));
         let turn = self.turn.lock();
         let written = self
             .open()

@@ -6,6 +6,9 @@
 //! pipes and a terminal that are made here: no descriptor, path, variable or word of
 //! the user's reaches a process of root's, but the words that were understood.
 
+#[macro_use(eprint, eprintln)]
+extern crate cli;
+
 mod decide;
 mod doors;
 mod listen;
@@ -40,16 +43,19 @@ enum Call {
 }
 
 fn main() -> ExitCode {
+    if let Some(status) = cli::output::version("zoneauthd") {
+        return status;
+    }
     let mut words = std::env::args_os().skip(1);
     if words.next().is_some_and(|word| word == BECOME) {
         return program::become_it(words);
     }
     match parse() {
-        Ok(Call::Help) => {
-            print!("{USAGE}");
-            ExitCode::SUCCESS
-        }
-        Ok(Call::Serve { root }) => run(root.as_deref()),
+        Ok(Call::Help) => cli::output::help("zoneauthd", USAGE),
+        Ok(Call::Serve { root }) => match cli::refuse_relative_root("zoneauthd", root.as_deref()) {
+            Some(status) => ExitCode::from(status),
+            None => run(root.as_deref()),
+        },
         Err(error) => {
             eprintln!("zoneauthd: {error}");
             eprint!("{USAGE}");

@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::process::{Child, Command, ExitCode};
 
 use authority::{Request, Task, UID_VARIABLE, USER_VARIABLE};
+use host::Host;
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sys::process::{Executable, Program};
-use zone::Host;
 
 use crate::BECOME;
 use crate::users::User;

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use authority::reply::{HANGUP, signal_of};
 use authority::{End, Reply, Task, request};
+use host::Host;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, kill_process_group, pidfd_open};
 use sys::peer::{Peer, peer};
-use zone::Host;
 
 use crate::decide::{Denied, What, decide};
 use crate::doors::{Doors, MAX_PER_USER, Place, Tell};

@@ -1,5 +1,8 @@
 //! zoneimg(8): the images that zones are installed from.
 
+#[macro_use(print, println, eprint, eprintln)]
+extern crate cli;
+
 mod show;
 mod subcommands;
 
@@ -8,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cli::command::Unrun;
+use host::{Error, Host, flatten};
 use lexopt::prelude::*;
 use storage::{Digest, Image, Images};
 use subcommands::PROGRAM;
 use zone::images::{Request, Source};
-use zone::{Error, Host, flatten};
 
 /// What a subcommand was asked for.
 #[derive(Debug, Default)]
@@ -28,18 +31,21 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    // As everybody expects of a command in a pipe; Rust ignores the signal.
-    sys::process::restore_sigpipe();
+    if let Some(status) = cli::output::version("zoneimg") {
+        return status;
+    }
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    ExitCode::from(match run(words) {
+    let status = match run(words) {
         Ok(status) => status,
         Err(why) => {
             let (out, complaint, status) = PROGRAM.answer(why);
+            cli::output::only_prints();
             print!("{out}");
             eprint!("{complaint}");
             status
         }
-    })
+    };
+    cli::output::end(PROGRAM.name, status)
 }
 
 fn run(words: Vec<OsString>) -> Result<u8, Unrun> {
@@ -51,6 +57,9 @@ fn run(words: Vec<OsString>) -> Result<u8, Unrun> {
     if !cli::is_root() {
         eprintln!("zoneimg: only a privileged user may {verb} images.");
         return Ok(cli::status::ERROR);
+    }
+    if let Some(status) = cli::refuse_relative_root("zoneimg", root.as_deref()) {
+        return Ok(status);
     }
     let done = cli::host(root.as_deref())
         .map_err(Error::Refused)
@@ -116,7 +125,7 @@ fn parse(words: Vec<OsString>) -> Result<(Option<PathBuf>, &'static str, Options
             other => return Err(here(other.unexpected().to_string())),
         }
     }
-    let verb = verb.ok_or_else(|| usage("no subcommand was given".to_owned()))?;
+    let verb = verb.ok_or(Unrun::Nothing)?;
     let fits = match verb {
         "list" | "prune" => options.operands.is_empty(),
         "import" | "inspect" => options.operands.len() == 1,
@@ -139,6 +148,9 @@ fn is_name(name: &str) -> bool {
 }
 
 fn act(host: &Host, verb: &str, options: &Options) -> Result<u8, Error> {
+    if matches!(verb, "list" | "inspect" | "verify") {
+        cli::output::only_prints();
+    }
     let images = zone::images::open(host)?;
     match verb {
         "list" => {
@@ -229,6 +241,7 @@ mod tests {
         match parse(words) {
             Ok((_, verb, options)) => Ok((verb, options)),
             Err(Unrun::Help(topic)) => Err(format!("help {topic:?}")),
+            Err(Unrun::Nothing) => Err(cli::command::NOTHING.to_owned()),
             Err(Unrun::Usage(text, _)) => Err(text),
         }
     }

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
+use cli::table::{Column, Table};
 use cli::units;
+use host::Error;
 use serde::Serialize;
 use storage::{Image, Images, Pruned};
-use zone::Error;
 
 /// What is printed of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,39 +65,37 @@ pub fn list(rows: &[Row], json: bool, parseable: bool) -> String {
     if json {
         return to_json(&rows);
     }
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    if !parseable {
-        let _ = writeln!(
-            text,
-            "{:<19} {:>8} {:>5} {:<20} NAME",
-            "DIGEST", "SIZE", "USERS", "IMPORTED"
-        );
-    }
-    for row in rows {
-        let _ = match parseable {
-            true => writeln!(
-                text,
-                "{}:{}:{}:{}:{}",
+    if parseable {
+        let line = |row: &Row| {
+            format!(
+                "{}:{}:{}:{}:{}\n",
                 row.digest.replace(':', "\\:"),
                 row.disk_bytes,
                 row.users.len(),
                 row.imported,
                 row.name.replace(':', "\\:")
-            ),
-            // The first twelve digits name it well enough.
-            false => writeln!(
-                text,
-                "{:<19.19} {:>8} {:>5} {:<20} {}",
-                row.digest,
-                units::bytes(row.disk_bytes),
-                row.users.len(),
-                units::utc(row.imported),
-                row.name
-            ),
+            )
         };
+        return rows.iter().map(line).collect();
     }
-    text
+    let mut table = Table::new([
+        Column::left("DIGEST", 19),
+        Column::right("SIZE", 8),
+        Column::right("USERS", 5),
+        Column::left("IMPORTED", 20),
+        Column::left("NAME", 0),
+    ]);
+    for row in rows {
+        table.row(vec![
+            // The first twelve digits name it well enough.
+            row.digest.chars().take(19).collect(),
+            units::bytes(row.disk_bytes),
+            row.users.len().to_string(),
+            units::utc(row.imported),
+            row.name.clone(),
+        ]);
+    }
+    table.render()
 }
 
 pub fn one(row: &Row, image: &Image, json: bool) -> String {

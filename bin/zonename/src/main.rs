@@ -1,5 +1,8 @@
 //! zonename(1): prints the name of the zone it runs in.
 
+#[macro_use(eprint, eprintln, println)]
+extern crate cli;
+
 use std::process::ExitCode;
 
 use lexopt::prelude::*;
@@ -13,19 +16,20 @@ example: zonename
 ";
 
 fn main() -> ExitCode {
+    if let Some(status) = cli::output::version("zonename") {
+        return status;
+    }
     match lexopt::Parser::from_env().next() {
         Ok(None) => {
+            cli::output::only_prints();
             let zone = cli::current_zone();
             println!(
                 "{}",
                 zone.map_or_else(|| cli::GLOBAL.to_owned(), |zone| zone.name)
             );
-            ExitCode::SUCCESS
+            cli::output::end("zonename", cli::status::OK)
         }
-        Ok(Some(Short('?' | 'h') | Long("help"))) => {
-            print!("{USAGE}");
-            ExitCode::SUCCESS
-        }
+        Ok(Some(Short('?' | 'h') | Long("help"))) => cli::output::help("zonename", USAGE),
         other => {
             if let Ok(Some(argument)) = other {
                 eprintln!("zonename: {}", argument.unexpected());

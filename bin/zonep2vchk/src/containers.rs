@@ -347,6 +347,17 @@ fn incus(text: &str) -> Found {
     for (path, value) in flat(text) {
         let parts: Vec<&str> = path.split('\n').collect();
         match parts.as_slice() {
+            // The keys of a mapping on one line are not read. Its values may be secret.
+            [
+                "container" | "instance",
+                "config" | "devices" | "expanded_devices",
+                ..,
+            ] if value != "{}" && value.starts_with(['{', '*', '&']) => {
+                found.left.push(format!(
+                    "{}: a mapping on one line is not read: write each key on a line of its own",
+                    parts[1..].join(" ")
+                ));
+            }
             ["container" | "instance", "config", key] => match *key {
                 "limits.memory" => found.memory(key, &value),
                 "limits.cpu" => found.processors(key, &value, value.parse().ok()),
@@ -468,6 +479,19 @@ mod tests {
             !text.contains("volatile") && !text.contains("pool"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_mapping_on_one_line_is_told() {
+        let text = commands(
+            "instance:\n  config: {}\n  devices:\n    eth0: {type: nic, network: incusbr0}\n  name: web\n",
+        )
+        .unwrap();
+        assert!(
+            text.contains("# not taken over: devices eth0: a mapping on one line is not read"),
+            "{text}"
+        );
+        assert!(!text.contains("config:"), "{text}");
     }
 
     #[test]

@@ -12,6 +12,9 @@
 //!
 //! It reads files and changes nothing.
 
+#[macro_use(print, println, eprint, eprintln)]
+extern crate cli;
+
 mod args;
 mod binaries;
 mod containers;
@@ -33,16 +36,16 @@ use system::System;
 const ISSUES: u8 = 3;
 
 fn main() -> ExitCode {
-    sys::process::restore_sigpipe();
+    if let Some(status) = cli::output::version("zonep2vchk") {
+        return status;
+    }
+    cli::output::only_prints();
     let args = match args::parse(std::env::args_os().skip(1)) {
         Ok(Input::Run(args)) => args,
-        Ok(Input::Help) => {
-            print!("{}", args::HELP);
-            return ExitCode::SUCCESS;
-        }
+        Ok(Input::Help) => return cli::output::help("zonep2vchk", args::HELP),
         Ok(Input::Version) => {
             println!("{}", env!("CARGO_PKG_VERSION"));
-            return ExitCode::SUCCESS;
+            return cli::output::end("zonep2vchk", cli::status::OK);
         }
         Err(text) => {
             eprintln!("zonep2vchk: {text}");
@@ -54,14 +57,15 @@ fn main() -> ExitCode {
         eprintln!("zonep2vchk: must be in the global zone, and this is zone '{zone}'.");
         return ExitCode::from(cli::status::ERROR);
     }
-    match run(&args) {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(ISSUES),
+    let status = match run(&args) {
+        Ok(0) => cli::status::OK,
+        Ok(_) => ISSUES,
         Err(text) => {
             eprintln!("zonep2vchk: {text}");
-            ExitCode::from(cli::status::ERROR)
+            cli::status::ERROR
         }
-    }
+    };
+    cli::output::end("zonep2vchk", status)
 }
 
 /// Prints what was asked for; how many issues there are.
@@ -109,7 +113,7 @@ fn basic(system: &System, args: &Args) -> Check {
     let mut sections = services::check(system, args.target);
     sections.extend(kernel::check(system));
     sections.extend(storage::check(system));
-    sections.extend(network::check(system));
+    sections.extend(network::check(system, args.target));
     sections.retain(|section| !section.findings.is_empty());
     Check {
         name: "basic",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use crate::args::Target;
 use crate::report::{Finding, Section};
 use crate::system::{System, base};
 
@@ -47,8 +48,23 @@ pub fn interfaces(system: &System) -> Interfaces {
     found
 }
 
-/// The section of the network.
-pub fn check(system: &System) -> Vec<Section> {
+/// The lines of netplan's files that may configure the network and cannot be read here.
+pub fn unread(system: &System) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in system.paths("etc/netplan", ".yaml") {
+        let lines = netplan(&mut Interfaces::new(), &system.read(&file));
+        findings.extend(lines.into_iter().map(|line| {
+            Finding::new(
+                format!("/{file}:{line}"),
+                "this form of YAML is not read: look at the line, and set what it says in zonecfg",
+            )
+        }));
+    }
+    findings
+}
+
+/// The sections of the network.
+pub fn check(system: &System, target: Target) -> Vec<Section> {
     let advice = |kind: &str| match kind {
         "wifi" => "wireless networks are joined by the host".to_owned(),
         kind => format!("a {kind}: make it on the host, and give it to the zone as lower-link"),
@@ -58,11 +74,32 @@ pub fn check(system: &System) -> Vec<Section> {
         let kind = interface.kind.as_deref()?;
         Some(Finding::new(name, advice(kind)))
     });
-    vec![Section::new(
+    let made = Section::new(
         "network",
         "The following interfaces are made by the system. A zone gets its links made:",
         findings.collect(),
-    )]
+    );
+    let dynamic = match target {
+        Target::S10 => found.iter().filter(|(_, one)| one.dynamic).collect(),
+        Target::S11 => Vec::new(),
+    };
+    let dynamic = dynamic.into_iter().map(|(name, _)| {
+        Finding::new(
+            name,
+            "give the zone a fixed address (address of its net resource), or ip-type=exclusive (-T S11)",
+        )
+    });
+    let dhcp = Section::new(
+        "dhcp",
+        "The following interfaces get their addresses from a server. A zone with ip-type=shared cannot ask one:",
+        dynamic.collect(),
+    );
+    let unread = Section::new(
+        "network-files",
+        "The following lines of network configuration were not read:",
+        unread(system),
+    );
+    vec![made, dhcp, unread]
 }
 
 /// An address as the zone will have it; `None` for what is none.
@@ -201,12 +238,24 @@ fn network_manager(found: &mut Interfaces, file: &str, lines: &[String]) {
     }
 }
 
+/// Keys of an interface in a netplan file that are looked for.
+const NETPLAN_KEYS: [&str; 6] = [
+    "addresses",
+    "routes",
+    "gateway4",
+    "gateway6",
+    "dhcp4",
+    "dhcp6",
+];
+
 /// What matters of a netplan file. Its language is YAML, and this knows the two ways in
-/// which people write the few keys that are looked for.
-fn netplan(found: &mut Interfaces, text: &str) {
+/// which people write the few keys that are looked for. Returns the numbers of the lines, from 1,
+/// that write them in another way: a mapping or a list that is not closed on one line, an alias.
+fn netplan(found: &mut Interfaces, text: &str) -> Vec<usize> {
+    let mut unread = Vec::new();
     // Indentation and key of what the line is in.
     let mut within: Vec<(usize, String)> = Vec::new();
-    for line in text.lines() {
+    for (line, number) in text.lines().zip(1..) {
         let line = line.split(" #").next().unwrap_or_default().trim_end();
         let content = line.trim_start();
         if content.is_empty() || content.starts_with('#') {
@@ -222,6 +271,19 @@ fn netplan(found: &mut Interfaces, text: &str) {
             _ => ("-", content),
         };
         let plain = |text: &str| text.trim().trim_matches(['"', '\'']).to_owned();
+        let concerns = match within.get(3) {
+            Some((_, list)) => NETPLAN_KEYS.contains(&list.as_str()),
+            None => within.len() < 3 || key == "<<" || NETPLAN_KEYS.contains(&key),
+        };
+        let is_read = match value {
+            "{}" | "[]" => true,
+            value if value.starts_with('[') => value.ends_with(']'),
+            value => !value.starts_with(['{', '&', '*', '|', '>']),
+        };
+        if concerns && (!is_read || content.starts_with(['{', '['])) {
+            unread.push(number);
+            continue;
+        }
         if let (Some((_, kind)), Some((_, name))) = (within.get(1), within.get(2)) {
             let interface = found.entry(name.clone()).or_default();
             if let Some(kind) = kind.strip_suffix('s').filter(|kind| *kind != "ethernet") {
@@ -251,6 +313,7 @@ fn netplan(found: &mut Interfaces, text: &str) {
             within.push((indent, plain(key)));
         }
     }
+    unread
 }
 
 #[cfg(test)]
@@ -355,5 +418,39 @@ mod tests {
         );
         assert_eq!(found["br0"].kind.as_deref(), Some("bridge"));
         assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn yaml_that_is_not_read_is_told_by_its_line() {
+        for (text, unread) in [
+            (
+                "network: {version: 2, ethernets: {eth0: {dhcp4: true}}}\n",
+                vec![1],
+            ),
+            ("network:\n  ethernets: {eth0: {dhcp4: true}}\n", vec![2]),
+            (
+                "network:\n  ethernets:\n    eth0: {dhcp4: true}\n    eth1: {}\n",
+                vec![3],
+            ),
+            (
+                "network:\n  ethernets:\n    eth0:\n      addresses: [192.0.2.5/24,\n        192.0.2.6/24]\n",
+                vec![4],
+            ),
+            (
+                "network:\n  ethernets:\n    eth0:\n      routes:\n        - {to: default, via: 192.0.2.1}\n",
+                vec![5],
+            ),
+            (
+                "network:\n  ethernets:\n    eth0: &all\n      dhcp4: true\n    eth1:\n      <<: *all\n",
+                vec![3, 6],
+            ),
+            // These say nothing about addresses.
+            (
+                "network:\n  version: 2\n  ethernets:\n    eth0:\n      match: {name: eth0}\n      nameservers: {addresses: [192.0.2.9]}\n      dhcp4: true\n",
+                vec![],
+            ),
+        ] {
+            assert_eq!(netplan(&mut Interfaces::new(), text), unread, "{text}");
+        }
     }
 }

@@ -34,7 +34,16 @@ pub fn commands(system: &System, target: Target) -> String {
             Target::S11 => exclusive(&mut out, &name, &interface),
         }
     }
-    origin(&mut out, "p2v-host", &host);
+    for finding in network::unread(system) {
+        out.comment(&format!("{}: {}", finding.subject, finding.advice));
+    }
+    // The two names are Solaris'.
+    origin(&mut out, "zonep2vchk-info", &format!("p2v of host {host}"));
+    let processors = system.processors();
+    if processors > 0 {
+        let text = format!("original system had {processors} cpus");
+        origin(&mut out, "num-cpus", &text);
+    }
     origin(&mut out, "p2v-system", &system.release());
     origin(&mut out, "p2v-kernel", &system.kernel());
     out.0
@@ -109,7 +118,12 @@ fn file_system(out: &mut Commands, mount: &Mount) {
 fn shared(out: &mut Commands, name: &str, interface: &Interface) {
     if interface.addresses.is_empty() {
         out.comment(&format!(
-            "{name} has no address of its own: a zone that shares the host's network needs one."
+            "{name} has no fixed address{}: a zone that shares the host's network needs one.",
+            if interface.dynamic {
+                ", it uses DHCP"
+            } else {
+                ""
+            }
         ));
     }
     for address in &interface.addresses {

@@ -12,6 +12,9 @@
 //! | [`zones`] | which zones are shown |
 //! | [`number`], [`time`] | numbers and times as they are shown |
 
+#[macro_use(eprint, eprintln)]
+extern crate cli;
+
 mod args;
 mod dashboard;
 #[cfg(test)]
@@ -32,7 +35,10 @@ use std::process::ExitCode;
 use args::Call;
 
 fn main() -> ExitCode {
-    sys::process::restore_sigpipe();
+    if let Some(status) = cli::output::version("zonestat") {
+        return status;
+    }
+    cli::output::only_prints();
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let call = match args::parse(&words) {
         Ok(call) => call,
@@ -42,11 +48,20 @@ fn main() -> ExitCode {
             return ExitCode::from(cli::status::USAGE);
         }
     };
-    let done = match &call {
-        Call::Help => {
-            print!("{}", args::HELP);
-            Ok(())
+    let root = match &call {
+        Call::Help => None,
+        Call::Reports(options) => options.common.root.as_deref(),
+        Call::Dashboard(options) => options.common.root.as_deref(),
+        Call::Tui(options) => options.common.root.as_deref(),
+        Call::OpenMetrics(common) | Call::Serve(common, _) => common.root.as_deref(),
+    };
+    if !matches!(call, Call::Help) {
+        if let Some(status) = cli::refuse_relative_root("zonestat: Error", root) {
+            return ExitCode::from(status);
         }
+    }
+    let done = match &call {
+        Call::Help => return cli::output::help("zonestat", args::HELP),
         Call::Reports(options) => run::reports(options),
         Call::Dashboard(options) => run::dashboard(options),
         Call::Tui(options) => tui::run(options),

@@ -1,6 +1,5 @@
 //! Taking samples at their times.
 
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -36,6 +35,20 @@ pub fn sampler(common: &Common, wants: Wants) -> Result<Sampler, String> {
     }
     let root = cli::root(common.root.as_deref()).map_err(|error| error.to_string())?;
     Ok(Sampler::new(root, wants, files()))
+}
+
+/// The zones that are chosen, after a warning about names that no zone has: a zone may be
+/// configured while the report goes on.
+fn chosen(common: &Common) -> Result<Zones, String> {
+    let zones = Zones::new(&common.zones)?;
+    // A zone sees no other, and no index.
+    if cli::current_zone().is_none() {
+        let root = cli::root(common.root.as_deref()).map_err(|error| error.to_string())?;
+        for name in zones.unknown(&root)? {
+            eprintln!("zonestat: WARNING: {name}: No such zone configured");
+        }
+    }
+    Ok(zones)
 }
 
 /// Raises the limit on open files as far as may be; how many of them are for samples.
@@ -105,10 +118,8 @@ fn unix() -> u64 {
 }
 
 fn write(text: &str) -> Result<(), String> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|error| format!("cannot write: {error}"))
+    cli::output::write(text.as_bytes())
+        .map_err(|errno| format!("could not write to standard output: {errno}"))
 }
 
 /// Reports of Solaris 11, and JSON.
@@ -116,7 +127,7 @@ fn write(text: &str) -> Result<(), String> {
 /// # Errors
 /// What is wrong with the options, the root or the output.
 pub fn reports(options: &Reports) -> Result<(), String> {
-    let zones = Zones::new(&options.common.zones)?;
+    let zones = chosen(&options.common)?;
     let printer = Printer {
         reports: options,
         zones: &zones,
@@ -210,7 +221,7 @@ fn multiple(every: Duration, count: u64) -> Duration {
 /// # Errors
 /// What is wrong with the options, the root or the output.
 pub fn dashboard(options: &Dashboard) -> Result<(), String> {
-    let zones = Zones::new(&options.common.zones)?;
+    let zones = chosen(&options.common)?;
     let mut printer = dashboard::Printer::new(options, &zones);
     let wants = Wants {
         locked: true,
@@ -242,7 +253,7 @@ pub fn dashboard(options: &Dashboard) -> Result<(), String> {
 /// # Errors
 /// What is wrong with the root or the output.
 pub fn openmetrics(common: &Common) -> Result<(), String> {
-    let zones = Zones::new(&common.zones)?;
+    let zones = chosen(common)?;
     let sample = sampler(common, Wants::ALL)?.sample();
     let wanted = |zone: &stat::ZoneSample| zones.has(&zone.name);
     write(&metrics::text(&sample, Format::Both, wanted))

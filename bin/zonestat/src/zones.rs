@@ -4,6 +4,8 @@ use std::collections::HashSet;
 
 use model::ZoneName;
 use stat::{Interval, Row};
+use store::Root;
+use store::index::Index;
 
 /// A choice of zones. Zones come and go while zonestat runs, so names need not exist
 /// and patterns are matched anew in each interval.
@@ -37,6 +39,22 @@ impl Zones {
             }
         }
         Ok(zones)
+    }
+
+    /// Returns the names, in their order, that no configured zone has.
+    ///
+    /// # Errors
+    /// An index that cannot be read.
+    pub fn unknown(&self, root: &Root) -> Result<Vec<&str>, String> {
+        let index = Index::load(root).map_err(|error| error.to_string())?;
+        let is_known = |name: &str| {
+            let found = name.parse().is_ok_and(|name| index.find(&name).is_some());
+            found || name == cli::GLOBAL
+        };
+        let names = self.names.iter().map(String::as_str);
+        let mut unknown: Vec<&str> = names.filter(|name| !is_known(name)).collect();
+        unknown.sort_unstable();
+        Ok(unknown)
     }
 
     /// Whether a zone of this name is chosen.

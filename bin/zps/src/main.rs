@@ -8,6 +8,9 @@
 //! | [`field`] | the columns |
 //! | [`table`] | rows as text |
 
+#[macro_use(eprint, eprintln, print)]
+extern crate cli;
+
 mod args;
 mod field;
 mod process;
@@ -15,7 +18,7 @@ mod table;
 mod zones;
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use args::{Args, Input};
@@ -24,28 +27,32 @@ use process::Host;
 use zones::Zones;
 
 fn main() -> ExitCode {
-    sys::process::restore_sigpipe();
+    if let Some(status) = cli::output::version("zps") {
+        return status;
+    }
+    cli::output::only_prints();
     let args = match args::parse(std::env::args_os().skip(1)) {
         Ok(Input::List(args)) => args,
-        Ok(Input::Help) => {
-            print!("{}", args::HELP);
-            return ExitCode::SUCCESS;
-        }
+        Ok(Input::Help) => return cli::output::help("zps", args::HELP),
         Err(text) => {
             eprintln!("zps: {text}");
             eprint!("{}", args::USAGE);
             return ExitCode::from(cli::status::USAGE);
         }
     };
-    match run(&args) {
+    if let Some(status) = cli::refuse_relative_root("zps", args.root.as_deref()) {
+        return ExitCode::from(status);
+    }
+    let status = match run(&args) {
         // As every ps: nothing to show is a failure for whoever asks in a script.
-        Ok(0) => ExitCode::from(cli::status::ERROR),
-        Ok(_) => ExitCode::SUCCESS,
+        Ok(0) => cli::status::ERROR,
+        Ok(_) => cli::status::OK,
         Err(text) => {
             eprintln!("zps: {text}");
-            ExitCode::from(cli::status::ERROR)
+            cli::status::ERROR
         }
-    }
+    };
+    cli::output::end("zps", status)
 }
 
 /// Prints the processes; how many there were.
@@ -81,9 +88,7 @@ fn run(args: &Args) -> Result<usize, String> {
         let width = if args.wide { None } else { terminal_width() };
         table::render(&args.columns(), &rows, width)
     };
-    std::io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| error.to_string())?;
+    print!("{text}");
     Ok(rows.len())
 }
 

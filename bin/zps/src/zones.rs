@@ -11,8 +11,9 @@ use cli::CurrentZone;
 use model::ZoneName;
 use store::index::Index;
 use store::{Root, runtime};
+use sys::mountinfo::Mount;
 
-use crate::process::{Process, read_bounded};
+use crate::process::Process;
 
 /// A zone that can have processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +67,8 @@ impl Zones {
 
     /// On the host: the global zone and all that are active.
     pub fn of_host(root: Root) -> Result<Self, String> {
-        let mounts =
-            read_bounded("/proc/self/mountinfo").ok_or("cannot read /proc/self/mountinfo")?;
+        let mounts = sys::mountinfo::own()
+            .map_err(|error| format!("could not read /proc/self/mountinfo: {error}"))?;
         let mut groups = BTreeMap::new();
         let mut warnings = Vec::new();
         for name in named_in(&root.run()) {
@@ -177,19 +178,16 @@ fn named_in(folder: &Path) -> Vec<ZoneName> {
 }
 
 /// A folder of a mounted cgroup2 tree as /proc/PID/cgroup names it.
-fn in_tree(path: &Path, mountinfo: &str) -> Option<String> {
-    let inside = |line: &str| {
-        let (left, right) = line.split_once(" - ")?;
-        if !right.starts_with("cgroup2 ") {
+fn in_tree(path: &Path, mounts: &[Mount]) -> Option<String> {
+    let inside = |mount: &Mount| {
+        if mount.fstype != "cgroup2" {
             return None;
         }
-        let mut fields = left.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        let below = path.strip_prefix(point).ok()?;
-        let group = Path::new(root).join(below);
-        Some((point.len(), group.to_str()?.to_owned()))
+        let below = path.strip_prefix(&mount.point).ok()?;
+        let group = mount.root.join(below);
+        Some((mount.point.as_os_str().len(), group.to_str()?.to_owned()))
     };
-    let found = mountinfo.lines().filter_map(inside).max()?;
+    let found = mounts.iter().filter_map(inside).max()?;
     Some(found.1)
 }
 
@@ -268,13 +266,16 @@ mod tests {
 
     #[test]
     fn groups_are_named_as_the_kernel_names_them() {
-        let hybrid = "\
+        let mounts = |text: &str| sys::mountinfo::parse(text.as_bytes());
+        let hybrid = &mounts(
+            "\
 30 20 0:30 / /sys/fs/cgroup rw - tmpfs tmpfs rw
 35 30 0:35 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
-";
+",
+        );
         let path = Path::new("/sys/fs/cgroup/unified/zones/web");
         assert_eq!(in_tree(path, hybrid).as_deref(), Some("/zones/web"));
-        let part = "35 30 0:35 /box /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let part = &mounts("35 30 0:35 /box /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
         let path = Path::new("/sys/fs/cgroup/zones/web");
         assert_eq!(in_tree(path, part).as_deref(), Some("/box/zones/web"));
         assert_eq!(in_tree(Path::new("/zones/web"), part), None);

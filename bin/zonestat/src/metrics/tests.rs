@@ -1,5 +1,7 @@
 //! The text read again by the grammar of each format, and by promtool where it is.
 
+#![allow(clippy::disallowed_macros)]
+
 use std::collections::HashMap;
 use std::io::Write;
 use std::process::{Command, Stdio};
