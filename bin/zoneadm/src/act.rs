@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 
+use host::{Error, Host, flatten};
 use lexopt::prelude::*;
 use model::verb::Admission;
 use model::{Verb, ZoneName};
 use store::index::Index;
-use zone::apply::Outcome;
 use zone::boot::BootOptions;
 use zone::clone::Unknown;
+use zone::executor::Outcome;
 use zone::snapshot::{BadName, Name};
-use zone::{Error, Host, flatten};
 
 use crate::call::Call;
 use crate::{apply, attach, delegated, many, memory, report, space, usage};
@@ -99,7 +99,7 @@ pub fn run(call: &Call) -> u8 {
 fn balance(call: &Call, dry_run: bool) -> u8 {
     let done = cli::host(call.root.as_deref()).and_then(|host| match dry_run {
         true => Ok(()),
-        false => zone::controls::balance(&host).map_err(|error| flatten(&error)),
+        false => platform::controls::balance(&host).map_err(|error| flatten(&error)),
     });
     match done {
         Ok(()) => cli::status::OK,
@@ -214,7 +214,9 @@ fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
         match word {
             Short('n') | Long("dry-run") => options.dry_run = true,
             Short('?' | 'h') | Long("help") => return Ok(Parsed::Help),
-            Short('F') if matches!(verb, "uninstall" | "rollback") => options.force = true,
+            Short('F') if matches!(verb, "uninstall" | "rollback" | "detach") => {
+                options.force = true;
+            }
             Short('s') if verb == "clone" => {
                 let value = parser.value().and_then(|value| value.string());
                 options.snapshot = Some(snapshot(&value.map_err(|error| error.to_string())?)?);
@@ -325,7 +327,7 @@ fn act_on_each(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -
         }
         "install" => zone::install::install(host, zone, &options.brand, options.dry_run, progress),
         "uninstall" => zone::uninstall::uninstall(host, zone, options.dry_run, progress),
-        "detach" => zone::detach::detach(host, zone, options.dry_run, progress),
+        "detach" => zone::detach::detach(host, zone, options.dry_run, options.force, progress),
         "attach" => zone::attach::attach(host, zone, &options.attach, &attach::updater, progress),
         "ready" => zone::boot::ready(host, zone, options.dry_run),
         "boot" if options.boot.eager && zones.len() == 1 => {
@@ -374,7 +376,7 @@ fn can_be_uninstalled(host: &Host, zones: &[ZoneName]) -> (Vec<ZoneName>, u8) {
         }
     };
     let look = |zone: &ZoneName| -> Result<(), Error> {
-        let (state, _) = zone::subject::state(host, index.get(zone)?)?;
+        let (state, _) = subject::state(host, index.get(zone)?)?;
         match Verb::Uninstall.admission(state) {
             Admission::Refuse(text) => Err(Error::Refused(text)),
             Admission::Go | Admission::Already(_) => Ok(()),
@@ -397,7 +399,7 @@ fn warn_of_what_has_no_effect(host: &Host, zone: &ZoneName) {
     let Ok(config) = store::xml::load(&host.root, zone) else {
         return;
     };
-    for line in zone::verify::warnings(&config) {
+    for line in zone::verify::warnings(host, &config) {
         eprintln!("zoneadm: zone '{zone}': WARNING: {line}");
     }
 }
@@ -431,6 +433,7 @@ pub fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
             cli::status::OK
         }
         Ok(Outcome::Planned(plan)) => {
+            cli::output::only_prints();
             print!("{plan}");
             cli::status::OK
         }

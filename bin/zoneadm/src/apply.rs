@@ -1,7 +1,7 @@
 //! `zoneadm apply`: what is said while running zones are changed.
 
+use host::Host;
 use model::ZoneName;
-use zone::Host;
 use zone::live::{self, Options, Told};
 
 use crate::act;

@@ -25,6 +25,8 @@ pub struct Call {
 pub enum Problem {
     /// Help was asked for, about a subcommand perhaps.
     Help(Option<String>),
+    /// There is no subcommand.
+    Nothing,
     /// The command line is wrong.
     Usage(String),
 }
@@ -69,7 +71,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
             other => return Err(other.unexpected().into()),
         }
     }
-    Err(Problem::Usage("no subcommand was given".to_owned()))
+    Err(Problem::Nothing)
 }
 
 #[cfg(test)]
@@ -93,7 +95,8 @@ mod tests {
 
     #[test]
     fn wrong_lines_are_refused() {
-        for line in ["", "-z", "-R relative list", "-x list"] {
+        assert_eq!(call("-z web"), Err(Problem::Nothing));
+        for line in ["-z", "-R relative list", "-x list"] {
             assert!(matches!(call(line), Err(Problem::Usage(_))), "{line}");
         }
         assert_eq!(call("-?"), Err(Problem::Help(None)));

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use cli::table::Column;
+use host::{Error, Host};
 use lexopt::prelude::*;
 use model::ZoneName;
-use zone::apply::Outcome;
 use zone::environments::{self, By, Row, When};
+use zone::executor::Outcome;
 use zone::snapshot::{BadName, Name};
-use zone::{Error, Host};
 
 use crate::call::Call;
 use crate::listing::{self, Form};
@@ -42,7 +43,7 @@ struct Options {
 pub fn run(call: &Call) -> u8 {
     let verb = call.verb.as_str();
     let (by, words) = match call.rest.split_first() {
-        Some((word, words)) if word == environments::inside::INSIDE => (By::Zone, words),
+        Some((word, words)) if word == control::beadm_socket::INSIDE => (By::Zone, words),
         _ => (By::Host, call.rest.as_slice()),
     };
     let options = match parse(words) {
@@ -75,6 +76,7 @@ pub fn run(call: &Call) -> u8 {
         return of_zone(&host, &zones, &options);
     }
     if let Task::List(form, only) = &options.task {
+        cli::output::only_prints();
         let (mut rows, mut status) = (Vec::new(), cli::status::OK);
         for zone in &zones {
             match environments::list(&host, zone).and_then(|rows| chosen(rows, only.as_ref())) {
@@ -194,6 +196,17 @@ fn chosen(mut rows: Vec<Row>, only: Option<&Name>) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
+/// The subcommands of beadm, as a complaint about another one names them.
+const VERBS: [&str; 7] = [
+    "beadm list",
+    "beadm create",
+    "beadm activate",
+    "beadm destroy",
+    "beadm rename",
+    "beadm mount",
+    "beadm unmount",
+];
+
 fn parse(words: &[String]) -> Result<Option<Options>, String> {
     let Some((verb, words)) = words.split_first() else {
         return Err("beadm needs a subcommand".to_owned());
@@ -254,7 +267,7 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
         }
         "unmount" | "umount" => Task::Unmount(name(&needed(NAME)?)?),
         "-?" | "-h" | "--help" | "help" => return Ok(None),
-        other => return Err(format!("beadm {other}: unknown subcommand")),
+        other => return Err(cli::command::unknown(&format!("beadm {other}"), VERBS)),
     };
     match operands.next() {
         Some(more) => Err(format!("unexpected argument: {more}")),
@@ -298,46 +311,34 @@ fn render(rows: &[Row], form: Form, many: bool) -> String {
         }
         return text;
     }
-    let wide = |cells: Vec<usize>, least: usize| cells.into_iter().max().unwrap_or(0).max(least);
-    let names = wide(rows.iter().map(|row| row.name.len()).collect(), 2);
-    let places = wide(rows.iter().map(|row| mountpoint(row).len()).collect(), 10);
-    let mut line = |zone: &str, cells: [&str; 6]| {
-        if many {
-            let _ = write!(text, "{zone:<16} ");
-        }
-        let [name, flags, place, space, policy, created] = cells;
-        let _ = writeln!(
-            text,
-            "{name:<names$} {flags:<5} {place:<places$} {space:<6} {policy:<6} {created}"
-        );
-    };
-    line(
-        "ZONE",
-        ["BE", "Flags", "Mountpoint", "Space", "Policy", "Created"],
-    );
-    line(
-        "----",
-        ["--", "-----", "----------", "-----", "------", "-------"],
-    );
+    let columns = [
+        Column::left("BE", 2),
+        Column::left("Flags", 5),
+        Column::left("Mountpoint", 10),
+        Column::left("Space", 6),
+        Column::left("Policy", 6),
+        Column::left("Created", 0),
+    ];
+    let mut table = listing::table(many, &columns);
+    let rule = ["--", "-----", "----------", "-----", "------", "-------"];
+    let rule = rule.map(str::to_owned).to_vec();
+    table.row(listing::row(many, "----", rule));
     for row in rows {
         let created = cli::units::utc(row.created);
         // As there: to the minute.
         let created = created.replace('T', " ");
         let created = created.get(..16).unwrap_or(&created);
-        let space = cli::units::bytes(row.space_bytes);
-        line(
-            &row.zone,
-            [
-                &row.name,
-                flags(row),
-                &mountpoint(row),
-                &space,
-                row.policy,
-                created,
-            ],
-        );
+        let cells = vec![
+            row.name.clone(),
+            flags(row).to_owned(),
+            mountpoint(row),
+            cli::units::bytes(row.space_bytes),
+            row.policy.to_owned(),
+            created.to_owned(),
+        ];
+        table.row(listing::row(many, &row.zone, cells));
     }
-    text
+    table.render()
 }
 
 #[cfg(test)]

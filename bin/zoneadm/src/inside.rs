@@ -1,10 +1,10 @@
 //! `beadm` in a zone, which asks zoneadmd, and what the zone is told.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 
+use control::beadm_socket::{self, Answer};
+use host::{Error, Host, flatten};
 use model::ZoneName;
-use zone::environments::inside::{self, Answer};
-use zone::{Error, Host, daemon, flatten};
 
 /// Asks for what `words` say. `confirmed` tells that the question of destroy was answered.
 pub fn ask(words: &[String], confirmed: bool) -> u8 {
@@ -12,10 +12,9 @@ pub fn ask(words: &[String], confirmed: bool) -> u8 {
     if confirmed {
         words.insert(1, "-F".to_owned());
     }
-    // Whoever does not read has what was done all the same.
-    let asked = inside::ask(&words, |answer| match answer {
-        Answer::Output(text) => drop(std::io::stdout().write_all(&text)),
-        Answer::Errors(text) => drop(std::io::stderr().write_all(&text)),
+    let asked = beadm_socket::ask(&words, |answer| match answer {
+        Answer::Output(text) => print!("{}", String::from_utf8_lossy(&text)),
+        Answer::Errors(text) => eprint!("{}", String::from_utf8_lossy(&text)),
         Answer::Exit(_) => {}
     });
     match asked {
@@ -28,7 +27,7 @@ pub fn ask(words: &[String], confirmed: bool) -> u8 {
                 }
                 ErrorKind::UnexpectedEof => "the zone's zoneadmd went away.",
                 _ => {
-                    eprintln!("beadm: {}: {error}", inside::SOCKET);
+                    eprintln!("beadm: {}: {error}", beadm_socket::SOCKET);
                     return cli::status::ERROR;
                 }
             };
@@ -43,7 +42,7 @@ pub fn tell(host: &Host, zone: &ZoneName, error: &Error) -> u8 {
     let text = for_zone(error);
     if text.is_none() {
         let text = flatten(error);
-        daemon::note(host, zone, &format!("beadm: {text}"));
+        control::log::note(host, zone, &format!("beadm: {text}"));
     }
     let text =
         text.unwrap_or_else(|| "that failed; the zone's log in the global zone says why.".into());

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use cli::table::Column;
 use zone::links::{Row, of};
 
 use crate::call::Call;
@@ -16,17 +17,19 @@ fn render(rows: &[Row], form: Form, many: bool) -> String {
         return listing::json(rows);
     }
     let mut text = String::new();
-    // Writing to a string cannot fail.
-    if form == Form::Columns {
-        if many {
-            let _ = write!(text, "{:<16} ", "ZONE");
-        }
-        let _ = writeln!(
-            text,
-            "{:<10} {:<6} {:<12} {:<17} {:>6} {:>8} {:>8} {:>8} {:<24} ADDRESSES",
-            "LINK", "STATE", "HOST", "MAC", "MTU", "RECEIVED", "SENT", "DROPPED", "OVER"
-        );
-    }
+    let columns = [
+        Column::left("LINK", 10),
+        Column::left("STATE", 6),
+        Column::left("HOST", 12),
+        Column::left("MAC", 17),
+        Column::right("MTU", 6),
+        Column::right("RECEIVED", 8),
+        Column::right("SENT", 8),
+        Column::right("DROPPED", 8),
+        Column::left("OVER", 24),
+        Column::left("ADDRESSES", 0),
+    ];
+    let mut table = listing::table(many, &columns);
     for row in rows {
         let state = match row.up {
             Some(true) => "up",
@@ -52,25 +55,27 @@ fn render(rows: &[Row], form: Form, many: bool) -> String {
             let _ = writeln!(text, "{}:{fields}", row.zone);
             continue;
         }
-        if many {
-            let _ = write!(text, "{:<16} ", row.zone);
-        }
         let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "-".to_owned(), cli::units::bytes);
-        let _ = writeln!(
-            text,
-            "{:<10} {state:<6} {:<12} {:<17} {:>6} {:>8} {:>8} {dropped:>8} {:<24} {}",
-            row.link,
-            row.host.as_deref().unwrap_or("-"),
-            row.mac.as_deref().unwrap_or("-"),
+        let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let cells = vec![
+            row.link.clone(),
+            state.to_owned(),
+            or_dash(&row.host),
+            or_dash(&row.mac),
             row.mtu
                 .map_or_else(|| "-".to_owned(), |mtu| mtu.to_string()),
             bytes(row.received),
             bytes(row.sent),
-            row.over,
+            dropped.to_string(),
+            row.over.clone(),
             row.addresses.join(" "),
-        );
+        ];
+        table.row(listing::row(many, &row.zone, cells));
     }
-    text
+    match form {
+        Form::Parseable => text,
+        _ => table.render(),
+    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 //! `zoneadm list`.
 
-use std::fmt::Write as _;
-
+use cli::table::{Column, Table};
+use host::flatten;
 use lexopt::prelude::*;
 use model::config::IpType;
 use store::index::Index;
-use zone::flatten;
 use zone::list::{Listing, Row, Selection, list};
 
 use crate::call::Call;
@@ -135,42 +134,46 @@ fn render(rows: &[Row], options: &Options) -> String {
     if options.json {
         return listing::json(rows);
     }
-    let mut text = String::new();
+    if options.parseable {
+        return rows.iter().map(|row| parseable(row) + "\n").collect();
+    }
     if options.auxiliary {
-        let _ = writeln!(text, "{:<16} {:<10} AUXILIARY STATE", "NAME", "STATUS");
-    } else if options.verbose {
-        let _ = writeln!(
-            text,
-            "{:>4} {:<16} {:<10} {:<30} {:<8} {:<6}",
-            "ID", "NAME", "STATUS", "PATH", "BRAND", "IP"
-        );
+        let mut table = Table::new([
+            Column::left("NAME", 16),
+            Column::left("STATUS", 10),
+            Column::left("AUXILIARY STATE", 0),
+        ]);
+        for row in rows {
+            table.row(vec![
+                row.name.clone(),
+                row.state.to_string(),
+                row.auxiliary.clone(),
+            ]);
+        }
+        return table.render();
     }
+    if !options.verbose {
+        return rows.iter().map(|row| format!("{}\n", row.name)).collect();
+    }
+    let mut table = Table::new([
+        Column::right("ID", 4),
+        Column::left("NAME", 16),
+        Column::left("STATUS", 10),
+        Column::left("PATH", 30),
+        Column::left("BRAND", 8),
+        Column::left("IP", 6),
+    ]);
     for row in rows {
-        let line = if options.parseable {
-            parseable(row)
-        } else if options.auxiliary {
-            let more = match row.auxiliary.as_str() {
-                "" => "-",
-                more => more,
-            };
-            format!("{:<16} {:<10} {more}", row.name, row.state)
-        } else if options.verbose {
-            format!(
-                "{:>4} {:<16} {:<10} {:<30} {:<8} {:<6}",
-                id(row),
-                row.name,
-                row.state,
-                row.zonepath.display(),
-                row.brand,
-                ip(row)
-            )
-        } else {
-            row.name.clone()
-        };
-        text.push_str(&line);
-        text.push('\n');
+        table.row(vec![
+            id(row),
+            row.name.clone(),
+            row.state.to_string(),
+            row.zonepath.display().to_string(),
+            row.brand.clone(),
+            ip(row).to_owned(),
+        ]);
     }
-    text
+    table.render()
 }
 
 fn id(row: &Row) -> String {
@@ -277,6 +280,23 @@ mod tests {
                 ..Options::default()
             }),
             "  ID NAME             STATUS     PATH                           BRAND    IP    \n   - web1             installed  /zones/a:b                     native   excl  \n"
+        );
+        assert_eq!(
+            with(Options {
+                auxiliary: true,
+                ..Options::default()
+            }),
+            "NAME             STATUS     AUXILIARY STATE\nweb1             installed\n"
+        );
+        let mut long = row();
+        long.name = "a-zone-of-a-long-name".to_owned();
+        let verbose = Options {
+            verbose: true,
+            ..Options::default()
+        };
+        assert_eq!(
+            render(&[long, row()], &verbose),
+            "  ID NAME                  STATUS     PATH                           BRAND    IP    \n   - a-zone-of-a-long-name installed  /zones/a:b                     native   excl  \n   - web1                  installed  /zones/a:b                     native   excl  \n"
         );
         assert!(
             with(Options {

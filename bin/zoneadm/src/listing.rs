@@ -1,10 +1,11 @@
 //! What the subcommands that list something have in common.
 
+use cli::table::{Column, Table};
+use host::{Error, Host, flatten};
 use lexopt::prelude::*;
 use model::ZoneName;
 use serde::Serialize;
 use store::index::Index;
-use zone::{Error, Host, flatten};
 
 use crate::call::Call;
 use crate::{act, report, usage};
@@ -79,6 +80,20 @@ fn parse(words: &[String]) -> Result<Option<Form>, String> {
         }
     }
     Ok(Some(form))
+}
+
+/// Returns a table of what zones have, with a column for the zone where there are `many`.
+pub fn table(many: bool, columns: &[Column]) -> Table {
+    let zone = many.then(|| Column::left("ZONE", 16));
+    Table::new(zone.into_iter().chain(columns.iter().copied()))
+}
+
+/// Returns a row of such a table.
+pub fn row(many: bool, zone: &str, mut cells: Vec<String>) -> Vec<String> {
+    if many {
+        cells.insert(0, zone.to_owned());
+    }
+    cells
 }
 
 /// Rows as JSON. They are plain data: they always have such a form.

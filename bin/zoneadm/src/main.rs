@@ -1,9 +1,14 @@
 //! zoneadm(8): administers zones.
 
+#[macro_use(print, println, eprint, eprintln)]
+extern crate cli;
+
 mod act;
+mod again;
 mod apply;
 mod attach;
 mod call;
+mod check;
 mod delegated;
 mod environments;
 mod inside;
@@ -16,6 +21,7 @@ mod migrate;
 mod rctl;
 mod report;
 mod snapshots;
+mod sources;
 mod space;
 mod subcommands;
 mod transfer;
@@ -28,32 +34,52 @@ use std::process::ExitCode;
 use call::{Call, Problem};
 
 fn main() -> ExitCode {
-    // As everybody expects of a command in a pipe; Rust ignores the signal.
-    sys::process::restore_sigpipe();
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let name = words.first().and_then(|path| Path::new(path).file_name());
+    let mut program = "zoneadm";
     if name.is_some_and(|name| name == "beadm") {
+        program = "beadm";
         // The name under which a zone has it.
         words[0] = "beadm".into();
     } else if !words.is_empty() {
         words.remove(0);
     }
-    ExitCode::from(match call::parse(words) {
-        Ok(call) => {
+    if let Some(status) = cli::output::version(program) {
+        return status;
+    }
+    let status = match call::parse(words) {
+        Ok(mut call) => {
+            if let Ok(folder) = std::env::current_dir() {
+                sources::resolve(&call.verb, &mut call.rest, &folder);
+            }
             // What runs long must not hold the caller's folder. No path that is given
-            // to zoneadm is a relative one; / can always be entered.
+            // to zoneadm is a relative one by now; / can always be entered.
             let _ = std::env::set_current_dir("/");
             run(&call)
         }
         Err(Problem::Help(topic)) => usage::print(topic.as_deref()),
+        Err(Problem::Nothing) => usage::nothing(),
         Err(Problem::Usage(text)) => usage::complain(&text, None),
-    })
+    };
+    cli::output::end(program, status)
 }
 
 fn run(call: &Call) -> u8 {
+    if call.verb != "help" {
+        if let Some(status) = cli::refuse_relative_root("zoneadm", call.root.as_deref()) {
+            return status;
+        }
+    }
+    if matches!(
+        call.verb.as_str(),
+        "list" | "links" | "rctl" | "snapshots" | "storage"
+    ) {
+        cli::output::only_prints();
+    }
     match call.verb.as_str() {
         "help" => usage::print(call.rest.first().map(String::as_str)),
         "list" => list::run(call),
+        "check" => check::run(call),
         "beadm" => environments::run(call),
         "export" | "import" => transfer::run(call),
         "migrate" => migrate::run(call),
@@ -62,7 +88,8 @@ fn run(call: &Call) -> u8 {
         "rctl" => rctl::run(call),
         "snapshots" => snapshots::run(call),
         "storage" => space::run(call),
+        zone::boot::AGAIN => again::run(call),
         verb if usage::find(verb).is_some() => act::run(call),
-        verb => usage::complain(&format!("{verb}: unknown subcommand"), None),
+        verb => usage::unknown(verb),
     }
 }

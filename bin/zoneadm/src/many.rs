@@ -6,12 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use host::{Error, Host, parallel};
 use model::ZoneName;
-use zone::apply::Outcome;
 use zone::clone::{Origin, Prepared, Unknown, prepare, store_all};
+use zone::executor::Outcome;
 use zone::snapshot::Name;
 use zone::uninstall::{self, Admitted};
-use zone::{Error, Host, parallel};
 
 use crate::act::show;
 use crate::report;
@@ -157,7 +157,9 @@ pub fn clone(
             tried += usize::from(prepared.is_some());
             match prepared {
                 Some(Ok(Prepared::Cloned(clone))) => whole.push(clone),
-                Some(Ok(Prepared::Planned(plan))) => print!("{plan}"),
+                Some(Ok(Prepared::Planned(plan))) => {
+                    status = status.max(show(zone, &Ok(Outcome::Planned(plan))));
+                }
                 Some(Ok(Prepared::Already(notice))) => {
                     status = status.max(show(zone, &Ok(Outcome::Already(notice))));
                 }

@@ -3,8 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use host::{Host, progress};
 use model::ZoneName;
-use zone::{Host, progress};
 
 /// What takes no longer says nothing.
 const SHORT: Duration = Duration::from_secs(2);

@@ -1,11 +1,10 @@
 //! `zoneadm migrate`, and `receive`, which it starts on the other host.
 
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsFd;
 
 use lexopt::prelude::*;
-use zone::migrate::{self, Kind, Options};
+use migrate::{Kind, Options};
 
 use crate::call::Call;
 use crate::{act, report, usage};
@@ -21,15 +20,12 @@ pub fn run(call: &Call) -> u8 {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };
-    // That the connection has ended is an error to be told.
-    sys::signals::ignore(&[sys::signals::PIPE]);
     // One after the other: they share the line.
     let mut status = cli::status::OK;
     for zone in &zones {
         let done = migrate::migrate(&host, zone, &options, dry_run, &mut |line| {
             if !quiet {
-                // That nobody reads it any more stops nothing.
-                let _ = writeln!(std::io::stdout(), "zoneadm: zone '{zone}': {line}");
+                println!("zoneadm: zone '{zone}': {line}");
             }
         });
         status = status.max(act::show(zone, &done));
@@ -46,16 +42,15 @@ pub fn receive(call: &Call) -> u8 {
     let ([zone], rest) = (zones.as_slice(), call.rest.as_slice()) else {
         return usage::complain("receive takes one zone", None);
     };
-    sys::signals::ignore(&[sys::signals::PIPE]);
     let done = match rest {
         [] => {
             let source = std::io::stdin().as_fd().try_clone_to_owned();
-            let source = source.map_err(zone::Error::io("read standard input"));
+            let source = source.map_err(host::Error::io("read standard input"));
             source
                 .and_then(|from| migrate::receive(&host, zone, File::from(from), std::io::stdout()))
         }
         [flag, id] if flag == "--status" => migrate::status(&host, zone, id).map(|text| {
-            let _ = writeln!(std::io::stdout(), "{text}");
+            println!("{text}");
         }),
         _ => return usage::complain("receive is private: use migrate", None),
     };

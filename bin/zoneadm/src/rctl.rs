@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use cli::table::Column;
 use zone::rctl::{Row, of};
 
 use crate::call::Call;
@@ -16,17 +17,16 @@ fn render(rows: &[Row], form: Form, many: bool) -> String {
         return listing::json(rows);
     }
     let mut text = String::new();
-    // Writing to a string cannot fail.
-    if form == Form::Columns {
-        if many {
-            let _ = write!(text, "{:<16} ", "ZONE");
-        }
-        let _ = writeln!(
-            text,
-            "{:<24} {:<10} {:>8} {:<6} {:>10} {:>8} {:>6}",
-            "CONTROL", "PRIVILEGE", "LIMIT", "ACTION", "EFFECTIVE", "USED", "HITS"
-        );
-    }
+    let columns = [
+        Column::left("CONTROL", 24),
+        Column::left("PRIVILEGE", 10),
+        Column::right("LIMIT", 8),
+        Column::left("ACTION", 6),
+        Column::right("EFFECTIVE", 10),
+        Column::right("USED", 8),
+        Column::right("HITS", 6),
+    ];
+    let mut table = listing::table(many, &columns);
     for row in rows {
         let plain = |text: &Option<String>| text.clone().unwrap_or_default();
         let number = |number: Option<u64>| number.map(|number| number.to_string());
@@ -44,27 +44,27 @@ fn render(rows: &[Row], form: Form, many: bool) -> String {
             let _ = writeln!(text, "{zone}:{control}:{fields}");
             continue;
         }
-        if many {
-            let _ = write!(text, "{:<16} ", row.zone);
-        }
         let shown = |text: Option<String>| match text {
             None => "-".to_owned(),
             Some(text) if row.is_size => text.parse().map_or(text, cli::units::bytes),
             Some(text) => text,
         };
-        let _ = writeln!(
-            text,
-            "{:<24} {:<10} {:>8} {:<6} {:>10} {:>8} {:>6}",
-            row.control,
-            row.privilege.as_deref().unwrap_or("-"),
+        let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let cells = vec![
+            row.control.to_string(),
+            or_dash(&row.privilege),
             shown(row.limit.clone()),
-            row.action.as_deref().unwrap_or("-"),
+            or_dash(&row.action),
             shown(row.effective.clone()),
             shown(number(row.used)),
             number(row.hits).unwrap_or_else(|| "-".to_owned()),
-        );
+        ];
+        table.row(listing::row(many, &row.zone, cells));
     }
-    text
+    match form {
+        Form::Parseable => text,
+        _ => table.render(),
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Errors as zoneadm(8) prints them.
 
-use zone::Error;
+use host::Error;
 
 /// Prints an error about a zone on standard error and returns the exit status.
 pub fn error(zone: &str, error: &Error) -> u8 {

@@ -1,7 +1,6 @@
 //! `zoneadm snapshots`.
 
-use std::fmt::Write as _;
-
+use cli::table::Column;
 use zone::snapshots::{Row, snapshots};
 
 use crate::call::Call;
@@ -17,42 +16,35 @@ fn render(rows: &[Row], form: Form, many: bool) -> String {
     if form == Form::Json {
         return listing::json(rows);
     }
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    if form == Form::Columns {
-        if many {
-            let _ = write!(text, "{:<16} ", "ZONE");
-        }
-        let _ = writeln!(
-            text,
-            "{:<24} {:<20} {:>6} {:>8} {:>8}",
-            "NAME", "CREATED", "LAYERS", "USED", "REFER"
-        );
-    }
-    for row in rows {
-        if form == Form::Parseable {
+    if form == Form::Parseable {
+        let line = |row: &Row| {
             let name = listing::field(&row.name);
-            let _ = writeln!(
-                text,
-                "{}:{name}:{}:{}:{}:{}",
+            format!(
+                "{}:{name}:{}:{}:{}:{}\n",
                 row.zone, row.created, row.layers, row.used_bytes, row.referenced_bytes
-            );
-            continue;
-        }
-        if many {
-            let _ = write!(text, "{:<16} ", row.zone);
-        }
-        let _ = writeln!(
-            text,
-            "{:<24} {:<20} {:>6} {:>8} {:>8}",
-            row.name,
-            cli::units::utc(row.created),
-            row.layers,
-            cli::units::bytes(row.used_bytes),
-            cli::units::bytes(row.referenced_bytes)
-        );
+            )
+        };
+        return rows.iter().map(line).collect();
     }
-    text
+    let columns = [
+        Column::left("NAME", 24),
+        Column::left("CREATED", 20),
+        Column::right("LAYERS", 6),
+        Column::right("USED", 8),
+        Column::right("REFER", 8),
+    ];
+    let mut table = listing::table(many, &columns);
+    for row in rows {
+        let cells = vec![
+            row.name.clone(),
+            cli::units::utc(row.created),
+            row.layers.to_string(),
+            cli::units::bytes(row.used_bytes),
+            cli::units::bytes(row.referenced_bytes),
+        ];
+        table.row(listing::row(many, &row.zone, cells));
+    }
+    table.render()
 }
 
 #[cfg(test)]

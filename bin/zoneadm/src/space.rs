@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use cli::table::{Column, Table};
 use cli::units;
 use zone::space::Row;
 
@@ -18,14 +19,16 @@ fn render(rows: &[Row], form: Form) -> String {
         return listing::json(rows);
     }
     let mut text = String::new();
-    // Writing to a string cannot fail.
-    if form == Form::Columns {
-        let _ = writeln!(
-            text,
-            "{:<16} {:<8} {:<6} {:>6} {:>9} {:>8} {:>8} {:>8}",
-            "ZONE", "DRIVER", "FS", "LAYERS", "SNAPSHOTS", "OWN", "SHARED", "QUOTA"
-        );
-    }
+    let mut table = Table::new([
+        Column::left("ZONE", 16),
+        Column::left("DRIVER", 8),
+        Column::left("FS", 6),
+        Column::right("LAYERS", 6),
+        Column::right("SNAPSHOTS", 9),
+        Column::right("OWN", 8),
+        Column::right("SHARED", 8),
+        Column::right("QUOTA", 8),
+    ]);
     for row in rows {
         let Row {
             zone,
@@ -36,22 +39,30 @@ fn render(rows: &[Row], form: Form) -> String {
             ..
         } = row;
         let (own, shared) = (row.own_bytes, row.shared_bytes);
-        let _ = if form == Form::Parseable {
+        if form == Form::Parseable {
             let quota = row.quota.map(|bytes| bytes.to_string()).unwrap_or_default();
-            writeln!(
+            // Writing to a string cannot fail.
+            let _ = writeln!(
                 text,
                 "{zone}:{driver}:{fstype}:{layers}:{snapshots}:{own}:{shared}:{quota}"
-            )
-        } else {
-            let quota = row.quota.map_or_else(|| "-".to_owned(), units::bytes);
-            let (own, shared) = (units::bytes(own), units::bytes(shared));
-            writeln!(
-                text,
-                "{zone:<16} {driver:<8} {fstype:<6} {layers:>6} {snapshots:>9} {own:>8} {shared:>8} {quota:>8}"
-            )
-        };
+            );
+            continue;
+        }
+        table.row(vec![
+            zone.to_string(),
+            driver.to_string(),
+            fstype.to_string(),
+            layers.to_string(),
+            snapshots.to_string(),
+            units::bytes(own),
+            units::bytes(shared),
+            row.quota.map_or_else(|| "-".to_owned(), units::bytes),
+        ]);
     }
-    text
+    match form {
+        Form::Parseable => text,
+        _ => table.render(),
+    }
 }
 
 /// The operand of `quota`: bytes with or without a unit, or `none`.

@@ -26,6 +26,16 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm list -cv", "zoneadm -z web1 list -p"],
     },
     Subcommand {
+        name: "check",
+        form: "check [-r] [-j]",
+        help: "Shows what commands that were killed left on this host, and what no zone, image or\n\
+               snapshot refers to: layers, references, copies, mounts, control groups, records.\n\
+               It takes no zone. The status is 1 if something is left.\n\
+               \t-r  removes it, and completes what was cut off\n\
+               \t-j  as JSON",
+        examples: &["zoneadm check", "zoneadm check -r"],
+    },
+    Subcommand {
         name: "verify",
         form: "verify",
         help: "Checks whether the zone could run on this host; changes nothing.",
@@ -75,9 +85,10 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "detach",
-        form: "detach [-n]",
+        form: "detach [-F] [-n]",
         help: "Makes a halted zone a configured one whose root stays in the zonepath, with a\n\
                manifest: its configuration, and which packages it has.\n\
+               \t-F  forgets a zone whose root is not here, as another host has its storage now\n\
                \t-n  prints the manifest and changes nothing",
         examples: &[
             "zoneadm -z web1 detach",

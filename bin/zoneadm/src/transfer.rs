@@ -1,6 +1,5 @@
 //! `zoneadm export` and `import`: a zone as one file.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use lexopt::prelude::*;
@@ -33,8 +32,6 @@ pub fn run(call: &Call) -> u8 {
         let text = format!("{verb} takes one zone: a file holds one");
         return usage::complain(&text, Some(verb));
     };
-    // That a program at the other end of a pipe has ended is an error to be told.
-    sys::signals::ignore(&[sys::signals::PIPE]);
     let silent = matches!(&task, Task::Export(path, _) if path == Path::new("-"));
     let done = match &task {
         Task::Export(to, cipher) => {
@@ -52,12 +49,12 @@ pub fn run(call: &Call) -> u8 {
     act::show(zone, &done)
 }
 
-/// Standard output may be the archive. That nobody reads it any more stops nothing.
+/// Says how far it is. Standard output may be the archive.
 fn say(line: &str, silent: bool) {
-    let _ = match silent {
-        true => writeln!(std::io::stderr(), "{line}"),
-        false => writeln!(std::io::stdout(), "{line}"),
-    };
+    match silent {
+        true => eprintln!("{line}"),
+        false => println!("{line}"),
+    }
 }
 
 fn parse(verb: &str, words: &[String]) -> Result<Option<(Task, bool)>, String> {

@@ -1,6 +1,6 @@
 //! Help: what there is, how each is called, with examples.
 
-use cli::command::Subcommand;
+use cli::command::{self, Subcommand};
 
 use crate::subcommands::SUBCOMMANDS;
 
@@ -11,6 +11,7 @@ pub fn find(name: &str) -> Option<&'static Subcommand> {
 
 /// `zoneadm help [topic]`: on standard output.
 pub fn print(topic: Option<&str>) -> u8 {
+    cli::output::only_prints();
     match topic {
         None => {
             print!("{}", usage());
@@ -18,14 +19,14 @@ pub fn print(topic: Option<&str>) -> u8 {
         }
         Some(name) => match find(name) {
             Some(one) => {
-                println!("usage:\tzoneadm -z zonename {}\n{}", one.form, one.help);
+                println!("usage:\tzoneadm {}{}\n{}", before(one), one.form, one.help);
                 println!("\nexamples:");
                 one.examples
                     .iter()
                     .for_each(|example| println!("\t{example}"));
                 cli::status::OK
             }
-            None => complain(&format!("{name}: unknown subcommand"), None),
+            None => unknown(name),
         },
     }
 }
@@ -34,9 +35,29 @@ pub fn print(topic: Option<&str>) -> u8 {
 pub fn complain(text: &str, verb: Option<&str>) -> u8 {
     eprintln!("zoneadm: {text}");
     match verb.and_then(find) {
-        Some(one) => eprintln!("usage:\tzoneadm -z zonename {}", one.form),
-        None => eprint!("{}", usage()),
+        Some(one) => eprintln!("usage:\tzoneadm {}{}", before(one), one.form),
+        None => eprint!("{}", command::hint("zoneadm")),
     }
+    cli::status::USAGE
+}
+
+/// What stands in front of a subcommand.
+fn before(one: &Subcommand) -> &'static str {
+    match one.name {
+        "help" | "check" => "",
+        _ => "-z zonename ",
+    }
+}
+
+/// A word that is no subcommand.
+pub fn unknown(word: &str) -> u8 {
+    let names = SUBCOMMANDS.iter().map(|one| one.name);
+    complain(&command::unknown(word, names), None)
+}
+
+/// A command line without a subcommand.
+pub fn nothing() -> u8 {
+    eprint!("zoneadm: {}\n{}", command::NOTHING, usage());
     cli::status::USAGE
 }
 
@@ -44,6 +65,7 @@ fn usage() -> String {
     let mut text = String::from(
         "usage:\tzoneadm help\n\
          \tzoneadm [-R root] [-z zonename] [-u uuid] list\n\
+         \tzoneadm [-R root] check\n\
          \tzoneadm {-z zonename | -u uuid} <subcommand>\n\
          \n\
          \t-z may be repeated, be a glob ('web*') or have a range ('web[1-50]'):\n\

@@ -1,0 +1,29 @@
+//! `zoneadm boot-again`: what a zoneadmd starts for a zone that rebooted itself.
+
+use std::fs::File;
+
+use zone::boot::{LOCK_OF_AGAIN, boot_again};
+
+use crate::call::Call;
+use crate::{act, usage};
+
+/// Boots the zone; its zoneadmd has handed on the zone's lock.
+pub fn run(call: &Call) -> u8 {
+    let reboots = match call.rest.as_slice() {
+        [reboots] => reboots.parse().ok(),
+        _ => None,
+    };
+    // To people it is no subcommand.
+    let Some((reboots, lock)) = reboots.zip(sys::inherited::take(LOCK_OF_AGAIN).ok()) else {
+        return usage::unknown(&call.verb);
+    };
+    match act::admitted(call) {
+        Ok((host, zones)) => zones.first().map_or(cli::status::USAGE, |zone| {
+            match boot_again(&host, zone, File::from(lock), reboots) {
+                Ok(()) => cli::status::OK,
+                Err(_) => cli::status::ERROR,
+            }
+        }),
+        Err(status) => status,
+    }
+}

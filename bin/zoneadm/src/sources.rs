@@ -1,0 +1,73 @@
+//! Relative paths of archives, images and directories on the command line.
+
+use std::path::Path;
+
+use zone::images::Source;
+
+/// Resolves what `-a`, `-b`, `-c` and `-d` of install and attach name against the working
+/// directory of the caller. The names of container images stay as they are.
+pub fn resolve(verb: &str, words: &mut [String], folder: &Path) {
+    if !matches!(verb, "install" | "attach") {
+        return;
+    }
+    let mut words = words.iter_mut();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "-a" | "-b" | "-c" | "-d" => {
+                if let Some(path) = words.next() {
+                    *path = absolute(path, folder);
+                }
+            }
+            "-x" => {
+                words.next();
+            }
+            _ => {
+                let attached = word.split_at_checked(2);
+                if let Some((flag @ ("-a" | "-b" | "-c" | "-d"), path)) = attached {
+                    *word = format!("{flag}{}", absolute(path, folder));
+                }
+            }
+        }
+    }
+}
+
+fn absolute(path: &str, folder: &Path) -> String {
+    let joined = match path.is_empty() || Source::is_image(path) {
+        true => None,
+        // A path that is no text cannot be given to the brand.
+        false => folder.join(path).into_os_string().into_string().ok(),
+    };
+    joined.unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_begin_in_the_working_directory() {
+        let resolved = |verb: &str, line: &str| {
+            let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            resolve(verb, &mut words, Path::new("/srv"));
+            words.join(" ")
+        };
+        for (line, expected) in [
+            ("-a d.qcow2 -u", "-a /srv/d.qcow2 -u"),
+            ("-ad.qcow2", "-a/srv/d.qcow2"),
+            ("-v -d ../root", "-v -d /srv/../root"),
+            (
+                "-b cd.iso -x install-size=8G",
+                "-b /srv/cd.iso -x install-size=8G",
+            ),
+            ("-c profile", "-c /srv/profile"),
+            ("-a /x/y", "-a /x/y"),
+            ("-a docker://postgres:17", "-a docker://postgres:17"),
+            ("-x -a", "-x -a"),
+            ("-a", "-a"),
+        ] {
+            assert_eq!(resolved("install", line), expected);
+        }
+        assert_eq!(resolved("attach", "-a x.tar"), "-a /srv/x.tar");
+        assert_eq!(resolved("clone", "-c x"), "-c x");
+    }
+}
