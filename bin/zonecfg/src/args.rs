@@ -14,7 +14,8 @@ Options:
     -z <zone>     the zone to configure; it need not exist
     -u <uuid>     the zone with this uuid
     -r            change the running zone; it is as stored again when it boots
-    -f <file>     read the commands from a file; - is standard input
+    -f <file>     read the commands from a file, up to the first that fails;
+                  - is standard input
     -R <root>     keep everything below this directory (also ZONES_ROOT)
 
 Examples:
@@ -27,6 +28,8 @@ Examples:
     zonecfg -z web1 export > web1.cfg; zonecfg -z web2 -f web1.cfg
         web2 configured like web1
     zonecfg -z web1 info
+    zonecfg -z SYSdefault info
+        what a template has: it can be read, and is never changed
     zonecfg -z web1 delete -F
     zonecfg -z web1 -r 'set max-lwps=500'
         at once, until the zone boots
@@ -158,6 +161,10 @@ fn name(text: &str) -> Result<Zone, String> {
     if text == model::name::GLOBAL {
         return Ok(Zone::Name(ZoneName::global()));
     }
+    // It can be read, and never changed.
+    if let Some(template) = ZoneName::template(text) {
+        return Ok(Zone::Name(template));
+    }
     // As the original's messages this one names the zone and not the program.
     text.parse()
         .map(Zone::Name)
@@ -204,7 +211,7 @@ mod tests {
             "-z",
             "info",
             "-q -z a",
-            "-z SUNWdefault",
+            "-z SUNW/default info",
             "-z a -f x info",
             "-u 1 info",
             "-R",

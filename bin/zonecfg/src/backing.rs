@@ -146,7 +146,7 @@ impl Stored {
     fn wait_until_closed(&self, zone: &ZoneName) -> Result<(), store::Error> {
         let path = self.root.root_lock(zone);
         if path.exists() && lock::exclusive_within(&path, CLOSING)?.is_none() {
-            return Err(store::Error::Locked(zone.clone()));
+            return Err(store::Error::Locked(zone.clone().into()));
         }
         Ok(())
     }
@@ -169,6 +169,13 @@ impl Backing for Stored {
     fn load(&mut self, zone: &ZoneName) -> Result<Option<Config>, Error> {
         if zone.is_global() {
             return self.global().map(Some);
+        }
+        if zone.is_template() {
+            return match self.template(Some(zone.as_str()), zone) {
+                Ok(config) => Ok(Some(config)),
+                Err(Error::Template(TemplateError::NoSuchTemplate(_))) => Ok(None),
+                Err(error) => Err(error),
+            };
         }
         // A file without an entry is a template, or was never finished.
         if self.index()?.find(zone).is_none() {
@@ -197,7 +204,7 @@ impl Backing for Stored {
 
     fn template(&mut self, template: Option<&str>, zone: &ZoneName) -> Result<Config, Error> {
         let template = template.unwrap_or(template::DEFAULT);
-        let config = template::load(&self.root, template, zone, &self.host_dirs)?;
+        let config = template::load(&self.root, template, zone, &self.host_dirs, host::cpus())?;
         Ok(self.here(config))
     }
 

@@ -1,9 +1,14 @@
 //! Standard output, standard error, and the questions in between.
 
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 
+use rustix::io::Errno;
 use syntax::{Console, Mode, SyntaxError, help};
+
+use crate::keyboard::Keyboard;
 
 /// The terminal, or what stands in for it.
 #[derive(Debug)]
@@ -12,8 +17,9 @@ pub struct Terminal {
     file: Option<String>,
     line: usize,
     may_ask: bool,
+    /// Whoever types the commands gives the answers too.
+    keyboard: Option<Rc<RefCell<Keyboard>>>,
     pager: Option<String>,
-    failed: bool,
 }
 
 impl Terminal {
@@ -25,30 +31,22 @@ impl Terminal {
             file: file.map(str::to_owned),
             line: 0,
             may_ask: at_terminal && mode != Mode::File,
+            keyboard: None,
             pager: pages
                 .then(|| std::env::var("PAGER").ok())
                 .flatten()
                 .filter(|pager| !pager.trim().is_empty()),
-            failed: false,
         }
+    }
+
+    /// Takes answers from where the commands come from.
+    pub fn answer_from(&mut self, keyboard: Rc<RefCell<Keyboard>>) {
+        self.keyboard = Some(keyboard);
     }
 
     /// Counts the line that is read next.
     pub const fn next_line(&mut self) {
         self.line += 1;
-    }
-
-    /// True when output was lost.
-    pub const fn has_failed(&self) -> bool {
-        self.failed
-    }
-
-    /// Writes to standard output. A reader that went away is no failure of ours.
-    pub fn write(&mut self, text: &str) {
-        let mut out = io::stdout().lock();
-        if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            self.failed |= error.kind() != io::ErrorKind::BrokenPipe;
-        }
     }
 
     /// `line 3 of web.cfg`; `None` where commands do not come from a file.
@@ -62,13 +60,13 @@ impl Terminal {
 
 impl Console for Terminal {
     fn print(&mut self, text: &str) {
-        self.write(text);
+        write(text);
     }
 
     fn page(&mut self, text: &str) {
         let paged = self.pager.as_ref().is_some_and(|pager| page(pager, text));
         if !paged {
-            self.write(text);
+            write(text);
         }
     }
 
@@ -97,7 +95,19 @@ impl Console for Terminal {
         if !self.may_ask {
             return None;
         }
-        cli::prompt::ask(question)
+        match &self.keyboard {
+            Some(keyboard) => keyboard.borrow_mut().ask(question),
+            None => cli::prompt::ask(question),
+        }
+    }
+}
+
+/// Writes to standard output. A reader that goes away after the first lines of `info` or
+/// `export` is no failure, and ends no session that may have more to do.
+fn write(text: &str) {
+    match cli::output::write(text.as_bytes()) {
+        Ok(()) | Err(Errno::PIPE) => {}
+        Err(errno) => cli::output::lost(errno),
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a new zone's configuration depends on in this host.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Directories of software, as far as this host has them as real directories:
@@ -14,15 +15,24 @@ pub fn software_dirs() -> Vec<&'static str> {
     .collect()
 }
 
+/// Returns how many processors the host has.
+pub fn cpus() -> u32 {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    match limits::CpuSet::parse(&online).len() {
+        // Without /sys nobody knows.
+        0 => u32::MAX,
+        count => u32::try_from(count).unwrap_or(u32::MAX),
+    }
+}
+
 /// The ZFS pool of the host's root, where that is on ZFS.
 pub fn root_pool() -> Option<String> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    let root = mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let (source, target, fstype) = (fields.next()?, fields.next()?, fields.next()?);
-        (target == "/" && fstype == "zfs").then_some(source)
-    })?;
-    root.split('/').next().map(str::to_owned)
+    // The last one covers the others.
+    let mounts = sys::mountinfo::own().ok()?.into_iter().rev();
+    let mut roots = mounts.filter(|mount| mount.point == Path::new("/"));
+    let root = roots.next().filter(|mount| mount.fstype == "zfs")?;
+    let dataset = root.source.to_str()?;
+    dataset.split('/').next().map(str::to_owned)
 }
 
 /// Whether the host has a user of this name. Users of other sources than /etc/passwd

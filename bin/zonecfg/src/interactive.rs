@@ -1,22 +1,15 @@
 //! A session at a terminal: prompt, history, completion.
 
+use std::cell::RefCell;
 use std::io::{self, IsTerminal};
+use std::rc::Rc;
 
-use model::Config;
-use model::config::Resource;
-use rustyline::completion::Completer;
-use rustyline::config::CompletionType;
 use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
-use rustyline::hint::Hinter;
-use rustyline::history::MemHistory;
-use rustyline::validate::Validator;
-use rustyline::{Editor, Helper};
-use syntax::complete::{self, Context};
-use syntax::{Finish, Flow, Session};
+use syntax::{Console as _, Finish, Flow, Session};
 
 use crate::batch;
 use crate::console::Terminal;
+use crate::keyboard::Keyboard;
 use crate::live::Kept;
 
 /// The session this program runs.
@@ -28,15 +21,11 @@ pub fn run(session: &mut CfgSession) -> anyhow::Result<Finish> {
     if !io::stdin().is_terminal() {
         return batch::stdin(session);
     }
-    let config = rustyline::Config::builder()
-        .completion_type(CompletionType::List)
-        .auto_add_history(true)
-        .build();
-    let mut editor = Editor::with_history(config, MemHistory::new())?;
-    editor.set_helper(Some(Words::default()));
+    let keyboard = Rc::new(RefCell::new(Keyboard::new()?));
+    session.console().answer_from(Rc::clone(&keyboard));
     let templates = session.backing().templates();
     loop {
-        if read(session, &mut editor, &templates)? == Flow::Abort {
+        if read(session, &keyboard, &templates)? == Flow::Abort {
             return Ok(Finish::Failed);
         }
         match session.finish() {
@@ -49,14 +38,13 @@ pub fn run(session: &mut CfgSession) -> anyhow::Result<Finish> {
 /// Reads and carries out lines until the session ends.
 fn read(
     session: &mut CfgSession,
-    editor: &mut Editor<Words, MemHistory>,
+    keyboard: &RefCell<Keyboard>,
     templates: &[String],
 ) -> anyhow::Result<Flow> {
     loop {
-        if let Some(words) = editor.helper_mut() {
-            *words = Words::of(session, templates);
-        }
-        match editor.readline(&session.prompt()) {
+        keyboard.borrow_mut().knows(session, templates);
+        let read = keyboard.borrow_mut().command(&session.prompt());
+        match read {
             Ok(line) => {
                 session.backing().refresh();
                 match session.line(&line) {
@@ -67,57 +55,10 @@ fn read(
             // ^C abandons the line.
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => {
-                session.console().write("\n");
+                session.console().print("\n");
                 return Ok(Flow::Exit);
             }
             Err(error) => return Err(error.into()),
         }
     }
 }
-
-/// What completion knows of the session while a line is edited.
-#[derive(Default)]
-struct Words {
-    config: Option<Config>,
-    resource: Option<Resource>,
-    templates: Vec<String>,
-}
-
-impl Words {
-    fn of(session: &CfgSession, templates: &[String]) -> Self {
-        let context = session.context(templates);
-        Self {
-            config: context.config.cloned(),
-            resource: context.resource.cloned(),
-            templates: templates.to_vec(),
-        }
-    }
-}
-
-impl Completer for Words {
-    type Candidate = String;
-
-    fn complete(
-        &self,
-        line: &str,
-        pos: usize,
-        _: &rustyline::Context<'_>,
-    ) -> rustyline::Result<(usize, Vec<String>)> {
-        let context = Context {
-            config: self.config.as_ref(),
-            resource: self.resource.as_ref(),
-            templates: &self.templates,
-        };
-        Ok(complete::complete(&line[..pos], context))
-    }
-}
-
-impl Hinter for Words {
-    type Hint = String;
-}
-
-impl Highlighter for Words {}
-
-impl Validator for Words {}
-
-impl Helper for Words {}

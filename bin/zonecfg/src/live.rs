@@ -3,11 +3,11 @@
 
 use std::ops::{Deref, DerefMut};
 
+use host::{Host, flatten};
 use model::{Config, State, ZoneName};
 use syntax::{Backing, Change, How};
-use zone::apply::Outcome;
+use zone::executor::Outcome;
 use zone::live::{Options, Told};
-use zone::{Host, flatten};
 
 use crate::backing::Stored;
 use crate::delegated::{self, Guarded};

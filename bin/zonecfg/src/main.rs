@@ -4,6 +4,9 @@
 //! (`syntax`) with the store and the terminal; a file for each:
 //! [`args`], [`backing`], [`console`], and a file for each way commands come in.
 
+#[macro_use(eprint, eprintln, println)]
+extern crate cli;
+
 mod args;
 mod backing;
 mod batch;
@@ -11,6 +14,7 @@ mod console;
 mod delegated;
 mod host;
 mod interactive;
+mod keyboard;
 mod live;
 
 use std::path::Path;
@@ -25,10 +29,12 @@ use store::Root;
 use syntax::{Finish, Mode, Session};
 
 fn main() -> ExitCode {
+    if let Some(status) = cli::output::version("zonecfg") {
+        return status;
+    }
     let args = match args::parse(std::env::args_os()) {
         Ok(Input::Help(text)) => {
-            Terminal::new(Mode::Words, None).write(&text);
-            return ExitCode::SUCCESS;
+            return cli::output::help("zonecfg", &text);
         }
         Ok(Input::NoSuchSubject(subject)) => {
             eprintln!("Unknown help subject {subject}.  Type 'zonecfg help commands'.");
@@ -44,45 +50,49 @@ fn main() -> ExitCode {
         Ok(root) => root,
         Err(error) => {
             eprintln!("{error}");
-            return ExitCode::from(cli::status::USAGE);
+            return ExitCode::from(error.status());
         }
     };
     let failed = run(args, root).unwrap_or_else(|error| {
         eprintln!("{error:#}");
         true
     });
-    ExitCode::from(u8::from(failed))
+    cli::output::end("zonecfg", u8::from(failed))
 }
 
 /// Runs one session; true when it failed.
 fn run(args: Args, root: Root) -> anyhow::Result<bool> {
     let alternate = root.dir() != Path::new("/");
     let stored = Stored::new(root);
-    let read_only = stored.is_read_only();
     let (mode, file) = match &args.commands {
         args::Commands::Interactive => (Mode::Interactive, None),
         args::Commands::Words(_) => (Mode::Words, None),
-        // "-f -" is a session like any other, only that errors name the line.
-        args::Commands::File(file) if file == "-" => (Mode::Interactive, Some(file.clone())),
+        // Typed at a terminal it is a session like any other, only that errors name the
+        // line. From a pipe it is a file.
+        args::Commands::File(file) if file == "-" && cli::prompt::can_ask() => {
+            (Mode::Interactive, Some(file.clone()))
+        }
         args::Commands::File(file) => (Mode::File, Some(file.clone())),
     };
     let zone = match args.zone {
         args::Zone::Name(name) => name,
         args::Zone::Uuid(uuid) => stored.zone_with(uuid)?,
     };
+    let read_only = zone.is_template() || stored.is_read_only();
     if args.live && !cli::is_root() {
         anyhow::bail!("zonecfg: zone '{zone}': only a privileged user may change a running zone.");
     }
-    if read_only && !cli::is_root() {
+    if read_only && !cli::is_root() && !zone.is_template() {
         if let Some(status) = delegated::ask(&zone, &args.commands) {
             return Ok(status != cli::status::OK);
         }
     }
     if read_only && mode != Mode::Words {
-        eprintln!(
-            "WARNING: you do not have write access to this zone's configuration file;\n\
-             going into read-only mode."
-        );
+        let why = match zone.is_template() {
+            true => "zones beginning with SUNW or SYS are templates",
+            false => "you do not have write access to this zone's configuration file",
+        };
+        eprintln!("WARNING: {why};\ngoing into read-only mode.");
     }
     let terminal = Terminal::new(mode, file.as_deref());
     let guarded = Guarded::new(stored, Caller::of_environment());
@@ -104,5 +114,5 @@ fn run(args: Args, root: Root) -> anyhow::Result<bool> {
         args::Commands::File(file) if file == "-" => batch::stdin(&mut session)?,
         args::Commands::File(file) => batch::file(&mut session, file)?,
     };
-    Ok(finish != Finish::Ok || session.console().has_failed())
+    Ok(finish != Finish::Ok)
 }

@@ -1,0 +1,143 @@
+//! Lines that a user types or pastes at a terminal.
+//!
+//! Commands and answers to questions come from the same reader: a paste of several lines
+//! may hold both, and whatever was read from the terminal ahead of its turn stays here.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use model::Config;
+use model::config::Resource;
+use rustyline::completion::Completer;
+use rustyline::config::CompletionType;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::MemHistory;
+use rustyline::validate::Validator;
+use rustyline::{Editor, Helper};
+use syntax::complete::{self, Context};
+
+use crate::interactive::CfgSession;
+
+/// The reader of one terminal.
+pub struct Keyboard {
+    editor: Editor<Words, MemHistory>,
+    /// Lines of a paste whose turn has not come.
+    pasted: VecDeque<String>,
+}
+
+impl fmt::Debug for Keyboard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Keyboard")
+            .field("pasted", &self.pasted)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Keyboard {
+    /// The reader of standard input.
+    pub fn new() -> rustyline::Result<Self> {
+        let config = rustyline::Config::builder()
+            .completion_type(CompletionType::List)
+            .build();
+        let mut editor = Editor::with_history(config, MemHistory::new())?;
+        editor.set_helper(Some(Words::default()));
+        Ok(Self {
+            editor,
+            pasted: VecDeque::new(),
+        })
+    }
+
+    /// Takes from the session what completion has to know.
+    pub fn knows(&mut self, session: &CfgSession, templates: &[String]) {
+        if let Some(words) = self.editor.helper_mut() {
+            *words = Words::of(session, templates);
+        }
+    }
+
+    /// Reads a command.
+    pub fn command(&mut self, prompt: &str) -> rustyline::Result<String> {
+        let line = self.line(prompt)?;
+        self.editor.add_history_entry(&line)?;
+        Ok(line)
+    }
+
+    /// Asks until the answer is one; `None` at the end of input. ^C is no.
+    pub fn ask(&mut self, question: &str) -> Option<bool> {
+        loop {
+            match self.line(&format!("{question} (y/[n])? ")) {
+                Ok(line) => {
+                    if let Some(answer) = cli::prompt::answer(&line) {
+                        return Some(answer);
+                    }
+                }
+                Err(ReadlineError::Interrupted) => return Some(false),
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Reads a line. A terminal that marks pastes hands several lines over as one.
+    fn line(&mut self, prompt: &str) -> rustyline::Result<String> {
+        if let Some(line) = self.pasted.pop_front() {
+            return Ok(line);
+        }
+        let text = self.editor.readline(prompt)?;
+        let mut lines = text.split('\n').map(str::to_owned);
+        let first = lines.next().unwrap_or_default();
+        self.pasted.extend(lines);
+        // The line break of its last line, with nothing behind it.
+        if self.pasted.back().is_some_and(String::is_empty) {
+            self.pasted.pop_back();
+        }
+        Ok(first)
+    }
+}
+
+/// The part of the session that completion uses while a line is edited.
+#[derive(Default)]
+struct Words {
+    config: Option<Config>,
+    resource: Option<Resource>,
+    templates: Vec<String>,
+}
+
+impl Words {
+    fn of(session: &CfgSession, templates: &[String]) -> Self {
+        let context = session.context(templates);
+        Self {
+            config: context.config.cloned(),
+            resource: context.resource.cloned(),
+            templates: templates.to_vec(),
+        }
+    }
+}
+
+impl Completer for Words {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        pos: usize,
+        _: &rustyline::Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let context = Context {
+            config: self.config.as_ref(),
+            resource: self.resource.as_ref(),
+            templates: &self.templates,
+        };
+        Ok(complete::complete(&line[..pos], context))
+    }
+}
+
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Highlighter for Words {}
+
+impl Validator for Words {}
+
+impl Helper for Words {}
