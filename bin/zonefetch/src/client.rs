@@ -1,7 +1,8 @@
 //! Requests to a registry: where they may go, and who asks.
 //!
 //! Plain HTTP is spoken to this machine itself and to nobody else, whatever a registry
-//! answers; a redirection or a place to get tokens that says otherwise is refused. The
+//! answers, and not to a registry that speaks TLS; a redirection or a place to get tokens that
+//! says otherwise is refused. The
 //! password goes to the registry and to where it says tokens are given out; a token goes
 //! to the registry alone.
 
@@ -13,15 +14,19 @@ use oci::auth::{Challenge, Credentials};
 use oci::{Reference, shown};
 use serde::Deserialize;
 use ureq::http::{Response, Uri};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{ConnectProxyConnector, Connector, TcpConnector};
 use ureq::{Agent, Body};
 
+use crate::probe::Wire;
+use crate::tls::TlsConnector;
 use crate::trust;
 
 /// Redirections that are followed.
 const REDIRECTIONS: usize = 5;
 
 /// Silence after which a server is given up.
-const SILENCE: Duration = Duration::from_secs(60);
+pub const SILENCE: Duration = Duration::from_secs(60);
 
 /// The largest answer with a token.
 const MAX_TOKEN: u64 = 64 << 10;
@@ -29,6 +34,7 @@ const MAX_TOKEN: u64 = 64 << 10;
 /// A registry, as far as one image is concerned.
 pub struct Client {
     pub reference: Reference,
+    wire: Wire,
     credentials: Option<Credentials>,
     agent: Agent,
     /// What is sent as authorization since the registry asked for it.
@@ -44,7 +50,11 @@ struct Token {
 }
 
 impl Client {
-    pub fn new(reference: Reference, credentials: Option<Credentials>) -> Result<Self, String> {
+    pub fn new(
+        reference: Reference,
+        wire: Wire,
+        credentials: Option<Credentials>,
+    ) -> Result<Self, String> {
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
@@ -55,23 +65,31 @@ impl Client {
         if reference.is_loopback() {
             // No proxy stands between this machine and itself.
             config = config.proxy(None);
-        } else {
-            config = config.https_only(true).tls_config(trust::config()?);
         }
+        let connector = ConnectProxyConnector::default().chain(TcpConnector::default());
+        let resolver = DefaultResolver::default();
+        let agent = match wire {
+            Wire::Plain => Agent::with_parts(config.build(), connector, resolver),
+            Wire::Tls => Agent::with_parts(
+                config.https_only(true).build(),
+                connector.chain(TlsConnector(trust::config()?)),
+                resolver,
+            ),
+        };
         Ok(Self {
             reference,
+            wire,
             credentials,
-            agent: config.build().new_agent(),
+            agent,
             authorization: RefCell::new(None),
         })
     }
 
     /// Asks for `path` of the image's repository. Gives the answer if it is one.
     pub fn get(&self, path: &str, accept: &str) -> Result<Response<Body>, String> {
-        let scheme = if self.reference.is_loopback() {
-            "http"
-        } else {
-            "https"
+        let scheme = match self.wire {
+            Wire::Tls => "https",
+            Wire::Plain => "http",
         };
         let (host, name) = (self.reference.endpoint(), &self.reference.repository);
         let begin = format!("{scheme}://{host}/v2/{name}/{path}");
@@ -149,11 +167,11 @@ impl Client {
         if authority.as_str().contains('@') {
             return bad("an address with a password");
         }
-        let local = self.reference.is_loopback() && oci::is_loopback(authority.as_str());
-        match url.scheme_str() {
-            Some("https") if !self.reference.is_loopback() => Ok(url),
-            Some("http") if local => Ok(url),
-            Some("http") => bad("plain HTTP, which is spoken to this machine only"),
+        match (url.scheme_str(), self.wire) {
+            (Some("https"), Wire::Tls) => Ok(url),
+            (Some("http"), Wire::Plain) if oci::is_loopback(authority.as_str()) => Ok(url),
+            (Some("http"), Wire::Plain) => bad("plain HTTP, which is spoken to this machine only"),
+            (Some("http"), Wire::Tls) => bad("plain HTTP, from a registry with TLS"),
             _ => bad("neither HTTP nor HTTPS from a registry that speaks the same"),
         }
     }
@@ -238,7 +256,13 @@ impl Client {
 
     fn fail(&self, url: &Uri, error: &ureq::Error) -> String {
         let host = url.authority().map(ToString::to_string).unwrap_or_default();
-        format!("{}: {}: {error}", self.reference, shown(&host))
+        let remedy = match trust::is_unknown(error) {
+            true => {
+                "; add its certificate, or that of its authority, to those that the host trusts"
+            }
+            false => "",
+        };
+        format!("{}: {}: {error}{remedy}", self.reference, shown(&host))
     }
 }
 
@@ -268,12 +292,14 @@ fn escaped(text: &str) -> String {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_macros)]
 mod tests {
     use super::*;
 
     #[test]
     fn plain_http_is_spoken_to_this_machine_only() {
-        let local = Client::new("docker://localhost:5000/a".parse().unwrap(), None).unwrap();
+        let reference: Reference = "docker://localhost:5000/a".parse().unwrap();
+        let local = Client::new(reference.clone(), Wire::Plain, None).unwrap();
         for (url, allowed) in [
             ("http://localhost:5000/v2/", true),
             ("http://127.0.0.1:80/x", true),
@@ -287,18 +313,21 @@ mod tests {
         ] {
             assert_eq!(local.allow(url).is_ok(), allowed, "{url}");
         }
-        let Ok(remote) = Client::new("docker://example.org/a".parse().unwrap(), None) else {
-            eprintln!("skipped: this host trusts nobody");
-            return;
-        };
-        for (url, allowed) in [
-            ("https://example.org/x", true),
-            ("https://cdn.example.net/x?y=z", true),
-            ("http://example.org/x", false),
-            ("http://localhost:5000/v2/", false),
-            ("https://user:pw@example.org/x", false),
-        ] {
-            assert_eq!(remote.allow(url).is_ok(), allowed, "{url}");
+        // A registry on loopback that speaks TLS is as strict as one elsewhere.
+        for reference in ["docker://example.org/a".parse().unwrap(), reference] {
+            let Ok(remote) = Client::new(reference, Wire::Tls, None) else {
+                println!("skipped: this host trusts nobody");
+                return;
+            };
+            for (url, allowed) in [
+                ("https://example.org/x", true),
+                ("https://cdn.example.net/x?y=z", true),
+                ("http://example.org/x", false),
+                ("http://localhost:5000/v2/", false),
+                ("https://user:pw@example.org/x", false),
+            ] {
+                assert_eq!(remote.allow(url).is_ok(), allowed, "{url}");
+            }
         }
     }
 

@@ -13,10 +13,12 @@
 //! Standard output tells how far it is, a line at a time.
 
 mod client;
+mod probe;
 mod pull;
+mod tls;
 mod trust;
 
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,12 +48,21 @@ fn main() -> ExitCode {
     let call = match parse() {
         Ok(Some(call)) => call,
         Ok(None) => {
-            print!("{USAGE}");
-            return ExitCode::SUCCESS;
+            let asked = std::env::args_os().nth(1);
+            let text = match asked.is_some_and(|word| word == "--version") {
+                true => concat!("zonefetch ", env!("CARGO_PKG_VERSION"), "\n"),
+                false => USAGE,
+            };
+            return match io::stdout().write_all(text.as_bytes()) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    complain(&format!("could not write to standard output: {error}\n"));
+                    ExitCode::FAILURE
+                }
+            };
         }
         Err(text) => {
-            eprintln!("zonefetch: {text}");
-            eprint!("{USAGE}");
+            complain(&format!("{text}\n{USAGE}"));
             return ExitCode::from(2);
         }
     };
@@ -60,10 +71,15 @@ fn main() -> ExitCode {
     match run(&call) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            eprintln!("zonefetch: {text}");
+            complain(&format!("{text}\n"));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Prints on standard error; a stream that takes nothing is no reason to end in a panic.
+fn complain(text: &str) {
+    let _ = io::stderr().write_all(format!("zonefetch: {text}").as_bytes());
 }
 
 fn parse() -> Result<Option<Call>, String> {
@@ -72,7 +88,7 @@ fn parse() -> Result<Option<Call>, String> {
     let (mut platform, mut credentials) = (None, None);
     while let Some(word) = words.next().map_err(|error| error.to_string())? {
         match word {
-            Short('h' | '?') | Long("help") => return Ok(None),
+            Short('h' | '?') | Long("help" | "version") => return Ok(None),
             Long("into") => into = Some(PathBuf::from(value(&mut words)?)),
             Long("credentials") => credentials = Some(PathBuf::from(value(&mut words)?)),
             Long("platform") => platform = Some(value(&mut words)?.to_string_lossy().into_owned()),
@@ -118,7 +134,8 @@ fn run(call: &Call) -> Result<(), String> {
         credentials =
             auth::find(&what, &text, &call.reference).map_err(|error| error.to_string())?;
     }
-    let client = Client::new(call.reference.clone(), credentials)?;
+    let wire = probe::wire(&call.reference)?;
+    let client = Client::new(call.reference.clone(), wire, credentials)?;
     let pull = Pull::new(client, call.into.clone());
     if call.verb == "documents" {
         let name = call.platform.as_deref().unwrap_or_default();
