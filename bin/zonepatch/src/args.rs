@@ -32,12 +32,15 @@ pub struct Call {
     pub live: bool,
     /// What says whether a zone is well.
     pub health: Option<String>,
+    /// The seconds that the package manager of a zone may take; 0 is no limit.
+    pub time_limit: Option<u64>,
 }
 
 /// Why there is nothing to run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Problem {
     Help(Option<&'static str>),
+    Nothing,
     Usage(String, Option<&'static str>),
 }
 
@@ -56,6 +59,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
         activate: None,
         live: false,
         health: None,
+        time_limit: None,
     };
     let mut verb: Option<&'static Subcommand> = None;
     let mut operands = Vec::new();
@@ -81,8 +85,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
                     return Err(Problem::Help(topic.map(|one| one.name)));
                 }
                 verb = Some(
-                    subcommands::find(&word)
-                        .ok_or_else(|| usage(format!("{word}: unknown subcommand")))?,
+                    subcommands::find(&word).ok_or_else(|| usage(subcommands::unknown(&word)))?,
                 );
             }
             (Value(word), Some(_)) => {
@@ -115,6 +118,10 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
                     .map_err(odd)?;
                 call.health = Some(command);
             }
+            (Long("time-limit"), Some(one)) if one.has("--time-limit") => {
+                let seconds = words.value().and_then(|value| value.parse());
+                call.time_limit = Some(seconds.map_err(odd)?);
+            }
             (Short('n'), Some(one)) if one.has("-n") => call.dry_run = true,
             (Short('t'), Some(one)) if one.has("-t") => {
                 let name = words
@@ -143,7 +150,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
         }
     }
     let Some(verb) = verb else {
-        return Err(Problem::Usage("no subcommand".into(), None));
+        return Err(Problem::Nothing);
     };
     call.verb = verb.name;
     take(&mut call, operands).map_err(|text| Problem::Usage(text, Some(verb.name)))?;
@@ -224,6 +231,8 @@ mod tests {
         assert_eq!(call.activate, Some(When::NextBoot));
         let call = parsed("apply --global --live --health 'true'").unwrap();
         assert!(call.global && call.live && call.health.is_some());
+        let call = parsed("apply --time-limit 90").unwrap();
+        assert_eq!(call.time_limit, Some(90));
         let call = parsed("apply ./a.rpm b.rpm").unwrap();
         assert_eq!(
             call.order,
@@ -259,6 +268,8 @@ mod tests {
         );
         assert_eq!(complaint("status x"), "x: not expected");
         assert!(complaint("status -P 2").contains("-P"));
+        assert!(complaint("status --time-limit 2").contains("--time-limit"));
+        assert!(complaint("apply --time-limit soon").contains("soon"));
         assert!(complaint("apply -P 0").contains("at least one"));
         assert_eq!(
             complaint("apply --activate=then"),
@@ -271,6 +282,6 @@ mod tests {
             parsed("help apply").unwrap_err(),
             Problem::Help(Some("apply"))
         );
-        assert_eq!(complaint(""), "no subcommand");
+        assert!(matches!(parse(Vec::new()), Err(Problem::Nothing)));
     }
 }

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use host::{Error, Host};
 use patch::Order;
 use patch::manager::{self, Mood, SHOWN};
-use zone::{Error, Host};
 
 /// Updates the host, or what lies below an alternate root; the files of the order lie
 /// where zones are shown them from. With `quiet` what the package manager says does not go

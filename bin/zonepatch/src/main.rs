@@ -1,5 +1,8 @@
 //! zonepatch(8): updates the packages of zones.
 
+#[macro_use(eprint, eprintln, print)]
+extern crate cli;
+
 mod args;
 mod global;
 mod progress;
@@ -8,11 +11,12 @@ mod subcommands;
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use args::{Call, Problem};
+use host::{Error, Host, flatten};
 use model::ZoneName;
 use model::name::GLOBAL;
 use patch::health::Health;
@@ -21,41 +25,52 @@ use patch::report::Event;
 use patch::transaction::{Patch, Running};
 use patch::{Options, Order, Outcome, Report, conf, record, rollback, run, status};
 use progress::Progress;
+use rustix::event::{PollFd, PollFlags, poll};
 use store::index::Index;
+use sys::signals::Taken;
 use zone::environments::When;
-use zone::{Error, Host, flatten};
 
 fn main() -> ExitCode {
+    if let Some(status) = cli::output::version("zonepatch") {
+        return status;
+    }
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    ExitCode::from(match args::parse(words) {
+    let status = match args::parse(words) {
         Ok(call) => {
             // Zones are patched to the end, whoever stops reading of it.
             if matches!(call.verb, "status" | "history") {
-                sys::process::restore_sigpipe();
+                cli::output::only_prints();
             }
             start(&call)
         }
         Err(Problem::Help(verb)) => {
-            say(&subcommands::help(verb));
-            cli::status::OK
+            return cli::output::help("zonepatch", &subcommands::help(verb));
+        }
+        Err(Problem::Nothing) => {
+            eprintln!("zonepatch: {}", cli::command::NOTHING);
+            eprint!("{}", subcommands::usage(None));
+            cli::status::USAGE
         }
         Err(Problem::Usage(text, verb)) => {
             eprintln!("zonepatch: {text}");
-            eprint!("{}", subcommands::usage(verb));
+            match verb {
+                Some(_) => eprint!("{}", subcommands::usage(verb)),
+                None => eprint!("{}", cli::command::hint("zonepatch")),
+            }
             cli::status::USAGE
         }
-    })
+    };
+    cli::output::end("zonepatch", status)
 }
 
 /// Prints on standard output.
 pub fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    print!("{text}");
 }
 
 /// Prints on standard error.
 pub fn complain(text: &str) {
-    let _ = writeln!(std::io::stderr(), "zonepatch: {text}");
+    eprintln!("zonepatch: {text}");
 }
 
 fn start(call: &Call) -> u8 {
@@ -67,6 +82,9 @@ fn start(call: &Call) -> u8 {
     if !cli::is_root() {
         eprintln!("zonepatch: only a privileged user may {verb} patches.");
         return cli::status::ERROR;
+    }
+    if let Some(status) = cli::refuse_relative_root("zonepatch", call.root.as_deref()) {
+        return status;
     }
     let done = cli::host(call.root.as_deref())
         .map_err(Error::Refused)
@@ -205,8 +223,37 @@ fn has_patch(host: &Host, zone: &ZoneName, patch: Option<&str>) -> bool {
     })
 }
 
+/// Set by the first signal that asks for an end.
+static CANCELLED: AtomicBool = AtomicBool::new(false);
+
+/// SIGHUP, SIGINT and SIGTERM.
+const ENDINGS: [i32; 3] = [1, 2, 15];
+
+/// Has the first signal that asks for an end cancel the run in order, and the second one end
+/// this program, as it would without this. Called while there is one thread.
+fn take_signals() -> Result<(), Error> {
+    let signals = Taken::take(&ENDINGS).map_err(Error::io("take signals"))?;
+    std::thread::spawn(move || {
+        loop {
+            let mut watched = [PollFd::new(&signals, PollFlags::IN)];
+            let _ = poll(&mut watched, None);
+            match signals.next() {
+                None => {}
+                Some(number) if CANCELLED.swap(true, Ordering::Relaxed) => {
+                    sys::signals::die_by(number);
+                }
+                Some(_) => complain(
+                    "cancelled: no more zones are begun, and those at work are left as they were, but for those that are patched in place; a second signal ends zonepatch at once",
+                ),
+            }
+        }
+    });
+    Ok(())
+}
+
 /// plan, apply, remove.
 fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
+    take_signals()?;
     let conf = conf::load(&host.root).map_err(Error::Refused)?;
     let parallel = conf::effective(call.parallel.or(conf.num_proc), cpus(), zones.len());
     let _held = begin(host, zones)?;
@@ -230,6 +277,11 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
             otherwise: conf.health,
             within: conf.health_within,
         },
+        within: match call.time_limit {
+            Some(seconds) => conf::time_limit(seconds),
+            None => conf.time_limit,
+        },
+        cancelled: &CANCELLED,
     };
     let staged = stage(host, &mut patch)?;
     let is_plan = call.verb == "plan" || call.dry_run;
@@ -237,14 +289,15 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
         let first = global::apply(host, &patch.order, patch.files.as_deref(), call.json);
         if let Err(error) = first {
             if let Some(folder) = staged {
-                let _ = fs::remove_dir_all(folder);
+                let _ = storage::remove_tree(&folder);
             }
             return Err(error);
         }
     }
-    let progress = Progress::new(&zones, is_plan, call.json);
+    let logs = |zone: &ZoneName| patch.log(zone);
+    let progress = Progress::new(&zones, is_plan, call.json, &logs);
     let tell = |event: &Event<'_>| progress.tell(event);
-    let reports = match call.verb {
+    let reports = progress.while_shown(|| match call.verb {
         "remove" => {
             let former = call.patch.as_deref().unwrap_or_default();
             run::remove(&patch, former, &zones, parallel, &tell)
@@ -254,9 +307,9 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
             let share = call.share;
             run::apply(&patch, &zones, Options { parallel, share }, &tell)
         }
-    };
+    });
     if let Some(folder) = staged {
-        let _ = fs::remove_dir_all(folder);
+        let _ = storage::remove_tree(&folder);
     }
     if call.json {
         say(&render::run(&patch.name, &call.order, parallel, &reports));

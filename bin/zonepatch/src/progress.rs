@@ -1,9 +1,14 @@
-//! How far a run is: all zones on one screen of a terminal, a line for each zone that is
-//! through elsewhere.
+//! Shows the progress of a run. A terminal has all zones on one screen, each with the last
+//! line of its package manager; elsewhere each zone has a line when it is through, and one
+//! for each minute that it takes.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::fs::File;
+use std::io::{IsTerminal, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use model::ZoneName;
 use patch::report::Event;
@@ -11,52 +16,147 @@ use patch::{Outcome, Report};
 
 use crate::render;
 
+/// The time between two drawings of a screen.
+const SCREEN: Duration = Duration::from_secs(1);
+
+/// The time after which a line tells of a zone at work, where there is no screen.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
+/// Bytes that are read at the end of a log.
+const TAIL: u64 = 4 << 10;
+
+/// Longest part of a line of a log that is shown, in characters.
+const WIDTH: usize = 56;
+
 /// What is shown of a run.
-pub struct Progress {
-    /// What is said of each zone, in order; for a terminal with room for all of them.
-    screen: Option<Mutex<Screen>>,
+pub struct Progress<'a> {
+    shown: Mutex<Shown>,
+    /// Returns the log of the package manager of a zone.
+    log: &'a (dyn Fn(&ZoneName) -> PathBuf + Sync),
     plan: bool,
     silent: bool,
+}
+
+struct Shown {
+    /// Zones at work, and when they were begun and last told of.
+    at_work: BTreeMap<ZoneName, (Instant, Instant)>,
+    /// For a terminal with room for all zones.
+    screen: Option<Screen>,
 }
 
 struct Screen {
     order: Vec<String>,
     said: BTreeMap<String, String>,
     drawn: usize,
+    /// Lines for below the screen: a log to look into, programs that go on.
+    notes: String,
 }
 
-impl Progress {
-    pub fn new(zones: &[ZoneName], plan: bool, silent: bool) -> Self {
+impl<'a> Progress<'a> {
+    pub fn new(
+        zones: &[ZoneName],
+        plan: bool,
+        silent: bool,
+        log: &'a (dyn Fn(&ZoneName) -> PathBuf + Sync),
+    ) -> Self {
         let stdout = std::io::stdout();
         let room =
             rustix::termios::tcgetwinsize(&stdout).map_or(0, |size| usize::from(size.ws_row));
-        let fits = stdout.is_terminal() && zones.len() + 2 < room && zones.len() > 1;
-        let screen = (fits && !plan && !silent).then(|| {
-            Mutex::new(Screen {
-                order: zones.iter().map(ToString::to_string).collect(),
-                said: BTreeMap::new(),
-                drawn: 0,
-            })
+        let fits = stdout.is_terminal() && zones.len() + 2 < room;
+        let screen = (fits && !plan && !silent).then(|| Screen {
+            order: zones.iter().map(ToString::to_string).collect(),
+            said: BTreeMap::new(),
+            drawn: 0,
+            notes: String::new(),
         });
         Self {
-            screen,
+            shown: Mutex::new(Shown {
+                at_work: BTreeMap::new(),
+                screen,
+            }),
+            log,
             plan,
             silent,
         }
     }
 
+    /// Shows what goes on while `work` does.
+    pub fn while_shown<T>(&self, work: impl FnOnce() -> T) -> T {
+        let every = match self.shown().screen {
+            Some(_) => SCREEN,
+            None => TELL_EVERY.min(Duration::from_secs(5)),
+        };
+        let (ended, ends) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while ends.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                    self.look();
+                }
+            });
+            let done = work();
+            drop(ended);
+            if let Some(screen) = &mut self.shown().screen {
+                crate::say(&std::mem::take(&mut screen.notes));
+            }
+            done
+        })
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says how far the zones at work are.
+    fn look(&self) {
+        let now = Instant::now();
+        let mut shown = self.shown();
+        let Shown { at_work, screen } = &mut *shown;
+        for (zone, (begun, told)) in at_work {
+            let took = now.duration_since(*begun).as_secs();
+            let last = last_line(&(self.log)(zone)).unwrap_or_default();
+            match screen {
+                Some(screen) => {
+                    let said = &mut screen.said;
+                    said.insert(zone.to_string(), format!("patching, {took} s  {last}"));
+                }
+                None if now.duration_since(*told) >= TELL_EVERY => {
+                    *told = now;
+                    let text = format!("zone '{zone}': at work for {took} s: {last}");
+                    crate::complain(text.trim_end_matches([':', ' ']));
+                }
+                None => {}
+            }
+        }
+        if let Some(screen) = screen {
+            screen.draw();
+        }
+    }
+
     pub fn tell(&self, event: &Event<'_>) {
-        match (&self.screen, event) {
-            (Some(screen), Event::Begin(zone)) => {
-                let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-                screen.say(zone.as_str(), "patching ...".to_owned());
+        let mut shown = self.shown();
+        match event {
+            Event::Begin(zone) => {
+                let now = Instant::now();
+                shown.at_work.insert((*zone).clone(), (now, now));
+                if let Some(screen) = &mut shown.screen {
+                    screen.say(zone.as_str(), "patching ...".to_owned());
+                }
             }
-            (Some(screen), Event::End(report)) => {
-                let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-                screen.say(&report.zone, render::ended(report));
+            Event::End(report) => {
+                shown.at_work.retain(|zone, _| zone.as_str() != report.zone);
+                match &mut shown.screen {
+                    Some(screen) => {
+                        screen.say(&report.zone, render::ended(report));
+                        if let (Outcome::Failed, Some(log)) = (report.outcome, &report.log) {
+                            let (zone, log) = (&report.zone, log.display());
+                            let note = format!("{zone}: all that was said: {log}\n");
+                            screen.notes.push_str(&note);
+                        }
+                        screen.notes.push_str(&render::stale(report));
+                    }
+                    None => self.line(report),
+                }
             }
-            (None, Event::End(report)) => self.line(report),
-            (None, Event::Begin(_)) => {}
         }
     }
 
@@ -79,21 +179,67 @@ impl Progress {
     }
 }
 
+/// The last line of a log, without what a terminal would take for orders: it comes from the
+/// zone.
+fn last_line(path: &Path) -> Option<String> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))
+        .ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL).read_to_end(&mut tail).ok()?;
+    let tail = String::from_utf8_lossy(&tail);
+    let lines = tail.lines().rev().map(|line| {
+        let shown = line.chars().filter(|c| !c.is_control()).take(WIDTH);
+        shown.collect::<String>()
+    });
+    lines
+        .map(|line| line.trim().to_owned())
+        .find(|line| !line.is_empty())
+}
+
 impl Screen {
     fn say(&mut self, zone: &str, text: String) {
         self.said.insert(zone.to_owned(), text);
+        self.draw();
+    }
+
+    fn draw(&mut self) {
         let mut out = String::new();
         if self.drawn > 0 {
             out.push_str(&format!("\x1b[{}A", self.drawn));
         }
+        let longest = self.order.iter().map(|zone| zone.chars().count()).max();
+        let width = longest.unwrap_or_default().max(16);
         for zone in &self.order {
             let said = self.said.get(zone).map_or("waiting", String::as_str);
-            out.push_str(&format!("\x1b[2K{zone:<16} {said}\n"));
+            out.push_str(&format!("\x1b[2K{zone:<width$} {said}\n"));
         }
         self.drawn = self.order.len();
         let mut stdout = std::io::stdout().lock();
         // Nobody looks any more: the work goes on.
         let _ = stdout.write_all(out.as_bytes());
         let _ = stdout.flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_a_log_is_shown_without_orders_to_the_terminal() {
+        let name = format!("zonepatch-progress-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let long = "x".repeat(5000);
+        let text = format!("{long}\nSetting up \x1b]0;owned\x07app (2) ...\n\n  \n");
+        std::fs::write(&path, text).unwrap();
+        assert_eq!(last_line(&path).unwrap(), "Setting up ]0;ownedapp (2) ...");
+        std::fs::write(&path, &long).unwrap();
+        assert_eq!(last_line(&path).unwrap().len(), WIDTH);
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(last_line(&path), None);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(last_line(&path), None);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use cli::table::{Column, Table};
 use patch::record::How;
 use patch::report::Checked;
 use patch::status::{Past, Row};
@@ -118,10 +119,15 @@ pub fn summary(name: &str, reports: &[Report], plan: bool) -> String {
 
 /// Where zones stand.
 pub fn status(rows: &[Row]) -> String {
-    let mut text = format!(
-        "{:<16} {:<11} {:>8} {:<8} {:<20} {:<8} {}\n",
-        "ZONE", "STATE", "PACKAGES", "KIND", "PATCH", "HOW", "NOTES"
-    );
+    let mut table = Table::new([
+        Column::left("ZONE", 16),
+        Column::left("STATE", 11),
+        Column::right("PACKAGES", 8),
+        Column::left("KIND", 8),
+        Column::left("PATCH", 20),
+        Column::left("HOW", 8),
+        Column::left("NOTES", 0),
+    ]);
     for row in rows {
         let mut notes = row.problems.clone();
         notes.extend(behind(row));
@@ -134,19 +140,18 @@ pub fn status(rows: &[Row]) -> String {
             count => count.to_string(),
         };
         let kind = row.fingerprint.as_deref().and_then(|text| text.get(..8));
-        let line = format!(
-            "{:<16} {:<11} {:>8} {:<8} {:<20} {:<8} {}",
-            row.zone,
-            row.state,
+        let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        table.row(vec![
+            row.zone.to_string(),
+            row.state.to_string(),
             packages,
-            kind.unwrap_or("-"),
-            row.patch.as_deref().unwrap_or("-"),
-            row.how.as_deref().unwrap_or("-"),
-            notes.join("; ")
-        );
-        let _ = writeln!(text, "{}", line.trim_end());
+            kind.unwrap_or("-").to_owned(),
+            or_dash(&row.patch),
+            or_dash(&row.how),
+            notes.join("; "),
+        ]);
     }
-    text
+    table.render()
 }
 
 /// What a sparse zone lacks of its host.
@@ -165,25 +170,28 @@ fn behind(row: &Row) -> Option<String> {
 
 /// What was done to zones.
 pub fn history(rows: &[Past]) -> String {
-    let mut text = format!(
-        "{:<16} {:<20} {:<20} {:<7} {:<12} {:>8} {}\n",
-        "ZONE", "PATCH", "WHEN", "HOW", "STANDING", "PACKAGES", "ORDER"
-    );
+    let mut table = Table::new([
+        Column::left("ZONE", 16),
+        Column::left("PATCH", 20),
+        Column::left("WHEN", 20),
+        Column::left("HOW", 7),
+        Column::left("STANDING", 12),
+        Column::right("PACKAGES", 8),
+        Column::left("ORDER", 0),
+    ]);
     for row in rows {
         let entry = &row.entry;
-        let _ = writeln!(
-            text,
-            "{:<16} {:<20} {:<20} {:<7} {:<12} {:>8} {}",
-            row.zone,
-            entry.patch,
+        table.row(vec![
+            row.zone.to_string(),
+            entry.patch.to_string(),
             cli::units::utc(entry.at),
-            entry.how.as_str(),
-            entry.standing.as_str(),
-            entry.packages.len(),
-            entry.order
-        );
+            entry.how.as_str().to_owned(),
+            entry.standing.as_str().to_owned(),
+            entry.packages.len().to_string(),
+            entry.order.to_string(),
+        ]);
     }
-    text
+    table.render()
 }
 
 #[cfg(test)]

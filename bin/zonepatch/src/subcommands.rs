@@ -1,14 +1,15 @@
 //! The table of subcommands, and the help that is made from it.
 
-use cli::command::Subcommand;
+use cli::command::{self, Subcommand};
 
 /// Every subcommand, in the order of help.
 pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "plan",
-        form: "plan [-j] [-z zone]... [-P n] [--security | --dist-upgrade] [package | file]...",
+        form: "plan [-j] [-z zone]... [-P n] [--time-limit seconds] [--security | --dist-upgrade] [package | file]...",
         help: "Shows what apply would change in each zone. Nothing is changed.\n\
                \t-P n  so many zones at a time\n\
+               \t--time-limit seconds  for the package manager of a zone, as for apply\n\
                \t-z zone  a zone, glob or range; without it all installed zones\n\
                \t--security  only what a security archive has\n\
                \t--dist-upgrade  with packages installed and removed\n\
@@ -17,7 +18,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "apply",
-        form: "apply [-gjn] [-z zone]... [-P n] [--activate next|now | --live] [--health command] [--no-share] [--security | --dist-upgrade] [package | file]...",
+        form: "apply [-gjn] [-z zone]... [-P n] [--activate next|now | --live] [--health command] [--no-share] [--time-limit seconds] [--security | --dist-upgrade] [package | file]...",
         help: "Updates the packages of zones, several at a time, each as one transaction:\n\
                in a private copy that is verified and then taken over, or not at all. Zones\n\
                that are alike share the result of two of them. What is updated is everything,\n\
@@ -35,6 +36,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
                \t--health command  in each zone that runs with its patch; where it does not\n\
                \t      succeed in time the zone is taken back\n\
                \t--no-share  each zone by its own package manager\n\
+               \t--time-limit seconds  a zone whose package manager takes longer is left as it\n\
+               \t      was; otherwise time_limit of /etc/patch/pdo.conf, or 7200; 0 is no limit\n\
                \t--security  only what a security archive has\n\
                \t--dist-upgrade  with packages installed and removed\n\
                \t-j  as JSON",
@@ -47,10 +50,11 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     },
     Subcommand {
         name: "remove",
-        form: "remove [-j] [-z zone]... [-P n] patch",
+        form: "remove [-j] [-z zone]... [-P n] [--time-limit seconds] patch",
         help: "Takes the packages of one patch back to their former versions, which must still\n\
                be in an archive; what else was done to the zone since stays.\n\
                \t-P n  so many zones at a time\n\
+               \t--time-limit seconds  for the package manager of a zone, as for apply\n\
                \t-z zone  a zone, glob or range; without it all that have the patch\n\
                \t-j  as JSON",
         examples: &["zonepatch remove -z web 20261120T213257-412"],
@@ -96,6 +100,11 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
 /// The subcommand of that name.
 pub fn find(name: &str) -> Option<&'static Subcommand> {
     SUBCOMMANDS.iter().find(|one| one.name == name)
+}
+
+/// The complaint about a word that is no subcommand.
+pub fn unknown(word: &str) -> String {
+    command::unknown(word, SUBCOMMANDS.iter().map(|one| one.name))
 }
 
 /// All forms, or that of one subcommand.
