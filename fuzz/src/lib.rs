@@ -4,6 +4,7 @@
 //! the table of properties and resources: new rows are fuzzed without another word.
 //! `fuzz/run` is what runs them; see `fuzz/README.md`.
 
+pub mod archive;
 mod backing;
 pub mod complete;
 pub mod image;
@@ -25,7 +26,7 @@ use model::{Config, ZoneName};
 
 /// The names of the targets.
 pub const TARGETS: &[&str] = &[
-    "line", "complete", "session", "xml", "index", "json", "packet", "image", "oci",
+    "line", "complete", "session", "xml", "index", "json", "packet", "image", "oci", "archive",
 ];
 
 /// Checks an input of a target.
@@ -42,6 +43,7 @@ pub fn check(target: &str, data: &[u8]) {
         "json" => json::check(data),
         "image" => image::check(data),
         "oci" => oci::check(data),
+        "archive" => archive::check(data),
         "packet" => packet::check(data),
         other => panic!("there is no target {other}"),
     }
@@ -62,6 +64,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "json" => json::seeds(),
         "image" => image::seeds(),
         "oci" => oci::seeds(),
+        "archive" => archive::seeds(),
         "packet" => packet::seeds(),
         other => panic!("there is no target {other}"),
     }

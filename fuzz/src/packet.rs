@@ -4,12 +4,12 @@
 
 use std::fmt::Debug;
 
+use control::protocol::{ConsolePacket, MAX_PACKET, Reply, Request};
 use limits::Changed;
 use model::controls::Controls;
 use model::plan::Init;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use zone::daemon::protocol::{ConsolePacket, MAX_PACKET, Reply, Request};
 
 /// One of each kind, and limits of zones that have some.
 #[must_use]
