@@ -1,0 +1,98 @@
+//! Boot, halt, reboot and shutdown.
+
+use super::{Bench, Operation, again, settled};
+use crate::face;
+use crate::strike::Who;
+
+const ALIVE: &[&str] = &["installed", "running"];
+
+/// A zone with a link to the host where `run` made one for that.
+fn networked() -> Option<Bench> {
+    let bench = Bench::with_web()?;
+    if face::links().iter().any(|name| name == "crash0") {
+        let net = "set ip-type=exclusive; add anet; set lower-link=crash0; \
+                   set allowed-address=10.99.0.2/24; end";
+        bench.host.zonecfg(&["-z", "web", net]).quiet();
+    }
+    Some(bench)
+}
+
+/// The zone answers, as the one that it is.
+#[track_caller]
+fn answers(bench: &Bench) {
+    assert_eq!(settled(&bench.host, "web", &["running"]), "running");
+    assert_eq!(bench.host.sh("web", "hostname"), "web");
+}
+
+#[track_caller]
+fn boots(bench: &Bench) {
+    settled(&bench.host, "web", ALIVE);
+    let ran = again(&bench.host, "web", &["boot"]);
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    answers(bench);
+}
+
+#[track_caller]
+fn halts(bench: &Bench) {
+    settled(&bench.host, "web", ALIVE);
+    let ran = again(&bench.host, "web", &["halt"]);
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert_eq!(settled(&bench.host, "web", &["installed"]), "installed");
+}
+
+fn halt(bench: &Bench) {
+    let _ = again(&bench.host, "web", &["halt"]).ok();
+}
+
+fn boot(bench: &Bench) {
+    bench.host.boot("web");
+}
+
+pub(super) fn all() -> Vec<Operation> {
+    vec![
+        Operation {
+            name: "boot",
+            who: &[Who::Command, Who::Started],
+            most: 24,
+            bench: networked,
+            begin: |_| {},
+            command: |bench| bench.zoneadm(&["boot"]),
+            after: boots,
+            end: halt,
+        },
+        Operation {
+            name: "halt",
+            who: &[Who::Command, Who::Running],
+            most: 24,
+            bench: networked,
+            begin: boot,
+            command: |bench| bench.zoneadm(&["halt"]),
+            after: halts,
+            end: |_| {},
+        },
+        Operation {
+            name: "reboot",
+            who: &[Who::Command, Who::Running],
+            most: 24,
+            bench: networked,
+            begin: boot,
+            command: |bench| bench.zoneadm(&["reboot"]),
+            after: boots,
+            end: halt,
+        },
+        Operation {
+            name: "ready",
+            who: &[Who::Command, Who::Started],
+            most: 12,
+            bench: networked,
+            begin: |_| {},
+            command: |bench| bench.zoneadm(&["ready"]),
+            after: |bench| {
+                settled(&bench.host, "web", &["installed", "ready", "running"]);
+                assert_eq!(again(&bench.host, "web", &["boot"]).code(), Some(0));
+                answers(bench);
+            },
+            end: halt,
+        },
+    ]
+}

@@ -1,0 +1,193 @@
+//! Detach, attach, import and migrate.
+
+use std::fs;
+
+use e2e::Host;
+use e2e::ssh::{Server, state};
+
+use super::{Bench, Operation, again, content, mend, remove, settled};
+use crate::strike::Who;
+
+fn cloned(bench: &Bench) {
+    bench.host.clone_from("master", "web");
+    bench.host.put("web", "var/word", "one\n");
+}
+
+fn delete_web(bench: &Bench) {
+    remove(&bench.host, "web");
+    bench.host.zonecfg(&["-z", "web", "delete -F"]).quiet();
+}
+
+/// Attaches a zone that was cut off while it was detached or attached.
+#[track_caller]
+fn attaches(bench: &Bench) {
+    let state = settled(
+        &bench.host,
+        "web",
+        &["configured", "installed", "incomplete"],
+    );
+    if state != "installed" {
+        assert_eq!(
+            again(&bench.host, "web", &["attach"]).code(),
+            Some(0),
+            "{state}"
+        );
+    }
+    assert_eq!(content(&bench.host, "web", "var/word"), "one");
+}
+
+/// A file that a zone was exported to.
+const EXPORTED: &str = "/web.tar.zst";
+
+fn exported() -> Option<Bench> {
+    let bench = Bench::with_master()?;
+    cloned(&bench);
+    let file = bench.host.path(EXPORTED).display().to_string();
+    let _ = bench.host.on("web", &["export", &file]).ok();
+    delete_web(&bench);
+    Some(bench)
+}
+
+fn two_hosts() -> Option<Bench> {
+    let mut bench = Bench::with_master()?;
+    let far = Host::new()?;
+    let server = Server::new(&far)?;
+    // Its zoneadm is the wrapper.
+    let session = far.path("ssh/session");
+    let text = fs::read_to_string(&session).expect("the session");
+    fs::write(session, text.replace("/front:", "/far:")).expect("the session");
+    bench.far = Some((far, server));
+    Some(bench)
+}
+
+fn far(bench: &Bench) -> (&Host, &Server) {
+    let (host, server) = bench.far.as_ref().expect("another host");
+    (host, server)
+}
+
+/// The zone is whole on one side, and migrating it again brings it to the other.
+#[track_caller]
+fn arrives(bench: &Bench, ends: &str) {
+    let (there, server) = far(bench);
+    let here = || state(&bench.host, "web");
+    let ran = e2e::wait_for("end of what the migration waits for", || {
+        if here() == "none" || here() == "configured" {
+            return Some(None);
+        }
+        let ran = server.migrate(&bench.host, "web", &[]);
+        let busy = ["may have an operation in progress", "is under way"];
+        (!busy.iter().any(|text| ran.err.contains(text))).then_some(Some(ran))
+    });
+    if let Some(ran) = ran {
+        assert_eq!(ran.code(), Some(0), "{ran:?}");
+    }
+    assert_eq!(here(), "configured");
+    if state(there, "web") == "running" || ends == "running" {
+        assert_eq!(state(there, "web"), "running");
+        assert_eq!(there.sh("web", "cat /var/word"), "one");
+        there.halt("web");
+    }
+    assert_eq!(state(there, "web"), "installed");
+    assert_eq!(content(there, "web", "var/word"), "one");
+}
+
+fn both_without(bench: &Bench) {
+    let (there, _) = far(bench);
+    for host in [&bench.host, there] {
+        if state(host, "web") != "none" {
+            remove(host, "web");
+            host.zonecfg(&["-z", "web", "delete -F"]).quiet();
+        }
+    }
+}
+
+pub(super) fn all() -> Vec<Operation> {
+    vec![
+        Operation {
+            name: "detach",
+            who: &[Who::Command],
+            most: usize::MAX,
+            bench: Bench::with_master,
+            begin: cloned,
+            command: |bench| bench.zoneadm(&["detach"]),
+            after: |bench| {
+                let state = settled(
+                    &bench.host,
+                    "web",
+                    &["configured", "installed", "incomplete"],
+                );
+                if state == "installed" {
+                    assert_eq!(again(&bench.host, "web", &["detach"]).code(), Some(0));
+                }
+                attaches(bench);
+            },
+            end: delete_web,
+        },
+        Operation {
+            name: "attach",
+            who: &[Who::Command],
+            most: usize::MAX,
+            bench: Bench::with_master,
+            begin: |bench| {
+                cloned(bench);
+                let _ = bench.host.on("web", &["detach"]).ok();
+            },
+            command: |bench| bench.zoneadm(&["attach"]),
+            after: attaches,
+            end: delete_web,
+        },
+        Operation {
+            name: "import",
+            who: &[Who::Command],
+            most: 12,
+            bench: exported,
+            begin: |_| {},
+            command: |bench| {
+                let file = bench.host.path(EXPORTED).display().to_string();
+                bench.zoneadm(&["import", &file])
+            },
+            after: |bench| {
+                let host = &bench.host;
+                if state(host, "web") != "none" {
+                    settled(host, "web", &["configured", "incomplete", "installed"]);
+                    mend(host, "web");
+                }
+                if state(host, "web") != "installed" {
+                    let file = host.path(EXPORTED).display().to_string();
+                    assert_eq!(again(host, "web", &["import", &file]).code(), Some(0));
+                }
+                assert_eq!(content(host, "web", "var/word"), "one");
+            },
+            end: delete_web,
+        },
+        Operation {
+            name: "migrate, halted",
+            who: &[Who::Command, Who::Far],
+            most: 8,
+            bench: two_hosts,
+            begin: cloned,
+            command: |bench| {
+                let (_, server) = far(bench);
+                server.command(&bench.host, "web", &[])
+            },
+            after: |bench| arrives(bench, "installed"),
+            end: both_without,
+        },
+        Operation {
+            name: "migrate, running",
+            who: &[Who::Command, Who::Far],
+            most: 6,
+            bench: two_hosts,
+            begin: |bench| {
+                cloned(bench);
+                bench.host.boot("web");
+            },
+            command: |bench| {
+                let (_, server) = far(bench);
+                server.command(&bench.host, "web", &[])
+            },
+            after: |bench| arrives(bench, "any"),
+            end: both_without,
+        },
+    ]
+}

@@ -1,0 +1,158 @@
+//! zonepatch: halted, running and sharing zones.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use e2e::debian::{self, Archive};
+use e2e::patching::{app, zonepatch};
+
+use super::{Bench, Operation, again, content, settled};
+use crate::strike::Who;
+
+/// Something to be the first process of a zone.
+const INIT: &str = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1; done\n";
+
+/// A host with clones of a zone that has version 1 of a package; the archive has 2.
+fn fleet(zones: &[&str]) -> Option<Bench> {
+    if !debian::can_be_made() {
+        return None;
+    }
+    let bench = Bench::new()?;
+    let host = &bench.host;
+    let root = host.path("/debian");
+    debian::make(&root);
+    fs::create_dir_all(root.join("usr/sbin")).expect("a folder");
+    let init = root.join("usr/sbin/init");
+    fs::write(&init, INIT).expect("an init");
+    fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).expect("an init");
+    let archive = Archive::new(host.path("/repo"));
+    let first = archive.add(&app("1")).display().to_string();
+    let special = archive.folder().display().to_string();
+    let configuration = format!(
+        "create -t SUNWlx; add fs; set dir=/repo; set special={special}; set type=lofs; \
+         add options ro; end"
+    );
+    host.zonecfg(&["-z", "master", &configuration]).quiet();
+    let root = root.display().to_string();
+    let _ = host.on("master", &["install", "-d", &root]).ok();
+    let _ = zonepatch(host, &["apply", "-z", "master", &first]).ok();
+    for zone in zones {
+        host.clone_from("master", zone);
+    }
+    archive.add(&app("2"));
+    Some(bench)
+}
+
+/// The version of the package that all of a halted zone says it is.
+#[track_caller]
+fn version(bench: &Bench, zone: &str) -> &'static str {
+    let text = content(&bench.host, zone, "opt/app/data");
+    let index = content(&bench.host, zone, "var/lib/dpkg/status");
+    let record = index
+        .split("\n\n")
+        .find(|record| record.starts_with("Package: app\n"))
+        .expect("a record of the package");
+    assert!(
+        record.contains("\nStatus: install ok installed\n"),
+        "{record}"
+    );
+    match text.as_str() {
+        "one" if record.contains("\nVersion: 1\n") => "1",
+        "two" if record.contains("\nVersion: 2\n") => "2",
+        _ => panic!("a mixture: {text} and {record}"),
+    }
+}
+
+/// Recovers, looks at every zone, and brings each back to version 1.
+fn recovered(bench: &Bench, zones: &[&str]) {
+    let host = &bench.host;
+    e2e::wait_for("a recovery that nobody is in the way of", || {
+        let ran = zonepatch(host, &["recover"]);
+        (ran.code() == Some(0)).then_some(())
+    });
+    for zone in zones {
+        if settled(host, zone, &["installed", "running"]) == "running" {
+            let _ = again(host, zone, &["halt"]).ok();
+        }
+        let _ = version(bench, zone);
+    }
+    // The same command goes on.
+    let mut ran = zonepatch(host, &["apply", "-z", "web*"]);
+    if ran.err.contains("its next boot takes") {
+        // It was patched before the kill: the boot completes that.
+        for zone in zones {
+            host.boot(zone);
+            host.halt(zone);
+        }
+        ran = zonepatch(host, &["apply", "-z", "web*"]);
+    }
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    for zone in zones {
+        if host.state(zone) == "running" {
+            host.halt(zone);
+        }
+        assert_eq!(version(bench, zone), "2");
+    }
+}
+
+const ONE: &[&str] = &["web1"];
+const ALL: &[&str] = &["web1", "web2", "web3"];
+
+/// New clones for each run: their history begins with it.
+fn remade(bench: &Bench, zones: &[&str]) {
+    for zone in zones {
+        bench.host.clone_from("master", zone);
+    }
+}
+
+fn removed(bench: &Bench, zones: &[&str]) {
+    for zone in zones {
+        super::remove(&bench.host, zone);
+        bench.host.zonecfg(&["-z", zone, "delete -F"]).quiet();
+    }
+}
+
+fn apply(bench: &Bench, more: &[&str]) -> Command {
+    bench
+        .host
+        .command("zonepatch", &[&["apply", "-z", "web*"], more].concat())
+}
+
+pub(super) fn all() -> Vec<Operation> {
+    vec![
+        Operation {
+            name: "patch, halted",
+            who: &[Who::Command, Who::Started],
+            most: 4,
+            bench: || fleet(&[]),
+            begin: |bench| remade(bench, ONE),
+            command: |bench| apply(bench, &[]),
+            after: |bench| recovered(bench, ONE),
+            end: |bench| removed(bench, ONE),
+        },
+        Operation {
+            name: "patch, running",
+            who: &[Who::Command],
+            most: 4,
+            bench: || fleet(&[]),
+            begin: |bench| {
+                remade(bench, ONE);
+                bench.host.boot("web1");
+            },
+            command: |bench| apply(bench, &["--activate=next"]),
+            after: |bench| recovered(bench, ONE),
+            end: |bench| removed(bench, ONE),
+        },
+        Operation {
+            name: "patch, shared",
+            who: &[Who::Command],
+            most: 4,
+            bench: || fleet(&[]),
+            begin: |bench| remade(bench, ALL),
+            command: |bench| apply(bench, &[]),
+            after: |bench| recovered(bench, ALL),
+            end: |bench| removed(bench, ALL),
+        },
+    ]
+}
