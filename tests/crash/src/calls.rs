@@ -1,0 +1,229 @@
+//! The system calls that a recorded run made, and which of them change something.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The calls that strace records. Those that only set owners, modes and times are left
+/// out: the next call of this list sees what they did.
+pub const CHANGING: &[&str] = &[
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "mkdir",
+    "mkdirat",
+    "mknod",
+    "mknodat",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "open",
+    "openat",
+    "openat2",
+    "creat",
+    "write",
+    "pwrite64",
+    "writev",
+    "copy_file_range",
+    "ftruncate",
+    "fallocate",
+    "fsync",
+    "fdatasync",
+    "syncfs",
+    "setxattr",
+    "lsetxattr",
+    "fsetxattr",
+    "removexattr",
+    "mount",
+    "umount2",
+    "move_mount",
+    "open_tree",
+    "fsconfig",
+    "fsmount",
+    "mount_setattr",
+    "pivot_root",
+    "clone",
+    "clone3",
+    "fork",
+    "vfork",
+    "unshare",
+    "kill",
+    "tgkill",
+    "pidfd_send_signal",
+    "ioctl",
+    "sendto",
+    "sendmsg",
+];
+
+/// One system call of one traced process: the `n`-th of its name, as strace counts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Site {
+    /// Name of the call.
+    pub call: String,
+    /// Which of the calls with this name, from 1.
+    pub n: u32,
+    /// Its arguments in the recorded run, for people.
+    pub text: String,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{} {}", self.call, self.n, self.text)
+    }
+}
+
+/// Reads the output of `strace -f -y -o`. Each call and number is there once, in the
+/// order of the run: strace counts in each process, and the first to come that far is
+/// the one that is killed.
+#[must_use]
+pub fn sites(record: &str) -> Vec<Site> {
+    let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    let mut known = BTreeMap::new();
+    let mut found = Vec::new();
+    for line in record.lines() {
+        let Some((pid, rest)) = line.split_once(char::is_whitespace) else {
+            continue;
+        };
+        let rest = rest.trim_start();
+        let Some((call, arguments)) = rest.split_once('(') else {
+            continue;
+        };
+        if rest.starts_with('<') || !CHANGING.contains(&call) {
+            continue;
+        }
+        let count = counts.entry((pid, call)).or_default();
+        *count += 1;
+        if !changes(call, arguments) {
+            continue;
+        }
+        if known.insert((call, *count), ()).is_none() {
+            found.push(Site {
+                call: call.to_owned(),
+                n: *count,
+                text: shortened(arguments),
+            });
+        }
+    }
+    found
+}
+
+/// Returns true when a call of [`CHANGING`] changes more than the process that makes it.
+fn changes(call: &str, arguments: &str) -> bool {
+    match call {
+        "open" | "openat" | "openat2" => arguments.contains("O_CREAT"),
+        // Files, among them those of control groups; not pipes, sockets and terminals.
+        "write" | "pwrite64" | "writev" => {
+            let path = arguments.split_once('<').map_or("", |(_, rest)| rest);
+            path.starts_with('/') && !path.starts_with("/dev/")
+        }
+        "ioctl" => ["BTRFS_IOC", "FICLONE", "FS_IOC_SET"]
+            .iter()
+            .any(|name| arguments.contains(name)),
+        // Orders to the kernel's networks, or to a zoneadmd.
+        "sendto" | "sendmsg" => {
+            [
+                "RTM_NEW",
+                "RTM_DEL",
+                "RTM_SET",
+                "NFT_MSG_NEW",
+                "NFT_MSG_DEL",
+            ]
+            .iter()
+            .any(|name| arguments.contains(name))
+                || arguments.contains("<UNIX")
+        }
+        "clone" => !arguments.contains("CLONE_THREAD"),
+        "clone3" => !arguments.contains("CLONE_THREAD"),
+        "kill" | "tgkill" => true,
+        _ => true,
+    }
+}
+
+fn shortened(arguments: &str) -> String {
+    let text: String = arguments.chars().take(160).collect();
+    text.trim_end().to_owned()
+}
+
+/// The call and the folder that it works in, without ids and numbers: sites of one shape
+/// are the turns of a loop.
+#[must_use]
+pub fn shape(site: &Site) -> String {
+    let place = site.text.split_once('<').map_or("", |(_, rest)| rest);
+    let place = place.split_once('>').map_or(place, |(place, _)| place);
+    // All that is made in one tree is one loop.
+    let place = place.split_once("/root/").map_or(place, |(top, _)| top);
+    // Of what is written the file has a name, too.
+    let place = match site.call.as_str() {
+        "write" | "pwrite64" | "writev" | "fsync" | "fdatasync" => {
+            place.rsplit_once('/').map_or(place, |(folder, _)| folder)
+        }
+        _ => place,
+    };
+    let plain = place.chars().filter(|one| !one.is_ascii_hexdigit());
+    format!("{} {}", site.call, plain.collect::<String>())
+}
+
+/// At most `most` sites of each shape, spread over the run.
+#[must_use]
+pub fn thinned(sites: &[Site], most: usize) -> Vec<Site> {
+    let mut shapes: BTreeMap<String, Vec<&Site>> = BTreeMap::new();
+    for site in sites {
+        shapes.entry(shape(site)).or_default().push(site);
+    }
+    let kept = |site: &Site| {
+        let alike = &shapes[&shape(site)];
+        let at = alike
+            .iter()
+            .position(|one| *one == site)
+            .unwrap_or_default();
+        let length = alike.len();
+        // The first and the last, and some between them.
+        length <= most || at + 1 == length || (at * (most - 1)) % (length - 1) < most - 1
+    };
+    sites.iter().filter(|site| kept(site)).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORD: &str = "\
+10    openat(AT_FDCWD</>, \"/etc/x\", O_RDONLY|O_CLOEXEC) = 3</etc/x>
+10    openat(AT_FDCWD</>, \"/r/y\", O_WRONLY|O_CREAT|O_CLOEXEC, 0600) = 3</r/y>
+10    write(3</r/y>, \"text\", 4) = 4
+10    write(1<pipe:[77]>, \"text\", 4) = 4
+11    write(3</r/z>, \"text\", 4 <unfinished ...>
+10    write(3</r/y>, \"more\", 4) = 4
+11    <... write resumed>) = 4
+10    renameat(5</r>, \"y\", 5</r>, \"x\") = 0
+10    --- SIGCHLD {si_signo=SIGCHLD} ---
+10    +++ exited with 0 +++
+";
+
+    #[test]
+    fn calls_are_counted_as_strace_does_and_only_changes_are_sites() {
+        let names: Vec<String> = sites(RECORD)
+            .iter()
+            .map(|site| format!("{}:{}", site.call, site.n))
+            .collect();
+        assert_eq!(names, ["openat:2", "write:1", "write:3", "renameat:1"]);
+    }
+
+    #[test]
+    fn loops_are_thinned_and_keep_their_ends() {
+        let sites: Vec<Site> = (1..=100)
+            .map(|n| Site {
+                call: "mkdirat".to_owned(),
+                n,
+                text: format!("{n}</r/{n:x}>, \"name{n}\", 0755) = 0"),
+            })
+            .collect();
+        let few = thinned(&sites, 5);
+        assert!((3..=8).contains(&few.len()), "{}", few.len());
+        assert_eq!((few[0].n, few[few.len() - 1].n), (1, 100));
+        assert_eq!(thinned(&sites[..4], 5).len(), 4);
+    }
+}

@@ -1,0 +1,290 @@
+//! One kill for each call of an operation.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+use std::time::{Duration, Instant};
+
+use e2e::{PATIENCE, Random};
+
+use crate::calls::{self, Site};
+use crate::face::Face;
+use crate::operations::{self, Bench, Operation};
+use crate::strike::{Ask, Who, traced};
+
+/// The number of sites of one operation in a sample.
+const SAMPLE: usize = 6;
+
+/// The time between two lines about the progress.
+const PROGRESS: Duration = Duration::from_secs(10);
+
+/// The part of an operation that is tried.
+#[derive(Debug)]
+pub struct Extent<'a> {
+    /// A sample, until this moment; all of it when there is none.
+    pub until: Option<Instant>,
+    /// This site alone, as `call:n`; `list` prints all and tries none.
+    pub site: Option<&'a str>,
+}
+
+/// The result for one operation and one of its processes.
+#[derive(Debug)]
+pub struct Tally {
+    /// The operation.
+    pub name: &'static str,
+    /// Which process was killed.
+    pub who: &'static str,
+    /// Calls that change something, in a run that was not cut off.
+    pub calls: usize,
+    /// The number of these that were tried.
+    pub tried: usize,
+    /// The number of processes that were killed.
+    pub kills: usize,
+    /// Kills after which something was left.
+    pub leaks: usize,
+    /// Kills after which the zone was wrong, or did not go on.
+    pub broken: usize,
+    /// The failures, each with its site.
+    pub problems: Vec<String>,
+    /// The time that all of it took.
+    pub took: Duration,
+}
+
+thread_local! {
+    /// Text and place of the last panic.
+    static SAID: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Runs what panics when something is wrong.
+fn tried<T>(act: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        std::panic::set_hook(Box::new(|info| {
+            let payload = info.payload();
+            let text = payload.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+            let text = text.unwrap_or("a panic").to_owned();
+            let place = info.location().map(ToString::to_string).unwrap_or_default();
+            SAID.with(|said| *said.borrow_mut() = format!("{text} ({place})"));
+        }));
+    });
+    catch_unwind(AssertUnwindSafe(act)).map_err(|_| SAID.with(|said| said.borrow().clone()))
+}
+
+/// The bench of an operation and its face between two runs.
+struct Stand<'a> {
+    operation: &'a Operation,
+    bench: Bench,
+    face: Face,
+}
+
+/// Returns the faces of all hosts of a bench.
+fn faces(bench: &Bench) -> Vec<Face> {
+    let mut faces = vec![Face::of(&bench.host)];
+    faces.extend(bench.far.as_ref().map(|(host, _)| Face::of(host)));
+    faces
+}
+
+fn face(bench: &Bench) -> Face {
+    Face::joined(&faces(bench))
+}
+
+impl<'a> Stand<'a> {
+    /// Nothing where this machine cannot have it.
+    fn new(operation: &'a Operation) -> Option<Self> {
+        let bench = (operation.bench)()?;
+        let mut stand = Self {
+            operation,
+            bench,
+            face: Face::default(),
+        };
+        // Once through: what is made once is made.
+        (operation.begin)(&stand.bench);
+        let _ = e2e::run::run(&mut (operation.command)(&stand.bench), b"");
+        (operation.after)(&stand.bench);
+        (operation.end)(&stand.bench);
+        stand.face = stand.quiet_face();
+        Some(stand)
+    }
+
+    /// Returns the face of the bench when nothing changes any more.
+    fn quiet_face(&self) -> Face {
+        let mut last = face(&self.bench);
+        e2e::wait_for("a host on which nothing changes", || {
+            std::thread::sleep(Duration::from_millis(50));
+            let now = face(&self.bench);
+            let same = now == last;
+            last = now;
+            same.then_some(())
+        });
+        last
+    }
+
+    /// Returns the things that are left; waits until processes have ended.
+    fn leaks(&mut self) -> Vec<String> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let now = self.quiet_face();
+            let found = now.differences(&self.face);
+            if found.is_empty() {
+                return found;
+            }
+            if now.processes() <= self.face.processes() || Instant::now() > end {
+                // The next one is compared with what there is now.
+                self.face = now;
+                return found;
+            }
+        }
+    }
+}
+
+/// Kills `who` at each call of `operation`, or at some. Nothing where it cannot run here.
+pub fn enumerate(
+    operation: &Operation,
+    who: Who,
+    extent: &Extent<'_>,
+    random: &mut Random,
+) -> Option<Tally> {
+    let began = Instant::now();
+    let mut tally = Tally {
+        name: operation.name,
+        who: who.name(),
+        calls: 0,
+        tried: 0,
+        kills: 0,
+        leaks: 0,
+        broken: 0,
+        problems: Vec::new(),
+        took: Duration::ZERO,
+    };
+    let mut stand = match tried(|| Stand::new(operation)) {
+        Ok(stand) => stand?,
+        Err(why) => {
+            tally.broken += 1;
+            tally.problems.push(format!("could not be prepared: {why}"));
+            print!("{}", crate::report::failures(std::slice::from_ref(&tally)));
+            return Some(tally);
+        }
+    };
+    let recorded = tried(|| record(&stand, who));
+    let sites = recorded.unwrap_or_else(|why| {
+        tally.broken += 1;
+        tally.problems.push(format!("without a kill: {why}"));
+        Vec::new()
+    });
+    tally.calls = sites.len();
+    let mut chosen = calls::thinned(&sites, operation.most);
+    if extent.site == Some("list") {
+        sites.iter().for_each(|site| println!("  {site}"));
+    }
+    if let Some(site) = extent.site {
+        chosen = sites;
+        chosen.retain(|one| format!("{}:{}", one.call, one.n) == site);
+    }
+    if extent.until.is_some() {
+        while chosen.len() > SAMPLE {
+            chosen.remove(random.index(chosen.len()));
+        }
+    }
+    let mut told = Instant::now();
+    for site in &chosen {
+        if extent.until.is_some_and(|until| Instant::now() >= until) {
+            break;
+        }
+        tally.tried += 1;
+        if told.elapsed() > PROGRESS {
+            told = Instant::now();
+            println!(
+                "  {} ({}): {} of {}",
+                tally.name,
+                tally.who,
+                tally.tried,
+                chosen.len()
+            );
+        }
+        let mut hit = false;
+        let went = tried(|| strike(&stand, who, site, &mut hit));
+        tally.kills += usize::from(hit);
+        match went {
+            Ok(()) => {
+                let leaks = stand.leaks();
+                if !leaks.is_empty() {
+                    tally.leaks += 1;
+                    tally
+                        .problems
+                        .push(format!("{site}\n      left: {}", leaks.join("\n      ")));
+                }
+            }
+            Err(why) => {
+                tally.broken += 1;
+                tally
+                    .problems
+                    .push(format!("{site}\n      {}", why.replace('\n', "\n      ")));
+                // The state of this bench is not known now: it gets a new one.
+                match tried(|| Stand::new(operation)) {
+                    Ok(Some(new)) => {
+                        let old = std::mem::replace(&mut stand, new);
+                        let _ = tried(|| operations::clear(&old.bench.host));
+                        let _ = tried(|| drop(old));
+                    }
+                    _ => break,
+                }
+            }
+        }
+    }
+    let left = tried(|| {
+        operations::clear(&stand.bench.host);
+        if let Some((far, _)) = &stand.bench.far {
+            operations::clear(far);
+        }
+        stand.quiet_face().leftovers()
+    });
+    match left {
+        Ok(left) if left.is_empty() => {}
+        Ok(left) => {
+            tally.leaks += 1;
+            tally.problems.push(format!(
+                "after uninstalling everything\n      {}",
+                left.join("\n      ")
+            ));
+        }
+        Err(why) => {
+            tally.broken += 1;
+            tally
+                .problems
+                .push(format!("uninstalling everything: {why}"));
+        }
+    }
+    if let Err(why) = tried(|| drop(stand)) {
+        tally.leaks += 1;
+        tally.problems.push(format!("at the end: {why}"));
+    }
+    tally.took = began.elapsed();
+    println!("{}", crate::report::line(&tally));
+    print!("{}", crate::report::failures(std::slice::from_ref(&tally)));
+    Some(tally)
+}
+
+/// The calls of a run that is not cut off.
+fn record(stand: &Stand<'_>, who: Who) -> Vec<Site> {
+    let operation = stand.operation;
+    (operation.begin)(&stand.bench);
+    let mut command = (operation.command)(&stand.bench);
+    let struck = traced(&stand.bench, who, Ask::Record, &mut command);
+    assert_eq!(struck.ran.code(), Some(0), "{:?}", struck.ran);
+    let sites = calls::sites(&struck.trace);
+    assert!(!sites.is_empty(), "strace saw nothing");
+    (operation.after)(&stand.bench);
+    (operation.end)(&stand.bench);
+    sites
+}
+
+fn strike(stand: &Stand<'_>, who: Who, site: &Site, hit: &mut bool) {
+    let operation = stand.operation;
+    (operation.begin)(&stand.bench);
+    let mut command = (operation.command)(&stand.bench);
+    let struck = traced(&stand.bench, who, Ask::Kill(site), &mut command);
+    *hit = struck.was_hit();
+    (operation.after)(&stand.bench);
+    (operation.end)(&stand.bench);
+}

@@ -1,0 +1,246 @@
+//! All that a host of zones has on disk and in the kernel, to be compared.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use e2e::{Host, cgroup};
+
+/// Counts each thing; ids, which differ in each run, are written as `#`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Face(BTreeMap<String, usize>);
+
+/// Below these nothing is looked at: what zones and layers hold is their own, logs stay,
+/// and the others are of this program. Paths from the root of zones.
+const CLOSED: &[&str] = &[
+    "var/log/zones",
+    "front",
+    "real",
+    "far",
+    "debian",
+    "repo",
+    "tiny",
+    "ssh",
+    "zones/.layers",
+];
+
+impl Face {
+    /// That of a host now.
+    #[must_use]
+    pub fn of(host: &Host) -> Self {
+        let mut face = Self::default();
+        let root = host.root();
+        let device = fs::metadata(root).map_or(0, |about| about.dev());
+        face.walk(root, root, device);
+        for point in host.mounts() {
+            face.note("mount", &plain(&point, root));
+        }
+        for group in cgroup::below(host.cgroup()) {
+            let name = group.display().to_string();
+            let below = name
+                .split_once(host.cgroup())
+                .map_or("", |(_, below)| below);
+            // The groups that all zones share come and go with the last of them.
+            if !below.is_empty() && below != "/.zoneadmd" {
+                face.note("cgroup", &name.replace(host.cgroup(), "@"));
+            }
+        }
+        for pid in host.processes() {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            // One that has ended is nobody's burden.
+            if !name.is_empty() {
+                face.note("process", name.trim());
+            }
+        }
+        for link in links() {
+            face.note("link", &link);
+        }
+        for problem in crate::layers::problems(&root.join("zones")) {
+            face.note("layers", &plain(Path::new(&problem), root));
+        }
+        face
+    }
+
+    /// Several hosts as one.
+    #[must_use]
+    pub fn joined(faces: &[Self]) -> Self {
+        let mut all = Self::default();
+        for (at, face) in faces.iter().enumerate() {
+            for (name, count) in &face.0 {
+                let mark = if at == 0 { "" } else { " (far)" };
+                *all.0.entry(format!("{name}{mark}")).or_default() += count;
+            }
+        }
+        all
+    }
+
+    fn note(&mut self, kind: &str, name: &str) {
+        *self.0.entry(format!("{kind} {name}")).or_default() += 1;
+    }
+
+    fn walk(&mut self, folder: &Path, root: &Path, device: u64) {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(about) = fs::symlink_metadata(&path) else {
+                continue;
+            };
+            let below = path.strip_prefix(root).unwrap_or(&path);
+            let name = below.display().to_string();
+            if CLOSED.contains(&name.as_str()) || name.starts_with("trace") {
+                continue;
+            }
+            let kind = about.file_type();
+            if kind.is_symlink() {
+                let target = fs::read_link(&path).unwrap_or_default();
+                self.note(
+                    "link",
+                    &format!("{} -> {}", plain(&path, root), plain(&target, root)),
+                );
+            } else if kind.is_dir() {
+                self.note("folder", &plain(&path, root));
+                // A mount is told by itself, and a top or copy is the zone's own.
+                let depth = below.components().count();
+                let is_top = name.starts_with("zones/") && depth == 3 && is_tree(&name);
+                if about.dev() == device && !is_top {
+                    self.walk(&path, root, device);
+                }
+            } else {
+                self.note("file", &plain(&path, root));
+            }
+        }
+    }
+
+    /// Returns the things that this has more than `other`, and less.
+    #[must_use]
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        for (name, count) in &self.0 {
+            let before = other.0.get(name).copied().unwrap_or_default();
+            // A lock of a zone stays until the zone is deleted, see `leftovers`.
+            if *count > before && !name.ends_with(".adopt") {
+                found.push(format!("more: {name}"));
+            }
+        }
+        for (name, count) in &other.0 {
+            if self.0.get(name).copied().unwrap_or_default() < *count {
+                found.push(format!("gone: {name}"));
+            }
+        }
+        found
+    }
+
+    /// Returns the number of processes.
+    #[must_use]
+    pub fn processes(&self) -> usize {
+        let of_processes = self
+            .0
+            .iter()
+            .filter(|(name, _)| name.starts_with("process "));
+        of_processes.map(|(_, count)| count).sum()
+    }
+
+    /// Returns the things that are left when no zone is there any more and that may not stay.
+    #[must_use]
+    pub fn leftovers(&self) -> Vec<String> {
+        const MAY_STAY: &[&str] = &[
+            "folder etc",
+            "folder etc/zones",
+            "file etc/zones/host-id",
+            "file etc/zones/index",
+            "folder var",
+            "folder var/log",
+            "folder var/lib",
+            "folder var/lib/zones",
+            "folder var/lib/zones/images",
+            "folder var/lib/zones/patch",
+            "file var/lib/zones/patch/lock",
+            "folder zones",
+            "folder run",
+            "folder run/zones",
+            "folder run/zones/mnt",
+            "file run/zones/last_id",
+            "folder run/zones/network",
+            // The archive that the set-up of the import made.
+            "file web.tar.zst",
+        ];
+        let names = self.0.keys().filter(|name| {
+            let name = name.trim_end_matches(" (far)");
+            !MAY_STAY.contains(&name) && !name.ends_with(".lock") && !name.starts_with("link ")
+        });
+        names.cloned().collect()
+    }
+}
+
+/// The links of this process's network.
+#[must_use]
+pub fn links() -> Vec<String> {
+    let text = fs::read_to_string("/proc/self/net/dev").unwrap_or_default();
+    let names = text.lines().filter_map(|line| line.split_once(':'));
+    names.map(|(name, _)| name.trim().to_owned()).collect()
+}
+
+/// Folders of a zonepath whose content is the zone's.
+fn is_tree(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or_default();
+    ["root", "root.new", "vol", "vol.new", "work", "lu"].contains(&last)
+}
+
+/// A path below the root of zones with every id written as `#`.
+fn plain(path: &Path, root: &Path) -> String {
+    let text = path.display().to_string();
+    let text = text.replace(&format!("{}/", root.display()), "");
+    let mut out = String::new();
+    let mut run = String::new();
+    for one in text.chars().chain(['/']) {
+        if one.is_ascii_digit() || ('a'..='f').contains(&one) || (one == '-' && run.len() >= 4) {
+            run.push(one);
+            continue;
+        }
+        // Ids of layers have 16 digits, uuids 36.
+        let is_id = run.len() >= 16 || !run.is_empty() && run.bytes().all(|b| b.is_ascii_digit());
+        out.push_str(if is_id { "#" } else { &run });
+        run.clear();
+        out.push(one);
+    }
+    out.pop();
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_taken_out_of_paths() {
+        let root = Path::new("/r");
+        for (path, text) in [
+            (
+                "/r/zones/.layers/0123456789abcdef/refs",
+                "zones/.layers/#/refs",
+            ),
+            // The name of a zone is no id.
+            ("/r/zones/web1/root", "zones/web1/root"),
+            ("/r/run/zones/17", "run/zones/#"),
+            (
+                "/r/var/4b1d9d3e-7a0c-4a44-bd7e-1de0fb1a2b3c.journal",
+                "var/#.journal",
+            ),
+        ] {
+            assert_eq!(plain(Path::new(path), root), text);
+        }
+    }
+
+    #[test]
+    fn what_is_more_and_what_is_gone_is_told() {
+        let face = |names: &[&str]| {
+            let mut face = Face::default();
+            names.iter().for_each(|name| face.note("file", name));
+            face
+        };
+        assert_eq!(
+            face(&["a", "b", "b"]).differences(&face(&["b", "c"])),
+            ["more: file a", "more: file b", "gone: file c"]
+        );
+    }
+}

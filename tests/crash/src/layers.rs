@@ -1,0 +1,125 @@
+//! The layers of a host as they lie on disk: whether each has a user that stands on it.
+//! This reads the format for itself, so that it does not share a fault with the programs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Returns the faults of the layers of the zones in a folder: layers without users,
+/// references of users that are gone or stand elsewhere, layers that are missing, and
+/// removals that were not finished.
+#[must_use]
+pub fn problems(zones: &Path) -> Vec<String> {
+    let layers = zones.join(".layers");
+    let mut found = Vec::new();
+    let mut wanted = BTreeSet::new();
+    for bond in bonds(zones) {
+        let target = linked(&bond);
+        let reference = target.clone().unwrap_or_default();
+        let layer = reference
+            .parent()
+            .and_then(Path::parent)
+            .map(Path::to_owned);
+        let Some(layer) = layer.filter(|layer| layer.is_dir()) else {
+            found.push(format!("{} leads to no layer", bond.display()));
+            continue;
+        };
+        if fs::symlink_metadata(&reference).is_err() {
+            found.push(format!("{} has no reference on its layer", bond.display()));
+        }
+        wanted.insert(reference);
+        wanted.insert(layer);
+    }
+    // Each layer wants the one below, with a reference of its own there.
+    let mut open: Vec<PathBuf> = wanted
+        .iter()
+        .filter(|path| path.is_dir())
+        .cloned()
+        .collect();
+    while let Some(layer) = open.pop() {
+        let Some(parent) = linked(&layer.join("parent")) else {
+            continue;
+        };
+        let name = layer
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        wanted.insert(parent.join("refs").join(format!("layer-{name}")));
+        if !parent.is_dir() {
+            found.push(format!("layer {name} stands on one that is missing"));
+        } else if wanted.insert(parent.clone()) {
+            open.push(parent);
+        }
+    }
+    for entry in inside(&layers) {
+        if entry.ends_with(".dead") {
+            let graves = inside(&entry).len();
+            if graves > 0 {
+                found.push("trees in .dead".to_owned());
+            }
+            continue;
+        }
+        if !wanted.contains(&entry) {
+            found.push("a layer that nobody stands on".to_owned());
+            continue;
+        }
+        for reference in inside(&entry.join("refs")) {
+            if !wanted.contains(&reference) {
+                let place = fs::read_link(&reference).unwrap_or_default();
+                found.push(format!("a reference of nobody: {}", place.display()));
+            }
+        }
+        if !["tree", "vol"].iter().any(|name| entry.join(name).exists()) {
+            found.push("a layer without a tree".to_owned());
+        }
+    }
+    found
+}
+
+/// The links that tie datasets, snapshots and what zones have mounted to their layers.
+fn bonds(zones: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for zonepath in inside(zones) {
+        if zonepath.ends_with(".layers") {
+            continue;
+        }
+        found.push(zonepath.join("dataset"));
+        found.push(zonepath.join("mounted/dataset"));
+        found.extend(
+            inside(&zonepath.join("snapshots"))
+                .iter()
+                .map(|at| at.join("dataset")),
+        );
+        // Environments that are prepared lie as deep as snapshots.
+        found.extend(
+            inside(&zonepath.join("environments"))
+                .iter()
+                .map(|at| at.join("dataset")),
+        );
+    }
+    found.retain(|path| fs::symlink_metadata(path).is_ok());
+    found
+}
+
+/// Returns the target of a link, by its text.
+fn linked(link: &Path) -> Option<PathBuf> {
+    let text = fs::read_link(link).ok()?;
+    let mut path = link.parent()?.to_owned();
+    for part in text.components() {
+        match part {
+            std::path::Component::ParentDir => {
+                path.pop();
+            }
+            other => path.push(other),
+        }
+    }
+    Some(path)
+}
+
+fn inside(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}

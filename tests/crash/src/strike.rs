@@ -1,0 +1,207 @@
+//! Runs of an operation under strace: one that is recorded, and those with a kill.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use e2e::run::run;
+use e2e::{Host, Ran, start, wait_for};
+
+use crate::calls::{CHANGING, Site};
+use crate::operations::Bench;
+
+/// Which process of an operation is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// The command itself, up to where its children execute other programs.
+    Command,
+    /// A zoneadmd that the command starts.
+    Started,
+    /// The zoneadmd that the zone has already.
+    Running,
+    /// The zoneadm that sshd starts on the other host.
+    Far,
+}
+
+impl Who {
+    /// As the table says it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Started => "zoneadmd, started",
+            Self::Running => "zoneadmd, running",
+            Self::Far => "zoneadm, far",
+        }
+    }
+}
+
+/// Returns the file with the orders for the wrapper of a program; see [`crate::wrapper`].
+#[must_use]
+pub fn orders(root: &Path, program: &str) -> PathBuf {
+    root.join(format!("trace-{program}"))
+}
+
+/// The task of strace.
+#[derive(Clone, Copy, Debug)]
+pub enum Ask<'a> {
+    /// All calls that change something.
+    Record,
+    /// A kill at one of them.
+    Kill(&'a Site),
+}
+
+/// The end of a traced run.
+#[derive(Debug)]
+pub struct Struck {
+    /// The command.
+    pub ran: Ran,
+    /// The output of strace.
+    pub trace: String,
+}
+
+impl Struck {
+    /// Returns true when the kill came.
+    #[must_use]
+    pub fn was_hit(&self) -> bool {
+        self.trace.contains("+++ killed by SIGKILL +++")
+    }
+}
+
+fn words(ask: Ask<'_>, out: &Path) -> Vec<String> {
+    let mut words = vec!["-f".to_owned(), "-y".to_owned(), "-o".to_owned()];
+    words.push(out.display().to_string());
+    match ask {
+        Ask::Record => {
+            // A name that this machine's processor does not have is no error.
+            let names: Vec<String> = CHANGING.iter().map(|name| format!("?{name}")).collect();
+            words.extend(["-s".to_owned(), "4096".to_owned()]);
+            words.extend(["-e".to_owned(), format!("trace={}", names.join(","))]);
+        }
+        Ask::Kill(site) => {
+            words.extend(["-e".to_owned(), format!("trace={}", site.call)]);
+            let inject = format!("inject={}:signal=KILL:when={}", site.call, site.n);
+            words.extend(["-e".to_owned(), inject]);
+        }
+    }
+    words
+}
+
+/// Runs `command` with one of the processes of its operation on zone `web` traced.
+///
+/// # Panics
+/// When strace cannot do it.
+#[must_use]
+pub fn traced(bench: &Bench, who: Who, ask: Ask<'_>, command: &mut Command) -> Struck {
+    let host = match &bench.far {
+        Some((far, _)) if who == Who::Far => far,
+        _ => &bench.host,
+    };
+    let out = host.path("/trace.out");
+    let _ = fs::remove_file(&out);
+    let words = words(ask, &out);
+    let ran = match who {
+        Who::Command => run(&mut wrapped(command, &words), b""),
+        Who::Started | Who::Far => {
+            let program = if who == Who::Far {
+                "zoneadm"
+            } else {
+                "zoneadmd"
+            };
+            let orders = orders(host.root(), program);
+            fs::write(&orders, words.join("\n")).expect("orders for the wrapper");
+            let ran = run(command, b"");
+            fs::remove_file(orders).expect("the orders");
+            ran
+        }
+        Who::Running => {
+            let pid = host
+                .zoneadmd("web")
+                .expect("the zoneadmd of a running zone");
+            let mut strace = attach(pid, &words);
+            let ran = run(command, b"");
+            finish(&mut strace);
+            ran
+        }
+    };
+    // strace of a wrapper ends a moment after those that it traces.
+    if matches!(who, Who::Started | Who::Far) {
+        detach(host, &out);
+    }
+    let trace = fs::read_to_string(&out).unwrap_or_default();
+    let _ = fs::remove_file(&out);
+    Struck { ran, trace }
+}
+
+/// `command` under strace, which lets go of children when they execute a program.
+fn wrapped(command: &Command, words: &[String]) -> Command {
+    let mut strace = Command::new("/usr/bin/strace");
+    strace
+        .args(["--seccomp-bpf", "-b", "execve"])
+        .args(words)
+        .arg("--")
+        .arg(command.get_program())
+        .args(command.get_args())
+        .env_clear();
+    for (name, value) in command.get_envs() {
+        if let Some(value) = value {
+            strace.env(name, value);
+        }
+    }
+    strace
+}
+
+fn attach(pid: i32, words: &[String]) -> Child {
+    let mut strace = Command::new("/usr/bin/strace");
+    strace
+        .args(["-b", "execve"])
+        .args(words)
+        .args(["-p", &pid.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = start(&mut strace);
+    wait_for("strace that is attached", || is_traced(pid).then_some(()));
+    child
+}
+
+/// Returns true when all threads of a process are traced.
+fn is_traced(pid: i32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    threads.into_iter().flatten().flatten().all(|thread| {
+        let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        !status.contains("TracerPid:\t0\n")
+    })
+}
+
+/// Lets strace end: what it still traces goes on without it.
+fn finish(strace: &mut Child) {
+    let pid = i32::try_from(strace.id()).expect("a process number");
+    let term = |pid: i32| {
+        let mut kill = Command::new("kill");
+        kill.args(["-TERM", &pid.to_string()]);
+        let _ = run(&mut kill, b"");
+    };
+    term(pid);
+    let _ = strace.wait();
+}
+
+/// Lets the strace that a wrapper started end.
+fn detach(host: &Host, out: &Path) {
+    let out = out.display().to_string();
+    for pid in host.processes() {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<String> = line
+            .split(|byte| *byte == 0)
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        if words.first().is_some_and(|name| name.ends_with("strace")) && words.contains(&out) {
+            let mut kill = Command::new("kill");
+            kill.args(["-TERM", &pid.to_string()]);
+            let _ = run(&mut kill, b"");
+            wait_for("end of strace", || {
+                (!Path::new(&format!("/proc/{pid}")).exists()).then_some(())
+            });
+        }
+    }
+}
