@@ -1,0 +1,177 @@
+//! The life of a zone as its console and its messages tell it, and commands that leave no trace.
+
+use std::fs;
+
+use e2e::container::{archive, busybox, file, system};
+use e2e::{Host, wait_for};
+
+fn messages(host: &Host, zone: &str) -> String {
+    fs::read_to_string(host.path(&format!("/var/log/zones/{zone}.messages"))).unwrap_or_default()
+}
+
+fn console(host: &Host, zone: &str) -> String {
+    fs::read_to_string(host.path(&format!("/var/log/zones/{zone}.console"))).unwrap_or_default()
+}
+
+#[test]
+fn a_boot_that_fails_is_in_the_messages_of_the_zone() {
+    let Some(host) = Host::with_web() else { return };
+    assert_eq!(messages(&host, "web"), "");
+    let set =
+        "set autoboot=true; add fs; set dir=/mnt; set special=/nowhere/at/all; set type=lofs; end";
+    host.zonecfg(&["-z", "web", set]).quiet();
+    assert_eq!(host.on("web", &["boot"]).code(), Some(1));
+    let told = messages(&host, "web");
+    assert!(told.contains("could not boot: "), "{told}");
+    assert!(told.contains("/nowhere/at/all"), "{told}");
+    // The service of the host boots it when the host boots.
+    let _ = e2e::run::run(&mut host.command("zones-service", &["start"]), b"");
+    assert_eq!(
+        messages(&host, "web").matches("could not boot: ").count(),
+        2
+    );
+}
+
+#[test]
+fn a_profile_without_effect_does_not_boot() {
+    let Some(host) = Host::with_web() else { return };
+    let set = |value: &str| {
+        let set = format!("set file-mac-profile={value}");
+        host.zonecfg(&["-z", "web", &set]).quiet();
+    };
+    set("strict");
+    for verb in ["boot", "ready"] {
+        host.on("web", &[verb])
+            .mentions(1, "file-mac-profile=strict has no effect here yet");
+        assert_eq!(host.state("web"), "installed");
+    }
+    set("none");
+    host.boot("web");
+    host.halt("web");
+}
+
+#[test]
+fn console_and_messages_tell_how_a_zone_began_and_ended() {
+    let Some(host) = Host::with_web() else { return };
+    host.on("web", &["boot", "--", "-s"]).quiet();
+    assert!(
+        console(&host, "web").contains("[NOTICE: Zone booting up with arguments: -s]"),
+        "{}",
+        console(&host, "web")
+    );
+    let _ = host.zlogin(&["web", "kill -PWR 1"]);
+    host.wait_for_state("web", "installed");
+    assert!(messages(&host, "web").contains("ended: the zone powered itself off"));
+    host.boot("web");
+    host.kill_if_there(host.init_of("web"));
+    host.wait_for_state("web", "installed");
+    let told = messages(&host, "web");
+    assert!(
+        told.contains("ended: init was killed by signal 9"),
+        "{told}"
+    );
+    host.on("web", &["snapshot", "golden"]).quiet();
+    assert!(messages(&host, "web").contains("snapshot golden taken"));
+}
+
+#[test]
+fn a_program_of_an_image_that_cannot_start_says_why() {
+    let Some(host) = Host::with_web() else { return };
+    let words = [
+        "zone-init 1",
+        "0",
+        "0",
+        "",
+        "15",
+        "/nowhere",
+        "0",
+        "sleep",
+        "9",
+    ];
+    let text: String = words.iter().map(|word| format!("{word}\0")).collect();
+    host.put("web", "etc/zone.init", text);
+    host.boot("web");
+    wait_for("the reason on the console", || {
+        console(&host, "web")
+            .contains("cannot take /nowhere: error 2 (it is not there)")
+            .then_some(())
+    });
+    host.wait_for_state("web", "installed");
+}
+
+#[test]
+fn plans_leave_no_trace() {
+    let Some(host) = Host::with_web() else { return };
+    // Nothing that lives only until the host boots is there yet.
+    let run = host.path("/run/zones");
+    if run.join("mnt").exists() {
+        fs::remove_dir(run.join("mnt")).unwrap();
+    }
+    let listed = || {
+        let found = std::process::Command::new("find")
+            .arg(host.root())
+            .args(["-xdev", "-printf", "%p %y %m %s %T@\\n"])
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&found.stdout).into_owned()
+    };
+    let leaves_none = |verbs: &[&str]| {
+        let before = listed();
+        for verb in verbs {
+            let _ = host.on("web", &[verb, "-n"]).ok();
+        }
+        let after = listed();
+        let known: std::collections::BTreeSet<&str> = before.lines().collect();
+        let new: Vec<&str> = after.lines().filter(|line| !known.contains(line)).collect();
+        assert_eq!(new, [""; 0]);
+    };
+    leaves_none(&["boot", "ready"]);
+    assert!(!run.join("mnt").exists());
+    host.boot("web");
+    let init = host.init_of("web");
+    leaves_none(&["halt", "reboot", "shutdown"]);
+    assert_eq!(host.init_of("web"), init);
+    host.halt("web");
+}
+
+#[test]
+fn a_user_logs_in_where_there_is_no_su() {
+    let Some(host) = Host::new() else { return };
+    let Some(busybox) = busybox() else { return };
+    let mut members = system(&busybox);
+    members.push(file(
+        "etc/passwd",
+        b"root:x:0:0::/root:/bin/sh\njoe:x:1000:100::/nowhere:/bin/sh\n",
+    ));
+    members.push(file("etc/group", b"root:x:0:\nvideo:x:27:joe\n"));
+    let path = host.path("/small.tar");
+    fs::write(&path, archive(&members)).unwrap();
+    host.zonecfg(&["-z", "tiny", "create -t SUNWlx"]).quiet();
+    let _ = host
+        .on("tiny", &["install", "-a", &path.to_string_lossy()])
+        .ok();
+    for folder in ["bin", "usr/bin", "sbin", "usr/sbin"] {
+        let _ = fs::remove_file(host.top("tiny").join(folder).join("su"));
+    }
+    host.boot("tiny");
+    let said = host.zlogin(&[
+        "-l",
+        "joe",
+        "tiny",
+        "echo $(id -u):$(id -g):$(id -G):$HOME:$USER:$PWD",
+    ]);
+    assert_eq!(said.ok().text(), "1000:100:100 27:/nowhere:joe:/");
+    host.zlogin(&["-l", "nobody-here", "tiny", "true"])
+        .mentions(127, "no user nobody-here in its /etc/passwd");
+    host.halt("tiny");
+}
+
+#[test]
+fn a_terminal_has_a_size_though_nobody_looks() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    let size = host.zlogin(&["-Q", "-i", "web", "stty size"]).ok();
+    assert!(size.out.contains("24 80"), "{}", size.out);
+    assert_eq!(host.sh("web", "stty size </dev/console"), "24 80");
+}
