@@ -103,3 +103,21 @@ fn clones_of_a_master_run_a_guest_each_within_their_caps() {
         host.halt(zone);
     }
 }
+
+#[test]
+fn verify_warns_of_virtualbox_without_its_module_and_the_zone_boots() {
+    if Path::new("/dev/vboxdrv").exists() {
+        return e2e::skip("this host has VirtualBox's module");
+    }
+    let Some(host) = Host::with_web() else { return };
+    host.zonecfg(&["-z", "web", "add device; set match=/dev/vboxdrv; end"])
+        .quiet();
+    let verified = host.on("web", &["verify"]).ok();
+    assert_eq!(
+        verified.err.trim_end(),
+        "zoneadm: zone 'web': WARNING: device match=/dev/vboxdrv: nothing on this host matches"
+    );
+    host.boot("web");
+    assert_eq!(host.sh("web", "test -e /dev/vboxdrv || echo none"), "none");
+    host.halt("web");
+}

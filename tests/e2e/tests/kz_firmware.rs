@@ -90,3 +90,102 @@ fn disks_and_cds_are_started_from() {
     host.on("full", &words).mentions(1, "it has a system");
     assert_eq!(host.state("full"), "configured");
 }
+
+#[test]
+fn a_disk_that_is_added_is_made_at_the_next_boot() {
+    let Some(host) = Host::new() else { return };
+    if !has_qemu() {
+        return;
+    }
+    fs::write(host.path("/disk.raw"), disk("a raw disk")).unwrap();
+    configure(&host, "k1", "");
+    // A relative path begins in the working directory.
+    let mut install = host.command("zoneadm", &["-z", "k1", "install", "-a", "disk.raw"]);
+    install.current_dir(host.root());
+    done(run(&mut install, b""));
+
+    let storage = "file:///zones/%{zonename}/disk1";
+    let more = format!("add device; set storage={storage}; set id=1; end");
+    host.zonecfg(&["-z", "k1", &more]).quiet();
+    let added = host.path("/zones/k1/disk1");
+    let planned = host.on("k1", &["boot", "-n"]).ok().out;
+    assert!(planned.contains("disk1") && !added.exists(), "{planned}");
+    // A crash left this of an earlier try.
+    fs::write(&added, "").unwrap();
+    let said = host.on("k1", &["boot"]).ok().err;
+    assert!(said.contains("disk1 was added since"), "{said}");
+    assert_eq!(fs::metadata(&added).unwrap().len(), 16 << 30);
+    let held = fs::read_dir(format!("/proc/{}/fd", host.init_of("k1"))).unwrap();
+    let mut held = held.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+    assert!(held.any(|file| file == added), "QEMU has it");
+    host.halt("k1");
+    fs::File::options()
+        .write(true)
+        .open(&added)
+        .and_then(|file| file.write_all_at(b"kept", 0))
+        .unwrap();
+    let said = host.on("k1", &["boot"]).ok().err;
+    assert!(!said.contains("disk1"), "{said}");
+    host.halt("k1");
+    let mut head = [0; 4];
+    let file = fs::File::open(&added).unwrap();
+    file.read_exact_at(&mut head, 0).unwrap();
+    assert_eq!(&head, b"kept");
+
+    // One that an administrator lost is not taken for a new one.
+    fs::rename(&added, host.path("/lost")).unwrap();
+    host.on("k1", &["boot"]).mentions(1, "disk1");
+    assert!(!added.exists());
+    fs::rename(host.path("/lost"), &added).unwrap();
+    host.zonecfg(&["-z", "k1", "remove device id=1"]).quiet();
+    host.on("k1", &["uninstall", "-F"]).quiet();
+    assert!(!host.path("/zones/k1").exists(), "it was the zone's");
+}
+
+#[test]
+fn limits_of_a_machine_change_while_it_runs() {
+    let Some(host) = Host::new() else { return };
+    if !has_qemu() {
+        return;
+    }
+    fs::write(host.path("/disk.raw"), disk("a raw disk")).unwrap();
+    install(&host, "k1", "-a", &host.path("/disk.raw"));
+    done(host.on("k1", &["boot"]));
+    let qemu = host.init_of("k1");
+    let more = "add capped-cpu; set ncpus=0.5; end; set max-lwps=500; \
+                select virtual-cpu; set ncpus=2; end; \
+                add device; set storage=file:///zones/k1/disk1; set id=1; end";
+    host.zonecfg(&["-z", "k1", more]).quiet();
+    let said = host.on("k1", &["apply"]).ok().out;
+    for line in [
+        "Checking: Adding capped-cpu ncpus=0.50\n",
+        "Checking: Adding max-lwps=500\n",
+        "Checking: Modifying virtual-cpu ncpus=2: needs a reboot",
+        "id=1: needs a reboot",
+    ] {
+        assert!(said.contains(line), "{line:?} in {said}");
+    }
+    let limits = host.groups_of("k1").into_iter().filter_map(|group| {
+        let v2 = fs::read_to_string(group.join("cpu.max"));
+        v2.or_else(|_| fs::read_to_string(group.join("cpu.cfs_quota_us")))
+            .ok()
+    });
+    let limits: Vec<String> = limits.collect();
+    assert!(
+        limits.iter().any(|limit| limit.starts_with("50000")),
+        "{limits:?}"
+    );
+    assert_eq!(host.init_of("k1"), qemu, "it runs on");
+    assert!(!host.path("/zones/k1/disk1").exists());
+
+    // What is asked of the zone that runs, and of no other boot, is refused by its name.
+    let refused = host.zonecfg(&["-z", "k1", "-r", "select virtual-cpu; set ncpus=3; end"]);
+    assert!(
+        refused
+            .err
+            .contains("not possible while the zone runs: Modifying virtual-cpu ncpus=3"),
+        "{refused:?}"
+    );
+    done(host.zonecfg(&["-z", "k1", "-r", "select capped-cpu; set ncpus=0.7; end"]));
+    host.halt("k1");
+}

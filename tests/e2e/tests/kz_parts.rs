@@ -40,7 +40,7 @@ fn a_guest_has_what_is_configured_and_takes_it_along() {
 
     // All of it goes, in order and with a crash.
     host.halt("k1");
-    assert_eq!(auxiliary(host, "k1"), "-");
+    assert_eq!(auxiliary(host, "k1"), "");
     world.wait_for_face(&before);
     done(host.on("k1", &["boot"]));
     assert_ne!(face(), before);
@@ -106,7 +106,7 @@ fn cards(world: &World) {
 
 /// The guest's kernel gives up: that is seen, and its memory can be had.
 fn gives_up(host: &Host) {
-    assert_eq!(auxiliary(host, "k1"), "-");
+    assert_eq!(auxiliary(host, "k1"), "");
     let saved = |number: u32| host.path(&format!("/var/crash/k1/vmcore.{number}"));
     let planned = host.on("k1", &["savecore", "-n"]).ok().out;
     assert!(planned.contains("vmcore.0"), "{planned}");

@@ -107,7 +107,7 @@ fn a_machine_goes_while_it_runs() {
     let goes_on = |host: &Host| {
         kept.goes_on(host);
         assert_eq!(said(host, &born), alive, "the writer");
-        assert_eq!(machine::auxiliary(host, "k1"), "-");
+        assert_eq!(machine::auxiliary(host, "k1"), "");
         assert_eq!(host.row("k1").uuid, uuid);
     };
     goes_on(&here);

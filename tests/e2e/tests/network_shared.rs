@@ -44,19 +44,115 @@ fn its_root_does_not_administer_the_network() {
         ],
     );
     assert_eq!(world.host.sh("web", "ip addr; ip route; ip -6 route"), face);
-    // It neither makes packets up nor sees others'.
+    neither_makes_packets_up_nor_sees_others(&world, "web");
+}
+
+/// The zone's processes have the capability net_raw, without which the kernel refuses to
+/// execute Debian's ping: over the network, which is the host's, it counts for nothing.
+fn neither_makes_packets_up_nor_sees_others(world: &World, zone: &str) {
+    let status = world.host.sh(zone, "cat /proc/self/status");
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = u64::from_str_radix(effective.expect("a set").trim(), 16).unwrap();
+    assert_ne!(effective & 1 << 13, 0, "no net_raw in {effective:x}");
     let packet = packet4("10.0.0.77", "10.0.0.1", 17, &udp(9, 9, "lie"));
-    for words in [
-        format!("raw 10.0.0.1 {}", hex(packet)),
-        "frames eth0 00".to_owned(),
-        "listen".to_owned(),
-    ] {
-        assert_eq!(
-            world.peer(At::Zone("web"), &words),
-            "error: socket: Operation not permitted",
-            "{words}"
-        );
+    let source = include_str!("../src/peer.pl");
+    for before in ["", "unshare --user --map-root-user "] {
+        for words in [
+            format!("raw 10.0.0.1 {}", hex(&packet)),
+            "frames eth0 00".to_owned(),
+            "listen".to_owned(),
+        ] {
+            let line = format!("{before}perl - {words}");
+            let ran = world.run(At::Zone(zone), &line, source);
+            assert_eq!(
+                ran.ok().text(),
+                "error: socket: Operation not permitted",
+                "{line}"
+            );
+        }
+        // IP_TRANSPARENT, IPV6_TRANSPARENT, SO_MARK, SO_PRIORITY, and the options of IPv6
+        // for every hop: what else the kernel lets holders of net_raw do.
+        for (family, level, option, value) in [
+            (2, 0, 19, "pack(q(l),1)"),
+            (10, 41, 75, "pack(q(l),1)"),
+            (2, 1, 36, "pack(q(l),1)"),
+            (2, 1, 12, "pack(q(l),7)"),
+            (10, 41, 54, "pack(q(C*),0,0,1,4,0,0,0,0)"),
+        ] {
+            let script = format!(
+                "socket(S, {family}, 2, 0) or die; \
+                 print setsockopt(S, {level}, {option}, {value}) ? qq(set) : qq($!)"
+            );
+            let line = format!("{before}perl -e '{script}'");
+            let ran = world.run(At::Zone(zone), &line, "").ok();
+            assert_eq!(ran.out, "Operation not permitted", "{line}");
+        }
     }
+}
+
+#[test]
+fn raw_access_is_admitted_and_gives_nothing_over_the_hosts_network() {
+    let Some(world) = World::new() else { return };
+    let zone = format!("set limitpriv=default,net_rawaccess; {}", net(101));
+    world.install("web", &zone);
+    world.host.on("web", &["verify"]).mentions(
+        0,
+        "net_rawaccess has no effect here: the network of a shared-IP zone is the host's",
+    );
+    world.host.boot("web");
+    neither_makes_packets_up_nor_sees_others(&world, "web");
+}
+
+/// Debian's ping has the file capability cap_net_raw.
+#[test]
+fn the_distributions_ping_works_for_root_and_everybody() {
+    let Some(world) = World::new() else { return };
+    if !e2e::lan::is_installed("ping") {
+        e2e::skip("there is no program ping");
+        return;
+    }
+    world.boot("web", &net(101));
+    // As zones are by default: without a link.
+    for (zone, links) in [("db", ""), ("mail", "set ip-type=exclusive")] {
+        world.boot(zone, links);
+    }
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups ";
+    for who in ["", nobody] {
+        for zone in ["web", "db", "mail"] {
+            for address in ["127.0.0.1", "::1"] {
+                let line = format!("{who}ping -c 1 {address}");
+                let ran = world.run(At::Zone(zone), &line, "").ok();
+                assert!(ran.out.contains("1 received"), "{zone}: {ran:?}");
+            }
+        }
+        for address in ["10.0.0.1", "fd00::1", "10.0.0.101"] {
+            let line = format!("{who}ping -c 1 {address}");
+            let ran = world.run(At::Zone("web"), &line, "").ok();
+            assert!(ran.out.contains("1 received"), "{ran:?}");
+        }
+    }
+    // As with raw sockets, ping cannot say that it is another.
+    let lie = world.run(At::Zone("web"), "ping -c 1 -W 1 -I 10.0.0.77 10.0.0.1", "");
+    assert_ne!(lie.code(), Some(0), "{lie:?}");
+    // A copy that keeps its file capability, as an image brings it.
+    let copy = "cp /usr/bin/ping /root/ping && setcap cap_net_raw=ep /root/ping";
+    if e2e::lan::is_installed("setcap") {
+        world.host.sh("web", copy);
+        let line = format!("{nobody}/root/ping -c 1 10.0.0.1");
+        let _ = world.host.sh("web", "chmod 755 /root");
+        let ran = world.run(At::Zone("web"), &line, "").ok();
+        assert!(ran.out.contains("1 received"), "{ran:?}");
+    }
+}
+
+/// Without net_icmpaccess no program of the zone opens ICMP sockets.
+#[test]
+fn a_zone_without_the_privilege_does_not_ping() {
+    let Some(world) = World::new() else { return };
+    let zone = format!("set limitpriv=default,!net_icmpaccess; {}", net(101));
+    world.boot("web", &zone);
+    let said = world.peer(At::Zone("web"), "ping 10.0.0.1");
+    assert!(said.starts_with("error: socket: "), "{said}");
 }
 
 #[test]

@@ -210,6 +210,44 @@ fn whoever_dies_at_whatever_moment_no_disk_is_lost() {
 }
 
 #[test]
+fn a_guest_survives_the_death_of_one_of_its_pagers() {
+    let Some(host) = Host::new() else { return };
+    if !fs::exists("/dev/userfaultfd").is_ok_and(|there| there) {
+        e2e::skip("no /dev/userfaultfd");
+        return;
+    }
+    if !boot_machine(&host, "") {
+        return;
+    }
+    let sum = "head -c 60000000 /dev/urandom >/run/data; md5sum /run/data";
+    let (boot, sum) = (said(&host, BOOT_ID), said(&host, sum));
+    for victim in ["pager", "guardian", "pager"] {
+        host.on("k1", &["suspend"]).quiet();
+        match victim {
+            // At its 20th piece.
+            "pager" => {
+                let _ = host.with_fault("pager:20:kill", "k1", &["boot"]).ok();
+            }
+            _ => {
+                let _ = host.on("k1", &["boot"]).ok();
+                let known = fs::read(host.path("run/zones/k1.state")).expect("a state");
+                let known: serde_json::Value = serde_json::from_slice(&known).expect("JSON");
+                if let Some(pid) = known["pager"]["pid"].as_i64() {
+                    host.kill_if_there(i32::try_from(pid).expect("a number"));
+                }
+            }
+        }
+        wait_for_guest(&host);
+        assert_eq!(said(&host, "md5sum /run/data"), sum, "{victim}");
+        assert_eq!(said(&host, BOOT_ID), boot, "{victim}");
+    }
+    let told = messages(&host);
+    assert_eq!(told.matches("while the zone ran;").count(), 3, "{told}");
+    host.halt("k1");
+    disk_is_whole(&host);
+}
+
+#[test]
 fn without_its_pager_a_zone_is_ended_and_not_left_waiting() {
     let Some(host) = Host::new() else { return };
     if !fs::exists("/dev/userfaultfd").is_ok_and(|there| there) {
@@ -220,19 +258,17 @@ fn without_its_pager_a_zone_is_ended_and_not_left_waiting() {
         return;
     }
     let _ = in_guest(&host, "head -c 60000000 /dev/urandom >/run/data").ok();
-    for how in ["fail", "kill"] {
-        host.on("k1", &["suspend"]).quiet();
-        // Who restores ahead has a part of it, too, and ends at the same piece.
-        let booted = host.with_fault(&format!("pager:20:{how}"), "k1", &["boot"]);
-        memory_is_refused(&host, &booted);
-        // Where it was not running yet nothing is lost.
-        let used = booted.err.contains("its image is used up");
-        let ran = booted.code() == Some(0);
-        assert!(ran || used || image(&host).exists(), "{booted:?}");
-        println!("{how}: boot ended with {:?}", booted.code());
-        let _ = host.on("k1", &["boot"]).ok();
-        wait_for_guest(&host);
-    }
+    host.on("k1", &["suspend"]).quiet();
+    // The process that restores ahead reads the same piece, and ends at it, too.
+    let booted = host.with_fault("pager:20:fail", "k1", &["boot"]);
+    memory_is_refused(&host, &booted);
+    // Where it was not running yet nothing is lost.
+    let used = booted.err.contains("its image is used up");
+    let ran = booted.code() == Some(0);
+    assert!(ran || used || image(&host).exists(), "{booted:?}");
+    println!("boot ended with {:?}", booted.code());
+    let _ = host.on("k1", &["boot"]).ok();
+    wait_for_guest(&host);
     host.halt("k1");
     disk_is_whole(&host);
 }
