@@ -274,6 +274,51 @@ fn a_sparse_zone_follows_the_host_that_it_comes_to() {
 }
 
 #[test]
+fn a_damaged_package_list_in_a_zone_blocks_neither_detach_nor_export_nor_attach() {
+    let Some(host) = Host::with_web() else { return };
+    if !Path::new(STATUS).exists() {
+        return e2e::skip("no packages of dpkg's on this machine");
+    }
+    host.boot("web");
+    let file = host.path("web.tar.zst");
+    let file = file.to_str().unwrap();
+    let goes_on = |ran: Ran, reason: &str| {
+        let ran = ran.ok();
+        let text = format!(
+            "zoneadm: zone 'web': WARNING: its packages are not known: cannot read {STATUS}: {reason}; no packages are compared or recorded.\n"
+        );
+        assert_eq!(ran.err, text, "{ran:?}");
+    };
+    for (script, reason) in [
+        (
+            "echo nonsense >/var/lib/dpkg/status",
+            "line 1: no field name",
+        ),
+        (
+            "rm /var/lib/dpkg/status; mkfifo /var/lib/dpkg/status",
+            "expected a file, found Fifo",
+        ),
+    ] {
+        host.sh("web", script);
+        goes_on(host.on("web", &["export", file]), reason);
+        host.halt("web");
+        let ran = host.on("web", &["detach", "-n"]).ok();
+        assert!(ran.out.contains("WARNING: its packages are not known"));
+        let manifest = ran.out.into_bytes();
+        let _ = run(
+            &mut host.command("zoneadm", &["attach", "-n", "-"]),
+            &manifest,
+        )
+        .ok();
+        goes_on(host.on("web", &["detach"]), reason);
+        host.on("web", &["attach", "-u"]).mentions(1, reason);
+        goes_on(host.on("web", &["attach"]), reason);
+        host.boot("web");
+    }
+    host.halt("web");
+}
+
+#[test]
 fn what_is_not_there_or_not_detached_is_not_attached() {
     let Some(host) = Host::new() else { return };
     host.configure("web", "");
@@ -283,9 +328,9 @@ fn what_is_not_there_or_not_detached_is_not_attached() {
     );
     // Put there by hand.
     fs::create_dir_all(host.path("/zones/web/root/etc")).unwrap();
-    host.on("web", &["attach"]).says(
+    host.on("web", &["attach"]).mentions(
         1,
-        "zoneadm: zone 'web': zone is incomplete; uninstall required.",
+        "SUNWdetached.xml: no such file: the zone was not detached; attach -F takes it as it is.",
     );
     for words in [
         &["attach", "-b", "1-1"][..],
@@ -365,6 +410,12 @@ fn an_unpacking_that_was_cut_off_counts_for_nothing() {
             }
             let _ = host.on("shop", &unpack).ok();
             assert_eq!(host.state("shop"), "installed", "after {fault}");
+        }
+        if host.state("shop") == "configured" && host.path("/zones/shop/root").exists() {
+            // It is whole, and nobody knows whose it is.
+            host.on("shop", &["uninstall", "-F"])
+                .mentions(1, "'zoneadm -z shop attach -F' takes it");
+            host.on("shop", &["attach", "-F"]).quiet();
         }
         let _ = host.on("shop", &["uninstall", "-F"]);
         assert!(!host.path("/zones/shop/root").exists(), "after {fault}");

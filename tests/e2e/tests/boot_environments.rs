@@ -73,6 +73,26 @@ fn a_zone_goes_to_another_environment_and_back() {
     assert_eq!(list(&host, "web"), pairs(&[("initial", "NR")]));
 }
 
+/// The standard library of musl, which the release programs have, does not know when a folder
+/// was made.
+#[test]
+fn the_first_one_was_made_when_the_zone_was_installed() {
+    let now = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.unwrap().as_secs()
+    };
+    // File systems take the time from a clock that is a tick behind.
+    let before = now() - 1;
+    let Some(host) = Host::with_own_master() else {
+        return;
+    };
+    let ran = host.on("master", &["beadm", "list", "-H"]).ok();
+    let fields: Vec<&str> = ran.text().split(';').collect();
+    assert_eq!((fields[0], fields.len()), ("initial", 7), "{ran:?}");
+    let made: u64 = fields[6].parse().unwrap();
+    assert!((before..=now()).contains(&made), "{before}: {ran:?}");
+}
+
 #[test]
 fn one_is_booted_once() {
     let Some(host) = Host::with_web() else { return };

@@ -54,6 +54,24 @@ fn mend(host: &Host, zone: &str, fault: &str, states: &[&str]) {
     }
 }
 
+/// As a zoneadmd leaves them that is killed while it takes back a boot that failed.
+#[test]
+fn a_zone_boots_in_groups_whose_processes_were_killed() {
+    let Some(host) = Host::with_running_web() else {
+        return;
+    };
+    let groups = host.groups_of("web");
+    let v2 = groups
+        .iter()
+        .find(|path| path.join("cgroup.kill").exists() && path.ends_with("web"))
+        .unwrap();
+    host.halt("web");
+    fs::create_dir_all(v2.join("zone")).unwrap();
+    fs::write(v2.join("cgroup.kill"), "1").unwrap();
+    host.boot("web");
+    assert_eq!(host.sh("web", "hostname"), "web");
+}
+
 #[test]
 fn clones_of_a_command_killed_at_any_moment_are_finished_by_the_next() {
     let Some(host) = Host::with_web() else { return };

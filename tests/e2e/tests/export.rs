@@ -83,6 +83,30 @@ fn a_zone_goes_into_a_file_and_comes_back() {
     assert!(!piped.lines().any(|line| line.starts_with("usr/bin")));
 }
 
+#[test]
+fn a_path_that_cannot_be_written_costs_nothing() {
+    let Some(host) = Host::with_web() else { return };
+    host.boot("web");
+    let folder = host.path("");
+    let none = host.path("none/web.tar.zst");
+    for (to, text) in [(&folder, "is no regular file"), (&none, "No such file")] {
+        let ran = host.on("web", &["export", to.to_str().unwrap()]);
+        // The progress of a snapshot of a running zone goes to standard output.
+        assert_eq!(ran.out, "", "{ran:?}");
+        ran.mentions(1, text);
+    }
+    // The file of an export that fails later is removed.
+    if Path::new("/usr/bin/gpg").exists() {
+        let file = host.path("web.tar.gpg");
+        let words = ["export", "--gpg", "no-such-key", file.to_str().unwrap()];
+        host.on("web", &words).mentions(1, "gpg");
+        assert!(!file.exists());
+        assert!(!host.path("web.tar.gpg.part").exists());
+    }
+    assert_eq!(snapshots(&host), [""; 0]);
+    host.halt("web");
+}
+
 /// Exports the running zone to somebody who does not read, until it is at work; then kills it.
 fn killed_export(host: &Host) {
     let mut export = host.command("zoneadm", &["-z", "web", "export", "-"]);
@@ -103,6 +127,33 @@ fn snapshots(host: &Host) -> Vec<String> {
     let ran = host.on("web", &["snapshots", "-p"]).ok();
     let second = |line: &str| line.split(':').nth(1).unwrap_or_default().to_owned();
     ran.out.lines().map(second).collect()
+}
+
+#[test]
+fn a_locked_zone_names_the_command_that_holds_the_lock() {
+    let Some(host) = Host::with_web() else { return };
+    // More than a pipe holds, however it is compressed.
+    let mut noise = Vec::new();
+    let random = fs::File::open("/dev/urandom").unwrap();
+    random.take(1 << 20).read_to_end(&mut noise).unwrap();
+    host.put("web", "root/noise", noise);
+    let mut export = host.command("zoneadm", &["-z", "web", "export", "-"]);
+    let mut export = start(export.stdout(Stdio::piped()));
+    // It holds the lock from before its first byte to its last.
+    let mut first = [0];
+    let out = export.stdout.as_mut().unwrap();
+    out.read_exact(&mut first).unwrap();
+    host.on("web", &["boot"]).says(
+        1,
+        &format!(
+            "zoneadm: zone 'web': another zoneadm may have an operation in progress: the zone is locked by zoneadm export (process {}).",
+            export.id()
+        ),
+    );
+    export.kill().unwrap();
+    let _ = export.wait();
+    host.boot("web");
+    host.halt("web");
 }
 
 #[test]

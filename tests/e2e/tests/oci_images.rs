@@ -3,14 +3,16 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 
 use e2e::container::{Image, Member, archive, busybox, file, folder, hard_link, link, system};
 use e2e::registry::{Guard, Registry, push};
 use e2e::{Host, Ran, run, wait_for};
 
-/// What the image runs when it is asked to.
-const RUNS: &str = r#"{"Entrypoint":["sh","-c"],"Cmd":["echo $$ >/srv/pid; id >/srv/who; pwd >>/srv/who; echo $COLOUR >>/srv/who; trap 'echo quit >>/srv/who; exit 0' QUIT; while :; do sleep 1 & wait $!; done"],"Env":["PATH=/bin","COLOUR=blue"],"User":"web","WorkingDir":"/srv","StopSignal":"SIGQUIT"}"#;
+/// What the image runs when it is asked to. It catches its signal before its files say that it runs:
+/// process 1 of a zone never gets a signal that it does not catch.
+const RUNS: &str = r#"{"Entrypoint":["sh","-c"],"Cmd":["trap 'echo quit >>/srv/who; exit 0' QUIT; id >/srv/who; pwd >>/srv/who; echo $COLOUR >>/srv/who; echo $$ >/srv/pid; while :; do sleep 1 & wait $!; done"],"Env":["PATH=/bin","COLOUR=blue"],"User":"web","WorkingDir":"/srv","StopSignal":"SIGQUIT"}"#;
 
 /// A system, what changes it, and what comes on top.
 fn layers(busybox: &[u8]) -> [Vec<u8>; 3] {
@@ -219,8 +221,9 @@ fn an_archive_of_images_is_taken_for_what_it_is() {
     let first = import(&host, &image.folder.to_string_lossy());
     let tar = host.path("/image.tar").to_string_lossy().into_owned();
     for names in [
-        &["blobs", "index.json", "oci-layout"],
+        &["blobs", "index.json", "oci-layout"][..],
         &["oci-layout", "index.json", "blobs"],
+        &["."][..],
     ] {
         let mut command = Command::new("tar");
         command
@@ -418,6 +421,91 @@ fn the_registry_of_others_is_understood() {
     });
     host.boot("one");
     host.halt("one");
+}
+
+/// Runs openssl, and returns false if it is not installed.
+fn openssl(words: &str) -> bool {
+    let mut command = Command::new("/usr/bin/openssl");
+    if !Path::new(command.get_program()).exists() {
+        e2e::skip("no openssl (package openssl)");
+        return false;
+    }
+    let _ = run::run(command.args(words.split_whitespace()), b"").ok();
+    true
+}
+
+/// Makes an authority, and a certificate of it for the address of loopback: `NAME.crt`, `NAME.key`.
+fn certificates(folder: &Path, authority: &str, server: &str) -> bool {
+    let at = folder.display();
+    openssl(&format!(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
+         -subj /CN={authority} -keyout {at}/{authority}.key -out {at}/{authority}.crt"
+    )) && openssl(&format!(
+        "req -x509 -CA {at}/{authority}.crt -CAkey {at}/{authority}.key \
+         -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={server} \
+         -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE \
+         -keyout {at}/{server}.key -out {at}/{server}.crt"
+    ))
+}
+
+/// Makes a certificate for the address of loopback that has signed itself, in the way that
+/// docs/images.md shows.
+fn own_certificate(folder: &Path, server: &str) -> bool {
+    let at = folder.display();
+    openssl(&format!(
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={server} \
+         -addext subjectAltName=IP:127.0.0.1 -keyout {at}/{server}.key -out {at}/{server}.crt"
+    ))
+}
+
+/// Imports an image with the certificates of a file for those of the host.
+fn import_trusting(host: &Host, trusted: &Path, source: &str) -> Ran {
+    let mut command = host.command("zoneimg", &["import", source]);
+    run::run(command.env("SSL_CERT_FILE", trusted), b"")
+}
+
+#[test]
+fn a_registry_with_tls_on_loopback() {
+    let Some(host) = Host::new() else { return };
+    let keys = host.path("/keys");
+    fs::create_dir(&keys).unwrap();
+    if !certificates(&keys, "ca", "server") || !own_certificate(&keys, "other") {
+        return;
+    }
+    let layer = archive(&[folder("bin"), file("bin/x", b"x")]);
+    let image = Image::make(&host.path("/layout"), &[layer], "{}");
+    alone(|| {
+        let registry = Registry::start(Guard::None);
+        push(registry.address, &image, "a", "1");
+        let secure = registry.serve_tls(&keys.join("server.crt"), &keys.join("server.key"));
+        let name = format!("docker://{secure}/a:1");
+        let _ = registry.asked();
+        // A certificate that nobody vouches for does not lead to plain HTTP.
+        import_trusting(&host, &keys.join("other.crt"), &name).mentions(
+            1,
+            "UnknownIssuer; add its certificate, or that of its authority, to those that the host trusts",
+        );
+        // Nor does the registry itself.
+        registry.send_to(
+            "manifests/1",
+            Some(&format!("http://{}/v2/a/manifests/1", registry.address)),
+        );
+        import_trusting(&host, &keys.join("ca.crt"), &name)
+            .mentions(1, "plain HTTP, from a registry with TLS");
+        registry.send_to("manifests/1", None);
+        assert_eq!(registry.asked(), ["GET /v2/a/manifests/1"]);
+        assert_no_trace(&host);
+        let over_tls = import_trusting(&host, &keys.join("ca.crt"), &name).ok();
+        // Plain HTTP remains for a server that does not speak TLS, without certificates.
+        let plain = format!("docker://{}/a:1", registry.address);
+        let in_plain = import_trusting(&host, &keys.join("none.crt"), &plain).ok();
+        assert_eq!(over_tls.text(), in_plain.text());
+        // A server whose own certificate is trusted.
+        let secure = registry.serve_tls(&keys.join("other.crt"), &keys.join("other.key"));
+        let name = format!("docker://{secure}/a:1");
+        let by_itself = import_trusting(&host, &keys.join("other.crt"), &name).ok();
+        assert_eq!(by_itself.text(), in_plain.text());
+    });
 }
 
 #[test]

@@ -106,7 +106,13 @@ fn what_will_not_work_is_reported() {
         ran.out.lines().map(str::to_owned).collect()
     };
     let shared = issues(&["-P", "-T", "S10"]);
-    assert_eq!(shared.len(), 10);
+    assert_eq!(shared.len(), 11);
+    assert!(
+        shared
+            .iter()
+            .any(|line| line.starts_with("basic:dhcp:eth1:")),
+        "{shared:?}"
+    );
     let network = "basic:exclusive:nftables.service:needs a network of its own\\: -T S11";
     assert!(shared.iter().any(|line| line == network), "{shared:?}");
     assert_eq!(
@@ -148,6 +154,8 @@ fn zonecfg_takes_what_it_prints() {
             "\tspecial: /change-me/srv/shop",
             "\tdir: /srv/mail",
             "\ttype: lofs",
+            "\tname: zonep2vchk-info",
+            "\tvalue: \"p2v of host shop\"",
             "\tvalue: \"Debian GNU/Linux 12 (bookworm)\"",
         ] {
             assert!(info.lines().any(|one| one == line), "no {line:?} in {info}");

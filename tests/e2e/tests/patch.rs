@@ -28,6 +28,16 @@ fn one_patch_is_taken_back_and_what_was_done_since_stays() {
         1,
         &format!("zonepatch: zone 'web1': patch {patch} is taken back already."),
     );
+    let histories = || {
+        let entries = fs::read_dir(host.path("/var/lib/zones/patch")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().path());
+        names
+            .filter(|path| path.extension().is_some_and(|kind| kind == "history"))
+            .count()
+    };
+    let before = histories();
+    host.on("web1", &["uninstall", "-F"]).quiet();
+    assert_eq!(histories(), before - 1, "the history goes with its zone");
 
     // Zones in other states are left alone.
     host.configure("new", "");

@@ -395,3 +395,18 @@ fn a_zone_that_is_not_well_with_its_patch_goes_back() {
     let ran = zonepatch(&host, &["apply", "-z", "web"]).ok();
     assert!(ran.out.contains("health not checked"), "{ran:?}");
 }
+
+#[test]
+fn a_zone_whose_programs_do_not_end_is_not_waited_for_without_end() {
+    let Some(host) = running("web") else { return };
+    host.boot("web");
+    host.sh(
+        "web",
+        "f=$(command -v mkdir); rm $f; printf '#!/bin/sh\nexec sleep 98764\n' >$f; chmod 755 $f",
+    );
+    let deb = host.path("/repo/app_2_all.deb").display().to_string();
+    let words = ["apply", "-z", "web", "--live", "--time-limit", "2", &deb];
+    zonepatch(&host, &words).mentions(1, "zone 'web': did not mkdir -m 700 '/var/cache/zonepatch-");
+    assert_eq!(host.state("web"), "running");
+    assert_eq!(version(&host, "web"), "1 ii 111");
+}
