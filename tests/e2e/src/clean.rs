@@ -95,7 +95,7 @@ fn end_processes(host: &Host, problems: &mut Vec<String>) {
 }
 
 /// Processes in the host's groups, and programs that were started for its root.
-fn processes(host: &Host) -> Vec<i32> {
+pub(crate) fn processes(host: &Host) -> Vec<i32> {
     let mut found = cgroup::processes(&cgroup::below(host.cgroup()));
     let mark = [b"ZONES_ROOT=", host.root().as_os_str().as_bytes()].concat();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -344,6 +344,18 @@ impl Host {
         inits[0]
     }
 
+    /// Returns the processes of its zones, and programs that were started for it.
+    #[must_use]
+    pub fn processes(&self) -> Vec<i32> {
+        clean::processes(self)
+    }
+
+    /// Returns the mount points below its root, as this process sees them.
+    #[must_use]
+    pub fn mounts(&self) -> Vec<PathBuf> {
+        clean::mounts_below(self.root())
+    }
+
     /// Kills a process, unless it has ended by itself, and waits until it is gone.
     pub fn kill_if_there(&self, pid: i32) {
         if Path::new(&format!("/proc/{pid}")).exists() {

@@ -22,6 +22,40 @@ pub fn perl(code: &str) -> String {
     format!("perl -e '{code}'")
 }
 
+/// A program for i386 (an ELF file) that makes one system call by its number in the 32-bit
+/// table, and ends with the error number as its status, or with what it returned, negated.
+/// A last argument of `None` is the address of `words`.
+#[must_use]
+pub fn call_of_32_bits(number: u32, arguments: [Option<u32>; 3], words: [u32; 3]) -> Vec<u8> {
+    const START: u32 = 0x0804_8000;
+    const HEADERS: u32 = 52 + 32;
+    const CODE: u32 = 4 * 5 + 2 + 2 + 2 + 5 + 2;
+    let whole = HEADERS + CODE + 12;
+    let mut file = b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x03\0".to_vec();
+    let mut add = |numbers: &[u32]| {
+        for number in numbers {
+            file.extend(number.to_le_bytes());
+        }
+    };
+    // Version, entry, headers of the program and none of sections, sizes.
+    add(&[1, START + HEADERS, 52, 0, 0, 52 | 32 << 16, 1, 0]);
+    // One part, loaded as a whole, to be read and executed.
+    add(&[1, 0, START, START, whole, whole, 5, 0x1000]);
+    let arguments = arguments.map(|one| one.unwrap_or(START + HEADERS + CODE));
+    // mov to eax, ebx, ecx, edx.
+    let values = [number, arguments[0], arguments[1], arguments[2]];
+    for (opcode, value) in [0xb8, 0xbb, 0xb9, 0xba].into_iter().zip(values) {
+        file.push(opcode);
+        file.extend(value.to_le_bytes());
+    }
+    // int 0x80; neg eax; mov ebx, eax; mov eax, 1 (exit); int 0x80.
+    file.extend(b"\xcd\x80\xf7\xd8\x89\xc3\xb8\x01\0\0\0\xcd\x80");
+    for word in words {
+        file.extend(word.to_le_bytes());
+    }
+    file
+}
+
 /// What [`syscall`] prints for EPERM.
 pub const EPERM: &str = "-1 Operation not permitted";
 

@@ -29,6 +29,14 @@ use crate::{skip, wait_for};
 pub struct Space(OwnedFd);
 
 impl Space {
+    /// Returns the one of a process.
+    ///
+    /// # Errors
+    /// When there is no such process.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        fs::File::open(format!("/proc/{pid}/ns/net")).map(|file| Self(file.into()))
+    }
+
     fn here() -> io::Result<Self> {
         fs::File::open("/proc/thread-self/ns/net").map(|file| Self(file.into()))
     }

@@ -48,6 +48,7 @@ pub mod run;
 pub mod ssh;
 mod terminal;
 pub mod tree;
+pub mod unpacked;
 
 use std::time::{Duration, Instant};
 

@@ -101,10 +101,9 @@ pub fn done(ran: Ran) {
 pub fn auxiliary(host: &Host, zone: &str) -> String {
     let listed = host.on(zone, &["list", "-s"]).ok();
     let line = listed.out.lines().nth(1).unwrap_or_default();
-    line.split_whitespace()
-        .last()
-        .unwrap_or_default()
-        .to_owned()
+    // Behind the name and the state.
+    let words: Vec<&str> = line.split_whitespace().skip(2).collect();
+    words.join(" ")
 }
 
 /// The first block of a disk or CD that says something on the serial line, and no more.

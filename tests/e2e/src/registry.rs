@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::container::Image;
 
@@ -40,6 +45,8 @@ pub struct Registry {
 
 /// `user:secret`.
 const BASIC: &str = "Basic dXNlcjpzZWNyZXQ=";
+/// The type of manifests, which other clients want to see.
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const TOKEN: &str = "a.token.of-this-test";
 
 impl Registry {
@@ -58,10 +65,42 @@ impl Registry {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let served = served.clone();
-                std::thread::spawn(move || served.serve(&stream, guard));
+                std::thread::spawn(move || served.serve(stream, guard));
             }
         });
         registry
+    }
+
+    /// Serves the same over TLS on another port, which it returns, to everybody.
+    ///
+    /// # Panics
+    /// When the files are not a chain of certificates and its key, or it cannot listen.
+    #[must_use]
+    pub fn serve_tls(&self, certificates: &Path, key: &Path) -> SocketAddr {
+        let chain = CertificateDer::pem_file_iter(certificates).expect("certificates");
+        let chain = chain.collect::<Result<_, _>>().expect("certificates");
+        let key = PrivateKeyDer::from_pem_file(key).expect("a key");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions of TLS")
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .expect("a key of the certificate");
+        let config = Arc::new(config);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let served = self.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (served, config) = (served.clone(), config.clone());
+                std::thread::spawn(move || {
+                    let connection = ServerConnection::new(config).expect("a connection");
+                    served.serve(StreamOwned::new(connection, stream), Guard::None);
+                });
+            }
+        });
+        address
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -93,7 +132,7 @@ impl Registry {
         };
     }
 
-    fn serve(&self, stream: &TcpStream, guard: Guard) {
+    fn serve(&self, stream: impl Read + Write, guard: Guard) {
         let mut reader = BufReader::new(stream);
         loop {
             let Some((method, path, headers)) = read_head(&mut reader) else {
@@ -110,8 +149,9 @@ impl Registry {
                 "HTTP/1.1 {status} X\r\nContent-Length: {}\r\n{extra}\r\n",
                 answer.len()
             );
-            let mut out = stream;
-            if out.write_all(head.as_bytes()).is_err() || out.write_all(&answer).is_err() {
+            let out = reader.get_mut();
+            let body = if method == "HEAD" { &[][..] } else { &answer };
+            if out.write_all(head.as_bytes()).is_err() || out.write_all(body).is_err() {
                 return;
             }
         }
@@ -156,6 +196,10 @@ impl Registry {
                 Vec::new(),
             );
         }
+        if path == "/v2/" {
+            // Other clients ask first whether this is a registry.
+            return (200, String::new(), Vec::new());
+        }
         let mut state = self.state();
         state.asked.push(format!("{method} {path}"));
         let found = |all: &BTreeMap<String, Vec<u8>>| {
@@ -196,7 +240,9 @@ impl Registry {
                 } else {
                     &state.blobs
                 };
+                let kind = format!("Content-Type: {MANIFEST}\r\n");
                 match all.get(&last) {
+                    Some(bytes) if path.contains("/manifests/") => (200, kind, bytes.clone()),
                     Some(bytes) => (200, String::new(), bytes.clone()),
                     None => (404, String::new(), Vec::new()),
                 }
@@ -268,12 +314,11 @@ pub fn push(address: SocketAddr, image: &Image, name: &str, tag: &str) {
         let (status, _) = ask(address, "PUT", &place, "application/octet-stream", &bytes);
         assert_eq!(status, 201, "a blob is pushed");
     }
-    let kind = "application/vnd.oci.image.manifest.v1+json";
     let (status, _) = ask(
         address,
         "PUT",
         &format!("/v2/{name}/manifests/{tag}"),
-        kind,
+        MANIFEST,
         &manifest,
     );
     assert_eq!(status, 201, "the manifest is pushed");

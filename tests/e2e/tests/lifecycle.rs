@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 
 use e2e::inside::{perl, syscall};
-use e2e::{Host, Terminal, wait_for};
+use e2e::run::run;
+use e2e::{Host, Terminal, between_starts, wait_for};
 
 /// reboot(2): the two magic numbers, then a command.
 fn reboot(command: u32) -> String {
@@ -48,7 +51,7 @@ fn a_zone_from_create_to_delete() {
     host.configure("web", "");
     assert_eq!(host.state("web"), "configured");
     assert_eq!(host.row("web").uuid, "");
-    host.on("web", &["verify"]).quiet();
+    host.on("web", &["verify"]).mentions(0, "does not exist");
     host.on("web", &["install"]).quiet();
     let row = host.row("web");
     assert_eq!(
@@ -75,6 +78,28 @@ fn a_zone_from_create_to_delete() {
     assert_eq!(host.rows(), []);
     host.on("web", &["boot"])
         .says(1, "zoneadm: web: No such zone configured");
+}
+
+/// The checkout of a user whose home is closed to others, as on Debian.
+#[test]
+fn programs_below_a_folder_of_mode_700_boot_a_zone() {
+    let Some(host) = Host::with_web() else { return };
+    let closed = host.path("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    let usual = host.command("zoneadm", &["-z", "web", "boot"]);
+    let programs = Path::new(usual.get_program()).parent().unwrap();
+    for program in ["zoneadm", "zoneadmd", "zinit"] {
+        between_starts(|| fs::copy(programs.join(program), closed.join(program))).unwrap();
+    }
+    let mut boot = Command::new(closed.join("zoneadm"));
+    boot.args(usual.get_args()).env_clear();
+    for (name, value) in usual.get_envs() {
+        boot.env(name, value.unwrap_or_default());
+    }
+    run(&mut boot, b"").quiet();
+    // One of the commands that zinit is shown as.
+    host.sh("web", "cmp /proc/1/exe /usr/sbin/poweroff");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn the_forms_of_a_line() {
     );
     assert_eq!(
         host.on("master", &["list", "-s"]).ok().out,
-        "NAME             STATUS     AUXILIARY STATE\nmaster           installed  -\n"
+        "NAME             STATUS     AUXILIARY STATE\nmaster           installed\n"
     );
 }
 

@@ -143,7 +143,7 @@ fn an_archive_that_is_none_leaves_a_zone_configured() {
     host.on("tiny", &["install", "-a", "/nowhere.tar"])
         .mentions(1, "/nowhere.tar");
     host.on("tiny", &["install", "-a", "relative.tar"])
-        .mentions(2, "absolute");
+        .mentions(1, "/relative.tar: No such file or directory");
     host.on("tiny", &["install"]).mentions(2, "-a");
     assert_eq!(host.state("tiny"), "configured");
     assert!(!host.path("/zones/tiny").exists());

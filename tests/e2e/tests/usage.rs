@@ -44,6 +44,27 @@ fn wrong_command_lines_are_2_and_say_how_it_goes() {
 }
 
 #[test]
+fn a_root_that_does_not_exist_is_1_everywhere_and_the_remedy_is_told() {
+    let Some(host) = Host::new() else { return };
+    for (program, words) in [
+        ("zonecfg", &["-z", "web", "create"][..]),
+        ("zoneadm", &["list", "-cv"]),
+        ("zoneadm", &["-z", "web", "install"]),
+        ("zps", &[]),
+        ("zonestat", &["1", "1"]),
+        ("zoneimg", &["list"]),
+        ("zonepatch", &["status"]),
+        ("zones-service", &["start", "-n"]),
+    ] {
+        let mut command = host.command(program, words);
+        command.env("ZONES_ROOT", "/nowhere/zones");
+        let ran = e2e::run::run(&mut command, b"");
+        assert_eq!(ran.code(), Some(1), "{ran:?}");
+        assert!(ran.err.contains("mkdir -p /nowhere/zones"), "{ran:?}");
+    }
+}
+
+#[test]
 fn help_is_no_error() {
     let Some(host) = Host::new() else { return };
     for words in [
@@ -259,4 +280,92 @@ fn output_into_a_closed_pipe_is_no_panic() {
         .env("ZONES_CGROUP", host.cgroup());
     let ran = e2e::run::run(&mut shell, b"").ok();
     assert_eq!(ran.err, "");
+}
+
+#[test]
+fn an_unknown_subcommand_is_told_in_two_lines_with_the_one_that_is_meant() {
+    let Some(host) = Host::new() else { return };
+    for (program, words, meant) in [
+        ("zoneadm", &["lsit"][..], "list"),
+        ("zoneadm", &["-z", "web", "instal"], "install"),
+        ("zoneadm", &["help", "bot"], "boot"),
+        ("zoneimg", &["imprt"], "import"),
+        ("zonepatch", &["aply"], "apply"),
+        ("zonesuspend", &["verfy"], "verify"),
+    ] {
+        let ran = e2e::run::run(&mut host.command(program, words), b"");
+        let word = words.last().expect("a word");
+        let told = format!(
+            "{program}: {word}: unknown subcommand; did you mean {meant}?\n\
+             usage:\t{program} --help lists the subcommands"
+        );
+        ran.says(2, &told);
+    }
+    for program in ["zoneadm", "zoneimg", "zonepatch", "zonesuspend"] {
+        let ran = e2e::run::run(&mut host.command(program, &[]), b"");
+        assert!(
+            ran.err.contains("no subcommand was given\nusage:"),
+            "{ran:?}"
+        );
+        assert!(ran.err.lines().count() > 3, "{ran:?}");
+    }
+}
+
+#[test]
+fn every_program_has_a_version() {
+    let Some(host) = Host::new() else { return };
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bin");
+    for entry in fs::read_dir(programs).expect("the folder of programs") {
+        let entry = entry.expect("a program");
+        let name = entry.file_name().into_string().expect("a plain name");
+        // zinit is process 1 of a zone, and reads no options.
+        if !entry.path().is_dir() || name == "zinit" {
+            continue;
+        }
+        let ran = e2e::run::run(&mut host.command(&name, &["--version"]), b"").ok();
+        assert_eq!(ran.out, format!("{name} {}\n", env!("CARGO_PKG_VERSION")));
+    }
+}
+
+#[test]
+fn a_report_on_a_zone_that_is_not_configured_warns() {
+    let Some(host) = Host::new() else { return };
+    host.configure("web", "");
+    let zonestat =
+        |zones| e2e::run::run(&mut host.command("zonestat", &["-z", zones, "1", "1"]), b"");
+    let warning = "zonestat: WARNING: nosuch: No such zone configured";
+    zonestat("nosuch,web").says(0, warning);
+    for known in ["web", "global", "no*"] {
+        let ran = zonestat(known).ok();
+        assert_eq!(ran.err, "", "{ran:?}");
+    }
+}
+
+#[test]
+fn a_relative_root_is_a_wrong_command_line_everywhere() {
+    let Some(host) = Host::new() else { return };
+    for (program, words) in [
+        ("zonecfg", &["-z", "web", "create"][..]),
+        ("zoneadm", &["list", "-cv"]),
+        ("zoneadm", &["-z", "web", "install"]),
+        ("zlogin", &["web", "true"]),
+        ("zoneauthd", &[]),
+        ("zps", &[]),
+        ("zonestat", &["1", "1"]),
+        ("zoneimg", &["list"]),
+        ("zonepatch", &["status"]),
+        ("zones-service", &["start", "-n"]),
+    ] {
+        let mut command = host.command(program, words);
+        command.env("ZONES_ROOT", "zones");
+        let ran = e2e::run::run(&mut command, b"");
+        assert_eq!(ran.code(), Some(2), "{ran:?}");
+        assert!(
+            ran.err
+                .trim_end()
+                .ends_with("root path must be absolute: zones"),
+            "{ran:?}"
+        );
+        assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    }
 }

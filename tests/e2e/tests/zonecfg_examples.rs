@@ -77,8 +77,9 @@ fn example_1_a_new_zone() {
     assert_eq!(terminal.status(), 0);
     assert_eq!(
         info(&host, "myzone3", ""),
-        "zonename: myzone3\nzonepath: /export/home/my-zone3\nbrand: native\nautoboot: true\n\
-         bootargs: \npool: \nlimitpriv: \nscheduling-class: \nip-type: shared\nhostid: \nfs-allowed: \n\
+        "zonename: myzone3\nzonepath: /export/home/my-zone3\nbrand: native\nautoboot: true\nautoshutdown: shutdown\n\
+         bootargs: \nfile-mac-profile: \npool: \nlimitpriv: \nscheduling-class: \nip-type: shared\n\
+         hostid: \ntenant: \nfs-allowed: \n\
          [cpu-shares: 5]\n\
          inherit-pkg-dir:\n\tdir: /usr\n\
          fs:\n\tdir: /usr/local\n\tspecial: /opt/local\n\traw not specified\n\ttype: lofs\n\toptions: [ro,nodevices]\n\

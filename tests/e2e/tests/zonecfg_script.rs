@@ -23,7 +23,7 @@ fn arguments_standard_input_and_a_terminal_come_to_the_same() {
     let by_words = host.zonecfg(&["-z", "words", SCRIPT]);
     assert_eq!(by_words.code(), Some(1), "{by_words:?}");
 
-    let mut command = host.command("zonecfg", &["-z", "stdin", "-f", "-"]);
+    let mut command = host.command("zonecfg", &["-z", "stdin"]);
     let by_stdin = e2e::run::run(&mut command, SCRIPT.as_bytes());
     assert_eq!(by_stdin.code(), Some(1), "{by_stdin:?}");
 
@@ -91,4 +91,47 @@ fn a_file_ends_at_its_first_error() {
     let before = lines[..at - 1].join("\n");
     assert_eq!(host.zonecfg(&["-z", "words", &before]).code(), Some(0));
     assert_eq!(export(&host, "file"), export(&host, "words"));
+    let mut command = host.command("zonecfg", &["-z", "pipe", "-f", "-"]);
+    let by_pipe = e2e::run::run(&mut command, SCRIPT.as_bytes());
+    assert_eq!(by_pipe.code(), Some(1), "{by_pipe:?}");
+    assert_eq!(export(&host, "pipe"), export(&host, "words"));
+    assert!(by_pipe.err.contains(&format!("line {at} ")), "{by_pipe:?}");
+}
+
+#[test]
+fn a_pipe_ends_at_its_first_error() {
+    let Some(host) = Host::new() else { return };
+    host.zonecfg(&["-z", "web", "create"]).quiet();
+    let input = "set bootargs=-s\nset cpu-shares=abc\nset max-lwps=5\n";
+    let mut command = host.command("zonecfg", &["-z", "web", "-f", "-"]);
+    e2e::run::run(&mut command, input.as_bytes()).mentions(1, "On line 2:");
+    let export = export(&host, "web");
+    assert!(export.contains("set bootargs=-s\n"), "{export}");
+    assert!(!export.contains("max-lwps"), "{export}");
+}
+
+#[test]
+fn templates_can_be_read_and_not_changed() {
+    let Some(host) = Host::new() else { return };
+    for template in ["SYSdefault", "SUNWdefault"] {
+        let info = host.zonecfg(&["-z", template, "info"]).ok().out;
+        assert!(
+            info.starts_with(&format!("zonename: {template}\n")),
+            "{info}"
+        );
+        host.zonecfg(&["-z", template, "set autoboot=true"])
+            .mentions(1, &format!("{template}: cannot set in read-only mode."));
+        host.zonecfg(&["-z", template, "delete -F"])
+            .mentions(1, "cannot delete in read-only mode.");
+    }
+    let exported = export(&host, "SYSdefault");
+    let file = file(&host, &exported);
+    host.zonecfg(&["-z", "like", "-f", &file]).quiet();
+    host.zonecfg(&["-z", "made", "create -t SYSdefault"])
+        .quiet();
+    let made = export(&host, "made");
+    assert_eq!(export(&host, "like"), made.replace("made", "like"));
+    host.zonecfg(&["-z", "SYSnosuch", "info"])
+        .mentions(1, "SYSnosuch: No such zone configured");
+    assert!(!host.path("/etc/zones").exists() || !host.path("/etc/zones/SYSdefault.xml").exists());
 }

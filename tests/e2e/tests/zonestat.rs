@@ -318,7 +318,7 @@ fn wrong_command_lines_are_2() {
         assert!(ran.err.starts_with("zonestat: Error: "), "{ran:?}");
         assert!(ran.err.contains("usage: zonestat"), "{ran:?}");
     }
-    zonestat(&host, &["--root", "relative", "-j"]).mentions(1, "zonestat: Error: root path");
+    zonestat(&host, &["--root", "relative", "-j"]).mentions(2, "zonestat: Error: root path");
     let help = zonestat(&host, &["--help"]).ok();
     assert!(help.out.contains("usage: zonestat"));
 }

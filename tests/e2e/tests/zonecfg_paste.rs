@@ -1,0 +1,111 @@
+//! Text that is pasted into an interactive zonecfg, or typed ahead of its prompts.
+
+use e2e::{Host, Terminal};
+
+/// What a terminal that marks pastes puts around one.
+const PASTE: (&str, &str) = ("\x1b[200~", "\x1b[201~");
+
+/// Starts zonecfg on a terminal that can do what xterm can.
+fn zonecfg(host: &Host, zone: &str) -> Terminal {
+    let mut command = host.command("zonecfg", &["-z", zone]);
+    command.env("TERM", "xterm");
+    Terminal::start(command)
+}
+
+fn export(host: &Host, zone: &str) -> String {
+    host.zonecfg(&["-z", zone, "export"]).ok().out
+}
+
+/// A configuration of `count` file systems, as an administrator keeps it in a file:
+/// several times what a terminal's line or a reader's buffer holds.
+fn commands(count: usize) -> String {
+    let mut text = String::from("create -b\nset zonepath=/zones/pasted\n");
+    for number in 0..count {
+        text.push_str(&format!(
+            "add fs\nset dir=/data/{number}\nset special=/srv/{number}\nset type=lofs\nend\n"
+        ));
+    }
+    text.push_str("set bootargs=\"-m verbose\"\n");
+    text
+}
+
+/// Pastes a whole configuration in one piece and leaves: it is that of `by-file`.
+fn paste(host: &Host, zone: &str, text: &str) {
+    let mut terminal = zonecfg(host, zone);
+    terminal.expect("> ");
+    terminal.types(text);
+    assert_eq!(terminal.status(), 0, "{zone}");
+    assert_eq!(export(host, zone), export(host, "by-file"));
+}
+
+/// The zone `by-file`, which pastes are compared with.
+fn by_file(host: &Host) {
+    let file = host.path("/by-file.cfg");
+    std::fs::write(&file, commands(100)).expect("a file of commands");
+    let file = file.to_str().expect("a plain path");
+    host.zonecfg(&["-z", "by-file", "-f", file]).quiet();
+}
+
+#[test]
+fn a_paste_is_taken_whole() {
+    let Some(host) = Host::new() else { return };
+    by_file(&host);
+    let text = commands(100);
+    assert!(text.len() > 4096);
+    // The Enter key is a carriage return, and terminals paste line breaks as that.
+    paste(
+        &host,
+        "keys",
+        &format!("{}exit\r", text.replace('\n', "\r")),
+    );
+    paste(&host, "lines", &format!("{text}exit\n"));
+}
+
+#[test]
+fn a_marked_paste_is_taken_whole_when_enter_is_pressed() {
+    let Some(host) = Host::new() else { return };
+    by_file(&host);
+    let (begin, end) = PASTE;
+    let text = commands(100);
+    paste(&host, "marked", &format!("{begin}{text}exit{end}\r"));
+    // Its last line may be complete already.
+    let keys = text.replace('\n', "\r");
+    paste(&host, "complete", &format!("{begin}{keys}{end}\rexit\r"));
+}
+
+#[test]
+fn what_is_typed_while_zonecfg_starts_is_taken() {
+    let Some(host) = Host::new() else { return };
+    let mut terminal = zonecfg(&host, "early");
+    // Nobody waited for a prompt: all of it is there before the first is shown.
+    terminal.types("create\nset autoboot=true\nset bootargs=-s\nexit\n");
+    assert_eq!(terminal.status(), 0);
+    let export = export(&host, "early");
+    assert!(
+        export.contains("set autoboot=true\n") && export.contains("set bootargs=-s\n"),
+        "{export}"
+    );
+}
+
+#[test]
+fn a_question_takes_the_next_line_of_a_paste() {
+    let Some(host) = Host::new() else { return };
+    let (begin, end) = PASTE;
+    for (zone, paste) in [
+        ("typed", "delete\ry\rcreate -b\rexit\r".to_owned()),
+        (
+            "marked",
+            format!("{begin}delete\ny\ncreate -b\nexit{end}\r"),
+        ),
+    ] {
+        host.zonecfg(&["-z", zone, "create; set bootargs=-s"])
+            .quiet();
+        let mut terminal = zonecfg(&host, zone);
+        terminal.expect("> ");
+        terminal.types(&paste);
+        assert_eq!(terminal.status(), 0, "{zone}");
+        let export = export(&host, zone);
+        assert!(!export.contains("bootargs"), "{zone}: {export}");
+        assert!(!export.contains("inherit-pkg-dir"), "{zone}: {export}");
+    }
+}
