@@ -49,6 +49,7 @@ end
 function __zoneadm_all
     printf '%s\t%s\n' help 'Prints usage, or what is known of one subcommand'
     printf '%s\t%s\n' list 'Lists zones'
+    printf '%s\t%s\n' check 'Shows what commands that were killed left on this host, and what no zone, image or snapshot refers to'
     printf '%s\t%s\n' verify 'Checks whether the zone could run on this host; changes nothing'
     printf '%s\t%s\n' install 'Populates the root of a configured zone'
     printf '%s\t%s\n' clone 'Installs a configured zone as a copy of an installed, halted one'
@@ -91,6 +92,9 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -p 'for programs: zoneid:zonename:state:zonepath:uuid:brand:ip-type'
             printf '%s\t%s\n' -v 'in columns'
             printf '%s\t%s\n' -j 'as JSON'
+        case check
+            printf '%s\t%s\n' -r 'removes it, and completes what was cut off'
+            printf '%s\t%s\n' -j 'as JSON'
         case install
             printf '%s\t%s\n' -n 'show what would be done'
             printf '%s\t%s\n' -a 'from an archive'
@@ -107,6 +111,7 @@ function __zoneadm_suboptions
             printf '%s\t%s\n' -F 'do not ask'
             printf '%s\t%s\n' -n 'show what would be done'
         case detach
+            printf '%s\t%s\n' -F 'forgets a zone whose root is not here, as another host has its storage now'
             printf '%s\t%s\n' -n 'prints the manifest and changes nothing'
         case attach
             printf '%s\t%s\n' -F 'without a look at packages'
