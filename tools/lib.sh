@@ -196,3 +196,32 @@ remove_cgroups() {
     local group
     while read -r group; do rmdir "$group" 2>/dev/null || true; done < <(cgroups_below "$1")
 }
+
+# enter_copy WORK COMMAND...: continues with the command in a copy of this system: an overlay on
+# / whose changes go to memory, with a /run and a /zones of its own. The checkout is in its usual
+# place. WORK is an empty folder; the calling process has its own mount and process namespaces.
+enter_copy() {
+    local work=$1 copy=$1/copy
+    shift
+    mount --make-rprivate /
+    mount -t tmpfs -o mode=755 zones-copy "$work"
+    mkdir "$work"/{upper,work} "$copy"
+    if ! mount -t overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" overlay "$copy"; then
+        say "skipped: no overlay on / here"
+        exit 77
+    fi
+    mount --rbind /dev "$copy/dev"
+    mount --rbind /sys "$copy/sys"
+    mount -t proc proc "$copy/proc"
+    mount -t tmpfs -o mode=755 run "$copy/run"
+    mkdir -p "$copy/zones" "$copy$top"
+    # The root of a zone lies on a file system, not in an overlay.
+    mount -t tmpfs -o mode=755 zones "$copy/zones"
+    mount --bind "$top" "$copy$top"
+    rm -rf --one-file-system -- "$copy/etc/zones"
+    # Not chroot: a process in one may make no user namespace.
+    cd "$copy" || exit
+    pivot_root . mnt
+    umount --lazy /mnt
+    exec "$@"
+}

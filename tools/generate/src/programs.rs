@@ -179,6 +179,11 @@ pub fn plain() -> Vec<Program> {
                 flag("--live", None, "running zones, too, in place"),
                 flag("-n", None, "show what would be done"),
                 flag("--no-share", None, "each zone by its own package manager"),
+                flag(
+                    "--time-limit",
+                    Some(Text),
+                    "seconds for the package manager of a zone",
+                ),
                 flag("-P", Some(Text), "so many zones at a time"),
                 flag("-R", Some(Argument::Folder), "alternate root"),
                 flag("--security", None, "what a security archive has"),
