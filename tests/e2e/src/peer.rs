@@ -295,6 +295,21 @@ impl World {
         }
     }
 
+    /// Waits until the settings below /proc/sys/net are as `before`: the kernel removes those
+    /// of a link some time after the last process of its network namespace.
+    #[track_caller]
+    pub fn wait_for_settings(&self, before: &[String]) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let changed = lan::difference(before, &lan::settings());
+            if changed.is_empty() {
+                return;
+            }
+            assert!(Instant::now() <= end, "{changed:#?}");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
     /// Nothing is left that /run/zones/network holds for zones.
     #[track_caller]
     pub fn assert_no_records(&self) {

@@ -1,6 +1,6 @@
 //! The rules and settings of the host beside ours.
 
-use e2e::lan::{difference, face, rules, set_rules, settings};
+use e2e::lan::{face, rules, set_rules, settings};
 use e2e::{At, World};
 
 /// Rules of somebody else that let everything through, in every shape that nft prints.
@@ -81,7 +81,7 @@ fn everything_is_as_before_when_the_last_zone_is_gone() {
     world.host.halt("db");
     world.wait_for_face(&links);
     assert_eq!(rules(), before.0);
-    assert_eq!(difference(&before.1, &settings()), [] as [String; 0]);
+    world.wait_for_settings(&before.1);
     world.assert_no_records();
 }
 

@@ -2,7 +2,7 @@
 //! namespace (whose links would still be there), no rule, no address, and the link that
 //! had moved is back.
 
-use e2e::lan::{difference, face, rules, settings};
+use e2e::lan::{face, rules, settings};
 use e2e::{At, World, rounds};
 
 /// Exclusive IP with a link of each kind.
@@ -38,7 +38,7 @@ impl Before {
     fn is_again(&self, world: &World) {
         world.wait_for_face(&self.face);
         assert_eq!(rules(), self.rules);
-        assert_eq!(difference(&self.settings, &settings()), [] as [String; 0]);
+        world.wait_for_settings(&self.settings);
         world.assert_no_records();
     }
 }
