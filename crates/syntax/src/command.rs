@@ -30,7 +30,7 @@ pub enum Command {
     Create {
         /// Overwrite a configured zone without asking.
         force: bool,
-        /// What to start from.
+        /// The configuration that the new one starts from.
         template: Template,
     },
     /// `delete [-F]`
@@ -49,7 +49,7 @@ pub enum Command {
     Export {
         /// As JSON.
         json: bool,
-        /// Where to, instead of standard output.
+        /// The file to write instead of standard output.
         file: Option<String>,
     },
     /// `help [<subject>]`
@@ -61,9 +61,9 @@ pub enum Command {
     Info {
         /// As JSON.
         json: bool,
-        /// What to print; everything when absent.
+        /// The resource or property to print; everything when absent.
         what: Option<String>,
-        /// Which resources.
+        /// The properties that select among the resources.
         filters: Filters,
     },
     /// `remove [-F] <resource> [<filters>]`, or `remove <property> <value>`.
@@ -72,7 +72,7 @@ pub enum Command {
         force: bool,
         /// The resource or property.
         what: String,
-        /// Which of them.
+        /// The property or resource that the command acts on.
         argument: Argument,
     },
     /// `revert [-F]`
@@ -84,7 +84,7 @@ pub enum Command {
     Select {
         /// The resource.
         what: String,
-        /// Which of them.
+        /// The properties that select the resource.
         filters: Filters,
     },
     /// `set [-F] <property>=<value>`
@@ -100,7 +100,7 @@ pub enum Command {
     Verify,
 }
 
-/// How `commit` is done.
+/// The options of `commit`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct How {
     /// `-n`: nothing is changed.
@@ -109,7 +109,7 @@ pub struct How {
     pub quiet: bool,
 }
 
-/// What `create` starts from.
+/// The configuration that `create` starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Template {
     /// The system's default.
@@ -124,7 +124,7 @@ pub enum Template {
     Existing,
 }
 
-/// What follows the name after `remove`.
+/// The argument after the name in `remove`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// Filters, perhaps none.
@@ -133,7 +133,7 @@ pub enum Argument {
     Value(Value),
 }
 
-/// Where a command makes sense.
+/// The scopes in which a command is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// Outside a resource.
@@ -178,11 +178,11 @@ pub struct VerbSpec {
     pub name: &'static str,
     /// Its forms, each on a line.
     pub usage: &'static str,
-    /// Where it makes sense.
+    /// The scopes in which the command is allowed.
     pub scope: Scope,
     /// True when it changes the configuration: refused in read-only mode.
     pub changes: bool,
-    /// What it does.
+    /// A sentence for `help`.
     pub help: &'static str,
 }
 

@@ -8,7 +8,7 @@ use model::table::{self, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
 use crate::command::{Scope, VERBS, Verb};
 use crate::{help, lex};
 
-/// What the line is typed into.
+/// The state of the session into which the line is typed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
     /// The configuration as it stands.
@@ -19,7 +19,7 @@ pub struct Context<'a> {
     pub templates: &'a [String],
 }
 
-/// Where the word at the end of `line` begins, and what it may become.
+/// Returns the offset where the word at the end of `line` begins, and its possible completions.
 #[must_use]
 pub fn complete(line: &str, context: Context) -> (usize, Vec<String>) {
     let command_start = line.rfind(';').map_or(0, |at| at + 1);

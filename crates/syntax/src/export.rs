@@ -1,4 +1,4 @@
-//! What `export` prints: commands that make the configuration again.
+//! Prints the commands that make the configuration again, for `export`.
 
 use model::Config;
 use model::config::{Resource, Value};

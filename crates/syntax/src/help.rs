@@ -1,10 +1,10 @@
-//! What `help` prints, made from the tables.
+//! Builds the text of `help` from the tables.
 
 use model::table::{self, Effect, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
 
 use crate::command::{Scope, VERBS, Verb};
 
-/// How the program is called.
+/// The synopsis of the program.
 pub const USAGE: &str = "usage:\n\
     \tzonecfg help\n\
     \tzonecfg [-R <root>] {-z <zone> | -u <uuid>} [-r]\t\t(interactive)\n\
@@ -75,7 +75,7 @@ fn command(verb: Verb) -> String {
     out
 }
 
-/// How a command or resource looks in use, where that says more than words.
+/// Returns examples of a command or resource where they say more than words.
 fn examples(name: &str) -> &'static str {
     match name {
         "add" => "add fs\nadd options ro          (in the resource fs)",

@@ -1,4 +1,4 @@
-//! What `info` prints.
+//! Builds the output of `info`.
 
 use model::Config;
 use model::config::{Resource, Value};
@@ -24,8 +24,8 @@ pub fn all(config: &Config) -> String {
     out
 }
 
-/// One global property, tokens expanded, below a line with the tokens; limits that are set stand
-/// in brackets.
+/// Returns a line for a global property, tokens expanded, below a line with the tokens; limits that
+/// are set stand in brackets.
 #[must_use]
 pub fn property(config: &Config, spec: &PropertySpec) -> String {
     let mut out = String::new();
@@ -55,7 +55,7 @@ pub fn resources(config: &Config, spec: &'static ResourceSpec, filters: &Filters
     matching.map(|one| resource(config, one)).collect()
 }
 
-/// One resource, complete or not.
+/// Returns the lines of a resource, complete or not.
 #[must_use]
 pub fn resource(config: &Config, resource: &Resource) -> String {
     let spec = resource.spec();

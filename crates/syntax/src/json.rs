@@ -1,4 +1,4 @@
-//! What `info -j` and `export -j` print: the configuration as JSON.
+//! Builds the JSON that `info -j` and `export -j` print.
 //!
 //! Booleans are booleans, whole numbers and sizes (in bytes) numbers, everything else
 //! text. Lists are arrays, resource types arrays of objects, those that a zone has at
@@ -36,7 +36,7 @@ pub fn all(config: &Config) -> String {
     text(&Json::Object(object))
 }
 
-/// One global property.
+/// Returns the JSON of a global property.
 #[must_use]
 pub fn property(config: &Config, spec: &PropertySpec) -> String {
     let mut object = Map::new();
@@ -51,7 +51,7 @@ pub fn resources(config: &Config, spec: &'static ResourceSpec, filters: &Filters
     text(&Json::Array(list(config, spec, filters)))
 }
 
-/// One resource, complete or not.
+/// Returns the JSON of a resource, complete or not.
 #[must_use]
 pub fn resource(config: &Config, resource: &Resource) -> String {
     text(&object(config, resource))

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-/// One token.
+/// A token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
     /// Text without reserved characters.

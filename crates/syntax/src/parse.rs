@@ -28,7 +28,7 @@ pub enum SyntaxError {
 }
 
 impl SyntaxError {
-    /// Where in its command the error is.
+    /// Returns the position of the error in its command.
     #[must_use]
     pub fn at(&self) -> String {
         match self {

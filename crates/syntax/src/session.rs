@@ -43,7 +43,7 @@ pub trait Console {
     fn ask(&mut self, question: &str) -> Option<bool>;
 }
 
-/// Where the commands come from, which decides on how errors end a session.
+/// The source of the commands, which decides how errors end a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A terminal, or a pipe in its place: errors end nothing.
@@ -54,7 +54,7 @@ pub enum Mode {
     Words,
 }
 
-/// Whether to go on after a command.
+/// The decision to go on or to stop after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// Read the next command.
@@ -65,7 +65,7 @@ pub enum Flow {
     Abort,
 }
 
-/// How a session ended.
+/// The result of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// Everything went well: status 0.
@@ -76,7 +76,7 @@ pub enum Finish {
     Again,
 }
 
-/// One session.
+/// A session.
 #[derive(Debug)]
 pub struct Session<B, C> {
     backing: B,
@@ -89,7 +89,7 @@ pub struct Session<B, C> {
     /// The zone as it is stored: what `revert` goes back to.
     stored_as: ZoneName,
     config: Option<Config>,
-    /// What was stored when `config` was read.
+    /// The stored configuration when `config` was read.
     base: Option<Config>,
     scope: Option<Open>,
     changed: bool,
@@ -104,7 +104,7 @@ struct Open {
     resource: Resource,
     /// The complex value that is being specified in a scope of its own.
     nested: Option<Nested>,
-    /// What it was when it was selected.
+    /// The resource as it was when it was selected.
     original: Option<Resource>,
 }
 
@@ -163,7 +163,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    /// What stands before the cursor.
+    /// Returns the text in front of the cursor.
     #[must_use]
     pub fn prompt(&self) -> String {
         match &self.scope {
@@ -182,7 +182,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         }
     }
 
-    /// What completion needs to know.
+    /// Returns the state of the session that completion uses.
     #[must_use]
     pub fn context<'a>(&'a self, templates: &'a [String]) -> Context<'a> {
         Context {
@@ -380,7 +380,7 @@ impl<B: Backing, C: Console> Session<B, C> {
     }
 }
 
-/// What is wrong with filters that name no property of the resource.
+/// Returns a message if filters name a property that the resource does not have.
 fn unknown_filter(spec: &ResourceSpec, filters: &Filters) -> Option<String> {
     let mut names = filters.iter().map(|(name, _)| name);
     names

@@ -1,12 +1,12 @@
-//! What a session needs of the store.
+//! The store as a session sees it.
 
 use model::{Config, State, ZoneName};
 
 use crate::command::How;
 
-/// Where configurations are kept.
+/// A store of configurations.
 pub trait Backing {
-    /// What can go wrong there.
+    /// The errors of the store.
     type Error: std::error::Error;
 
     /// The stored configuration of a zone; `None` when there is no such zone.
@@ -40,7 +40,7 @@ pub trait Backing {
     /// When there is none.
     fn existing(&mut self, zone: &ZoneName) -> Result<Config, Self::Error>;
 
-    /// What is wrong with a configuration on this host and cannot be seen from the
+    /// Returns the problems that a configuration has on this host and that cannot be seen from the
     /// configuration alone, such as users that do not exist.
     fn problems(&mut self, config: &Config) -> Vec<String>;
 
@@ -80,14 +80,14 @@ pub trait Backing {
     fn write_export(&mut self, file: &str, text: &str) -> std::io::Result<()>;
 }
 
-/// What [`Backing::commit`] is to store.
+/// The argument of [`Backing::commit`].
 #[derive(Debug)]
 pub struct Change<'a> {
     /// The name under which the zone is stored so far, or would be.
     pub zone: &'a ZoneName,
-    /// What was stored when the session read it.
+    /// The stored configuration when the session read it.
     pub base: Option<&'a Config>,
-    /// What to store, perhaps under a new name.
+    /// The configuration to store, perhaps under a new name.
     pub config: &'a Config,
     /// True when the zonepath of an installed zone was changed by force.
     pub zonepath_forced: bool,

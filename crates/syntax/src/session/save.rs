@@ -58,7 +58,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         Flow::Go
     }
 
-    /// What is stored of the zone. A file that cannot be read is an error here:
+    /// Returns the stored configuration of the zone. A file that cannot be read is an error here:
     /// `delete -F` is what gets rid of it.
     fn stored(&mut self) -> Done<Option<model::Config>> {
         match self.backing.load(&self.stored_as) {

@@ -141,7 +141,7 @@ fn name(text: &str) -> ZoneName {
     text.parse().unwrap()
 }
 
-/// How a session went.
+/// The result of a session.
 struct Ran {
     printed: String,
     finish: Finish,
