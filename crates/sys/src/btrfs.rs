@@ -118,7 +118,7 @@ fn fixed<const N: usize>(name: &OsStr) -> io::Result<[u8; N]> {
     Ok(field)
 }
 
-/// One ioctl on a folder.
+/// Makes an ioctl call on a folder.
 ///
 /// # Safety
 /// `request` must read no more than one `T` at its argument, and write nothing.

@@ -27,7 +27,7 @@ pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     Ok(copy)
 }
 
-/// Whether descriptor 1 was closed when the program began.
+/// True if descriptor 1 was closed when the program began.
 static HAD_NO_OUTPUT: AtomicBool = AtomicBool::new(false);
 
 /// The C library calls this before Rust's own start, which opens /dev/null in place of

@@ -6,7 +6,8 @@ use std::io;
 /// (Kerberos tickets, file system keys) must not go along into a zone.
 ///
 /// # Errors
-/// What keyctl(2) says; a kernel without keyrings has nothing to leave.
+/// Fails with the error of keyctl(2); on a kernel without keyrings it succeeds, as there is nothing
+/// to leave.
 pub fn leave_session() -> io::Result<()> {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     // SAFETY: a null name asks for a new, anonymous keyring; no memory is passed.

@@ -1,4 +1,4 @@
-//! Whether the processor really runs virtual machines.
+//! Finds out whether the processor can run virtual machines.
 //!
 //! That /dev/kvm is there proves nothing: where this host is a machine itself, what
 //! runs below may interpret the guest's kernel instruction by instruction, slowly, or
@@ -126,7 +126,7 @@ const WORD: u8 = b'K';
 /// Runs the tiny guest to its end.
 ///
 /// # Errors
-/// What does not work. It may also never return.
+/// Fails with a description of the step that does not work. It may also never return.
 pub fn runs_guests() -> io::Result<()> {
     let kvm = File::options().read(true).write(true).open("/dev/kvm")?;
     // What interprets them one by one does not know these, and says so at once; at the

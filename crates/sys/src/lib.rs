@@ -1,7 +1,7 @@
 //! Kernel calls behind safe functions: the only crate with `unsafe` code.
 //!
-//! What rustix offers is used directly by the other crates; here is what it
-//! lacks, and thin helpers that several of them share.
+//! System calls that rustix lacks, and thin helpers that several crates share. The other crates use
+//! rustix directly for the rest.
 
 pub mod bpf;
 pub mod btrfs;
@@ -40,7 +40,7 @@ use std::os::unix::fs::MetadataExt;
 /// inode nor the disk's own cache is synced: see sync_file_range(2).
 ///
 /// # Errors
-/// What sync_file_range(2) says; an error of an earlier write is among it.
+/// Fails with the error of sync_file_range(2), which can be the error of an earlier write.
 pub fn write_out(file: impl AsFd, wait: bool) -> io::Result<()> {
     let flags = match wait {
         false => libc::SYNC_FILE_RANGE_WRITE,
@@ -57,7 +57,7 @@ pub fn write_out(file: impl AsFd, wait: bool) -> io::Result<()> {
     }
 }
 
-/// How many threads the calling process has.
+/// Returns the number of threads of the calling process.
 ///
 /// # Errors
 /// When /proc is not there.

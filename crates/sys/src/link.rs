@@ -78,7 +78,7 @@ pub fn send_frame(link: u32, frame: &[u8]) -> io::Result<()> {
 /// Brings the loopback link up, with its 127.0.0.1 and ::1.
 ///
 /// # Errors
-/// What the kernel says of SIOCSIFFLAGS.
+/// Fails with the error of ioctl(2) `SIOCSIFFLAGS`.
 pub fn loopback_up() -> io::Result<()> {
     let socket = socket_with(
         AddressFamily::INET,

@@ -11,9 +11,9 @@ const POPULATE_WRITE: libc::c_int = 23;
 
 /// A shared mapping of a file, for reading and writing.
 ///
-/// Nobody gets a reference into it, because others may write there at any time. Whoever
-/// shortens the file below the mapping ends the processes that touch what was cut off:
-/// map only files that are yours.
+/// It never gives out a reference to the memory, because other processes may write there at any
+/// time. Whoever shortens the file below the mapping ends the processes that touch what was cut
+/// off: map only files that are yours.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -30,7 +30,7 @@ impl Mapping {
     /// Maps the first `length` bytes of the file.
     ///
     /// # Errors
-    /// What mmap(2) says; a length of nothing is refused.
+    /// Fails with the error of mmap(2), and if the length is 0.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         // SAFETY: a new mapping at a place that the kernel chooses.
         let start = unsafe {
@@ -50,13 +50,13 @@ impl Mapping {
         Ok(Self { start, length })
     }
 
-    /// Where it begins in this process.
+    /// Returns the address of the mapping in this process.
     #[must_use]
     pub fn address(&self) -> u64 {
         self.start.as_ptr() as u64
     }
 
-    /// How long it is, in bytes.
+    /// Returns the length of the mapping in bytes.
     #[must_use]
     pub const fn length(&self) -> usize {
         self.length

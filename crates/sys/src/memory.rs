@@ -1,4 +1,4 @@
-//! What a process that waits for days keeps in memory.
+//! Reduces the memory of a process that waits for days.
 
 use std::io;
 

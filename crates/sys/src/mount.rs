@@ -24,9 +24,9 @@ pub type MountFd = OwnedFd;
 pub struct Error {
     /// The name of the kernel call.
     pub call: &'static str,
-    /// What it was called for: a path, a file system type and option, an id.
+    /// The subject of the call: a path, a file system type and option, an id.
     pub subject: PathBuf,
-    /// What the kernel wrote about it in the file system context, one line each.
+    /// The kernel's messages in the log of the file system context, one line each.
     pub log: Vec<String>,
     /// The kernel's answer.
     #[source]
@@ -65,7 +65,7 @@ impl Error {
     }
 }
 
-/// Whether a call is for one mount or for all mounts below it too.
+/// The reach of a call: one mount, or also all mounts below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
     /// This mount only.

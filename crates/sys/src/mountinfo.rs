@@ -14,14 +14,14 @@ use std::path::{Path, PathBuf};
 /// its own, and /proc/self has that of the first thread.
 const OWN: &str = "/proc/thread-self/mountinfo";
 
-/// One mount. See proc_pid_mountinfo(5).
+/// A mount. See proc_pid_mountinfo(5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
     /// Its number; used again when the mount is gone.
     pub id: u64,
     /// The folder of the file system that is shown at [`Mount::point`].
     pub root: PathBuf,
-    /// Where it is mounted, seen from the root of the process.
+    /// The mount point, seen from the root of the process.
     pub point: PathBuf,
     /// The type of the file system.
     pub fstype: String,

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// Moves the calling thread into new namespaces (`process::ns`).
 ///
 /// # Errors
-/// What unshare(2) says.
+/// Fails with the error of unshare(2).
 pub fn unshare(flags: u64) -> io::Result<()> {
     let flags = libc::c_int::try_from(flags & crate::process::ns::ALL)
         .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
@@ -18,7 +18,7 @@ pub fn unshare(flags: u64) -> io::Result<()> {
 /// Moves the calling thread into those namespaces of the process behind `pidfd`.
 ///
 /// # Errors
-/// What setns(2) says.
+/// Fails with the error of setns(2).
 pub fn join(pidfd: BorrowedFd<'_>, flags: u64) -> io::Result<()> {
     let flags = libc::c_int::try_from(flags & crate::process::ns::ALL)
         .map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;

@@ -15,7 +15,7 @@ const MAX_TEXT: usize = 256;
 /// Sends a descriptor with a short text.
 ///
 /// # Errors
-/// What sendmsg(2) says.
+/// Fails with the error of sendmsg(2).
 pub fn send(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>, text: &str) -> io::Result<()> {
     send_one(socket, descriptor, text.as_bytes(), SendFlags::NOSIGNAL).map(drop)
 }
@@ -24,7 +24,7 @@ pub fn send(socket: BorrowedFd<'_>, descriptor: BorrowedFd<'_>, text: &str) -> i
 /// descriptor went with the first.
 ///
 /// # Errors
-/// What sendmsg(2) says; [`io::ErrorKind::WouldBlock`] when nothing went.
+/// Fails with the error of sendmsg(2); with [`io::ErrorKind::WouldBlock`] if nothing was sent.
 pub fn send_now(
     socket: BorrowedFd<'_>,
     descriptor: BorrowedFd<'_>,
@@ -77,7 +77,7 @@ pub const MOST: usize = 250;
 /// Sends several descriptors with bytes that go along, in one message.
 ///
 /// # Errors
-/// What sendmsg(2) says; more than [`MOST`] are refused.
+/// Fails with the error of sendmsg(2), and if there are more than [`MOST`] descriptors.
 pub fn send_all(
     socket: BorrowedFd<'_>,
     descriptors: &[BorrowedFd<'_>],
@@ -103,7 +103,7 @@ pub fn send_all(
 /// Receives what [`send_all`] sent: as many bytes as are returned, and the descriptors.
 ///
 /// # Errors
-/// What recvmsg(2) says.
+/// Fails with the error of recvmsg(2).
 pub fn receive_all(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,4 +1,4 @@
-//! Who is at the other end of a socket.
+//! Identifies the process at the other end of a socket.
 
 use std::io;
 use std::mem::size_of;
@@ -18,7 +18,7 @@ pub struct Peer {
 /// Asks the kernel for the peer of a connected unix socket.
 ///
 /// # Errors
-/// What getsockopt(2) says.
+/// Fails with the error of getsockopt(2).
 pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
     let mut told = libc::ucred {
         pid: 0,

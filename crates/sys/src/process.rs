@@ -61,8 +61,8 @@ struct CloneArgs {
 /// same numbers, and no other descriptor: `body` must not use any.
 ///
 /// # Errors
-/// What clone3(2) says; `EBUSY` when the caller has more than one thread, because
-/// the child would have a copy of the others' locks and nobody to release them. Threads that
+/// Fails with the error of clone3(2); with `EBUSY` if the caller has more than one thread, because
+/// the child would have a copy of the others' locks and no thread to release them. Threads that
 /// have ended are waited for, up to [`THREADS_END`].
 pub fn fork(
     flags: u64,
@@ -146,7 +146,7 @@ fn close_all_but(keep: &[BorrowedFd<'_>]) {
     }
 }
 
-/// Where the file of a program is.
+/// The location of a program's file.
 #[derive(Debug)]
 pub enum Executable {
     /// Open already; no path is looked up. It cannot be a script: the interpreter
@@ -346,7 +346,7 @@ pub fn restore_sigpipe() {
 /// Sends a signal by its number, real-time signals included.
 ///
 /// # Errors
-/// What pidfd_send_signal(2) says.
+/// Fails with the error of pidfd_send_signal(2).
 pub fn send_signal(pidfd: BorrowedFd<'_>, number: i32) -> io::Result<()> {
     // SAFETY: the call takes numbers and a null pointer: no memory of ours.
     let result = unsafe {

@@ -1,15 +1,15 @@
-//! What the processor says of itself: the same on every kernel.
+//! Reads the processor's own description of itself, which is the same on every kernel.
 
 use std::arch::x86_64::{__cpuid_count, CpuidResult};
 
-/// What it is, and what it can do.
+/// The model of a processor and its features.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Processor {
-    /// Who made it.
+    /// The vendor's name.
     pub vendor: String,
     /// Its family, model and stepping, as in the register.
     pub signature: u32,
-    /// What it can do, by register: bits as they stand there.
+    /// The feature bits, by register.
     pub features: Vec<(&'static str, u32)>,
 }
 

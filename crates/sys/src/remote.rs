@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// What is asked of ptrace(2); its type differs between C libraries.
+/// A request of ptrace(2); its type differs between C libraries.
 #[cfg(target_env = "musl")]
 type Request = libc::c_int;
 /// See above.
@@ -17,7 +17,7 @@ type Request = libc::c_uint;
 /// It dies with us.
 const EXIT_KILL: usize = 1 << 20;
 
-/// How many bytes of the kernel's page of code in each process are looked at, at most.
+/// Maximum number of bytes that are searched in the kernel's page of code of each process.
 const MOST: u64 = 1 << 16;
 
 /// A process whose first thread stands still. It goes on where it was when this is
@@ -66,7 +66,7 @@ impl Stopped {
     /// Has it call the kernel; the call must not wait for anything.
     ///
     /// # Errors
-    /// What the call says, or ptrace(2).
+    /// Fails with the error of the call itself or of ptrace(2).
     pub fn call(&mut self, number: i64, arguments: [u64; 3]) -> io::Result<u64> {
         let [first, second, third] = arguments;
         let mut registers = self.before;
@@ -150,7 +150,7 @@ fn registers() -> libc::user_regs_struct {
     unsafe { std::mem::zeroed() }
 }
 
-/// Where the kernel's own page of code in a process calls the kernel.
+/// Returns the address of a system call instruction in the kernel's own page of code in a process.
 fn kernel_call(pid: i32) -> io::Result<u64> {
     let none = || io::Error::from(io::ErrorKind::Unsupported);
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 /// The descriptor is never inherited. No pipe and no terminal holds up who opens it.
 ///
 /// # Errors
-/// What openat2(2) says.
+/// Fails with the error of openat2(2).
 pub fn open(root: impl AsFd, path: impl AsRef<Path>, flags: OFlags) -> Result<OwnedFd, Errno> {
     let path = match path.as_ref() {
         path if path.as_os_str().is_empty() => Path::new("."),
@@ -33,7 +33,7 @@ pub fn open(root: impl AsFd, path: impl AsRef<Path>, flags: OFlags) -> Result<Ow
 /// no file is not opened at all: a device may act on that.
 ///
 /// # Errors
-/// What the kernel says, but that nothing is there.
+/// Fails with the error of the kernel; a file that does not exist is no error.
 pub fn file(root: impl AsFd, path: impl AsRef<Path>) -> Result<Option<File>, Errno> {
     let found = match open(root, path, OFlags::PATH) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),

@@ -66,7 +66,7 @@ fn load(program: &[u64], flags: libc::c_ulong) -> io::Result<RawFd> {
 pub struct Call {
     /// Tells it from all others of the same filter.
     pub id: u64,
-    /// Who calls, as the receiver's pid namespace numbers it.
+    /// The caller's pid, as the receiver's pid namespace numbers it.
     pub pid: u32,
     flags: u32,
     /// The number of the call, in the table of `architecture`.
@@ -96,7 +96,7 @@ const IS_VALID: u64 = 0x4000_2102 | (size_of::<u64>() as u64) << 16;
 /// Takes the next call; `None` when the one that woke the caller is gone again.
 ///
 /// # Errors
-/// What the ioctl says.
+/// Fails with the error of the ioctl.
 pub fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Call>> {
     let mut call = Call::default();
     // SAFETY: the kernel writes one `struct seccomp_notif`, whose size is part of the

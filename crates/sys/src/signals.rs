@@ -14,7 +14,7 @@ impl Taken {
     /// ignore (nohup, a shell's `&`) stays ignored. The process must have one thread.
     ///
     /// # Errors
-    /// What signalfd(2) says.
+    /// Fails with the error of signalfd(2).
     pub fn take(numbers: &[i32]) -> io::Result<Self> {
         let mut set = empty_set();
         for &number in numbers.iter().filter(|&&number| !is_ignored(number)) {

@@ -1,6 +1,6 @@
-//! What a process inherits besides its memory and descriptors: limits, priority,
-//! processors, file mode mask. Those of an administrator's shell are not those of
-//! a login in a zone.
+//! Sets the attributes that a process inherits besides its memory and descriptors: limits,
+//! priority, processors, file mode mask. Those of an administrator's shell are not those of a login
+//! in a zone.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use std::ptr;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::Pid;
 
-/// Where Linux keeps how ready it is to kill a process that lacks memory.
+/// The file in which Linux keeps how ready it is to kill a process that lacks memory.
 const OOM_SCORE: &str = "oom_score_adj";
 
 /// The file mode mask of a fresh login.
@@ -117,7 +117,7 @@ fn limit(
     }
 }
 
-/// What the C library numbers limits with.
+/// The type of the C library's numbers of limits.
 #[cfg(target_env = "gnu")]
 type LimitNumber = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]

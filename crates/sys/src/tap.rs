@@ -13,7 +13,7 @@ const IFF_VNET_HDR: libc::c_short = 0x4000;
 /// there as long as the descriptor is open somewhere, and down.
 ///
 /// # Errors
-/// What the device says; a name that is too long is refused.
+/// Fails with the error of the device, and if the name is too long.
 pub fn make(name: &str) -> io::Result<OwnedFd> {
     let file = File::options()
         .read(true)

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-/// What O_DIRECT wants of addresses, offsets and lengths, on any disk there is.
+/// Alignment in bytes of addresses, offsets and lengths that satisfies O_DIRECT on every disk.
 pub const ALIGNMENT: usize = 4096;
 
 /// From this size on a buffer lies in huge pages where the kernel has some.
@@ -80,14 +80,14 @@ impl DerefMut for Buffer {
     }
 }
 
-/// What came of a read or write.
+/// The result of a read or write.
 #[derive(Debug)]
 pub struct Landed {
     /// The buffer that went out.
     pub buffer: Buffer,
-    /// What the caller called it.
+    /// The caller's number for the operation.
     pub tag: u64,
-    /// How many bytes were moved: fewer than asked for is no error.
+    /// The number of bytes that were moved: fewer than requested is no error.
     pub result: io::Result<usize>,
 }
 
@@ -115,7 +115,7 @@ impl Ring {
     /// A queue for up to `depth` operations at a time.
     ///
     /// # Errors
-    /// What io_uring_setup(2) says: EPERM where a host forbids it, ENOSYS in old
+    /// Fails with the error of io_uring_setup(2): EPERM where a host forbids it, ENOSYS in old
     /// kernels and in sandboxes.
     pub fn new(depth: usize) -> io::Result<Self> {
         let entries = u32::try_from(depth).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -127,7 +127,7 @@ impl Ring {
         })
     }
 
-    /// How many operations are under way, or have ended and were not fetched.
+    /// Returns the number of operations that are under way, or have ended and were not fetched.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.flying.iter().flatten().count()
@@ -196,7 +196,7 @@ impl Ring {
         Ok(())
     }
 
-    /// What has ended, if anything has.
+    /// Returns an operation that has ended, if there is any.
     pub fn landed(&mut self) -> Option<Landed> {
         let done = self.ring.completion().next()?;
         let slot = usize::try_from(done.user_data()).ok()?;

@@ -66,7 +66,7 @@ impl Userfault {
     /// number that is returned too, so that what is armed stays so when we end.
     ///
     /// # Errors
-    /// What ioctl(2) or pidfd_getfd(2) say.
+    /// Fails with the error of ioctl(2) or pidfd_getfd(2).
     #[cfg(target_arch = "x86_64")]
     pub fn of(
         process: &mut crate::remote::Stopped,
@@ -117,7 +117,7 @@ impl Userfault {
     /// Arms a range of whole pages of a shared mapping.
     ///
     /// # Errors
-    /// What ioctl_userfaultfd(2) says.
+    /// Fails with the error of ioctl_userfaultfd(2).
     pub fn arm(&self, address: u64, length: u64) -> io::Result<()> {
         let mut words = [address, length, MODE_MISSING | MODE_MINOR, 0];
         self.call(UFFDIO_REGISTER, &mut words)
@@ -130,7 +130,7 @@ impl Userfault {
     /// begins to wait when nobody will wake it any more, so they are woken once more after.
     ///
     /// # Errors
-    /// What ioctl_userfaultfd(2) says.
+    /// Fails with the error of ioctl_userfaultfd(2).
     pub fn disarm(&self, address: u64, length: u64) -> io::Result<()> {
         let let_go = self.call(UFFDIO_UNREGISTER, &mut [address, length]);
         let woken = self.wake(address, length);
@@ -149,7 +149,7 @@ impl Userfault {
     /// EEXIST; one that is mapped already stays so.
     ///
     /// # Errors
-    /// What ioctl_userfaultfd(2) says.
+    /// Fails with the error of ioctl_userfaultfd(2).
     pub fn zero(&self, address: u64) -> io::Result<()> {
         let mut words = [address, PAGE, 0, 0];
         loop {
@@ -164,7 +164,7 @@ impl Userfault {
     /// pages that are mapped already.
     ///
     /// # Errors
-    /// What ioctl_userfaultfd(2) says.
+    /// Fails with the error of ioctl_userfaultfd(2).
     pub fn wake(&self, address: u64, length: u64) -> io::Result<()> {
         self.call(UFFDIO_WAKE, &mut [address, length])
     }
@@ -172,7 +172,7 @@ impl Userfault {
     /// The address of the page whose fault waits, if one does.
     ///
     /// # Errors
-    /// What read(2) says.
+    /// Fails with the error of read(2).
     pub fn fault(&self) -> io::Result<Option<u64>> {
         let mut message = [0; MESSAGE];
         loop {

@@ -1,5 +1,5 @@
-//! What zones need of the kernel, one fact each: tests/vm runs this on other
-//! kernels than the developer's, where a fact that fails names the difference.
+//! Tests the kernel's behaviour that zones depend on, one fact each: tests/vm runs them on other
+//! kernels than the developer's, where a test that fails names the difference.
 //!
 //! Each fact is tried in a process of its own: namespaces, filters and ids stay
 //! there. Needs root, and makes one cgroup (v2) that it removes again. Not the

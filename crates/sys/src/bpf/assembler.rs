@@ -22,7 +22,7 @@ pub enum Register {
     R10,
 }
 
-/// How much of memory is loaded or stored.
+/// The number of bytes that are loaded or stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// 8 bits.
@@ -108,7 +108,7 @@ const COMPARE_EXCHANGE: i32 = 0xf1;
 /// BPF_PSEUDO_MAP_VALUE: the number is a place in a map.
 const IN_MAP: u8 = 2;
 
-/// One instruction, as the kernel takes it.
+/// Returns an instruction in the kernel's encoding.
 #[must_use]
 pub const fn instruction(opcode: u8, target: u8, source: u8, offset: i16, immediate: i32) -> u64 {
     opcode as u64
@@ -127,17 +127,17 @@ pub const fn instruction(opcode: u8, target: u8, source: u8, offset: i16, immedi
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Vec<u64>,
-    /// Where jumps are, and to which label they go.
+    /// The positions of jumps, and the labels they go to.
     jumps: Vec<(usize, Label)>,
     labels: Vec<Place>,
-    /// Whether the instruction before does not lead to the next one.
+    /// True if the instruction before does not lead to the next one.
     cut_off: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     at: Option<usize>,
-    /// Whether something jumps to it.
+    /// True if some jump goes to it.
     wanted: bool,
 }
 

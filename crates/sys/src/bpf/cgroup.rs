@@ -42,7 +42,7 @@ struct QueryAttr {
 /// cgroup (v2) and of those below it. The attachment lives as long as the cgroup.
 ///
 /// # Errors
-/// What bpf(2) says: `EPERM` without CAP_BPF, `EINVAL` where the kernel has no
+/// Fails with the error of bpf(2): `EPERM` without CAP_BPF, `EINVAL` where the kernel has no
 /// CONFIG_CGROUP_BPF.
 pub fn attach_device_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Result<()> {
     attach(

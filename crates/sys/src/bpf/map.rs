@@ -10,7 +10,7 @@ use super::{
 
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 
-/// Where `struct bpf_map_info` has things, in words of 32 bits.
+/// Offsets in `struct bpf_map_info`, in words of 32 bits.
 mod map_info {
     pub const KIND: usize = 0;
     pub const ID: usize = 1;
@@ -21,7 +21,7 @@ mod map_info {
     pub const LENGTH: usize = 10;
 }
 
-/// Where `struct bpf_prog_info` has things, in words of 32 bits.
+/// Offsets in `struct bpf_prog_info`, in words of 32 bits.
 mod program_info {
     pub const MAPS: usize = 13;
     pub const MAP_IDS: usize = 14;
@@ -64,7 +64,7 @@ impl Map {
     /// Makes a map of `numbers` zeros of 64 bits.
     ///
     /// # Errors
-    /// What bpf(2) says: `EPERM` without CAP_BPF.
+    /// Fails with the error of bpf(2): `EPERM` without CAP_BPF.
     pub fn new(label: &str, numbers: usize) -> io::Result<Self> {
         let mut create = CreateAttr {
             map_type: BPF_MAP_TYPE_ARRAY,
@@ -124,7 +124,7 @@ impl Map {
     /// The numbers as they are now.
     ///
     /// # Errors
-    /// What bpf(2) says.
+    /// Fails with the error of bpf(2).
     pub fn read(&self) -> io::Result<Vec<u64>> {
         let key = 0_u32;
         let mut numbers = vec![0_u64; self.numbers];

@@ -105,12 +105,12 @@ fn open(command: libc::c_int, id: u32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// What the kernel says of a program or map, as 32-bit words of `struct bpf_prog_info`
-/// or `struct bpf_map_info`. `info` tells the kernel what it asks for where the
-/// structure has pointers.
+/// Returns the kernel's description of a program or map, as 32-bit words of `struct bpf_prog_info`
+/// or `struct bpf_map_info`. `info` tells the kernel what it asks for where the structure has
+/// pointers.
 ///
 /// # Safety
-/// Where `info` has a pointer, as many bytes as it says must be writable there.
+/// Each pointer in `info` must lead to as many writable bytes as `info` says.
 unsafe fn info(object: BorrowedFd<'_>, info: &mut [u32]) -> io::Result<()> {
     let mut attr = InfoAttr {
         fd: object.as_raw_fd() as u32,

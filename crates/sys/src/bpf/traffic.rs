@@ -7,7 +7,7 @@ use super::{BPF_PROG_TEST_RUN, bpf, load};
 
 const BPF_PROG_TYPE_SCHED_CLS: u32 = 3;
 
-/// Where `struct __sk_buff` has the priority, in words of 32 bits.
+/// Offset of the priority in `struct __sk_buff`, in words of 32 bits.
 const PRIORITY: usize = 8;
 /// Room for `struct __sk_buff`, which grows from kernel to kernel.
 const CONTEXT: usize = 64;
@@ -29,21 +29,21 @@ struct RunAttr {
     ctx_out: u64,
 }
 
-/// What a program did with a frame.
+/// The result of a program for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// What it returned.
+    /// The value that the program returned.
     pub verdict: i32,
     /// The priority that the frame has afterwards.
     pub priority: u32,
-    /// How long it took on average, in nanoseconds.
+    /// The average time that it took, in nanoseconds.
     pub duration: u32,
 }
 
 /// Loads a program for frames that arrive at or leave a device.
 ///
 /// # Errors
-/// What bpf(2) says: `EPERM` without CAP_BPF and CAP_NET_ADMIN, `EINVAL` and `EACCES`
+/// Fails with the error of bpf(2): `EPERM` without CAP_BPF and CAP_NET_ADMIN, `EINVAL` and `EACCES`
 /// for a program that the kernel's verifier refuses.
 pub fn load_classifier(program: &[u64]) -> io::Result<OwnedFd> {
     load(BPF_PROG_TYPE_SCHED_CLS, 0, program)
@@ -52,7 +52,7 @@ pub fn load_classifier(program: &[u64]) -> io::Result<OwnedFd> {
 /// Runs a loaded program on a frame that goes nowhere, `times` times.
 ///
 /// # Errors
-/// What bpf(2) says: `EINVAL` for a frame without an Ethernet header.
+/// Fails with the error of bpf(2): `EINVAL` for a frame without an Ethernet header.
 pub fn run_classifier(program: BorrowedFd<'_>, frame: &[u8], times: u32) -> io::Result<Ran> {
     let invalid = |_| io::Error::from_raw_os_error(libc::EINVAL);
     let length = u32::try_from(frame.len()).map_err(invalid)?;

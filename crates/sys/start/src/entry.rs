@@ -1,4 +1,4 @@
-//! Where a program begins: the kernel's stack becomes arguments.
+//! The entry point of a program: it makes arguments from the kernel's stack.
 
 use core::ffi::{CStr, c_char};
 

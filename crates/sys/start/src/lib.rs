@@ -1,5 +1,5 @@
-//! What a program needs that is nothing but an init: an entry point and a
-//! dozen kernel calls, without the standard library and without a C library.
+//! An entry point and a dozen kernel calls for a program that is nothing but an init, without the
+//! standard library and without a C library.
 //!
 //! A zone that does nothing else should cost a few pages, and a C library's
 //! start-up alone touches more than that. Why not rustix: in one workspace

@@ -9,7 +9,7 @@ use crate::signal::{SignalSet, block};
 /// Most arguments, or settings of the environment, of a program started here.
 const MOST: usize = 8;
 
-/// What [`reap`] found.
+/// The result of [`reap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaped {
     /// This child ended, with a status as wait(2) encodes it.
@@ -20,8 +20,8 @@ pub enum Reaped {
     NoChild,
 }
 
-/// What becomes of the machine, or of the pid namespace: there the kernel
-/// kills everybody, and process 1 is seen to die of a signal.
+/// The ways to end the machine, or the pid namespace: there the kernel kills all processes, and
+/// process 1 is seen to die of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Power {
     /// Off; process 1 dies of SIGINT.
@@ -190,7 +190,7 @@ impl<'a> Strings<'a> {
     }
 }
 
-/// Who a program runs as, and where.
+/// The user that a program runs as, and its working directory.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// User.
