@@ -10,7 +10,7 @@ use crate::{Error, Reference, shown};
 /// Most bytes of a file of credentials.
 pub const MAX_FILE: u64 = 1 << 20;
 
-/// What Docker calls its own registry in such a file.
+/// The names of Docker's own registry in such a file.
 const DOCKER: [&str; 3] = [
     "https://index.docker.io/v1/",
     "index.docker.io",
@@ -106,18 +106,18 @@ pub fn find(what: &str, text: &[u8], reference: &Reference) -> Result<Option<Cre
     }
 }
 
-/// What a registry wants to see first.
+/// The authentication that a registry demands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
     /// User and password.
     Basic,
     /// A token from another server.
     Bearer {
-        /// Where tokens are given out.
+        /// The URL of the server that gives out tokens.
         realm: String,
-        /// What the token is for.
+        /// The service that the token is for.
         service: Option<String>,
-        /// What it allows.
+        /// The actions that the token allows.
         scope: Option<String>,
     },
 }

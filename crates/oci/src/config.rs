@@ -12,18 +12,18 @@ const MAX_WORDS: usize = 1000;
 /// Most bytes of all of them.
 const MAX_TEXT: usize = 32 << 10;
 
-/// What is taken of a configuration.
+/// The parts of an image's configuration that are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What it is for.
+    /// The platform that the image is built for.
     pub platform: Platform,
     /// The digests of the layers as tar archives, the lowest first.
     pub diff_ids: Vec<Digest>,
-    /// What it runs.
+    /// The command that the image runs.
     pub command: Command,
 }
 
-/// What an image runs.
+/// The command of an image and its surroundings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     /// Program and arguments; empty when the image names none.
@@ -32,7 +32,7 @@ pub struct Command {
     pub environment: Vec<String>,
     /// User and perhaps group, by name or number; empty for root.
     pub user: String,
-    /// Where it runs; `/` where nothing is said.
+    /// The working directory; `/` if the image names none.
     pub folder: String,
     /// The signal that ends it, by name or number; empty for TERM.
     pub stop_signal: String,

@@ -17,13 +17,13 @@ use crate::{
 /// The file that makes a folder a layout.
 pub const MARK: &str = "oci-layout";
 
-/// What lists the images of a layout.
+/// The file that lists the images of a layout.
 pub const INDEX: &str = "index.json";
 
-/// What lists the images that `docker save` wrote.
+/// The file that lists the images that `docker save` wrote.
 pub const SAVED: &str = "manifest.json";
 
-/// Where the blobs of a layout are.
+/// The folder of a layout's blobs.
 pub const BLOBS: &str = "blobs/sha256";
 
 /// Indexes in indexes that are followed.
@@ -54,7 +54,7 @@ pub struct Image {
 pub struct Layer {
     /// Its file in the layout.
     pub file: String,
-    /// What that must be; `docker save` does not say.
+    /// The expected digest and size; `docker save` gives none.
     pub blob: Option<Descriptor>,
     /// The digest of the tar archive in it.
     pub diff_id: Digest,
@@ -177,7 +177,7 @@ impl Layout {
         )
     }
 
-    /// What `docker save` wrote.
+    /// Finds the image in an archive of `docker save`.
     fn saved(&self, name: Option<&str>, wanted: &Platform) -> Result<Image, Error> {
         let what = self.show(SAVED);
         let list: Vec<Saved> = serde_json::from_slice(&self.read(SAVED, MAX_MANIFEST)?)
@@ -292,7 +292,7 @@ impl Layout {
     }
 }
 
-/// Where the blob of a digest is in a layout.
+/// Returns the path of a digest's blob in a layout.
 #[must_use]
 pub fn blob_name(digest: &Digest) -> String {
     format!("{BLOBS}/{}", digest.hex())

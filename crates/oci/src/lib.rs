@@ -1,5 +1,5 @@
-//! What container images are described by: references, indexes, manifests,
-//! configurations, layouts, credentials.
+//! Parses the descriptions of container images: references, indexes, manifests, configurations,
+//! layouts, credentials.
 //!
 //! Everything that is read here was written by strangers: it is bounded before it is
 //! read, checked against its digest where it has one, and nothing is taken from it but
@@ -52,7 +52,7 @@ pub enum Error {
     Bad {
         /// The document, or the file.
         what: String,
-        /// What is wrong with it.
+        /// The description of the problem.
         problem: String,
     },
     /// A blob is not what its digest says.
@@ -60,9 +60,9 @@ pub enum Error {
     Mismatch {
         /// The blob.
         what: String,
-        /// What was asked for.
+        /// The requested digest.
         expected: Digest,
-        /// What it is.
+        /// The digest of the content.
         found: Digest,
     },
     /// A file cannot be read.

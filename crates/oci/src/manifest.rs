@@ -27,10 +27,10 @@ const REF_NAME: &str = "org.opencontainers.image.ref.name";
 /// Most images in an index.
 const MAX_ENTRIES: usize = 1024;
 
-/// What a blob is called, and how long it is.
+/// The digest and the size of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// What it says it is.
+    /// The media type that the descriptor names.
     pub media_type: String,
     /// Its true name.
     pub digest: Digest,
@@ -89,14 +89,14 @@ impl std::fmt::Display for Platform {
     }
 }
 
-/// One image of an index.
+/// An image of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its manifest, or a further index.
     pub descriptor: Descriptor,
-    /// What it runs on, if that is said.
+    /// The platform that the image runs on, if the index names it.
     pub platform: Option<Platform>,
-    /// What it is called in a layout.
+    /// The name of the image in a layout.
     pub name: Option<String>,
 }
 
@@ -109,12 +109,12 @@ pub struct Manifest {
     pub layers: Vec<Descriptor>,
 }
 
-/// What a reference may lead to.
+/// The kinds of document that a reference can lead to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Document {
     /// Several images.
     Index(Vec<Entry>),
-    /// One.
+    /// The manifest of a single image.
     Manifest(Manifest),
 }
 

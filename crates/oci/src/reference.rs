@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::digest::Digest;
 
-/// How a reference to a registry begins on a command line.
+/// The prefix of a reference to a registry on a command line.
 pub const SCHEME: &str = "docker://";
 
 /// The registry of names that say none, and what it calls itself where it is asked.
@@ -24,7 +24,7 @@ pub struct Reference {
     pub repository: String,
     /// The tag; `latest` where neither tag nor digest is given.
     pub tag: Option<String>,
-    /// What it must be.
+    /// The required digest of the manifest.
     pub digest: Option<Digest>,
 }
 
@@ -40,7 +40,7 @@ pub struct BadReference {
 }
 
 impl Reference {
-    /// What a manifest is asked for by: the digest, else the tag.
+    /// Returns the argument with which a manifest is requested: the digest, else the tag.
     #[must_use]
     pub fn target(&self) -> String {
         match (&self.digest, &self.tag) {
@@ -50,7 +50,7 @@ impl Reference {
         }
     }
 
-    /// Where the registry is asked.
+    /// Returns the host name of the registry's API.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         match self.host.as_str() {
