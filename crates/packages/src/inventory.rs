@@ -1,4 +1,4 @@
-//! What is installed in a root, in a form that goes to another host and is compared there.
+//! Compares the packages of a root with those of another host, in a form that can be sent there.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::fmt;
 
 use crate::{Database, Status, version};
 
-/// What tells one package from another: the name, and the architecture where several may
-/// be installed at once.
+/// The identity of a package: the name, and the architecture where several may be installed at
+/// once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The package's name.
@@ -49,7 +49,7 @@ pub struct Mismatch {
 }
 
 impl Mismatch {
-    /// How the source's version stands to the one here, where both have the package.
+    /// Compares the source's version with the one here, if both have the package.
     #[must_use]
     pub fn order(&self) -> Option<Ordering> {
         match (&self.source, &self.here) {
@@ -58,7 +58,8 @@ impl Mismatch {
         }
     }
 
-    /// Whether both have the same upstream release, and differ in its patches alone.
+    /// Returns whether both have the same upstream release and differ only in the distribution's
+    /// patches.
     #[must_use]
     pub fn is_patch(&self) -> bool {
         match (&self.source, &self.here) {
@@ -68,7 +69,7 @@ impl Mismatch {
     }
 }
 
-/// Which packages must be the same.
+/// The packages that must be the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// All: the zone runs this host's programs with its own records of them.
@@ -78,7 +79,7 @@ pub enum Scope {
 }
 
 impl Inventory {
-    /// What a database has on record.
+    /// Returns the inventory of a database.
     #[must_use]
     pub fn of(database: &dyn Database) -> Self {
         let mut inventory = Self {
@@ -106,7 +107,7 @@ impl Inventory {
         inventory
     }
 
-    /// What differs between the source's packages, which these are, and those `here`.
+    /// Returns the differences between the source's packages, which these are, and those `here`.
     #[must_use]
     pub fn compare(&self, here: &Self, scope: Scope) -> Vec<Mismatch> {
         let mut all = Vec::new();

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub use inventory::{Inventory, Mismatch, Scope};
 pub use lines::ParseError;
 
-/// How far a package is installed, in dpkg's words.
+/// The state of an installation, in dpkg's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     /// Known by name only.
@@ -59,7 +59,7 @@ pub struct Conffile {
     pub remove_on_upgrade: bool,
 }
 
-/// One package of an inventory.
+/// A package of an inventory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
     /// Its name.
@@ -68,7 +68,7 @@ pub struct Package {
     pub architecture: String,
     /// Its version; empty where the record has none.
     pub version: String,
-    /// How far it is installed.
+    /// The state of its installation.
     pub status: Status,
     /// True when several architectures of it may be installed at once.
     pub multi_arch_same: bool,
@@ -115,7 +115,7 @@ pub enum Error {
     Malformed {
         /// The file, as the system names it whose root was opened.
         path: PathBuf,
-        /// What and where.
+        /// The problem and its position.
         source: ParseError,
     },
 }

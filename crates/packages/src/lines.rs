@@ -25,7 +25,7 @@ pub enum ParseError {
     Syntax {
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The description of the problem.
         problem: &'static str,
     },
 }

@@ -12,8 +12,8 @@ pub fn compare(a: &str, b: &str) -> Ordering {
         .then_with(|| part(revision_a.as_bytes(), revision_b.as_bytes()))
 }
 
-/// Whether two versions are of the same upstream release: what differs then is what a
-/// distribution changed, its patches.
+/// Returns whether two versions are of the same upstream release: they then differ only in the
+/// distribution's patches.
 #[must_use]
 pub fn same_upstream(a: &str, b: &str) -> bool {
     let (epoch_a, upstream_a, _) = split(a);

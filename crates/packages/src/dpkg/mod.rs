@@ -17,7 +17,7 @@ pub use status::parse;
 use crate::lines::ParseError;
 use crate::{Database, Error, Package};
 
-/// Where the database is, below the root.
+/// The folder of the database, below the root.
 pub const DIR: &str = "var/lib/dpkg";
 
 /// The folder in it with the records that the status file does not have yet: dpkg writes

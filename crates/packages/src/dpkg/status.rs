@@ -44,7 +44,7 @@ impl Field {
     }
 }
 
-/// What was read so far.
+/// The fields that were read so far.
 #[derive(Default)]
 struct Parser {
     packages: Vec<Package>,
