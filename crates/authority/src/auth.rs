@@ -4,7 +4,7 @@ use std::fmt;
 
 use model::Config;
 
-/// What the `auths` of an `admin` resource can name.
+/// The authorizations that the `auths` of an `admin` resource can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Auth {
     /// Entering the zone with zlogin: being its root.
@@ -87,8 +87,8 @@ impl Auths {
     }
 }
 
-/// What the `admin` resources of a configuration give to the user whose names `is_user`
-/// knows.
+/// Returns the authorizations that the `admin` resources of a configuration give to the user whose
+/// names `is_user` knows.
 #[must_use]
 pub fn given(config: &Config, mut is_user: impl FnMut(&str) -> bool) -> Auths {
     let mut bits = 0;

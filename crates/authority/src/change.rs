@@ -1,9 +1,9 @@
-//! Which changes of a configuration can be delegated.
+//! Decides which changes of a configuration can be delegated.
 //!
 //! A user with the auth `config` must not become root of the host by it. So only what
 //! concerns nobody but the zone itself may differ, which the table says
 //! (`delegable`): no path, device, network, privilege, name or user of the host.
-//! What is stored at commit is compared as a whole, whatever commands made it.
+//! The configuration at commit is compared as a whole, whatever commands made it.
 
 use model::Config;
 use model::table::{self, GLOBAL};

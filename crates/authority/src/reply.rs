@@ -1,4 +1,4 @@
-//! What is said after the request: short texts, a packet each.
+//! The messages after the request: short texts, a packet each.
 
 /// Longest packet in bytes; a longer text is cut.
 pub const MAX_SIZE: usize = 1024;
@@ -12,7 +12,7 @@ const INTERRUPT: i32 = 2;
 const QUIT: i32 = 3;
 const TERMINATE: i32 = 15;
 
-/// How a program ended.
+/// The exit status or signal of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// With this exit status.
@@ -21,7 +21,7 @@ pub enum End {
     Signal(u8),
 }
 
-/// What zoneauthd answers.
+/// The messages of zoneauthd to the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The program runs. The client's ends of its streams follow, each in a packet of

@@ -21,7 +21,7 @@ const MAGIC: [u8; 4] = *b"ZNA1";
 /// Length of what stands before the words.
 const HEADER: usize = MAGIC.len() + 3 + 4;
 
-/// Where a stream of the program leads.
+/// The other end of a stream of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// There is nothing to be read.
@@ -51,7 +51,7 @@ impl Stream {
     }
 }
 
-/// What a client asks for.
+/// The request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Standard input, output and error. Output is never nothing, and leads to the
@@ -63,7 +63,7 @@ pub struct Request {
     pub term: String,
     /// The client's locale; may be empty.
     pub lang: String,
-    /// What to run.
+    /// The program to run.
     pub program: Program,
     /// The words behind its name.
     pub words: Vec<String>,

@@ -54,7 +54,7 @@ pub(crate) struct Opt {
     pub letter: char,
     /// Its long form, without the dashes.
     pub long: Option<&'static str>,
-    /// What it takes.
+    /// The kind of value that the option takes.
     pub value: Value,
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum Value {
     Text,
 }
 
-/// What may follow the options.
+/// The arguments that may follow the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// Nothing.
@@ -90,7 +90,7 @@ pub(crate) struct Verb {
     pub name: &'static str,
     pub options: &'static [Opt],
     pub rest: Rest,
-    /// One of these, on each zone.
+    /// The authorizations of which the user needs one, on each zone.
     pub needs: &'static [Auth],
 }
 
@@ -154,7 +154,7 @@ pub(crate) const ZONEADM: &[Verb] = &[
     },
 ];
 
-/// What the source of a clone needs.
+/// The authorization that a user needs on the source of a clone.
 pub(crate) const SOURCE_NEEDS: &[Auth] = &[Clonefrom];
 
 /// The options of zlogin.
@@ -176,7 +176,7 @@ pub(crate) const ZLOGIN: &[Opt] = &[
     flag('S'),
 ];
 
-/// What zlogin needs, however it is called: who is root of the zone is root of its
+/// The authorization that zlogin needs, also for the console: root of the zone is root of its
 /// console, too.
 pub(crate) const ZLOGIN_NEEDS: &[Auth] = &[Login];
 
@@ -188,5 +188,5 @@ pub(crate) const ZONECFG: &[Opt] = &[Opt {
     ..flag('f')
 }];
 
-/// What zonecfg needs.
+/// The authorization that zonecfg needs.
 pub(crate) const ZONECFG_NEEDS: &[Auth] = &[Config];

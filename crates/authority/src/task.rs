@@ -69,7 +69,7 @@ impl Task {
         self.program
     }
 
-    /// What is done, in a word, for messages and the log.
+    /// Returns the name of the task for messages and the log.
     #[must_use]
     pub const fn verb(&self) -> &'static str {
         self.verb
