@@ -5,16 +5,16 @@
 pub struct Subcommand {
     /// The word for it.
     pub name: &'static str,
-    /// How it is called, behind the program's name.
+    /// The synopsis, without the program's name.
     pub form: &'static str,
-    /// What it does, and its options: lines, those that are set in begin with a tab.
+    /// The description and the options: option lines begin with a tab.
     pub help: &'static str,
     /// Whole command lines.
     pub examples: &'static [&'static str],
 }
 
 impl Subcommand {
-    /// Whether it has an option: a letter, or a word, with its dashes.
+    /// Returns whether the command has an option: a letter, or a word, with its dashes.
     pub fn has(&self, option: &str) -> bool {
         match option.strip_prefix('-') {
             Some(letter) if letter.len() == 1 => self.form.split_whitespace().any(|word| {
@@ -82,7 +82,7 @@ impl Program {
         }
     }
 
-    /// What `help`, or `--help` behind a subcommand, prints.
+    /// Returns the text of `help`, or of `--help` after a subcommand.
     pub fn help(&self, subcommand: Option<&str>) -> String {
         let Some(one) = subcommand.and_then(|name| self.find(name)) else {
             return self.usage(None);
@@ -92,7 +92,7 @@ impl Program {
         text
     }
 
-    /// How the program, or one subcommand, is called.
+    /// Returns the synopsis of the program or of one subcommand.
     pub fn usage(&self, subcommand: Option<&str>) -> String {
         if let Some(one) = subcommand.and_then(|name| self.find(name)) {
             return format!("usage:\t{} {}\n", self.name, one.form);
@@ -106,8 +106,8 @@ impl Program {
         text
     }
 
-    /// What to print on standard output and on standard error when there is nothing to
-    /// run, and the exit status.
+    /// Returns the texts for standard output and standard error and the exit status when there is
+    /// nothing to run.
     pub fn answer(&self, why: Unrun) -> (String, String, u8) {
         match why {
             Unrun::Help(one) => (self.help(one), String::new(), crate::status::OK),

@@ -44,8 +44,8 @@ pub fn current_zone() -> Option<CurrentZone> {
     parse(&text)
 }
 
-/// What is missing or not understood is as in a zone that says nothing of it: an
-/// older or newer zoneadmd may have written the file.
+/// Fields that are missing or not understood get the values of a zone that names none: an older or
+/// newer zoneadmd may have written the file.
 fn parse(text: &str) -> Option<CurrentZone> {
     let mut lines = text.lines().map(str::trim);
     let name = lines.next().filter(|name| name::is_well_formed(name))?;

@@ -31,7 +31,7 @@ use sys::signals::{self, Taken};
 use crate::output::{wait_for, write_all};
 use crate::{eprintln, status};
 
-/// How often a client in the background looks whether it has the keyboard again.
+/// Interval at which a client in the background checks whether it has the keyboard again.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
@@ -40,7 +40,7 @@ const LOOK_EVERY: Timespec = Timespec {
 /// Bytes moved at a time.
 const PIECE: usize = 32 * 1024;
 
-/// Whether the program reads anything.
+/// The program's use of standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// It does not: what is typed ahead, or what a shell's loop reads, stays where it is.
@@ -49,14 +49,14 @@ pub enum Input {
     Standard,
 }
 
-/// What came of it.
+/// The result of asking the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The program has run and ended with this status.
     Ended(u8),
     /// It was not started or its end is not known, and why.
     Refused(String),
-    /// Nobody serves here.
+    /// No daemon listens here.
     NoService,
 }
 
@@ -114,7 +114,7 @@ fn reach() -> Option<OwnedFd> {
     (served_by.uid == 0).then_some(socket)
 }
 
-/// Where the program's streams are to lead.
+/// Returns the destinations of the program's three streams.
 fn streams(input: Input) -> [Stream; 3] {
     // In the background another program has the keyboard.
     let at_keyboard = io::stdin().is_terminal() && !in_background();

@@ -1,4 +1,4 @@
-//! What our commands share: how they are called and how they answer.
+//! The command line syntax and the exit statuses that all commands share.
 //!
 //! The libraries below never read the environment and never print; the programs
 //! do, and what more than one of them does stands here.
@@ -170,7 +170,7 @@ fn variable(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Whether the caller is the host's root.
+/// Returns whether the caller is the host's root.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

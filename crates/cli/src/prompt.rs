@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Whether a question can be asked at all.
+/// Returns whether a question can be asked at all.
 #[must_use]
 pub fn can_ask() -> bool {
     io::stdin().is_terminal()

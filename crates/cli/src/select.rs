@@ -1,4 +1,4 @@
-//! Which zones a command acts on: names, globs and ranges.
+//! Selects the zones that a command acts on: names, globs and ranges.
 //!
 //! `web1` is a zone; `web*` and `web?` are every zone of the index that matches;
 //! `web[1-3,7]` is web1, web2, web3 and web7, whether they exist or not. The
