@@ -16,7 +16,7 @@ use rustix::net::{
 };
 use rustix::process::umask;
 
-/// Where the socket is in a zone: /dev is the platform's in every zone, and no init mounts
+/// The path of the socket in a zone: /dev is the platform's in every zone, and no init mounts
 /// anything over it.
 pub const SOCKET: &str = "/dev/zone-beadm";
 
@@ -31,7 +31,7 @@ const MAX_WORDS: usize = 8;
 /// Longest packet of an answer, in bytes.
 pub const MAX_ANSWER: usize = 16 << 10;
 
-/// How many may wait until it is their turn.
+/// Maximum number of requests that wait to be accepted.
 const WAITING: i32 = 4;
 
 /// Makes the socket, in no place yet.
@@ -54,7 +54,7 @@ pub fn listen(socket: BorrowedFd<'_>, place: &Path) -> io::Result<()> {
 /// The words of a request.
 ///
 /// # Errors
-/// What is wrong with it, for whoever asked.
+/// Fails with a text for the client if the request is malformed.
 pub fn read_request(packet: &[u8]) -> Result<Vec<String>, &'static str> {
     if packet.is_empty() || packet.len() > MAX_REQUEST {
         return Err("a request has 1 to 1024 bytes");

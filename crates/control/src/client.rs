@@ -69,7 +69,7 @@ pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error
     }
 }
 
-/// How long zoneadmd may take to halt a zone: more than it waits itself.
+/// Timeout of a halt by zoneadmd: longer than its own timeouts.
 pub const HALTING: Duration = Duration::from_secs(120);
 
 /// Sends a request and waits until it is done. `Ok(None)` when zoneadmd went away
@@ -133,7 +133,7 @@ pub fn halt_within(
     })?)
 }
 
-/// Whether an error is that of a time that was over.
+/// Returns whether an error is a timeout.
 fn is_late(error: &Error) -> bool {
     matches!(error, Error::Io(_, source) if source.kind() == ErrorKind::WouldBlock)
 }

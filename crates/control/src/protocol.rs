@@ -1,4 +1,4 @@
-//! What is said on the socket of a zoneadmd: one JSON packet each way.
+//! The protocol of zoneadmd's socket: one JSON packet each way.
 //!
 //! After a granted [`Request::Console`] the connection carries [`ConsolePacket`]s
 //! from the client and plain bytes of the console to it.
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Longest packet in bytes.
 pub const MAX_PACKET: usize = 16 * 1024;
 
-/// What zoneadmd is asked for.
+/// The requests to zoneadmd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -50,29 +50,30 @@ pub enum Request {
     Freeze,
 }
 
-/// How a machine is suspended.
+/// The options of a suspend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suspend {
     /// The image that is made.
     pub image: PathBuf,
-    /// Where its key comes from.
+    /// The source of the key.
     pub key: KeySource,
     /// The zonepath, in which disks go by their names.
     pub zonepath: PathBuf,
     /// The files of disks that are written to.
     pub disks: Vec<PathBuf>,
-    /// How long it may take; the zone runs on when it takes longer.
+    /// Timeout in seconds; after it the zone keeps running.
     pub seconds: u64,
 }
 
-/// How a machine leaves for another host.
+/// The options of a migration to another host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leave {
     /// The zonepath, where it is marked when it may run elsewhere.
     pub zonepath: PathBuf,
     /// Its disks.
     pub disks: Vec<LeaveDisk>,
-    /// How long it may stand still for what is left of its memory, in milliseconds.
+    /// Maximum time that the machine may stand still while the rest of its memory is sent, in
+    /// milliseconds.
     pub downtime: u64,
 }
 
@@ -81,11 +82,11 @@ pub struct Leave {
 pub struct LeaveDisk {
     /// QEMU's name for it.
     pub name: String,
-    /// Whether it stands on no other file.
+    /// True if the image depends on no other file.
     pub whole: bool,
 }
 
-/// What zoneadmd tells of a machine that leaves.
+/// The messages of zoneadmd about a machine that leaves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Left {
@@ -102,7 +103,7 @@ pub enum Left {
         left: u64,
         /// That were sent.
         sent: u64,
-        /// How many rounds there were.
+        /// The number of rounds.
         rounds: u64,
     },
     /// It stands still, and every block of its disks was sent.
@@ -115,7 +116,7 @@ pub enum Left {
     Failed(String),
 }
 
-/// What zoneadmd is told of a machine that leaves.
+/// The messages to zoneadmd about a machine that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
@@ -127,8 +128,8 @@ pub enum Word {
     Stay,
 }
 
-/// What zoneadmd is told of a machine that comes, by who receives it. Each is answered with
-/// a [`Reply`]; one comes before all, when the machine waits.
+/// The messages of the receiving process to zoneadmd about a machine that arrives. Each is answered
+/// with a [`Reply`]; one comes before all, when the machine waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Coming {
