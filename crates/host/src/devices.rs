@@ -8,8 +8,8 @@
 //! same permissions, owned by the zone's ids of the same numbers: `root:audio 0660` is
 //! that in the zone too. Nothing that the zone does to them changes the host's.
 //!
-//! Whether a node can be opened is up to the control group's device program: it admits
-//! the devices that matched, when the zone was booted or changed, and no others.
+//! The control group's device program decides whether a node can be opened: it admits the devices
+//! that matched when the zone was booted or changed, and no others.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -23,10 +23,10 @@ use model::plan::DeviceNode;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
 use store::index::IDS_PER_ZONE;
 
-/// Where devices are.
+/// The folder of devices.
 const DEV: &str = "/dev";
 
-/// What every zone has in /dev already, of its own or harmless.
+/// The nodes that every zone has in /dev already, of its own or harmless.
 const STANDARD: &[&str] = &[
     "console", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
     "stdout", "tty", "urandom", "zero",
@@ -35,7 +35,7 @@ const STANDARD: &[&str] = &[
 /// Most nodes that a zone is shown.
 const MAX_NODES: usize = 1024;
 
-/// What patterns lead to.
+/// The devices that match the patterns.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The nodes, in the order of their names.
@@ -85,7 +85,7 @@ fn find_at_most(most: usize, patterns: impl Iterator<Item = String>) -> Found {
     }
 }
 
-/// Whether a pattern matches a path below /dev.
+/// Returns whether a pattern matches a path below /dev.
 #[must_use]
 pub fn matches(pattern: &str, path: &Path) -> bool {
     let (Some(wanted), Some(path)) = (parts(pattern), path.to_str().and_then(parts)) else {
@@ -117,7 +117,7 @@ pub fn standard(platform: &Platform, ip_type: IpType) -> Vec<Device> {
     allowed
 }
 
-/// What a node stands for.
+/// Returns the device of a node.
 #[must_use]
 pub fn device(node: &DeviceNode) -> Device {
     Device {
@@ -226,8 +226,8 @@ fn open(dev: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Option<OwnedFd> {
     openat2(dev, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).ok()
 }
 
-/// Whether a name matches a pattern of `*`, `?` and `[...]`, as in a shell: `[!a-c]`
-/// is anything but a, b and c.
+/// Returns whether a name matches a pattern of `*`, `?` and `[...]`, as in a shell: `[!a-c]` is
+/// anything but a, b and c.
 fn glob(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();

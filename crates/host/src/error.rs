@@ -1,4 +1,4 @@
-//! What verbs fail with; the commands turn it into messages and exit statuses.
+//! The errors of verbs; the commands turn them into messages and exit statuses.
 
 /// Why a verb did not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum Error {
     /// The zone cannot run as it is configured or as things lie; a line each.
     #[error("{}", .0.join("\n"))]
     Verify(Vec<String>),
-    /// What is installed in a zone does not match this host; the report, a line each.
+    /// The packages of a zone do not match this host; the report, a line each.
     #[error("{}", .0.join("\n"))]
     Mismatch(Vec<String>),
     /// zoneadmd or the zone's first process said so.
@@ -29,7 +29,7 @@ pub enum Error {
         step: String,
         /// The reason.
         why: String,
-        /// What is left and how to go on.
+        /// The rest that remains and the way to go on.
         left: Option<String>,
     },
     /// As [`Error::Step`], for want of space: no other zone will fare better.
@@ -39,7 +39,7 @@ pub enum Error {
         step: String,
         /// The reason.
         why: String,
-        /// What is left and how to go on.
+        /// The rest that remains and the way to go on.
         left: Option<String>,
     },
     /// The configuration or the index.
@@ -91,7 +91,7 @@ impl Error {
     }
 }
 
-/// Whether want of space is among an error's causes.
+/// Returns whether a full file system is among an error's causes.
 pub fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     use std::io::{self, ErrorKind};
     std::iter::successors(Some(error), |error| error.source()).any(|cause| {

@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-/// What happens at the chosen step.
+/// The failure at the chosen step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// The step reports an error instead of being done.

@@ -23,7 +23,7 @@ use brand::HostFacts;
 use store::Root;
 use store::index::Reader;
 
-/// What every verb needs to know of the host and of the way it was called.
+/// The paths and options of the host that every verb uses.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The alternate root.
@@ -38,7 +38,7 @@ pub struct Host {
     pub index: Arc<Reader>,
 }
 
-/// Where packages put the programs that users do not call.
+/// The folders in which packages put the programs that users do not call.
 const INSTALLED: [&str; 3] = ["/usr/lib/zones", "/usr/sbin", "/usr/bin"];
 
 impl Host {
@@ -64,7 +64,7 @@ impl Host {
             .find(|path| path.is_file())
     }
 
-    /// What brands may know of the host.
+    /// Returns the facts of the host that brands may know.
     #[must_use]
     pub fn facts(&self) -> HostFacts {
         HostFacts::default()

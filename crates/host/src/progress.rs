@@ -1,5 +1,5 @@
-//! How far a zoneadmd is with the memory of a zone, for the command that waits for it: a
-//! small file beside the zone's state, which is there while something takes long.
+//! Reports the progress of a zoneadmd with the memory of a zone to the command that waits for it: a
+//! small file beside the zone's state, which exists while the work takes long.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use store::Root;
 
 use crate::Host;
 
-/// How often it is told, and looked at.
+/// Interval between reports, and between looks at them.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Longest text that is read.
@@ -22,7 +22,7 @@ fn path(root: &Root, zone: &ZoneName) -> PathBuf {
     root.run().join(format!("{zone}.progress"))
 }
 
-/// Who tells it; what is short is not told at all.
+/// The writer of reports; short work is not reported at all.
 #[derive(Debug)]
 pub struct Teller {
     path: PathBuf,
@@ -86,7 +86,7 @@ pub fn follow<T: Send>(
     })
 }
 
-/// One that is being written is half of it.
+/// Returns nothing for a file that is still being written.
 fn parse(text: &str) -> Option<(u64, u64)> {
     let line = text.strip_suffix('\n').filter(|_| text.len() < LONGEST)?;
     let (done, total) = line.split_once(' ')?;

@@ -18,7 +18,7 @@ use crate::{Error, Host};
 /// The option of `zoneadm beadm` that marks a request of the zone itself.
 pub const INSIDE: &str = "--inside";
 
-/// How often to try again what another command undoes at this moment.
+/// Maximum number of attempts when another command undoes the work at the same moment.
 const TRIES: usize = 10;
 
 /// Starts the zoneadmd of a zone, in the control group of all zoneadmds.

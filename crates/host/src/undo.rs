@@ -1,4 +1,4 @@
-//! What has been done and how to take it back.
+//! Records the steps that were done and how to take them back.
 
 use std::os::fd::AsFd;
 use std::time::Duration;

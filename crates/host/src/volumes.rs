@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use sys::mount::{Attr, Error, Extent, Param};
 
-/// What happens with symbolic links on the way to a source.
+/// The treatment of symbolic links on the way to a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
     /// They are followed: only the host can write there.
@@ -74,8 +74,8 @@ fn without_links(source: &Path) -> Result<OwnedFd, Error> {
     })
 }
 
-/// What options say: of the mount, and the parameters of the file system. No mount of a zone
-/// has devices.
+/// Splits mount options into attributes of the mount and parameters of the file system. No mount of
+/// a zone has devices.
 pub fn read(options: &[String]) -> (MountAttrFlags, Vec<Param<'_>>) {
     let mut flags = MountAttrFlags::MOUNT_ATTR_NODEV;
     let mut params = Vec::new();
