@@ -1,4 +1,4 @@
-//! What runs as a zone's init, and how it is told to end.
+//! Chooses the program that runs as a zone's init, and the signals that end it.
 
 use std::ffi::OsString;
 use std::io;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::platform::{Mount, Platform};
 use crate::sparse;
 
-/// One boot, as the verb asks for it.
+/// A boot, as the verb asks for it.
 #[derive(Debug)]
 pub struct BootRequest<'a> {
     /// The zone's configuration.
@@ -45,22 +45,22 @@ pub struct ShutdownSignals {
     pub reboot: i32,
 }
 
-/// How to start process 1.
+/// The program of process 1 and its signals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootSpec {
-    /// What to run.
+    /// The program to run.
     pub init: InitProgram,
     /// Its argument list, its own name first.
     pub argv: Vec<OsString>,
     /// Its whole environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// How to end it.
+    /// The signals that end it.
     pub shutdown: ShutdownSignals,
     /// Mounts beyond `/proc`, `/sys` and `/dev`.
     pub mounts: &'static [Mount],
     /// The kernel that the zone is shown in place of the host's.
     pub kernel: Option<Kernel>,
-    /// What runs the zone's programs where the host's processor does not.
+    /// The interpreter that runs the zone's programs where the host's processor cannot.
     pub interpreter: Option<Interpreter>,
 }
 
@@ -216,7 +216,7 @@ fn own_init(
     Err(BootError::None(inits.join(", ")))
 }
 
-/// How the init whose file has this name wants to be told.
+/// Returns the shutdown signals of the init whose file has this name.
 fn signals(name: &Path) -> ShutdownSignals {
     match name.file_name().and_then(|name| name.to_str()) {
         Some("systemd") => SYSTEMD,

@@ -46,13 +46,13 @@ const MACHINES: &[Machine] = &[
     machine("mipsel", 1, 1, 8),
 ];
 
-/// What this host's processor runs itself.
+/// The machines whose programs this host's processor runs itself.
 #[cfg(target_arch = "x86_64")]
 const OWN: &[&str] = &["x86_64", "i386"];
 #[cfg(target_arch = "aarch64")]
 const OWN: &[&str] = &["aarch64", "arm"];
 
-/// Where every system has a program that is none of a script's.
+/// Programs that every system has and that are not scripts.
 const PROGRAMS: &[&str] = &["/bin/busybox", "/bin/sh", "/usr/bin/env", "/sbin/init"];
 
 /// Bytes of the header that tell a program's kind.
@@ -90,8 +90,8 @@ impl Machine {
         (header[4], header[5], number) == (self.class, self.order, self.number)
     }
 
-    /// What is written to register the program at `place`: any ELF program of this kind,
-    /// with its own name and rights, opened now.
+    /// Returns the line that registers the program at `place` with binfmt_misc: for any ELF program
+    /// of this kind, with its own name and rights, opened now.
     fn line(&self, place: &str) -> String {
         let word = |number: u16| match self.order {
             1 => number.to_le_bytes(),

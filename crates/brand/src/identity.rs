@@ -1,5 +1,5 @@
-//! What makes a zone itself. This is the one list of everything that must
-//! differ between a zone and its clones.
+//! Gives a zone its own identity. This is the one list of everything that must differ between a
+//! zone and its clones.
 //!
 //! | in the zone | becomes |
 //! |---|---|
@@ -41,7 +41,7 @@ pub const CONFIGURED: &[(Option<&str>, &str)] = &[(None, "hostid"), (Some("anet"
 /// Largest `/etc/hosts` that is carried over; a larger one is replaced.
 const MAX_HOSTS: u64 = 64 << 10;
 
-/// What tells one zone from another.
+/// The identity of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its name, which is its host name.
@@ -55,7 +55,7 @@ pub struct Identity {
 #[derive(Clone, Copy, Debug)]
 struct Forgotten {
     dir: &'static str,
-    /// How the names begin and end.
+    /// The beginning and the end of the names.
     prefix: &'static str,
     suffix: &'static str,
 }

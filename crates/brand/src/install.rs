@@ -1,4 +1,4 @@
-//! What an install is asked for, what it did, and how it fails.
+//! The request, the result and the errors of an install.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use model::plan::Recipe;
 
 use crate::tree::Tree;
 
-/// One install, as the verb asks for it.
+/// An install, as the verb asks for it.
 pub struct InstallRequest<'a> {
     /// The zone's configuration.
     pub config: &'a Config,
@@ -32,7 +32,7 @@ impl std::fmt::Debug for InstallRequest<'_> {
     }
 }
 
-/// What the root of a new zone is made of.
+/// The origin of a new zone's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// An empty folder, which the brand populates.
@@ -41,7 +41,7 @@ pub enum Origin {
     Bootstrap(Recipe),
 }
 
-/// What an install put into the root.
+/// The result of an install.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
     /// Regular files made.
@@ -70,7 +70,7 @@ pub enum Error {
     /// A system call failed.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The action that failed, as a verb.
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -84,7 +84,7 @@ pub enum Error {
         origin: PathBuf,
         /// The member's name, with anything unprintable escaped.
         member: String,
-        /// What is wrong with it.
+        /// The description of the problem.
         problem: String,
     },
     /// The source as a whole is not acceptable.
@@ -92,7 +92,7 @@ pub enum Error {
     Source {
         /// The archive or directory.
         origin: PathBuf,
-        /// What is wrong with it.
+        /// The description of the problem.
         problem: String,
     },
     /// The host's package database cannot be used.

@@ -32,9 +32,9 @@ const PLATFORM: Platform = Platform {
     ..Platform::LINUX
 };
 
-/// Where the machine's kernel is in the zone's root, as QEMU sees it.
+/// The machine's kernel in the zone's root, as QEMU sees it.
 pub const KERNEL: &str = "/boot/vmlinuz";
-/// Where its initial file system is.
+/// The machine's initial file system, as QEMU sees it.
 pub const INITRD: &str = "/boot/initrd.img";
 
 /// The folders of the root, and where the old names lead.

@@ -6,8 +6,8 @@
 //! a sparse or whole root; `lx`, any other Linux distribution with an init of its
 //! own; and `kz`, a machine with a kernel of its own.
 //!
-//! What makes a zone itself (its host name, machine id, ...) is the same for
-//! every brand and stands in [`identity`].
+//! The identity of a zone (its host name, machine id, ...) is the same for every brand: see
+//! [`identity`].
 
 pub mod boot;
 pub mod bootstrap;
@@ -39,7 +39,7 @@ pub use native::follow::{Followed, follow};
 pub use native::sparse;
 pub use platform::{Device, Mount, Platform};
 
-/// What `verify` may know of the host.
+/// The facts of the host that `verify` uses.
 #[derive(Clone, Debug)]
 pub struct HostFacts {
     /// The host's root, `/` except in tests.
@@ -103,7 +103,7 @@ pub trait Brand: fmt::Debug + Sync {
     /// its name and machine id already. With layers, what changes goes into the top.
     ///
     /// # Errors
-    /// What could not be done; the install or clone is then undone.
+    /// Fails with the step that could not be done; the install or clone is then undone.
     fn prepare(&self, zone: &Place<'_>) -> Result<(), Error> {
         let _ = zone;
         Ok(())
@@ -113,7 +113,7 @@ pub trait Brand: fmt::Debug + Sync {
     /// It may come again after an error or a crash.
     ///
     /// # Errors
-    /// What could not be done; the zone is then incomplete.
+    /// Fails with the step that could not be done; the zone is then incomplete.
     fn uninstall(&self, zone: &Place<'_>) -> Result<(), Error> {
         let _ = zone;
         Ok(())

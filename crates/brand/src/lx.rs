@@ -68,8 +68,8 @@ impl Brand for Lx {
     }
 }
 
-/// Whether the host has an interpreter registered that works in every zone: one that
-/// was opened when it was registered.
+/// Returns whether the host has an interpreter registered that works in every zone: one that was
+/// opened when it was registered.
 fn is_registered(machine: &str) -> bool {
     let path = format!("/proc/sys/fs/binfmt_misc/qemu-{machine}");
     let text = std::fs::read_to_string(path).unwrap_or_default();

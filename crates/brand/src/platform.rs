@@ -14,7 +14,7 @@ pub struct Device {
 /// A file system mounted in every zone of a brand, beyond `/proc`, `/sys` and `/dev`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Where, as an absolute path in the zone.
+    /// The mount point, an absolute path in the zone.
     pub target: &'static str,
     /// File system type; always one that needs no device.
     pub fstype: &'static str,
@@ -25,7 +25,7 @@ pub struct Mount {
     pub noexec: bool,
 }
 
-/// What is the same for all zones of a brand.
+/// The parts of the virtual platform that all zones of a brand share.
 #[derive(Clone, Copy, Debug)]
 pub struct Platform {
     /// The brand's own name.
@@ -34,9 +34,10 @@ pub struct Platform {
     pub sparse: bool,
     /// The privileges of a zone whose `limitpriv` is empty, in its language.
     pub privileges: &'static str,
-    /// Where init is looked for in the zone's root when nothing names it, in this order.
+    /// The paths in the zone's root where init is searched when the configuration names none, in
+    /// this order.
     pub inits: &'static [&'static str],
-    /// What the zone's programs see before anybody sets more.
+    /// The environment of the zone's programs before anything else sets more.
     pub environment: &'static [(&'static str, &'static str)],
     /// Character devices, readable and writable by all; a zone may open these, its own
     /// terminals, and what its configuration adds.
@@ -71,7 +72,7 @@ const fn device(name: &'static str, major: u32, minor: u32) -> Device {
     Device { name, major, minor }
 }
 
-/// Where a distribution may keep its init, in the kernel's own order.
+/// The paths where a distribution may keep its init, in the kernel's own order.
 const INITS: &[&str] = &["/sbin/init", "/etc/init", "/bin/init"];
 
 const ENVIRONMENT: &[(&str, &str)] = &[

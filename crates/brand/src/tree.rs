@@ -52,7 +52,7 @@ impl Meta {
         }
     }
 
-    /// What `stat` says.
+    /// Takes the attributes from the result of `stat`.
     pub const fn of(stat: &Stat) -> Self {
         Self {
             mode: stat.st_mode & 0o7777,
@@ -81,7 +81,7 @@ impl Tree {
         })
     }
 
-    /// Where `name` is, for messages only.
+    /// Returns the full path of `name`, for messages only.
     pub fn show(&self, name: &Path) -> PathBuf {
         self.path.join(name)
     }

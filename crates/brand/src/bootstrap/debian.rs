@@ -8,8 +8,8 @@ use model::plan::Recipe;
 use super::{Call, System, Tool, read};
 use crate::install::Error;
 
-/// What a zone needs beyond the essential packages: an init, the bus that it is talked
-/// to by, and the programs that show a network.
+/// The packages that a zone needs beyond the essential ones: an init, the message bus by which it
+/// is controlled, and the programs that show a network.
 const INCLUDED: &str = "systemd-sysv,dbus,iproute2";
 
 /// Most files of sources that are read.

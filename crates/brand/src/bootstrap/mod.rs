@@ -22,7 +22,7 @@ pub use run::run;
 /// Largest configuration file of a package system that is read.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Where tools are looked for: never by `PATH`.
+/// The folders where tools are searched; `PATH` is not used.
 const FOLDERS: [&str; 4] = ["usr/sbin", "usr/bin", "sbin", "bin"];
 
 /// The host, as far as its package system goes.
@@ -83,24 +83,24 @@ pub(crate) trait Tool: Sync {
     /// The program's name.
     fn name(&self) -> &'static str;
 
-    /// Whether it is for hosts of this kind.
+    /// Returns whether the tool is for hosts of this kind.
     fn suits(&self, system: &System) -> bool;
 
-    /// How it is called: arguments, in which [`Recipe::ROOT`] stands for the folder, and
-    /// files that are written into the root afterwards.
+    /// Returns the call of the tool: arguments, in which [`Recipe::ROOT`] stands for the folder,
+    /// and files that are written into the root afterwards.
     ///
     /// # Errors
     /// [`Error::Refused`] where the host's configuration does not tell enough.
     fn recipe(&self, system: &System) -> Result<Call, Error>;
 }
 
-/// How a tool is called.
+/// The call of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Call {
     arguments: Vec<String>,
     files: Vec<(PathBuf, String)>,
-    /// Where packages come from, as the host's files say it, where that is not in the
-    /// arguments: with other sources it is another image.
+    /// The package sources in the host's files that are not in the arguments: with other sources it
+    /// is another image.
     sources: Vec<String>,
 }
 
@@ -114,7 +114,7 @@ const TOOLS: &[&dyn Tool] = &[
     &others::Zypper,
 ];
 
-/// How a root of the host's own distribution is made here.
+/// Returns the recipe that makes a root of the host's own distribution.
 ///
 /// # Errors
 /// [`Error::Refused`] where no tool is known, none is there, or the host has no sources.

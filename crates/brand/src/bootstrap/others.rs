@@ -35,7 +35,7 @@ fn listed(system: &System, folder: &str, ending: &str) -> Vec<(PathBuf, String)>
     names.into_iter().filter_map(file).collect()
 }
 
-/// What a file of the host says, if it is there.
+/// Returns the words of a host's file, if it exists.
 fn told(system: &System, file: &str) -> Vec<String> {
     read(&system.root.join(file)).into_iter().collect()
 }
@@ -86,7 +86,7 @@ impl Tool for Dnf {
     }
 }
 
-/// Whether `dnf` is the fifth of its name: Fedora has it under both.
+/// Returns whether `dnf` is version 5: Fedora has it under both names. Fedora has it under both.
 fn is_dnf5(system: &System) -> bool {
     let target = fs::read_link(system.root.join("usr/bin/dnf"));
     target.is_ok_and(|target| target.file_name().is_some_and(|name| name == "dnf5"))

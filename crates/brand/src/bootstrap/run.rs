@@ -127,7 +127,7 @@ fn in_namespaces() -> Command {
     command
 }
 
-/// Whether a line tells a person how far it is: the steps of the installers, but not each
+/// Returns whether a line shows progress to a person: the steps of the installers, but not each
 /// package.
 fn tells(line: &str) -> bool {
     const EACH: [&str; 5] = [
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// What came of it, what was told, what was logged, and the folder of the root.
+    /// The result, the messages, the log and the root folder of an attempt.
     struct Tried {
         done: Result<(), Error>,
         said: Vec<String>,

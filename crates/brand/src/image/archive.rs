@@ -14,7 +14,7 @@ use super::member::{BUFFER, Kind, Member};
 use crate::Error;
 use crate::tree::Meta;
 
-/// What the reader may take from the stream to come from one member to the next:
+/// Maximum number of bytes that the reader takes from the stream between one member and the next:
 /// headers, long names and attributes are kept in memory.
 const HEADER_BUDGET: u64 = 8 << 20;
 
@@ -139,7 +139,7 @@ impl<R: Read> Read for Metered<'_, R> {
     }
 }
 
-/// What a header says.
+/// Converts a header into a member.
 fn member<R: Read>(
     unpack: &Unpack<'_>,
     entry: &mut Entry<'_, Metered<'_, R>>,

@@ -18,7 +18,7 @@ use super::{Content, Unpack};
 use crate::Error;
 use crate::tree::Meta;
 
-/// How a stream begins.
+/// The first bytes of a stream.
 pub const MAGIC: &[u8] = b"btrfs-stream\0";
 
 /// Versions that are read: the kernel's first, and the second, whose data may be longer.
@@ -121,7 +121,7 @@ fn exactly(unpack: &Unpack<'_>, stream: &mut Stream, buffer: &mut [u8]) -> Resul
 struct Receiver<'u, 'p> {
     unpack: &'u mut Unpack<'p>,
     version: u32,
-    /// Which subvolume it is, once it has begun.
+    /// The uuid of the subvolume, once it has begun.
     uuid: Option<Vec<u8>>,
     /// Names of what is not made.
     skipped: HashSet<PathBuf>,

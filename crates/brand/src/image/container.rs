@@ -50,7 +50,7 @@ pub fn extract(path: &Path, into: &Path, progress: &mut dyn FnMut(&str)) -> Resu
     archive::unpack(&mut unpack, stream)
 }
 
-/// Whether a member of that name is needed.
+/// Returns whether a member of that name is needed.
 pub(super) fn is_plain(name: &Path) -> bool {
     let is_word = |part: Component<'_>| match part {
         Component::Normal(word) => {

@@ -16,10 +16,10 @@ use super::member::{BUFFER, Kind, Member, fill};
 use crate::Error;
 use crate::tree::Meta;
 
-/// How members begin, and whether their checksum counts.
+/// The first bytes of members, and whether their checksum counts.
 const MAGICS: [(&[u8], bool); 2] = [(b"070701", false), (b"070702", true)];
 
-/// How the older forms begin, which are refused by name.
+/// The first bytes of older forms, which are refused by name.
 const OLDER: [(&[u8], &str); 3] = [
     (b"070707", "odc"),
     (b"\xc7\x71", "bin"),

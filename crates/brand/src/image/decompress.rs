@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use flate2::bufread::MultiGzDecoder;
 use oci::{Digest, Hasher};
 
-/// Where helpers are looked for; the caller's PATH is not asked.
+/// The folders where helpers are searched; the caller's PATH is not used.
 const HELPER_DIRS: &[&str] = &["/usr/bin", "/bin", "/usr/local/bin"];
 
 /// Formats by their first bytes, and the program that reads them; none for gzip,
@@ -23,7 +23,7 @@ const FORMATS: &[(&[u8], Option<&str>)] = &[
 /// Bytes that are looked at to see what an archive is.
 const BEGIN: usize = 512;
 
-/// What is in an archive.
+/// The content of an archive.
 #[derive(Debug)]
 pub struct Stream {
     source: Source,
@@ -230,7 +230,8 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// One byte that claims to need 1 GiB: `printf x | xz --lzma2=dict=1GiB`.
+    /// A byte that claims to need 1 GiB: `printf x | xz --lzma2=dict=1GiB`. `printf x | xz
+    /// --lzma2=dict=1GiB`.
     const GREEDY: [u8; 52] = [
         0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00, 0x00, 0x00, 0xff, 0x12, 0xd9, 0x41, 0x02, 0x00, 0x21,
         0x01, 0x24, 0x00, 0x00, 0x00, 0x5e, 0x1f, 0xc7, 0xf9, 0x01, 0x00, 0x00, 0x78, 0x00, 0x00,

@@ -67,7 +67,7 @@ pub fn is_lxc(path: &Path) -> bool {
     is("config", false) && is("rootfs", true) && !is("usr", true) && !is("bin", true)
 }
 
-/// Where the users and groups of a container of LXC begin on the host.
+/// Returns the first user id and the first group id of an LXC container on the host.
 pub fn shift(path: &Path) -> Result<(u32, u32), Error> {
     let file = path.join("config");
     let mut text = String::new();
@@ -91,7 +91,7 @@ pub fn shift(path: &Path) -> Result<(u32, u32), Error> {
     Ok(found)
 }
 
-/// What the container of LXC has of its own: nobody's but its.
+/// Converts ids on the host into ids in the LXC container.
 fn unshift(meta: Meta, (uid, gid): (u32, u32)) -> Meta {
     let own = |id: u32, first: u32| id.checked_sub(first).unwrap_or(id);
     Meta {
@@ -105,7 +105,7 @@ struct Copy<'u, 'p> {
     unpack: &'u mut Unpack<'p>,
     source: Tree,
     device: u64,
-    /// Where the files with several names were first made.
+    /// The files with several names, with the path where each was first made.
     linked: HashMap<u64, PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! What a container image runs, as our own init reads it.
+//! Writes the command of a container image to the file that zinit reads.
 //!
 //! `/etc/zone.init` in the zone's root holds strings that end in a zero byte: the mark,
 //! the numbers of user, group, further groups (with commas) and of the signal that ends
@@ -14,10 +14,10 @@ use crate::Error;
 use crate::identity::Stack;
 use crate::tree::Meta;
 
-/// Where it stands.
+/// The path of the file in the zone.
 pub const FILE: &str = "etc/zone.init";
 
-/// How it begins.
+/// The first line of the file.
 const MARK: &str = "zone-init 1";
 
 /// The largest file of accounts that is read.
@@ -44,7 +44,7 @@ const SIGNALS: &[(&str, u8)] = &[
 
 const SIGTERM: u8 = 15;
 
-/// Who runs a command.
+/// The user that runs a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct User {
     uid: u32,

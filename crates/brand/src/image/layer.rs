@@ -23,7 +23,7 @@ use super::{Content, Unpack, directory};
 use crate::Error;
 use crate::tree::{Meta, Tree, is};
 
-/// What a name begins with that hides another.
+/// The prefix of a name that hides another name.
 const WHITEOUT: &[u8] = b".wh.";
 
 /// The name that hides all that its folder held below.
@@ -167,7 +167,7 @@ impl Unpack<'_> {
         Ok(made)
     }
 
-    /// Where `name` is when the links of the layers below are gone through.
+    /// Returns the path that `name` leads to through the links of the layers below.
     fn follow(&self, name: &Path, shown: &Path) -> Result<PathBuf, Error> {
         let mut way = Way::to(name);
         while let Some(next) = way.step() {

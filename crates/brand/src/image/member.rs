@@ -1,4 +1,4 @@
-//! What an archive holds, put into the root: the same whatever the archive's format.
+//! Puts the members of an archive into the root, the same way for every archive format.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::tree::{Meta, is};
 /// Bytes moved at once, and the unit in which holes are made.
 pub const BUFFER: usize = 128 << 10;
 
-/// What kind of entry a member is.
+/// The kind of entry that a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     Directory,
     /// A file of so many bytes.
     File(u64),
     Symlink(PathBuf),
-    /// One more name of an earlier member.
+    /// An additional name of an earlier member.
     HardLink(PathBuf),
     Fifo,
     /// A name that is absent, whatever lies below.

@@ -52,7 +52,7 @@ pub use source::{Options, Source};
 use unpack::{MAX_ID, Unpack};
 pub use zfs::ZfsStream;
 
-/// What a source may not exceed.
+/// The limits of a source.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Members, of all kinds.
@@ -110,7 +110,7 @@ pub fn unpack_part(
     install_as(root, source, LIMITS, Extent::Part, progress)
 }
 
-/// What a stream holds.
+/// The content of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A root, from anybody.
@@ -121,7 +121,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Whether an extended attribute is part of it.
+    /// Returns whether an extended attribute is part of it.
     #[must_use]
     pub fn keeps(self, name: &str, value: &[u8]) -> bool {
         match self {
@@ -195,7 +195,7 @@ pub fn remove_from(
     Ok(())
 }
 
-/// How much of a root a source holds.
+/// The part of a root that a source holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     Whole,
@@ -322,8 +322,8 @@ fn any_archive(unpack: &mut Unpack<'_>, path: &Path) -> Result<(), Error> {
     archive::unpack(unpack, stream)
 }
 
-/// What is no archive of files but is often taken for one: where its mark stands, the
-/// mark, and what to do.
+/// Formats that are often taken for archives of files: the offset of their mark, the mark, and the
+/// remedy.
 const OTHERS: &[(usize, &[u8], &str)] = &[
     (
         0,
@@ -351,8 +351,8 @@ const OTHERS: &[(usize, &[u8], &str)] = &[
     (zfs::AT, zfs::MAGIC[1], zfs::REFUSED),
 ];
 
-/// What a library says of an archive may have bytes of it in it: short, and without
-/// terminal tricks.
+/// Returns a library's message about an archive without control characters and shortened: it can
+/// contain bytes of the archive.
 fn harmless(problem: &str) -> String {
     problem
         .chars()

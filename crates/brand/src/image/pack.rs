@@ -24,7 +24,7 @@ const DEPTH: usize = 256;
 /// The kernel's limit for one attribute and for the list of names.
 const XATTR_LIMIT: usize = 65_536;
 
-/// What was written.
+/// The result of writing an archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
     /// Files, folders and links.
@@ -65,7 +65,7 @@ impl<W: Write> Pack<W> {
     /// Writes a file that is in no tree.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Fails with the error of the stream.
     pub fn file(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
         let mut header = Header::new_gnu();
         header.set_mode(0o600);
@@ -100,7 +100,7 @@ impl<W: Write> Pack<W> {
     /// Ends the stream.
     ///
     /// # Errors
-    /// What the stream says.
+    /// Fails with the error of the stream.
     pub fn finish(self) -> io::Result<(W, Packed)> {
         let mut out = self.tar.into_inner()?;
         out.flush()?;

@@ -1,10 +1,10 @@
-//! Where a root comes from, and the brand options that say so.
+//! Parses the brand options that name the source of a root.
 
 use std::path::{Path, PathBuf};
 
 use crate::install::Error;
 
-/// Where a root comes from.
+/// The source of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A tar archive, plain or compressed.

@@ -18,7 +18,7 @@ use super::{Unpack, is_allowed_attribute};
 use crate::Error;
 use crate::tree::Meta;
 
-/// How an image begins.
+/// The first bytes of an image.
 pub const MAGIC: &[u8] = b"hsqs";
 
 /// Bytes in a block of metadata.
@@ -59,7 +59,7 @@ pub fn unpack(unpack: &mut Unpack<'_>, path: &Path) -> std::result::Result<(), E
     walk.folder(image.root, Path::new(""), 0)
 }
 
-/// What is where.
+/// The positions of an image's tables.
 struct Image {
     file: File,
     compressor: u16,
@@ -411,7 +411,7 @@ struct Inode<'i> {
     rest: Cursor<'i>,
 }
 
-/// Where the content of a file is.
+/// The position of a file's content.
 struct Data {
     start: u64,
     size: u64,
@@ -466,7 +466,7 @@ impl<'w> Walk<'w, '_> {
         Ok(())
     }
 
-    /// What is in a folder, and where.
+    /// Returns the names in a folder with their positions.
     fn names(&mut self, reference: u64, path: &Path, depth: usize) -> Result<Vec<(Vec<u8>, u64)>> {
         if !self.seen.insert(reference) || depth > DEPTH {
             return Err("a folder that is in itself, or too deep".to_owned());
@@ -634,7 +634,7 @@ impl<'w> Walk<'w, '_> {
 /// The content of a file, block by block.
 struct Content<'i> {
     image: &'i Image,
-    /// Where the sizes of further blocks are.
+    /// The position of the sizes of further blocks.
     sizes: Cursor<'i>,
     blocks: u64,
     at: u64,

@@ -1,4 +1,4 @@
-//! What the tests of all kinds of sources share, and their options.
+//! Helpers that the tests of all kinds of sources share, and the tests of their options.
 
 mod archives;
 mod btrfs;
@@ -65,7 +65,7 @@ fn attributes_of_overlay_and_of_the_host_do_not_pass() {
     }
 }
 
-/// One member of a tar archive, made by hand: the library would refuse to.
+/// Makes a member of a tar archive by hand, because the library would refuse to.
 fn member(kind: u8, name: &[u8], link: &[u8], mode: u32, content: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.set_entry_type(tar::EntryType::new(kind));

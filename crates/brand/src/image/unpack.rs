@@ -14,10 +14,10 @@ use crate::tree::{Meta, Tree, is};
 /// Owner ids above this have no place in a zone's range.
 pub(super) const MAX_ID: u32 = 65_535;
 
-/// How often those who wait are told how far it is.
+/// Interval between progress reports.
 const TICK: Duration = Duration::from_secs(2);
 
-/// What was not made, by reason.
+/// The members that were not made, by reason.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     pub(super) devices: u64,
@@ -33,20 +33,21 @@ pub(super) struct Unpack<'p> {
     pub(super) root: Tree,
     /// The layers below, the uppermost first.
     pub(super) lowers: Vec<Tree>,
-    /// Whether it is a layer, whose names may hide others.
+    /// True if the archive is a layer, whose names may hide others.
     pub(super) layer: bool,
     pub(super) content: Content,
-    /// Whether only plain files with plain names are made, and nobody's but root's.
+    /// True if only plain files with plain names are made, owned by root.
     pub(super) plain: bool,
-    /// Where in the archive the root is, when it is an export of another tool.
+    /// The folder in the archive that holds the root, when the archive is an export of another
+    /// tool.
     pub(super) prefix: Option<&'static str>,
-    /// Where the users and groups of the source begin, when they are not its own.
+    /// The first user id and the first group id of the source, when they are not 0.
     pub(super) shift: (u32, u32),
     pub(super) origin: PathBuf,
     pub(super) limits: Limits,
-    /// What is free where the root is, in bytes.
+    /// The free space of the root's file system, in bytes.
     free: u64,
-    /// What of that was used.
+    /// The part of the free space that was used, in bytes.
     used: u64,
     pub(super) done: Installed,
     members: u64,

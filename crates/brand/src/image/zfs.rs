@@ -10,12 +10,12 @@ use std::path::Path;
 use super::{LIMITS, decompress::Stream, harmless};
 use crate::Error;
 
-/// Where the mark of a stream stands.
+/// The offset of a stream's mark.
 pub const AT: usize = 8;
 /// The mark as the sender's processor wrote it: little endian, big endian.
 pub const MAGIC: [&[u8]; 2] = [b"\xac\xcb\xba\xf5\x02\0\0\0", b"\0\0\0\x02\xf5\xba\xcb\xac"];
 
-/// What to do where there is no ZFS to receive it.
+/// The message where no ZFS can receive the stream.
 pub const REFUSED: &str = "a ZFS stream, which only a zone that is stored on ZFS is installed from: receive it with \
      zfs receive, and give the directory (-d)";
 
@@ -75,7 +75,7 @@ impl Read for ZfsStream {
     }
 }
 
-/// Whether something begins as a stream does.
+/// Returns whether the bytes begin a ZFS stream.
 pub fn is_stream(begin: &[u8]) -> bool {
     let at = begin.get(AT..).unwrap_or_default();
     MAGIC.iter().any(|magic| at.starts_with(magic))

@@ -17,7 +17,7 @@ pub struct Kernel {
     pub kernel: File,
     /// Its initial file system, if there is one for it.
     pub initrd: Option<File>,
-    /// How it is called, for messages.
+    /// The name of the guest, for messages.
     pub name: String,
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::install::Error;
 
-/// Where the system of a machine comes from.
+/// The origin of a machine's system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// An image of a disk, that of an installer's CD, or the archive of a root.
@@ -13,16 +13,16 @@ pub enum Source {
     Directory(PathBuf),
 }
 
-/// What starts the machine.
+/// The firmware that starts the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Firmware {
-    /// What QEMU brings.
+    /// The BIOS that comes with QEMU.
     Bios,
-    /// What the host has of another package.
+    /// The UEFI firmware that another package of the host brings.
     Uefi,
 }
 
-/// What an install is asked for.
+/// The brand's options of an install.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// `-a` or `-d`; none for what the host's own distribution installs.

@@ -33,7 +33,7 @@ const SHELLS: &[&str] = &[
     "/bin/bash",
 ];
 
-/// Where an account's home may be; others become `/nonexistent`.
+/// The folders in which an account's home may be; other homes become `/nonexistent`.
 const HOMES: &[&str] = &["/var/", "/run/", "/usr/"];
 const EXACT_HOMES: &[&str] = &["/", "/bin", "/dev", "/nonexistent"];
 

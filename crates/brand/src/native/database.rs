@@ -25,7 +25,7 @@ use crate::tree::{Meta, Tree, is};
 /// Largest single record.
 const MAX_FILE: u64 = 256 << 20;
 
-/// What packages put into `info`.
+/// The kinds of files that packages put into `info`.
 const KINDS: &[&str] = &[
     "conffiles",
     "config",
@@ -47,20 +47,20 @@ const DIRS: &[&str] = &["alternatives", "info", "parts", "triggers", "updates"];
 /// Single files that are taken as they are. `statoverride` is looked through.
 const FILES: &[&str] = &["arch", "cmethopt", "diversions", "status", "info/format"];
 
-/// What the package lists say about the part of the root that a zone has to itself.
+/// The files in the package lists that belong to the zone's own part of the root.
 #[derive(Debug, Default)]
 pub struct Listed {
     /// Names below `/etc` and `/var` that packages ship, files and links included.
     pub names: BTreeSet<PathBuf>,
 }
 
-/// What dpkg has locked while it works, and apt for as long as it calls dpkg.
+/// The locks of dpkg, which it holds while it works and apt for as long as it calls dpkg.
 const LOCKS: [&str; 2] = ["lock-frontend", "lock"];
 
-/// How long dpkg may be at work on the host before that is an error.
+/// Timeout for dpkg on the host to finish its work.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// How often to look whether it is done.
+/// Interval between looks at dpkg's locks.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Waits while dpkg is at work on the host. To hold its locks meanwhile would break

@@ -99,7 +99,7 @@ impl Fill<'_> {
         }
     }
 
-    /// Where a link at `name` leads, as the zone sees it; by its text alone.
+    /// Returns the target of a link at `name` as the zone sees it; by its text alone.
     pub fn leads_to(&self, name: &Path, target: &Path) -> PathBuf {
         let from = Path::new("/").join(name);
         let joined = from.parent().unwrap_or(Path::new("/")).join(target);

@@ -33,7 +33,7 @@ const MAX_FILE: u64 = 16 << 20;
 /// Folders of the database whose records are replaced.
 const RECORDS: &[&str] = &["", "info", "triggers", "updates", "alternatives", "parts"];
 
-/// What a zone that followed its host has now.
+/// The result of following the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Configuration files that were replaced or added.
@@ -185,7 +185,7 @@ fn remove_records(fill: &Fill<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the zone's administrator has overridden.
+/// Returns the overrides that the zone's administrator has set.
 fn overrides_of(fill: &Fill<'_>) -> Result<Vec<u8>, Error> {
     let read = fill.root.read(&overrides(), MAX_FILE)?;
     Ok(read.map(|(content, _)| content).unwrap_or_default())

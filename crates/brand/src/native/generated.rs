@@ -107,7 +107,7 @@ const FILTERED: &[Filtered] = &[
     },
 ];
 
-/// Where time zone files are, on the host and in the zone.
+/// The folder of time zone files, on the host and in the zone.
 const ZONEINFO: &str = "usr/share/zoneinfo";
 
 /// Makes everything on the list except accounts and the package database.
@@ -129,7 +129,8 @@ pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     certificates::make(fill)
 }
 
-/// What a root that has been in use since gets when the host's packages are others now.
+/// Updates the generated files of a root that has been in use when the host's packages have
+/// changed.
 pub fn follow(fill: &mut Fill<'_>) -> Result<(), Error> {
     for file in PRISTINE {
         make_pristine(fill, file)?;

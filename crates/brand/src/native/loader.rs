@@ -47,7 +47,7 @@ pub fn make(fill: &mut Fill<'_>) -> Result<(), Error> {
     }
 }
 
-/// One library: offsets are resolved to text.
+/// A library: offsets are resolved to text.
 struct Entry<'c> {
     flags: [u8; 4],
     soname: &'c [u8],

@@ -6,11 +6,10 @@
 //! ([`conffiles`]), or it stands on the reviewed list of generated files
 //! ([`generated`]).
 //!
-//! Where the host has no dpkg, the first rule and the package database fall
-//! away, and the zone gets a minimal skeleton: the directories of hier(7), the
-//! accounts, and those files of the list that the host has a source for or that
-//! are constant (profile to locale and time zone, the loader's cache, trusted
-//! certificates). Programs that need more of /etc find it missing.
+//! If the host has no dpkg, the first rule and the package database do not apply, and the zone gets
+//! a minimal skeleton: the directories of hier(7), the accounts, and those files of the list that
+//! the host has a source for or that are constant (profile to locale and time zone, the loader's
+//! cache, trusted certificates). Programs that need more of /etc find it missing.
 //!
 //! A **whole-root** zone is unpacked from an archive or a directory, as lx is; without
 //! either the host's own installer makes its root ([`crate::bootstrap`]).

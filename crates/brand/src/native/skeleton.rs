@@ -41,7 +41,7 @@ const DIRS: &[Dir] = &[
     dir("var/tmp", 0o1777),
 ];
 
-/// What apt needs to find before it makes anything itself.
+/// The folders that apt needs before it makes any itself.
 const APT_DIRS: &[Dir] = &[
     dir("etc/apt/sources.list.d", 0o755),
     dir("var/cache/apt/archives", 0o755),

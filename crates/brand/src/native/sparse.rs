@@ -1,5 +1,5 @@
-//! Which directories of the host a sparse zone shares, and the links that stand
-//! for the rest.
+//! Computes the directories of the host that a sparse zone shares, and the links that stand for the
+//! rest.
 //!
 //! On a host with merged `/usr`, `/bin`, `/lib` and their like are links into
 //! `/usr`: a zone gets the same links and shares `/usr` alone. On other hosts
@@ -11,8 +11,8 @@ use std::path::{Component, Path, PathBuf};
 
 use model::Config;
 
-/// What a sparse zone inherits when its configuration does not say otherwise:
-/// where a Linux distribution keeps programs and libraries.
+/// The directories that a sparse zone inherits when its configuration names none: a Linux
+/// distribution keeps programs and libraries there.
 const DEFAULT: &[&str] = &[
     "usr", "bin", "sbin", "lib", "lib32", "lib64", "libo32", "libx32",
 ];

@@ -1,4 +1,4 @@
-//! What other container tools export.
+//! Tests with the exports of other container tools.
 
 use super::*;
 

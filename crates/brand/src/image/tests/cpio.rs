@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// One member of a cpio archive.
+/// Makes a member of a cpio archive.
 fn cpio(name: &str, mode: u32, ino: u32, links: u32, content: &[u8], sum: Option<u32>) -> Vec<u8> {
     let numbers = [
         ino,
