@@ -4,7 +4,7 @@
 //! names. Those are accepted and kept, so that their scripts and exports read
 //! back unchanged; what they do here is what [`Family`] says.
 
-/// What a brand does, whatever it is called.
+/// The behaviour of a brand, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// The host's own distribution.
@@ -22,7 +22,7 @@ pub enum Family {
 pub struct Brand {
     /// The name as configured, listed and exported.
     pub name: &'static str,
-    /// What it acts as.
+    /// The behaviour that the brand has.
     pub family: Family,
     /// True where the name alone asks for a sparse root.
     pub sparse: bool,

@@ -55,9 +55,9 @@ pub enum Error {
     /// A limit on the number of things is reached.
     #[error("{what}: too many: at most {limit}.")]
     TooMany {
-        /// What there are too many of.
+        /// The kind of entry of which there are too many.
         what: String,
-        /// How many there may be.
+        /// The maximum number.
         limit: usize,
     },
     /// The list has no such element.
@@ -75,7 +75,7 @@ pub struct Config {
     properties: BTreeMap<&'static str, String>,
     /// Those that are stored. Aliases are not: see [`Config::instances`].
     resources: Vec<Resource>,
-    /// What `%{global-rootzpool}` stands for.
+    /// The value of `%{global-rootzpool}`.
     root_pool: String,
 }
 

@@ -84,7 +84,7 @@ impl Control {
         }
     }
 
-    /// Whether its number is one of bytes.
+    /// Returns whether its number is one of bytes.
     #[must_use]
     pub const fn is_size(self) -> bool {
         matches!(
@@ -144,7 +144,7 @@ pub struct Pool {
     pub name: String,
     /// Its CPUs; none for a name that the host does not know.
     pub wanted: Option<Dedicated>,
-    /// Who comes first when CPUs are short; the higher wins, and 1 is usual.
+    /// The importance when CPUs are short; the higher wins, and the default is 1.
     pub importance: Option<u32>,
 }
 
@@ -174,7 +174,7 @@ pub struct Controls {
     pub cpu_shares: Option<u64>,
     /// CPUs for this zone alone.
     pub dedicated_cpu: Option<Dedicated>,
-    /// Who comes first when CPUs are short; the higher wins, and 1 is usual.
+    /// The importance when CPUs are short; the higher wins, and the default is 1.
     pub importance: Option<u32>,
     /// CPUs for the zones of this pool.
     pub pool: Option<Pool>,
@@ -286,7 +286,7 @@ impl Controls {
         (groups, processes)
     }
 
-    /// Whether none is set.
+    /// Returns whether none is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()

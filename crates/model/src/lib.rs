@@ -1,4 +1,4 @@
-//! What a zone is, as data.
+//! The configuration and the plans of a zone, as data.
 //!
 //! Everything here is pure: no file, no clock, no kernel. Names and states are
 //! those of the Solaris manuals; the other crates turn this data into effects.

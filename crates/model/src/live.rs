@@ -1,5 +1,5 @@
-//! What differs between the configuration that a zone runs with and the one it is to
-//! have: what can be changed while it runs, in which order, and what needs a reboot.
+//! Compares the configuration that a zone runs with and the one it is to have: which differences
+//! can be changed while it runs, in which order, and which need a reboot.
 //!
 //! Everything is compared as people see it, so that each difference has one line:
 //! `Modifying fs dir=/data`. The order of resources does not matter.
@@ -30,7 +30,7 @@ const LINKS: &[&str] = &["net", "anet"];
 /// Says nothing about the running zone: who administers it is asked of what is stored.
 const ONLY_STORED: &[&str] = &["admin"];
 
-/// What a change does with its subject.
+/// The action of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It was not there.
@@ -51,10 +51,10 @@ impl fmt::Display for Action {
     }
 }
 
-/// One difference: `Adding fs dir=/data`.
+/// A difference: `Adding fs dir=/data`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What is done.
+    /// The action, for messages.
     pub action: Action,
     /// With what: the type of a resource and what it is known by, or a property.
     pub subject: String,
@@ -88,9 +88,9 @@ pub enum Act {
 /// A step, and the configuration that the zone runs with once it is done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// What is done.
+    /// The operation.
     pub act: Act,
-    /// What the zone then has.
+    /// The configuration of the zone after the change.
     pub after: Config,
 }
 
@@ -111,14 +111,14 @@ impl fmt::Display for Act {
     }
 }
 
-/// How a running zone comes to have another configuration.
+/// The steps that give a running zone another configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LivePlan {
-    /// What is changed now.
+    /// The differences that are changed now.
     pub now: Vec<Difference>,
-    /// What is only changed when the zone boots the next time, and why.
+    /// The differences that take effect when the zone boots the next time, with the reason.
     pub at_boot: Vec<(Difference, &'static str)>,
-    /// What has to be done.
+    /// The steps to take.
     pub steps: Vec<Step>,
 }
 
@@ -163,7 +163,7 @@ impl Making<'_> {
         self.running.family() == Family::Kz
     }
 
-    /// Whether a property of a resource control is one of the machine of a kernel zone.
+    /// Returns whether a property of a resource control is one of the machine of a kernel zone.
     fn is_of_machine(&self, spec: &ResourceSpec, property: &PropertySpec) -> bool {
         self.is_machine() && spec.name == MEMORY && property.alias().is_none()
     }

@@ -31,7 +31,7 @@ impl ZoneName {
         Self(GLOBAL.to_owned())
     }
 
-    /// Whether it is the host's own zone.
+    /// Returns whether it is the host's own zone.
     #[must_use]
     pub fn is_global(&self) -> bool {
         self.0 == GLOBAL

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities(pub u64);
 
-/// What is wrong with a `limitpriv` list; the texts are those of zoneadm verify.
+/// The errors of a `limitpriv` list; the texts are those of zoneadm verify.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// No privilege has this name.
@@ -26,7 +26,7 @@ pub enum Error {
     Missing(&'static str),
 }
 
-/// How a privilege may be used in a zone.
+/// The use of a privilege in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Default,
@@ -218,7 +218,7 @@ impl Kind {
     }
 }
 
-/// Which rows of the table a `limitpriv` list chooses.
+/// Returns for each row of the table whether a `limitpriv` list chooses it.
 fn choose(limitpriv: &str, kind: Kind) -> Result<Vec<bool>, Error> {
     let standard = |one: &Privilege| match one.allowed {
         Use::Default | Use::Required => true,
@@ -288,7 +288,7 @@ pub fn openings(
     })
 }
 
-/// Whether a zone with this `limitpriv` list runs without the filter of system calls.
+/// Returns whether a zone with this `limitpriv` list runs without the filter of system calls.
 ///
 /// # Errors
 /// The first privilege that is unknown.

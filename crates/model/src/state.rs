@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a zone is in its life. The order is that of the original: `list -i`
-/// means "installed or beyond", `list -c` "configured or beyond".
+/// The state of a zone. The order is that of the original: `list -i` means "installed or beyond",
+/// `list -c` "configured or beyond".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

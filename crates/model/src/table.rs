@@ -24,7 +24,7 @@ use std::fmt;
 
 use crate::brands::Family;
 
-/// Which brands have a property or resource.
+/// The brands that have a property or resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brands {
     /// Those of zones, all of them.
@@ -54,7 +54,7 @@ impl Brands {
     }
 }
 
-/// How a property is written in `/etc/zones/<zone>.xml`.
+/// The form of a property in `/etc/zones/<zone>.xml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Xml {
     /// An attribute of the element of its zone or resource.
@@ -85,7 +85,7 @@ pub enum Xml {
     Rctl(Alias),
 }
 
-/// Whether a setting changes anything on this system.
+/// The effect of a setting on this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// It does what it says.
@@ -104,16 +104,16 @@ pub enum Show {
     /// In `info` always, as Solaris 11 prints it; in `export` where it is not the default, so that
     /// releases without it read the commands.
     Info,
-    /// Where it is not the default: properties that not every release knows.
+    /// Written only if it is not the default: properties that not every release knows.
     WhenSet,
 }
 
-/// One property, of the zone or of a resource.
+/// A property, of the zone or of a resource.
 #[derive(Clone, Copy, Debug)]
 pub struct PropertySpec {
     /// The name in the zonecfg language.
     pub name: &'static str,
-    /// What values it takes.
+    /// The kind of its values.
     pub kind: Kind,
     /// The value when none is set; empty where there is none.
     pub default: &'static str,
@@ -130,9 +130,9 @@ pub struct PropertySpec {
     pub tokens: &'static [Token],
     /// The brands that have it.
     pub brands: Brands,
-    /// How the XML file names it.
+    /// Its form in the XML file.
     pub xml: Xml,
-    /// Whether it changes anything here.
+    /// Its effect on this system.
     pub effect: Effect,
     /// When it is printed.
     pub show: Show,
@@ -143,7 +143,7 @@ pub struct PropertySpec {
     /// True for what only root may know: `info` says no more than that it is set, and a
     /// configuration that has it is stored for root alone.
     pub secret: bool,
-    /// One line of help.
+    /// A line of help.
     pub help: &'static str,
 }
 
@@ -164,7 +164,7 @@ impl PropertySpec {
     }
 }
 
-/// One resource type.
+/// A resource type.
 #[derive(Clone, Copy)]
 pub struct ResourceSpec {
     /// The name in the zonecfg language.
@@ -181,14 +181,14 @@ pub struct ResourceSpec {
     pub live: bool,
     /// The brands that have it.
     pub brands: Brands,
-    /// Whether it changes anything here.
+    /// Its effect on this system.
     pub effect: Effect,
     /// True when a user with the auth `config` may add, change and remove it, see
     /// [`PropertySpec::delegable`].
     pub delegable: bool,
     /// Its element in the XML file; empty when nothing but aliases is in it.
     pub xml: &'static str,
-    /// One line of help.
+    /// A line of help.
     pub help: &'static str,
 }
 

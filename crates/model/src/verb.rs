@@ -71,7 +71,7 @@ pub enum Verb {
     Migrate,
 }
 
-/// What to do with a verb in a given state.
+/// The decision about a verb in a given state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Do it.

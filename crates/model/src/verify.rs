@@ -16,7 +16,7 @@ use crate::table::GLOBAL;
 pub use effect::{without_effect, without_protection};
 pub use resource::resource;
 
-/// One thing that is wrong with a configuration.
+/// A thing that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A required global property has no value.
@@ -51,7 +51,7 @@ pub enum Problem {
         property: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong with it.
+        /// The description of the problem.
         why: String,
     },
     /// Two settings of which a zone can have only one.
@@ -63,7 +63,7 @@ pub enum Problem {
     Choice {
         /// The resource type.
         resource: &'static str,
-        /// What it must have.
+        /// The rule that the value breaks.
         rule: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What the configuration of a kernel zone says about its machine.
+//! Reads the machine of a kernel zone from its configuration.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -20,8 +20,8 @@ pub const LEAST_MEMORY: u64 = 64 << 20;
 /// Processors of a machine whose configuration names none.
 const CPUS: u32 = 1;
 
-/// Where a storage URI leads to on this host: `file:///PATH`, `dev:/PATH`, or the path
-/// itself. Storage of other hosts has no path.
+/// Returns the path on this host that a storage URI names: `file:///PATH`, `dev:/PATH`, or the path
+/// itself. `file:///PATH`, `dev:/PATH`, or the path itself. Storage of other hosts has no path.
 #[must_use]
 pub fn storage_path(uri: &str) -> Option<PathBuf> {
     let path = match uri.split_once(':') {
@@ -36,7 +36,7 @@ pub fn storage_path(uri: &str) -> Option<PathBuf> {
     (path.is_absolute() && path.components().all(plain)).then(|| path.to_owned())
 }
 
-/// Where the key comes from that protects the image of a suspended machine.
+/// The source of the key that protects the image of a suspended machine.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeySource {
@@ -57,7 +57,7 @@ impl std::fmt::Debug for KeySource {
     }
 }
 
-/// Whether what a machine starts must be signed.
+/// The rules for signatures of loaders and kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedBoot {
     /// True to start nothing else; false where it would only be told.
@@ -74,7 +74,7 @@ pub struct MachineDisk {
     pub id: u32,
     /// Its place in the boot order, if it has one.
     pub boot: Option<u32>,
-    /// What it is on: a storage URI, or the path of a device.
+    /// The location of the disk: a storage URI, or the path of a device.
     pub storage: String,
 }
 
@@ -85,14 +85,14 @@ impl Config {
         self.capped_memory_physical().unwrap_or(MEMORY)
     }
 
-    /// What QEMU itself takes beside the memory of the machine, in bytes: its own data,
-    /// and what it translates instructions into.
+    /// Returns the number of bytes that QEMU itself needs beside the memory of the machine, for its
+    /// own data and for translated instructions.
     #[must_use]
     pub fn machine_overhead(&self) -> u64 {
         (512 << 20) + self.machine_memory() / 32
     }
 
-    /// Where the image of the suspended machine is; none where nothing is configured.
+    /// Returns the path of the suspended machine's image; none if nothing is configured.
     #[must_use]
     pub fn suspend_path(&self) -> Option<PathBuf> {
         let one = self.resources_of("suspend").next()?;
@@ -102,7 +102,8 @@ impl Config {
         }
     }
 
-    /// What `keysource` says; nothing where the zone has a key of its own.
+    /// Returns the key source of the `keysource` resource; nothing if the zone has a key of its
+    /// own.
     #[must_use]
     pub fn keysource(&self) -> Option<KeySource> {
         let one = self.resources_of("keysource").next()?;
@@ -112,7 +113,7 @@ impl Config {
         })
     }
 
-    /// What `verified-boot` says; nothing where nothing is to be checked.
+    /// Returns the rules of the `verified-boot` resource; nothing if no signatures are checked.
     #[must_use]
     pub fn verified_boot(&self) -> Option<VerifiedBoot> {
         let mut resources = self.resources_of("verified-boot");
@@ -127,7 +128,7 @@ impl Config {
         })
     }
 
-    /// Whether something is in it that only root may know.
+    /// Returns whether something is in it that only root may know.
     #[must_use]
     pub fn has_secrets(&self) -> bool {
         let set = |one: &super::Resource| {
@@ -137,15 +138,15 @@ impl Config {
         self.resources.iter().any(set)
     }
 
-    /// Whether the machine's memory may be in large pages.
+    /// Returns whether the machine's memory may be in large pages.
     #[must_use]
     pub fn machine_large_pages(&self) -> bool {
         self.resources_of("capped-memory")
             .all(|one| one.get("pagesize-policy") != "smallest-only")
     }
 
-    /// How many processors the machine has; of a range the upper end, as they cannot
-    /// change while it runs.
+    /// Returns the number of processors of the machine; of a range the upper end, as it cannot
+    /// change while the machine runs.
     #[must_use]
     pub fn machine_cpus(&self) -> u32 {
         let one = self.resources_of("virtual-cpu").next();

@@ -1,4 +1,4 @@
-//! One resource of a configuration, and the values its properties hold.
+//! A resource of a configuration, and the values its properties hold.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl From<&str> for Value {
     }
 }
 
-/// One resource, complete or not.
+/// A resource, complete or not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     spec: &'static ResourceSpec,

@@ -169,7 +169,7 @@ impl Config {
         })
     }
 
-    /// Whether both have the same keys, once they have their numbers.
+    /// Returns whether both have the same keys, once they have their numbers.
     fn is_taken(&self, new: &Resource, other: &Resource) -> bool {
         let mut new = new.clone();
         self.number(&mut new);

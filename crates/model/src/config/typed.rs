@@ -1,4 +1,4 @@
-//! What the rest of the system asks a configuration, in proper types.
+//! Returns the properties of a configuration in proper types.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ impl fmt::Display for IpType {
     }
 }
 
-/// What happens to a zone when the host shuts down.
+/// The action on the zone when the host shuts down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Autoshutdown {
@@ -41,7 +41,7 @@ pub enum Autoshutdown {
     Suspend,
 }
 
-/// Who boots first when the host does.
+/// The group of zones in which a zone boots when the host does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BootPriority {
@@ -89,22 +89,22 @@ pub struct FileSystem {
 pub struct Admin {
     /// The user's name.
     pub user: String,
-    /// What the user may do, as words of the table.
+    /// The user's authorizations, as words of the table.
     pub auths: Vec<String>,
 }
 
 /// CPUs that a zone has for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DedicatedCpu {
-    /// How many at least and at most.
+    /// The minimum and the maximum number of CPUs.
     pub ncpus: Option<(u32, u32)>,
-    /// Who comes first when they are short.
+    /// The importance when CPUs are short.
     pub importance: Option<u32>,
-    /// Which CPUs: numbers and ranges.
+    /// The CPUs: numbers and ranges.
     pub cpus: Vec<String>,
-    /// Which cores.
+    /// The cores: numbers and ranges.
     pub cores: Vec<String>,
-    /// Which sockets.
+    /// The sockets: numbers and ranges.
     pub sockets: Vec<String>,
 }
 
@@ -129,8 +129,8 @@ impl Config {
         self.get("brand")
     }
 
-    /// What the brand acts as. Only known brands get into a configuration;
-    /// were there another, it would act as native.
+    /// Returns the behaviour of the brand. Only known brands get into a configuration; were there
+    /// another, it would act as native.
     #[must_use]
     pub fn family(&self) -> Family {
         if self.name.is_global() {
@@ -139,13 +139,13 @@ impl Config {
         brands::find(self.brand()).map_or(Family::Native, |brand: &Brand| brand.family)
     }
 
-    /// Whether the zone boots with the host.
+    /// Returns whether the zone boots with the host.
     #[must_use]
     pub fn autoboot(&self) -> bool {
         self.get("autoboot") == "true"
     }
 
-    /// What happens to the zone when the host shuts down.
+    /// Returns the action on the zone when the host shuts down.
     #[must_use]
     pub fn autoshutdown(&self) -> Autoshutdown {
         match self.get("autoshutdown") {
@@ -155,7 +155,7 @@ impl Config {
         }
     }
 
-    /// Whether the zone boots before or after others.
+    /// Returns the group in which the zone boots.
     #[must_use]
     pub fn boot_priority(&self) -> BootPriority {
         match self.get("boot-priority") {

@@ -25,14 +25,14 @@ pub struct BootPlan {
     pub ip_type: IpType,
     /// First host id of its range of user and group ids.
     pub first_id: u32,
-    /// What zoneadmd does, in order.
+    /// The steps of zoneadmd, in order.
     pub platform: Vec<PlatformStep>,
-    /// What the zone's first process does then, in order.
+    /// The steps of the zone's first process after them, in order.
     pub inside: Vec<InsideStep>,
     /// Mount points of the configuration's file systems and devices: the mounts there
     /// are remembered, to be changed while the zone runs.
     pub remembered: Vec<PathBuf>,
-    /// What the first process becomes.
+    /// The program that the first process becomes.
     pub init: Init,
     /// The signal that asks init to stop everything and power off.
     pub shutdown_signal: i32,
@@ -58,13 +58,13 @@ pub struct BootPlan {
 pub struct Resume {
     /// The image.
     pub image: PathBuf,
-    /// Where the key comes from.
+    /// The source of the key.
     pub key: KeySource,
     /// The zonepath, in which disks go by their names.
     pub zonepath: PathBuf,
     /// The files of the machine's disks that are written to.
     pub disks: Vec<PathBuf>,
-    /// Whether the machine may run before all of its memory is there.
+    /// True if the machine may run before all of its memory is there.
     #[serde(default)]
     pub lazy: bool,
 }

@@ -1,4 +1,4 @@
-//! What the first process of a zone does before it becomes init.
+//! The steps of a zone's first process before it becomes init.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -54,7 +54,7 @@ pub enum InsideStep {
     },
     /// Listens for the zone's own beadm.
     Environments {
-        /// Where its socket is, an absolute path in the zone.
+        /// The path of its socket, absolute in the zone.
         socket: PathBuf,
     },
     /// Covers files and folders with nothing.
@@ -64,7 +64,7 @@ pub enum InsideStep {
     },
     /// Registers an interpreter for the zone's programs, by a path of the host.
     Interpreter {
-        /// Which.
+        /// The interpreter.
         interpreter: Interpreter,
     },
     /// Shows zinit as these commands, where the host's own would look for another init.
@@ -90,7 +90,7 @@ pub enum InsideStep {
     },
     /// Shows another kernel, and lets the answerer answer uname(2).
     Kernel {
-        /// What is shown.
+        /// The kernel version that is shown.
         kernel: Kernel,
         /// The classic BPF program that asks, a word per instruction.
         program: Vec<u64>,

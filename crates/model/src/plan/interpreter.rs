@@ -1,4 +1,4 @@
-//! What runs programs that are for another kind of processor.
+//! The interpreter of programs for another kind of processor.
 
 use std::path::PathBuf;
 
@@ -11,6 +11,6 @@ pub struct Interpreter {
     pub machine: String,
     /// The host's program that runs them; none where it has none.
     pub program: Option<PathBuf>,
-    /// What is written to register it (binfmt_misc).
+    /// The line that registers it (binfmt_misc).
     pub line: String,
 }

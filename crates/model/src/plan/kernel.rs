@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What programs of a zone are told in place of the truth, as far as it is given.
+/// The kernel version that programs of a zone see instead of the real one; fields that are not
+/// given stay real.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
     /// `uname -s`.
@@ -19,7 +20,7 @@ impl Kernel {
     /// The longest word that uname(2) has room for, in bytes.
     pub const LONGEST: usize = 64;
 
-    /// Whether a word can be any of these.
+    /// Returns whether a word can be any of these.
     #[must_use]
     pub fn is_word(text: &str) -> bool {
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-~".contains(&byte);

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Link {
     /// Its name in the zone.
     pub name: String,
-    /// What it is made on.
+    /// The link or bridge that it is made on.
     pub over: Over,
     /// Its Ethernet address; none for a moved link, which keeps its own.
     pub mac: Option<Mac>,
@@ -22,15 +22,15 @@ pub struct Link {
     pub addresses: Vec<Subnet>,
     /// The routers of the default routes.
     pub routers: Vec<IpAddr>,
-    /// What the zone cannot pretend on it.
+    /// The limits on addresses that the zone may use as a source.
     pub protection: Protection,
     /// Most bytes a second in each direction.
     pub rate: Option<u64>,
-    /// What goes first when the lower link is busy.
+    /// The traffic that goes first when the lower link is busy.
     pub priority: Option<Priority>,
 }
 
-/// What a link is made on.
+/// The lower link of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
@@ -39,7 +39,7 @@ pub enum Over {
         /// The link of the host that leads to the zone's neighbours; none where only
         /// the host and its zones know the addresses.
         uplink: Option<String>,
-        /// Whether the host lends its own address to the outside.
+        /// True if the host lends its own address to the outside.
         translated: bool,
     },
     /// A port of a bridge of the host.
@@ -70,7 +70,7 @@ pub struct Subnet {
     pub prefix: u8,
 }
 
-/// What a zone cannot pretend on a link: the values of link-protection.
+/// The rules against false source addresses on a link: the values of link-protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protection {
     /// Another Ethernet address than the link's.
@@ -79,8 +79,8 @@ pub struct Protection {
     pub sources: Option<Vec<Subnet>>,
     /// To be a DHCP server or a router that announces itself.
     pub dhcp: bool,
-    /// Where there are any: to be another DHCP client than these, or than the one that
-    /// is known by the link's Ethernet address.
+    /// The DHCP client ids that the zone may use; if empty, only the one made of the link's
+    /// Ethernet address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Vec<u8>>,
     /// Other protocols than IPv4, IPv6 and ARP.
@@ -91,7 +91,7 @@ pub struct Protection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mac(pub [u8; 6]);
 
-/// What goes first when the lower link is busy.
+/// The traffic that goes first when the lower link is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {

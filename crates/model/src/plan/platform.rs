@@ -1,4 +1,4 @@
-//! What zoneadmd does to make a zone's virtual platform.
+//! The steps in which zoneadmd makes a zone's virtual platform.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -35,14 +35,14 @@ pub enum PlatformStep {
     },
     /// Sets the resource controls that control groups hold.
     Controls {
-        /// What is set.
+        /// The controls to set.
         controls: Controls,
     },
     /// Starts the process that answers uname(2) for those in the zone.
     Answerer {
-        /// What it answers.
+        /// The kernel version in its answers.
         kernel: Kernel,
-        /// Where it hears of further filters that ask.
+        /// The socket that announces further filters to answer.
         socket: PathBuf,
     },
     /// Moves zoneadmd into a mount namespace of its own, with a scratch folder in it.
@@ -74,12 +74,12 @@ pub enum PlatformStep {
     Links {
         /// The links.
         links: Vec<Link>,
-        /// Where is written what the host holds of them.
+        /// The file that records the host's part of them.
         records: PathBuf,
     },
     /// Sets the resource controls that processes have: locked memory, IPC.
     ProcessControls {
-        /// What is set.
+        /// The controls to set.
         controls: Controls,
     },
     /// Lets the zone administer ZFS datasets.
@@ -151,18 +151,19 @@ pub enum PlatformStep {
     Machine(Box<MachineParts>),
 }
 
-/// What the machine of a kernel zone has of the host. QEMU gets each as a descriptor.
+/// The files, sockets and devices of the host that the machine of a kernel zone uses. QEMU gets
+/// each as a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineParts {
     /// Bytes of memory.
     pub memory: u64,
-    /// Whether the memory is had in large pages, where the host can.
+    /// True if the memory is had in large pages, where the host can.
     pub large_pages: bool,
-    /// Where the monitor listens.
+    /// The socket of the monitor.
     pub monitor: PathBuf,
-    /// Where the serial line listens.
+    /// The socket of the serial line.
     pub console: PathBuf,
-    /// Where the channel to the agent in the guest listens.
+    /// The socket of the channel to the agent in the guest.
     pub agent: PathBuf,
     /// The files of its disks.
     pub files: Vec<MachineFile>,
@@ -170,7 +171,7 @@ pub struct MachineParts {
     pub cards: Vec<String>,
     /// The user of the zone that QEMU runs as.
     pub user: u32,
-    /// Whether it gets the device by which others answer its page faults.
+    /// True if it gets the device by which others answer its page faults.
     #[serde(default)]
     pub faults: bool,
 }
@@ -178,11 +179,11 @@ pub struct MachineParts {
 /// A file of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFile {
-    /// Where it is on the host.
+    /// The path on the host.
     pub path: PathBuf,
     /// False admits writes.
     pub read_only: bool,
-    /// Whether the host's page cache is passed by.
+    /// True if the host's page cache is passed by.
     pub direct: bool,
 }
 
@@ -302,7 +303,7 @@ impl fmt::Display for MachineParts {
 /// A device node of the host, as the zone has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceNode {
-    /// Where it is, on the host and in the zone: an absolute path below /dev.
+    /// The path on the host and in the zone: absolute, below /dev.
     pub path: PathBuf,
     /// True for a disk, false for a character device.
     pub block: bool,

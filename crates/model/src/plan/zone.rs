@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::{State, Uuid, Verb, ZoneName};
 
-/// What a command does to one zone, in order.
+/// The steps of a command for one zone, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZonePlan {
     /// The zone.
     pub zone: ZoneName,
     /// The subcommand.
     pub verb: Verb,
-    /// What is done, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for ZonePlan {
     }
 }
 
-/// How a tool of the host makes a root.
+/// The call of a host's tool that makes a root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
     /// The name of the image that it becomes; another recipe has another.
@@ -67,7 +67,7 @@ impl fmt::Display for Recipe {
     }
 }
 
-/// One step of a command.
+/// A step of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum Step {
@@ -78,7 +78,7 @@ pub enum Step {
     },
     /// Makes the zonepath, owned by root, mode 0700.
     MakeZonepath {
-        /// Where.
+        /// The path of the root.
         path: PathBuf,
     },
     /// Says in the zonepath that a root is being unpacked there.
@@ -98,12 +98,12 @@ pub enum Step {
     },
     /// Makes a root of the host's own distribution and keeps it as an image.
     Bootstrap {
-        /// How.
+        /// The recipe of the root.
         recipe: Recipe,
     },
     /// Imports a container image, as far as it is not here.
     ImportImage {
-        /// Where it comes from.
+        /// The source of the image.
         source: String,
     },
     /// Makes what the image runs the zone's own program.
@@ -177,14 +177,14 @@ pub enum Step {
     MergeLayers {
         /// The zonepath.
         path: PathBuf,
-        /// How many are left.
+        /// Maximum number that are left.
         most: usize,
     },
     /// Merges layers below the root of a zone that runs, for its next boot.
     MergeBeside {
         /// The zonepath.
         path: PathBuf,
-        /// How many are left.
+        /// Maximum number that are left.
         most: usize,
     },
     /// Takes the root back to a snapshot.
@@ -227,7 +227,7 @@ pub enum Step {
     },
     /// Removes the zonepath when nothing of the user's is in it.
     RemoveZonepath {
-        /// Where.
+        /// The path of the zone's dataset.
         path: PathBuf,
     },
     /// Stores the zone's new state.
@@ -268,12 +268,12 @@ pub enum Step {
     ShowRoot {
         /// The zonepath.
         path: PathBuf,
-        /// Where it is shown.
+        /// The mount point.
         at: PathBuf,
     },
     /// Takes that view away.
     HideRoot {
-        /// Where it is shown.
+        /// The mount point.
         at: PathBuf,
     },
 }

@@ -4,18 +4,18 @@
 //! `(priv=privileged,limit=5,action=none)` are the same setting. The rctl is what is
 //! stored and exported; the alias is how `info` shows it and how people set it.
 
-/// What a property is another name for.
+/// The resource control that a property is another name for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
     /// The resource control.
     pub rctl: &'static str,
-    /// What happens at the limit when the alias sets it.
+    /// The action at the limit when the alias sets it.
     pub action: &'static str,
-    /// How the property writes the limit.
+    /// The unit in which the property gives the limit.
     pub unit: Unit,
 }
 
-/// How a property writes a limit.
+/// The unit in which a property gives a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// As it is.

@@ -13,7 +13,7 @@ pub const MAX_VALUE: usize = 2048;
 /// name below the zone's root).
 pub const MAX_PATH: usize = 1023;
 
-/// What values a property takes.
+/// The kind of values that a property takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Any text.
@@ -38,11 +38,11 @@ pub enum Kind {
     Cpus,
     /// A number of CPUs, or a range of such numbers: `2`, `1-4`.
     CpuRange,
-    /// One of these words.
+    /// A word of this list.
     Enum(&'static [&'static str]),
-    /// One or more of these words, with commas between them.
+    /// An or more of these words, with commas between them.
     Words(&'static [&'static str]),
-    /// One of these words or what another kind takes.
+    /// A word of this list, or a value of another kind.
     OneOf(&'static [&'static str], &'static Self),
     /// A list of texts.
     List,
@@ -96,7 +96,7 @@ pub enum BadValue {
         property: String,
         /// The value, shortened when it is very long.
         value: String,
-        /// What is wrong with it.
+        /// The description of the problem.
         why: String,
     },
 }

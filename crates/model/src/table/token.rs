@@ -25,7 +25,7 @@ impl Token {
     }
 }
 
-/// What the tokens stand for.
+/// The values of the tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'a> {
     /// The zone.

@@ -1,4 +1,4 @@
-//! What is legal and changes nothing: whoever relies on it must know.
+//! Finds settings that are legal and have no effect, so that users do not rely on them.
 
 use crate::Config;
 use crate::brands::Family;

@@ -1,4 +1,4 @@
-//! What a zone's network may consist of depends on whose network it is.
+//! Checks that the network resources of a zone fit its ip-type.
 
 use std::collections::HashSet;
 

@@ -125,7 +125,7 @@ fn capped_memory(memory: &Resource) -> Vec<Problem> {
     problems
 }
 
-/// What can be said of limits on memory only with the whole configuration at hand.
+/// Checks the rules on limits of memory that need the whole configuration.
 pub(super) fn memory(config: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     let limit = |rctl: &str| config.rctl_limit(rctl);

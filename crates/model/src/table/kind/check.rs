@@ -1,4 +1,4 @@
-//! What each kind of value accepts.
+//! Checks the values of each kind.
 
 use super::forms::{
     MAX_LINK, check_path, cpu_range, hundredths, is_bandwidth, is_dataset, is_fs_type, is_host_id,

@@ -1,4 +1,4 @@
-//! What a zone may use of CPUs, memory and everything else that is counted.
+//! The limits of a zone on CPUs, memory and everything else that is counted.
 
 use super::{KZ, alias, kept, many, property, required, single};
 use crate::brands::Family;

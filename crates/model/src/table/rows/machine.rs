@@ -1,4 +1,4 @@
-//! What only a zone with a kernel of its own has.
+//! The resources and properties that only a zone with a kernel of its own has.
 
 use super::{ALL_TOKENS, KZ, property, required, single};
 use crate::table::{Kind, PropertySpec, ResourceSpec, Token, Xml};

@@ -1,4 +1,4 @@
-//! Who may administer a zone, and what is known about it.
+//! The users who may administer a zone, and its attributes.
 
 use super::{many, property, required, single};
 use crate::table::{Effect, Kind, ResourceSpec};
