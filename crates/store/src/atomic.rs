@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::Error;
 
-/// Whether a write must be on stable storage when the call returns.
+/// The state of a write that must survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
     /// Survives a power cut.

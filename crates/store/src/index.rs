@@ -30,7 +30,7 @@ pub const IDS_PER_ZONE: u32 = 65_536;
 /// that useradd gives out in /etc/subuid (from 100000 up).
 pub const FIRST_ID: u32 = 0x2000_0000;
 
-/// How many slots there are.
+/// Maximum number of zones that get ids of their own.
 pub const SLOTS: u32 = (0x7000_0000 - FIRST_ID) / IDS_PER_ZONE;
 
 /// Largest index that is read, in bytes: 100,000 zones with long paths.
@@ -41,7 +41,7 @@ const FORMAT: u64 = 1;
 
 const HEADER: &str = "# Zones of this host: name:state:zonepath:uuid:slot\n# Written by zonecfg and zoneadm; change it with them.\n";
 
-/// One zone of the index.
+/// A zone of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The zone.
@@ -258,7 +258,7 @@ impl Index {
 /// Changes the index under its lock: loads, lets `change` work, writes if anything differs.
 ///
 /// # Errors
-/// What `change` returns, or [`Error`]; the index is then as it was.
+/// Fails with the error of `change`, or [`Error`]; the index is then as it was.
 pub fn update<T, E: From<Error>>(
     root: &Root,
     change: impl FnOnce(&mut Index) -> Result<T, E>,

@@ -1,4 +1,4 @@
-//! Where zones are kept: plain files below an alternate root.
+//! Stores zones in plain files below an alternate root.
 //!
 //! `/etc/zones` holds the index and one XML file per zone, `/run/zones` what is
 //! true until the next host boot (locks, the state of running zones, sockets).
@@ -21,13 +21,13 @@ use model::ZoneName;
 
 pub use root::Root;
 
-/// What can go wrong with stored state.
+/// The errors of stored state.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file could not be read or written.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -41,7 +41,7 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The description of the problem.
         reason: String,
     },
     /// A file has a format that only newer programs know.

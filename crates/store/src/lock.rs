@@ -1,4 +1,4 @@
-//! One lock per zone: whoever changes a zone or its configuration holds it.
+//! A lock per zone: whoever changes a zone or its configuration holds it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -17,7 +17,7 @@ mod holder;
 
 pub use holder::Busy;
 
-/// What to do when somebody else holds the lock.
+/// The behaviour when another process holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Give up with [`Error::Locked`].

@@ -21,8 +21,8 @@ impl Root {
         &self.0
     }
 
-    /// Where an absolute path of ours (a zonepath, say) really lies. `..` is
-    /// dropped: a configuration must not lead out of the root.
+    /// Returns the location of one of our absolute paths (a zonepath, say) below the alternate
+    /// root. `..` is dropped: a configuration must not lead out of the root.
     #[must_use]
     pub fn path(&self, absolute: &Path) -> PathBuf {
         let inside = absolute
@@ -98,7 +98,7 @@ impl Root {
         self.run().join(format!("{zone}.adopt"))
     }
 
-    /// What the kernel holds of an active zone, see [`crate::runtime`].
+    /// Returns the path of an active zone's state file, see [`crate::runtime`].
     #[must_use]
     pub fn runtime(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.state"))
@@ -122,7 +122,7 @@ impl Root {
         self.run().join(format!("{zone}.proc"))
     }
 
-    /// What the host holds for the networks of zones.
+    /// Returns the folder of the records of zones' networks.
     #[must_use]
     pub fn network(&self) -> PathBuf {
         self.run().join("network")

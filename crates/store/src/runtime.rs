@@ -1,4 +1,5 @@
-//! What the kernel holds of active zones: `/run/zones/<zone>.state`.
+//! Reads and writes the state of active zones: `/run/zones/<zone>.state`.
+//! `/run/zones/<zone>.state`.
 //!
 //! zoneadmd writes the file when the virtual platform stands and removes it
 //! when the platform is gone. The file only says where to look: a zone is
@@ -47,7 +48,8 @@ pub struct Runtime {
     /// The resource controls that were set last.
     #[serde(default)]
     pub controls: Controls,
-    /// What else is to be known of its state: `panicked`, and others that list -s shows.
+    /// The auxiliary state: `panicked`, and others that list -s shows. `panicked`, and others that
+    /// list -s shows.
     #[serde(default)]
     pub auxiliary: String,
     /// The process that still restores the memory of a machine that runs already.
@@ -63,7 +65,7 @@ pub const RESUMING: &str = "resuming";
 /// may have mounted at the same place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mounted {
-    /// Where it was mounted, as the configuration has it.
+    /// The mount point in the zone, as the configuration has it.
     pub at: PathBuf,
     /// The number that /proc/PID/mountinfo shows; used again when the mount is gone.
     pub id: u64,
@@ -85,7 +87,7 @@ pub struct Process {
 const PF_EXITING: u64 = 0x4;
 const PF_FORKNOEXEC: u64 = 0x40;
 
-/// What /proc/PID/stat tells of a live process.
+/// The fields of /proc/PID/stat of a live process.
 struct Stat {
     flags: u64,
     started: u64,

@@ -1,4 +1,4 @@
-//! What `create` starts from.
+//! The configurations that `create` starts from.
 //!
 //! A template is an ordinary configuration: the file of that name in
 //! `/etc/zones`, so any zone can be one (`create -t web`), or else one of those

@@ -1,10 +1,9 @@
 //! Configurations as XML files in the shape of the Solaris zones DTD.
 //!
-//! Which elements and attributes there are is the table's business
-//! ([`model::table`]). What is read may come from another host, so it is
-//! bounded in size and depth, entities other than the five of XML itself are
-//! refused, and whatever is not understood is an error that names it: a
-//! configuration that is only half understood must not boot.
+//! The table defines which elements and attributes exist ([`model::table`]). What is read may come
+//! from another host, so it is bounded in size and depth, entities other than the five of XML
+//! itself are refused, and whatever is not understood is an error that names it: a configuration
+//! that is only half understood must not boot.
 
 pub mod manifest;
 mod read;

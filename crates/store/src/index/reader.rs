@@ -22,7 +22,7 @@ struct Known {
     index: Arc<Index>,
 }
 
-/// What differs between two files, and when one is written to.
+/// The attributes that change when a file is replaced or written to.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     file: (u64, u64),

@@ -54,11 +54,11 @@ pub struct Manifest {
     pub config: Config,
     /// The zone's identity, which it keeps.
     pub uuid: Option<Uuid>,
-    /// Which system is in its root, `debian 12`; empty when that is not known.
+    /// The system in its root, `debian 12`; empty when it is not known.
     pub system: String,
     /// Its package manager; empty without one.
     pub manager: String,
-    /// What was installed.
+    /// The installed packages.
     pub packages: Vec<Package>,
 }
 

@@ -46,7 +46,7 @@ struct File<'a> {
     reader: Reader<&'a [u8]>,
 }
 
-/// What a well-formed file holds next, without comments and blanks.
+/// The next part of a well-formed file, without comments and blanks.
 enum Next<'a> {
     /// An element; true when content follows.
     Element(BytesStart<'a>, bool),

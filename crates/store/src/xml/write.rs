@@ -5,8 +5,8 @@ use model::config::{Resource, Value};
 use model::table::{GLOBAL, PropertySpec, RESOURCES, Show, Xml};
 use quick_xml::escape::escape;
 
-/// How the files of Solaris begin. The system identifier is theirs too: it
-/// names the format, nothing ever opens it.
+/// The first lines of a file, as Solaris writes them. The system identifier is theirs too: it names
+/// the format, nothing ever opens it.
 const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
     <!DOCTYPE zone PUBLIC \"-//Sun Microsystems Inc//DTD Zones//EN\" \
     \"file:///usr/share/lib/xml/dtd/zonecfg.dtd.1\">\n\
