@@ -1,5 +1,5 @@
-//! Which migrations have brought a zone here. The zone's mark says so while it is here; of
-//! one that has gone on since, a list does: its source may not have heard of it yet, and must
+//! Records the migrations that have brought a zone here. The zone's mark says so while it is here;
+//! of one that has gone on since, a list does: its source may not have heard of it yet, and must
 //! not run it again.
 
 use std::fs::{File, OpenOptions};
@@ -70,7 +70,7 @@ pub fn remember(root: &Root, zonepath: &Path) -> Result<(), Error> {
     write().map_err(Error::io(format!("write {}", path.display())))
 }
 
-/// Whether the zone of a migration came here, and has gone on.
+/// Returns whether the zone of a migration came here, and has gone on.
 pub fn has_gone_on(root: &Root, id: &str) -> Result<bool, Error> {
     let path = list(root);
     let fail = || Error::io(format!("read {}", path.display()));

@@ -14,7 +14,7 @@ pub const AWAY: &str = ".migrating";
 /// Longest word of it that is taken.
 const LONGEST: usize = 255;
 
-/// What it says.
+/// The content of the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Away {
     /// The migration.
@@ -68,7 +68,7 @@ fn without_user(host: &str) -> &str {
     host.rsplit('@').next().unwrap_or(host)
 }
 
-/// Whether a zone may be another host's by now; also when nobody can tell.
+/// Returns whether a zone may be another host's by now; also when nobody can tell.
 pub fn is_away(zonepath: &Path) -> bool {
     zonepath.join(AWAY).try_exists().unwrap_or(true)
 }

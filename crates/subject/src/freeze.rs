@@ -13,8 +13,8 @@ use control::client;
 use control::protocol::Request;
 use host::{Error, Host};
 
-/// How long the kernel may take to stop every process: one that waits for a disk
-/// stops when it has what it waited for.
+/// Timeout for the kernel to stop every process: one that waits for a disk stops when the disk
+/// answers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A frozen zone; thawed when this is dropped. If this process dies, the zone's

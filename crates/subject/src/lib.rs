@@ -42,13 +42,13 @@ pub const UNPACKING: &str = ".unfinished-root";
 /// A zone, locked against other commands.
 #[derive(Debug)]
 pub struct Subject {
-    /// What the index has of it.
+    /// The entry in the index.
     pub entry: Entry,
     /// Its state now.
     pub state: State,
-    /// What the kernel holds of it, when it is active.
+    /// The runtime state, when the zone is active.
     pub runtime: Option<Runtime>,
-    /// Where the zonepath really lies.
+    /// The real path of the zonepath.
     pub zonepath: PathBuf,
     /// Half a clone that died lies there, which a new one clears away.
     pub unfinished: bool,
@@ -57,7 +57,7 @@ pub struct Subject {
     lock: ZoneLock,
 }
 
-/// How a verb may begin.
+/// The ways to begin a verb.
 #[derive(Debug)]
 pub enum Start {
     /// With this zone.
@@ -353,8 +353,8 @@ fn end_of_migration(entry: &Entry, zonepath: &Path) -> Result<bool, Error> {
     Ok(is_gone || was_removed)
 }
 
-/// Whether something is there that a zone has only while it is active. Of a zone that
-/// is not, this is what a zoneadmd left that was killed.
+/// Returns whether something is there that a zone has only while it is active. Of a zone that is
+/// not, this is what a zoneadmd left that was killed.
 pub fn has_remains(host: &Host, zone: &ZoneName) -> bool {
     host.root.runtime(zone).exists() || Records::of(&host.root).has(zone)
 }
@@ -401,7 +401,7 @@ pub fn clear(cgroups: &ZoneCgroups) -> Result<(), Error> {
     Err(Error::Daemon(failed.join("; ")))
 }
 
-/// How long the root of a halted zone may take to be written out.
+/// Timeout for writing out the root of a halted zone.
 const CLOSING: Duration = Duration::from_secs(60);
 
 /// Takes the lock of a zone and reads its entry under it.
@@ -440,10 +440,10 @@ fn with_entry(
     }
 }
 
-/// How long a lock that is held is tried again when nothing says that it will be free.
+/// Time for which a held lock is tried again when its holder does not end soon.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// How often to look who holds a lock.
+/// Interval between looks at the holder of a lock.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Takes the lock of a zone. A zoneadmd that holds it is waited for; another command
@@ -497,8 +497,8 @@ fn lock_cutting(host: &Host, zone: &ZoneName, cuts: Cuts) -> Result<(ZoneLock, b
     }
 }
 
-/// Whether a zoneadmd is building the zone's platform or is at its end: it then holds
-/// the zone's lock, or will let go of it before it lets go of the root's.
+/// Returns whether a zoneadmd is building the zone's platform or is at its end: it then holds the
+/// zone's lock, or will let go of it before it lets go of the root's.
 fn zoneadmd_is_busy(host: &Host, zone: &ZoneName) -> Result<bool, Error> {
     Ok(match runtime::load_any(&host.root, zone)? {
         Some(known) => is_ending(Some(&known)),
@@ -506,13 +506,13 @@ fn zoneadmd_is_busy(host: &Host, zone: &ZoneName) -> Result<bool, Error> {
     })
 }
 
-/// Whether a zone has ended and its zoneadmd is taking the platform down.
+/// Returns whether a zone has ended and its zoneadmd is taking the platform down.
 fn is_ending(runtime: Option<&Runtime>) -> bool {
     runtime.is_some_and(|runtime| !runtime.init.is_alive())
 }
 
-/// How long the first process of a zone may take to end after a zoneadmd that died
-/// before init was started.
+/// Timeout for the first process of a zone to end after a zoneadmd that died before init was
+/// started.
 const DYING: Duration = Duration::from_secs(30);
 
 /// Returns whether the zoneadmd of a machine died while it resumed the machine.

@@ -1,4 +1,5 @@
-//! How names are found in a zone: `/etc/resolv.conf` and `/etc/hosts`.
+//! Sets up name resolution in a zone: `/etc/resolv.conf` and `/etc/hosts`. `/etc/resolv.conf` and
+//! `/etc/hosts`.
 //!
 //! A zone that is given addresses asks the name servers that the host asks, unless it has
 //! an `/etc/resolv.conf` of its own. Its name leads to its addresses, and with the attribute
@@ -30,7 +31,8 @@ const END: &str = "# Zones: end.\n";
 /// Largest file that is carried over, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// What to tell a zone of names; `None` where it is given no addresses.
+/// Returns the step that writes the zone's name resolution files; `None` if it is given no
+/// addresses.
 ///
 /// # Errors
 /// When the configurations of other zones are wanted and cannot be read.
@@ -91,7 +93,8 @@ fn resolver() -> Option<String> {
         .find_map(|file| reachable(&fs::read_to_string(file).ok()?))
 }
 
-/// What of a resolv.conf(5) holds outside of the host; nothing without a name server.
+/// Returns the lines of a resolv.conf(5) that work outside of the host; nothing without a name
+/// server.
 fn reachable(text: &str) -> Option<String> {
     let mut kept = COPIED.to_owned();
     let mut servers = false;

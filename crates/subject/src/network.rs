@@ -126,7 +126,8 @@ impl Facts for WithMoved {
     }
 }
 
-/// What keeps a zone from having its links on this host, beside what other zones have.
+/// Returns the reasons why a zone cannot have its links on this host, beside conflicts with other
+/// zones.
 ///
 /// # Errors
 /// When the configuration of another zone cannot be read.
@@ -228,7 +229,7 @@ pub struct Up {
     pub init: i32,
 }
 
-/// Where the records of a host are.
+/// The folder of a host's network records.
 #[derive(Clone, Debug)]
 pub struct Records {
     folder: PathBuf,
@@ -268,7 +269,7 @@ impl Records {
         self.path_of(zone).with_extension("held")
     }
 
-    /// What the host holds for a zone; `None` when it holds nothing.
+    /// Returns the record of a zone's network; `None` if it has none.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -284,7 +285,7 @@ impl Records {
         let _ = net::make::announce_again(&kernel, &record);
     }
 
-    /// Whether the host holds something for a zone.
+    /// Returns whether the host holds something for a zone.
     pub fn has(&self, zone: &ZoneName) -> bool {
         self.record(zone.as_str()).exists()
     }

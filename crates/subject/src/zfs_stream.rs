@@ -10,8 +10,8 @@ use storage::driver_at;
 use host::Error;
 use host::outcome::AnyError;
 
-/// What was received for an install; nothing when the source is no stream, or cannot be
-/// received here.
+/// The datasets that were received for an install; nothing when the source is no stream, or cannot
+/// be received here.
 #[derive(Debug, Default)]
 pub struct Received {
     stream: Option<storage::Received>,
