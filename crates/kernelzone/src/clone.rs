@@ -1,9 +1,9 @@
 //! The disks of a clone, in no time whatever the origin holds.
 //!
-//! Where the file system can share blocks (btrfs, xfs) each file is such a copy. Else
-//! the file that the origin writes to becomes one that never changes again: both zones
-//! have a name for it, a hard link, and each a new, empty overlay on it. The origin's
-//! record changes in one piece; until then nothing of it has changed.
+//! If the file system can share blocks (btrfs, xfs) each file is such a copy. Else the file that
+//! the origin writes to becomes one that never changes again: both zones have a name for it, a hard
+//! link, and each a new, empty overlay on it. The origin's record changes in one piece; until then
+//! nothing of it has changed.
 
 use std::fs::{self, File};
 use std::path::Path;

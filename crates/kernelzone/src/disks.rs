@@ -26,8 +26,8 @@ pub struct Place {
     pub path: PathBuf,
 }
 
-/// Where the disks of a configuration are. What lies in the zonepath lies in the
-/// alternate root as that does; devices and other places are the host's.
+/// Returns the paths of a configuration's disks. What lies in the zonepath lies in the alternate
+/// root as that does; devices and other places are the host's.
 pub fn places(host: &Host, config: &Config) -> Vec<Place> {
     let zonepath = config.zonepath();
     let disks = config.machine_disks();
@@ -55,7 +55,7 @@ pub fn places(host: &Host, config: &Config) -> Vec<Place> {
         .collect()
 }
 
-/// Whether a place is in the zonepath: such disks are made and removed with the zone.
+/// Returns whether a place is in the zonepath: such disks are made and removed with the zone.
 pub fn is_own(place: &Place, zonepath: &Path) -> bool {
     place.path.parent() == Some(zonepath)
 }
@@ -92,7 +92,7 @@ pub(crate) fn why_too_many(files: usize, config: &Config) -> Option<String> {
     })
 }
 
-/// What the record says of a disk. One that was configured elsewhere since then is not the
+/// Returns the recorded disk at a place. One that was configured elsewhere since then is not the
 /// one that is known.
 fn known<'a>(place: &Place, record: &'a Record, zonepath: &Path) -> Option<&'a record::Disk> {
     let known = record.disk(place.id);
@@ -156,7 +156,7 @@ pub enum Added {
     Refused,
 }
 
-/// What the machine gets of each disk.
+/// Returns the files that the machine gets for each disk.
 ///
 /// # Errors
 /// [`Error::Verify`] with the disks that are not there.

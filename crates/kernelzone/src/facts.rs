@@ -1,4 +1,4 @@
-//! What the boot of a machine has to know of this host.
+//! Collects the facts of this host that the boot of a machine needs.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -30,7 +30,7 @@ pub struct Facts {
     pub record: Record,
     /// The QEMU program of this host.
     pub qemu: Qemu,
-    /// What QEMU sees of the host beside its program.
+    /// The files of the host that QEMU sees beside its program.
     pub qemu_files: Vec<PathBuf>,
     /// The accelerator: KVM, or emulation.
     pub accelerator: Accelerator,
@@ -42,7 +42,7 @@ pub struct Facts {
     pub flash: Option<Flash>,
     /// The device of the accelerator.
     pub nodes: Vec<DeviceNode>,
-    /// Where the sockets are: monitor, console, agent.
+    /// The paths of the sockets: monitor, console, agent.
     pub sockets: [PathBuf; 3],
 }
 
@@ -119,7 +119,7 @@ pub fn qemu(host: &Host) -> Result<Qemu, vm::Error> {
     Ok(qemu)
 }
 
-/// What changes with every other file of this name.
+/// Returns text that is different for every other file of this name.
 fn identity(path: &Path) -> Option<String> {
     let meta = fs::metadata(path).ok()?;
     Some(format!(
@@ -133,7 +133,7 @@ fn identity(path: &Path) -> Option<String> {
     ))
 }
 
-/// Where the sockets of a machine are: monitor, console, agent.
+/// Returns the paths of a machine's sockets: monitor, console, agent.
 pub fn sockets(host: &Host, zone: &ZoneName) -> [PathBuf; 3] {
     ["monitor", "console", "agent"].map(|what| host.root.machine(zone, what))
 }
@@ -142,10 +142,10 @@ fn refused(error: &vm::Error) -> Error {
     Error::Refused(format!("{}.", host::flatten(error)))
 }
 
-/// How long the processor may take to run the tiny guest: it takes a thousandth of this.
+/// Timeout for the processor to run the tiny guest; it usually takes a thousandth of this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What runs the machine here, and why it is not the processor if it is not.
+/// Returns the accelerator that runs the machine here, and if it is not the processor the reason.
 pub(crate) fn accelerator(host: &Host) -> (Accelerator, Option<String>) {
     match try_kvm(host) {
         Ok(()) => (Accelerator::Kvm, None),

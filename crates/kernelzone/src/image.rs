@@ -24,10 +24,10 @@ pub const DEVICES: &str = "devices";
 /// The numbers of the pieces of memory that lie first, four bytes each; see [`MEMORY`].
 pub const HOT: &str = "hot";
 
-/// How the image is thrown away.
+/// The command that discards the image, for messages.
 pub const DISCARD: &str = "boot -- --discard-suspend throws the image away and boots cold";
 
-/// Where the image of a zone is; none for a zone that cannot be suspended.
+/// Returns the path of a zone's image; none for a zone that cannot be suspended.
 pub fn path(host: &Host, config: &Config) -> Option<PathBuf> {
     let path = config.suspend_path()?;
     Some(match path.starts_with(config.zonepath()) {
@@ -36,23 +36,23 @@ pub fn path(host: &Host, config: &Config) -> Option<PathBuf> {
     })
 }
 
-/// Whether there is one.
+/// Returns whether there is one.
 pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-/// Where the key is that a zone makes for itself.
+/// Returns the path of the key that a zone makes for itself.
 pub fn own_key_path(zonepath: &Path) -> PathBuf {
     zonepath.join(KEY)
 }
 
-/// Where the key of a zone comes from.
+/// Returns the source of a zone's key.
 pub fn key_source(config: &Config, zonepath: &Path) -> KeySource {
     let own = || KeySource::Own(own_key_path(zonepath));
     config.keysource().unwrap_or_else(own)
 }
 
-/// What is wrong with the key that a configuration names.
+/// Returns the problem with the key that a configuration names.
 pub fn why_no_key(config: &Config) -> Option<String> {
     let source = config.keysource()?;
     let problem = |why| format!("could not verify keysource: {why}");
@@ -98,10 +98,10 @@ pub fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, String>
     Ok(image)
 }
 
-/// Whether an image was made of what is there now.
+/// Checks that an image was made with the same machine and disks as now.
 ///
 /// # Errors
-/// What differs.
+/// Fails with the first difference.
 pub fn fits(image: &Image, now: &Value) -> Result<(), String> {
     image.check_identity(now).map_err(|error| match &error {
         suspend::Error::Differs { path, differences }
@@ -119,8 +119,8 @@ pub fn fits(image: &Image, now: &Value) -> Result<(), String> {
 /// The fact which start of the zone an image is of.
 const BOOTS: &str = "boots";
 
-/// What must be the same when a machine goes on: the QEMU, all that it was told, the
-/// processor where that runs it, and disks that nobody has written to meanwhile. `words` are
+/// Returns the facts that must be the same when a machine resumes: the QEMU, its arguments, the
+/// processor if it runs the machine, and disks that nothing has written to since. `words` are
 /// QEMU's own arguments, `boots` is what the record of the machine has; 0 where that does not
 /// count. Disks in the zonepath go by their names there: a zone may be moved.
 ///
@@ -171,7 +171,7 @@ fn described(found: &sys::processor::Processor) -> Value {
     })
 }
 
-/// Whether nobody sees it when one of these is written to: there it counts how often the
+/// Returns whether nobody sees it when one of these is written to: there it counts how often the
 /// machine was started.
 pub fn are_unseen(disks: &[PathBuf]) -> bool {
     let is_device =
@@ -179,7 +179,7 @@ pub fn are_unseen(disks: &[PathBuf]) -> bool {
     disks.iter().any(is_device)
 }
 
-/// What QEMU was told when it was started. One that a guest has taken over may lie: the
+/// Returns the arguments that QEMU was started with. One that a guest has taken over may lie: the
 /// image is then refused, and nothing else comes of it.
 pub fn words_of(pid: i32) -> Result<Vec<String>, String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).map_err(|error| error.to_string())?;
@@ -267,7 +267,7 @@ fn is_nothing(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
-/// What keeps a path from being that of a zone's image, in words for messages.
+/// Returns why a path cannot be that of a zone's image, in words for messages.
 pub fn why_not_there(path: &Path) -> Option<&'static str> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() => None,
@@ -341,7 +341,7 @@ mod tests {
         );
     }
 
-    /// What an image of `then` says where this is `now`.
+    /// Returns the message that an image of `then` does not fit `now`.
     fn said(then: &Value, now: &Value) -> String {
         let dir = tempfile::tempdir().unwrap();
         let (path, key) = (dir.path().join("image"), Key::random().unwrap());

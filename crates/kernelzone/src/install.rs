@@ -80,7 +80,7 @@ pub fn make(
     })
 }
 
-/// What is said about the firmware beside what the disk is made for: whether it is UEFI.
+/// Compares the requested firmware with the disk's loader: returns whether it is UEFI.
 fn firmware(config: &Config, options: &Options) -> Result<Option<bool>, AnyError> {
     let said = options.firmware.map(|one| one == Firmware::Uefi);
     match (config.verified_boot().is_some_and(|one| one.enforced), said) {
@@ -92,7 +92,7 @@ fn firmware(config: &Config, options: &Options) -> Result<Option<bool>, AnyError
     }
 }
 
-/// Whether a source is made for UEFI firmware only.
+/// Returns whether a source is made for UEFI firmware only.
 fn for_uefi(source: Option<&Source>) -> bool {
     let Some(Source::File(path)) = source else {
         return false;
@@ -129,7 +129,7 @@ struct Job<'a> {
     zonepath: &'a Path,
     place: &'a Place,
     size: Option<u64>,
-    /// Which of the disks it is.
+    /// The number of the disk.
     number: usize,
 }
 
@@ -342,7 +342,7 @@ fn open_source(path: &Path) -> Result<File, AnyError> {
     }
 }
 
-/// Whether a file is the archive of a root: a tar, plain or compressed.
+/// Returns whether a file is the archive of a root: a tar, plain or compressed.
 fn is_archive(file: &mut File) -> io::Result<bool> {
     let mut head = [0; 512];
     let mut read = 0;
@@ -354,7 +354,7 @@ fn is_archive(file: &mut File) -> io::Result<bool> {
     Ok(&head[257..262] == b"ustar" || packed.iter().any(|magic| head.starts_with(magic)))
 }
 
-/// Whether it is the image of a CD (ISO 9660). Many begin as disks do, too.
+/// Returns whether it is the image of a CD (ISO 9660). Many begin as disks do, too.
 fn is_cd(file: &File) -> io::Result<bool> {
     let mut name = [0; 5];
     match file.read_exact_at(&mut name, 0x8001) {
@@ -364,7 +364,7 @@ fn is_cd(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether a firmware finds something on a raw disk: a partition table, a boot sector.
+/// Returns whether a firmware finds something on a raw disk: a partition table, a boot sector.
 fn is_bootable(file: &File) -> io::Result<bool> {
     let mut head = [0; 520];
     match file.read_exact_at(&mut head, 0) {
@@ -448,7 +448,7 @@ pub(crate) fn copy_or_share(from: &File, to: &File) -> Result<(), AnyError> {
     }
 }
 
-/// What is copied at once.
+/// Number of bytes that are copied at once.
 const PIECE: usize = 1 << 20;
 
 /// Copies everything but zeros, which a new file has anyway, as holes.
@@ -543,7 +543,7 @@ fn remove_work(work: &Path) -> Result<(), AnyError> {
     }
 }
 
-/// What is there already is not ours, and must not be undone.
+/// Refuses disks that exist already: they are not ours, and an undo must not delete them.
 pub fn refuse_there(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
     let own = disks::places(host, config).into_iter();
     let there = own

@@ -32,7 +32,7 @@ use model::{Config, Verb};
 use host::{Error, Host};
 use subject::Subject;
 
-/// Whether a zone is a machine.
+/// Returns whether a zone is a machine.
 #[must_use]
 pub fn is_machine(config: &Config) -> bool {
     config.family() == model::brands::Family::Kz

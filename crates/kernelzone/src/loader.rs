@@ -1,4 +1,4 @@
-//! Whether a disk or CD is made for a BIOS, for UEFI firmware, or for both.
+//! Finds out whether a disk or CD starts with a BIOS, with UEFI firmware, or with both.
 //!
 //! Only tables are read, of which each length is bounded. Of a qcow2 nothing is known: its
 //! blocks lie anywhere in it.
@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// What could start it.
+/// The firmware that could start a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ways {
     pub bios: bool,
@@ -52,7 +52,7 @@ fn disk(file: &File) -> io::Result<Ways> {
     })
 }
 
-/// Whether there is an EFI system partition in a GPT.
+/// Returns whether there is an EFI system partition in a GPT.
 fn has_system(file: &File) -> io::Result<bool> {
     let mut head = [0; 92];
     file.read_exact_at(&mut head, BLOCK)?;

@@ -8,10 +8,10 @@ use vm::agent::{Agent, Ended, Printed};
 use crate::sockets;
 use host::{Error, Host, flatten};
 
-/// How long the agent may take to answer: a guest in emulation on a busy host is slow.
+/// Timeout for a reply of the agent: a guest in emulation on a busy host is slow.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often it is asked whether the command has ended: the pause grows to this.
+/// Maximum interval between questions whether the command has ended; the interval grows to this.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Runs a command in the guest by its shell and waits for its end. The agent gives what
@@ -44,7 +44,7 @@ pub fn run(
     }
 }
 
-/// Whether the agent answers.
+/// Returns whether the agent answers.
 #[must_use]
 pub fn answers(host: &Host, zone: &ZoneName, limit: Duration) -> bool {
     let end = Instant::now() + limit;
@@ -70,7 +70,7 @@ fn with<T>(
     ask(&mut agent).map_err(|error| Error::Daemon(flatten(&error)))
 }
 
-/// Whether a zone is a running kernel zone; its state, if it is none that runs.
+/// Returns whether a zone is a running kernel zone; its state, if it is none that runs.
 ///
 /// # Errors
 /// When its configuration cannot be read.

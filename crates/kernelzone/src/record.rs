@@ -1,4 +1,5 @@
-//! What is kept of a machine from its install on: `machine.json` in the zonepath.
+//! The record of a machine from its install on: `machine.json` in the zonepath. `machine.json` in
+//! the zonepath.
 //!
 //! A guest must find the same machine at each boot, and what its disks stand on is
 //! written nowhere else.
@@ -23,20 +24,20 @@ const FORMAT: u64 = 1;
 /// Largest record that is read, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What is kept.
+/// The record of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The machine's type, the processor it shows, and the QEMU that it was made with.
     pub model: Model,
-    /// What it starts with.
+    /// The way the machine starts.
     pub start: Start,
     /// Its disks, as far as we made them.
     pub disks: Vec<Disk>,
-    /// What its UEFI firmware keeps; none for a machine with a BIOS.
+    /// The variables of its UEFI firmware; none for a machine with a BIOS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nvram: Option<Nvram>,
-    /// How often it was started where an image of its memory, had there been one, would be
-    /// one of the past: an image fits the disks of one start only.
+    /// The number of starts that make earlier images of its memory invalid: an image fits the disks
+    /// of one start only.
     #[serde(default)]
     pub boots: u64,
 }
@@ -53,7 +54,7 @@ pub struct Nvram {
     pub keys: Option<String>,
 }
 
-/// What a machine starts with.
+/// The way a machine starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
@@ -67,9 +68,9 @@ pub enum Start {
     },
     /// The kernel in the zone's root.
     Kernel {
-        /// Whether there is an initial file system beside it.
+        /// True if there is an initial file system beside it.
         initrd: bool,
-        /// What is on the kernel's command line before the boot arguments.
+        /// The kernel's command line before the boot arguments.
         command_line: String,
     },
 }
@@ -85,11 +86,10 @@ pub struct Disk {
     /// lies elsewhere. That of the configuration is the first; a clone makes it one that
     /// others stand on, and gives the zone another.
     pub file: Option<String>,
-    /// How the file that is written to is read.
+    /// The format of the file that is written to.
     pub format: Format,
-    /// What it stands on: files in the zonepath that never change, the nearest first.
-    /// Zones that share one have a hard link each, so that the last one that goes takes
-    /// it along.
+    /// The files in the zonepath below the overlay, which never change, the nearest first. Zones
+    /// that share one have a hard link each, so that the last one that goes takes it along.
     pub bases: Vec<Base>,
 }
 
@@ -98,7 +98,7 @@ pub struct Disk {
 pub struct Base {
     /// Its name in the zonepath.
     pub name: String,
-    /// How it is read.
+    /// The format of the file.
     pub format: Format,
     /// The digest of its blocks, once somebody wanted to know it: another host may have
     /// such a file.
@@ -131,10 +131,10 @@ impl Record {
         Ok(record)
     }
 
-    /// Whether all that is named can only be in the zonepath, and words of QEMU's are words.
+    /// Checks that all names stay in the zonepath, and that words for QEMU are single words.
     ///
     /// # Errors
-    /// What leads elsewhere.
+    /// Fails with the name that leads elsewhere.
     pub fn check(&self) -> Result<(), String> {
         let is_plain =
             |name: &&str| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
@@ -197,7 +197,7 @@ impl Record {
         record.save(zonepath)
     }
 
-    /// What is kept of a disk.
+    /// Returns the record of a disk.
     #[must_use]
     pub fn disk(&self, id: u32) -> Option<&Disk> {
         self.disks.iter().find(|disk| disk.id == id)

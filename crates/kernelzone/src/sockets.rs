@@ -10,7 +10,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
-/// How many may wait to be heard.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
 /// An address of at most 108 bytes, however deep the folder is; it holds as long as the

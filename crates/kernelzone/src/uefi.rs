@@ -1,10 +1,9 @@
 //! The UEFI firmware of a machine, and the keys of secure boot in what it keeps.
 //!
-//! What a firmware executes is the host's, and read-only. What it keeps (the boot menu, the
-//! keys) is a file of the zone, made of the firmware's template. Where signatures are to be
-//! checked the keys are put in before the machine is started: when there are none yet, when
-//! the configuration names others than it did, and when somebody at the console has switched
-//! the check off.
+//! The code of a firmware is the host's, and read-only. What it keeps (the boot menu, the keys) is
+//! a file of the zone, made of the firmware's template. Where signatures are to be checked the keys
+//! are put in before the machine is started: when there are none yet, when the configuration names
+//! others than it did, and when somebody at the console has switched the check off.
 
 use std::fs::File;
 use std::io::Read;
@@ -24,17 +23,17 @@ use host::{Error, flatten};
 /// Name of the file in the zonepath.
 pub(crate) const FILE: &str = "uefi.nvram";
 
-/// What is said where a kernel is started directly.
+/// The message where a kernel is started directly.
 const DIRECT: &str = "its kernel is started from outside of its disk, which firmware with secure boot does not check: install the zone from the image of a disk that is started by UEFI (-a), or set policy=warning";
 
 /// The firmware of a machine, as it is opened.
 #[derive(Clone, Debug)]
 pub struct Flash {
-    /// What it executes.
+    /// The file of its code.
     pub code: PathBuf,
-    /// What it keeps.
+    /// The file of its variables.
     pub vars: PathBuf,
-    /// What the machine is told of it.
+    /// The machine's UEFI settings.
     pub uefi: Uefi,
 }
 
@@ -91,7 +90,7 @@ pub(crate) fn of(
     }))
 }
 
-/// What is to be said before a zone is verified or installed.
+/// Returns the problems to report before a zone is verified or installed.
 pub fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
     let Some(wanted) = config.verified_boot() else {
         return Vec::new();
@@ -211,8 +210,8 @@ fn enrol(
     Ok(told.map(str::to_owned))
 }
 
-/// What may be started: what the keys allow that most loaders are signed by, and what the
-/// configuration adds.
+/// Returns the keys that may sign loaders: those that most loaders are signed by, and those that
+/// the configuration adds.
 fn keys(wanted: &VerifiedBoot, all: &[Firmware]) -> Result<Keys, String> {
     let odd = |error: vm::Error| flatten(&error);
     let certificates = certificates(wanted)?;
