@@ -18,7 +18,7 @@ const PREFIX: &str = "tap";
 /// Makes the card of a link in the namespace, and joins the two.
 ///
 /// # Errors
-/// What failed, in a sentence.
+/// Fails with the step that failed, in a sentence.
 pub fn make(namespace: BorrowedFd<'_>, link: &str) -> Result<OwnedFd, String> {
     let made = within(namespace, || in_namespace(link));
     match made {

@@ -19,7 +19,7 @@ pub const LONGEST: usize = 130;
 /// Reads a list with commas.
 ///
 /// # Errors
-/// What is wrong with the first that is not one.
+/// Fails with the problem of the first id that is malformed.
 pub fn parse_all(text: &str) -> Result<Vec<Vec<u8>>, String> {
     let parts = text.split(',').map(str::trim).filter(|one| !one.is_empty());
     let mut all: Vec<Vec<u8>> = Vec::new();

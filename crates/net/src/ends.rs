@@ -23,7 +23,7 @@ pub struct Ends {
 /// Opens a network namespace by a path as /proc/PID/ns/net.
 ///
 /// # Errors
-/// What openat(2) says.
+/// Fails with the error of openat(2).
 pub fn namespace(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     Ok(openat(CWD, path, flags, Mode::empty())?)
@@ -32,7 +32,7 @@ pub fn namespace(path: &Path) -> io::Result<OwnedFd> {
 /// The network namespace of the calling thread.
 ///
 /// # Errors
-/// What openat(2) says.
+/// Fails with the error of openat(2).
 pub fn here() -> io::Result<OwnedFd> {
     namespace(Path::new("/proc/thread-self/ns/net"))
 }
@@ -40,7 +40,7 @@ pub fn here() -> io::Result<OwnedFd> {
 /// The number of the calling thread's network namespace.
 ///
 /// # Errors
-/// What fstat(2) says.
+/// Fails with the error of fstat(2).
 pub fn number() -> io::Result<u64> {
     Ok(rustix::fs::fstat(here()?)?.st_ino)
 }
@@ -49,8 +49,8 @@ pub fn number() -> io::Result<u64> {
 /// afterwards.
 ///
 /// # Errors
-/// What setns(2) says. When there is no way back the process ends, rather than going on
-/// in a network that is not its own.
+/// Fails with the error of setns(2). When there is no way back the process ends, rather than going
+/// on in a network that is not its own.
 pub fn within<T>(namespace: BorrowedFd<'_>, action: impl FnOnce() -> T) -> io::Result<T> {
     let home = here()?;
     sys::namespace::join(namespace, ns::NET)?;
@@ -66,7 +66,7 @@ impl Ends {
     /// Opens both ends.
     ///
     /// # Errors
-    /// What setns(2) and socket(2) say.
+    /// Fails with the error of setns(2) or socket(2).
     pub fn open(host_namespace: OwnedFd, zone_namespace: OwnedFd) -> io::Result<Self> {
         Ok(Self {
             host: within(host_namespace.as_fd(), Netlink::open)??,

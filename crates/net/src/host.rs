@@ -1,4 +1,4 @@
-//! What the host has: its links, and where a packet would go.
+//! Asks the kernel about the host's links and routes.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,7 +21,7 @@ pub struct HostLink {
     pub index: u32,
     /// Its name.
     pub name: String,
-    /// What is written beside it; ours say which zone they belong to.
+    /// The link's alias; ours say which zone they belong to.
     pub alias: Option<String>,
     /// The driver of a link that is not hardware: bridge, veth, macvlan, ...
     pub kind: Option<String>,
@@ -33,9 +33,9 @@ pub struct HostLink {
     pub controller: Option<u32>,
     /// The number of the other end, for links that have one.
     pub peer: Option<u32>,
-    /// Whether it is Ethernet.
+    /// True if it is Ethernet.
     pub ethernet: bool,
-    /// Whether it is up.
+    /// True if it is up.
     pub up: bool,
     /// True when it can send, as the links beside it have been told.
     pub running: bool,
@@ -45,7 +45,7 @@ pub struct HostLink {
     pub sent: Option<u64>,
 }
 
-/// Where the host sends packets to an address.
+/// The link and source address by which the host sends packets to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     /// The link.
@@ -84,7 +84,7 @@ impl Netlink {
     /// Looks a link up by its name; `None` when there is none.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     pub fn link(&self, name: &str) -> io::Result<Option<HostLink>> {
         let mut message = LinkMessage::default();
         message
@@ -96,7 +96,7 @@ impl Netlink {
     /// Looks a link up by its number; `None` when there is none.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     pub fn link_at(&self, index: u32) -> io::Result<Option<HostLink>> {
         let mut message = LinkMessage::default();
         message.header.index = index;
@@ -116,7 +116,7 @@ impl Netlink {
     /// All links.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     pub fn links(&self) -> io::Result<Vec<HostLink>> {
         let answers = self.dump(Message::GetLink(LinkMessage::default()))?;
         let link = |answer| match answer {
@@ -126,10 +126,10 @@ impl Netlink {
         Ok(answers.into_iter().filter_map(link).collect())
     }
 
-    /// Where the host sends packets to an address; `None` when nowhere.
+    /// Returns the route of the host to an address; `None` if there is no route.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     pub fn way_to(&self, ip: IpAddr) -> io::Result<Option<Way>> {
         let mut message = RouteMessage::default();
         (
@@ -155,7 +155,7 @@ impl Netlink {
     /// The way to the outside: a host of the IPv4 internet, else one of IPv6.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     pub fn way_out(&self) -> io::Result<Option<Way>> {
         // Of the blocks for documentation: nobody's own network has them.
         let v4 = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
@@ -169,7 +169,7 @@ impl Netlink {
     /// The addresses of a link.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     pub fn addresses(&self, link: u32) -> io::Result<Vec<Subnet>> {
         let all = self.all_addresses()?;
         let of_link = all.into_iter().filter(|(index, _)| *index == link);
@@ -179,7 +179,7 @@ impl Netlink {
     /// All addresses, each with the number of its link.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     pub fn all_addresses(&self) -> io::Result<Vec<(u32, Subnet)>> {
         let answers = self.dump(Message::GetAddress(AddressMessage::default()))?;
         let read = |answer| {
@@ -204,7 +204,7 @@ impl Netlink {
     /// with the routers on them.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     pub fn default_routes(&self) -> io::Result<HashMap<u32, Vec<IpAddr>>> {
         let mut found: HashMap<u32, Vec<IpAddr>> = HashMap::new();
         for family in [AddressFamily::Inet, AddressFamily::Inet6] {

@@ -1,7 +1,7 @@
-//! What the host needs to route for zones, all of them together: forwarding, an address
-//! of its own for the zones of the pool, and the rules that lend its address. Made with
-//! the first zone that needs it, taken back with the last. What is there is looked up each
-//! time: what somebody took away meanwhile is made again.
+//! Sets up the host's part of routing for zones, all of them together: forwarding, an address of
+//! its own for the zones of the pool, and the NAT rules. Made with the first zone that needs it,
+//! taken back with the last. What is there is looked up each time: what somebody took away
+//! meanwhile is made again.
 
 use std::fs;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use crate::{pool, request};
 /// Name of our nftables table.
 const TABLE: &str = "zones";
 
-/// What was changed on the host, with what it was before.
+/// The settings of the host that were changed, with their former values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
     /// The number of the network namespace that it is about.
@@ -89,7 +89,7 @@ impl Settings {
     }
 }
 
-/// What several zones need of the host.
+/// The host settings that several zones need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// Links whose packets are routed on to zones.
@@ -103,7 +103,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// What these links need; nothing where all are Ethernet.
+    /// Returns the needs of these links; nothing if all are Ethernet.
     #[must_use]
     pub fn of(links: &[Link]) -> Self {
         let mut needs = Self::default();
@@ -124,7 +124,7 @@ impl Needs {
         needs
     }
 
-    /// Whether nothing is needed.
+    /// Returns whether nothing is needed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
@@ -135,7 +135,7 @@ impl Needs {
 /// `save` stores them. To be called in the host's network namespace.
 ///
 /// # Errors
-/// What could not be done; what was done is in `settings`.
+/// Fails with the step that could not be done; finished steps are in `settings`.
 pub fn prepare<E>(
     needs: &Needs,
     settings: &mut Settings,
@@ -306,7 +306,7 @@ fn opened(settings: &Settings) -> Vec<&str> {
     links
 }
 
-/// Whether somebody else has addresses of the pool.
+/// Returns the pool's address for the host if the host has another route to it.
 fn occupied(kernel: &Netlink) -> io::Result<Option<String>> {
     let usual = kernel.default_routes()?;
     for own in pool::of_host() {

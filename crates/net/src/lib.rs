@@ -87,7 +87,7 @@ pub const fn namespaces_of_first_process(ip_type: IpType) -> u64 {
 /// Brings up the loopback of an exclusive network, from inside.
 ///
 /// # Errors
-/// What the kernel's link code says.
+/// Fails with the error of the kernel's link code.
 pub fn start_exclusive() -> io::Result<()> {
     sys::link::loopback_up()
 }

@@ -62,7 +62,7 @@ pub enum Error {
     Link {
         /// The link in the zone.
         link: String,
-        /// What is wrong.
+        /// The description of the problem.
         why: String,
     },
     /// The kernel does not tell, or does not let.
@@ -70,7 +70,7 @@ pub enum Error {
     Io {
         /// The link in the zone.
         link: String,
-        /// What was tried.
+        /// The action that failed.
         what: &'static str,
         /// Why it failed.
         source: io::Error,
@@ -246,7 +246,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What the zone may send is looked at on the host's end.
+    /// Attaches the program that checks the zone's frames to the host's end.
     fn guard(
         &self,
         host: &HostLink,
@@ -472,8 +472,8 @@ impl Maker<'_> {
         }
     }
 
-    /// Who has a route to an address; nobody when it is left over from a zone that
-    /// ended a moment ago.
+    /// Returns the owner of the route to an address; nothing when the route is left over from a
+    /// zone that ended a moment ago.
     fn owner_of(&self, ip: IpAddr) -> Result<Option<String>, Error> {
         let kernel = &self.ends.host;
         let way = kernel.way_to(ip).map_err(self.io("look for its address"))?;

@@ -26,7 +26,7 @@ pub struct Netlink {
 /// A change to ask for.
 #[derive(Debug)]
 pub struct Request {
-    /// What is to be done, for the error message: "set the address 10.0.0.2/24".
+    /// The action, for the error message: "set the address 10.0.0.2/24".
     pub what: String,
     /// The message.
     pub message: Message,
@@ -38,7 +38,7 @@ pub struct Request {
 #[derive(Debug, thiserror::Error)]
 #[error("could not {what}")]
 pub struct Refused {
-    /// What was asked for.
+    /// The action that failed.
     pub what: String,
     /// Number of the request in its batch.
     pub number: usize,
@@ -58,7 +58,7 @@ impl Netlink {
     /// Opens a socket in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// What socket(2) says.
+    /// Fails with the error of socket(2).
     pub fn open() -> io::Result<Self> {
         let socket = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -140,7 +140,7 @@ impl Netlink {
     /// Asks a question that has one answer.
     ///
     /// # Errors
-    /// What the kernel says, `ENODEV` for a link that is not there.
+    /// Fails with the error of the kernel, `ENODEV` for a link that is not there.
     pub fn ask(&self, message: Message) -> io::Result<Message> {
         let mut answers = self.exchange(message, 0)?;
         match answers.len() {
@@ -152,7 +152,7 @@ impl Netlink {
     /// Asks for everything of a kind.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     pub fn dump(&self, message: Message) -> io::Result<Vec<Message>> {
         self.exchange(message, NLM_F_DUMP)
     }

@@ -21,27 +21,27 @@ pub const LONGEST: u32 = 65_535;
 /// Most links of a zone.
 const MOST: usize = 128;
 
-/// What is asked about the host.
+/// The questions about the host.
 pub trait Facts {
     /// A link by its name.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     fn link(&self, name: &str) -> io::Result<Option<HostLink>>;
     /// A link by its number.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     fn link_at(&self, index: u32) -> io::Result<Option<HostLink>>;
     /// The way to the outside.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     fn way_out(&self) -> io::Result<Option<Way>>;
     /// The addresses of a link.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Fails with the error of the kernel.
     fn addresses(&self, link: u32) -> io::Result<Vec<Subnet>>;
 }
 
@@ -73,7 +73,7 @@ pub enum Error {
         resource: &'static str,
         /// The link that it names.
         name: String,
-        /// What is wrong, and what to do.
+        /// The problem and its remedy.
         why: String,
     },
     /// The kernel does not tell.
@@ -88,14 +88,14 @@ pub struct Owner {
     pub uuid: Option<Uuid>,
     /// The zone's slot; none when only verified.
     pub slot: Option<u32>,
-    /// Whether random Ethernet addresses are really random: not where plans are compared.
+    /// True if random Ethernet addresses are really random; false where plans are compared.
     pub random: bool,
 }
 
 /// Finds out which links a zone has.
 ///
 /// # Errors
-/// What is wrong with the first resource that cannot be had on this host.
+/// Fails with the problem of the first resource that is impossible on this host.
 pub fn links(config: &Config, owner: Owner, facts: &dyn Facts) -> Result<Vec<Link>, Error> {
     let planner = Planner {
         config,
@@ -522,7 +522,7 @@ const fn host_only(ip: IpAddr) -> Subnet {
     }
 }
 
-/// Whether an address lies in a network.
+/// Returns whether an address lies in a network.
 #[must_use]
 pub fn contains(network: &Subnet, ip: IpAddr) -> bool {
     let bits = |ip: IpAddr| match ip {

@@ -15,7 +15,7 @@ pub const POOL4: (Ipv4Addr, u8) = (Ipv4Addr::new(10, 208, 0, 0), 13);
 /// First address and prefix length of the IPv6 pool, of the unique local addresses.
 pub const POOL6: (Ipv6Addr, u8) = (Ipv6Addr::new(0xfd7a, 0x6f6e, 0x6573, 0, 0, 0, 0, 0), 64);
 
-/// How many links of one zone can have addresses of the pool.
+/// Maximum number of links of one zone with addresses of the pool.
 pub const LINKS: u32 = 16;
 
 /// The host's own addresses in the pools.
@@ -60,7 +60,7 @@ pub fn slot_of(ip: IpAddr) -> Option<u32> {
     holds(ip).then_some(slot)
 }
 
-/// Whether an address is of one of the pools.
+/// Returns whether an address is of one of the pools.
 #[must_use]
 pub fn holds(ip: IpAddr) -> bool {
     match ip {

@@ -1,4 +1,4 @@
-//! What the host holds for a zone's network, and has to take back one day.
+//! Records the host's part of a zone's network, which is taken back later.
 //!
 //! A record is stored before anything of it is made: after a crash at any moment all
 //! of it can be taken back, and what was not made is not there.
@@ -9,27 +9,26 @@ use crate::pool;
 use model::plan::network::Subnet;
 use serde::{Deserialize, Serialize};
 
-/// What the host holds for one zone.
+/// The host's part of a zone's network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// The number of the host's network namespace: what is held there is not looked for
     /// in another one.
     pub namespace: u64,
-    /// How many links the zone has had since it booted.
+    /// The number of links that the zone has had since it booted.
     pub numbers: usize,
     /// Of each link.
     pub links: Vec<Held>,
 }
 
-/// What the host holds for one link.
+/// The host's part of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Which of the zone's links it is: no two that it has had since it booted have the
-    /// same number.
+    /// The number of the link: it is used once between two boots of the zone.
     pub number: usize,
     /// The link's name in the zone.
     pub name: String,
-    /// What it is made on, in words.
+    /// The lower link, in words.
     pub over: String,
     /// The host's end of it; it ends with the zone's network namespace.
     pub host: Option<String>,
@@ -45,22 +44,22 @@ pub struct Held {
     pub uplink: Option<String>,
     /// The table of routes that is used for what it sends, with the router.
     pub table: Option<(u32, Vec<IpAddr>)>,
-    /// Whether the host routes for it.
+    /// True if the host routes for it.
     pub routed: bool,
-    /// Whether the host lends its address to the outside.
+    /// True if the host does NAT for it.
     pub translated: bool,
     /// The counters of what was dropped.
     pub counters: Option<u32>,
 }
 
 impl Record {
-    /// Whether the host routes for the zone.
+    /// Returns whether the host routes for the zone.
     #[must_use]
     pub fn is_routed(&self) -> bool {
         self.links.iter().any(|link| link.routed)
     }
 
-    /// Whether the host lends the zone its address.
+    /// Returns whether the host does NAT for the zone.
     #[must_use]
     pub fn is_translated(&self) -> bool {
         self.links.iter().any(|link| link.translated)

@@ -101,7 +101,7 @@ fn of_link(kernel: &Netlink, held: &Held) -> Vec<Request> {
     requests
 }
 
-/// Whether another zone has an address: it was there first, and this one was refused.
+/// Returns whether another zone has an address: it was there first, and this one was refused.
 fn is_anothers(kernel: &Netlink, held: &Held, ip: IpAddr) -> bool {
     let way = kernel.way_to(ip).ok().flatten();
     let link = way.and_then(|way| kernel.link_at(way.link).ok().flatten());

@@ -24,7 +24,7 @@ use crate::netlink::Request;
 /// GSO_MAX_SIZE.
 const BIG: u32 = 8 * 65_535;
 
-/// Who made a route or rule: a number without a name in rt_protos, 'z'.
+/// The origin of our routes and rules: a number without a name in rt_protos, 'z'.
 const PROTOCOL: RouteProtocol = RouteProtocol::Other(122);
 
 /// IFLA_INET_CONF of linux/if_link.h, and the numbers of linux/ip.h in it.
@@ -40,7 +40,7 @@ pub struct Pair<'a> {
     pub peer: &'a str,
     /// The namespace of the other end.
     pub peer_namespace: BorrowedFd<'a>,
-    /// What is written beside the other end.
+    /// The alias of the other end.
     pub peer_alias: &'a str,
     /// The Ethernet address of the near end.
     pub mac: Mac,
@@ -48,7 +48,7 @@ pub struct Pair<'a> {
     pub peer_mac: Mac,
     /// Longest packet in bytes.
     pub mtu: u32,
-    /// Whether packets longer than 64 KiB may be handed over.
+    /// True if packets longer than 64 KiB may be handed over.
     pub big: bool,
 }
 
@@ -149,18 +149,18 @@ fn without_own_addresses() -> LinkAttribute {
     )])])
 }
 
-/// What a link of the host is made ready with.
+/// The settings of a link of the host.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ready<'a> {
-    /// What is written beside it.
+    /// The alias of the link.
     pub alias: Option<&'a str>,
-    /// Whether neighbours are not asked for: whatever is sent is for the other end.
+    /// True if there is no neighbour discovery: all packets are for the other end.
     pub direct: bool,
-    /// Whether what arrives on it is routed on.
+    /// True if packets that arrive on it are forwarded.
     pub forwarding: bool,
     /// The bridge that it is a port of.
     pub bridge: Option<u32>,
-    /// Whether the kernel makes up an IPv6 address for it.
+    /// True if the kernel makes up an IPv6 address for it.
     pub own_addresses: bool,
 }
 
@@ -295,7 +295,7 @@ pub fn no_address(index: u32, subnet: &Subnet) -> Request {
 /// A route.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// Where to.
+    /// The destination.
     pub to: Subnet,
     /// Over which link.
     pub link: u32,
@@ -307,7 +307,7 @@ pub struct Route {
     pub source: Option<IpAddr>,
     /// In which table; the main one by default.
     pub table: Option<u32>,
-    /// Whether one that is there already is an error.
+    /// True if a route that exists already is an error.
     pub new: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How many frames were dropped, and why.
+//! Counts the frames that were dropped, by reason.
 
 use std::fmt;
 use std::io;
@@ -72,10 +72,11 @@ pub(super) fn new() -> io::Result<Map> {
     Map::new(NAME, BUSY_UNTIL + 1)
 }
 
-/// How many frames the program with this map has dropped, for every reason.
+/// Returns the number of frames that the program with this map has dropped, for every reason.
 ///
 /// # Errors
-/// What bpf(2) says: `ENOENT` where there is no such map, or it is not that of a guard.
+/// Fails with the error of bpf(2): `ENOENT` where there is no such map, or it is not that of a
+/// guard.
 pub fn counts(map_id: u32) -> io::Result<Vec<(Reason, u64)>> {
     let numbers = Map::open(map_id, NAME)?.read()?;
     Ok(Reason::ALL.into_iter().zip(numbers).collect())

@@ -1,4 +1,5 @@
-//! What a guard's program does with what DHCP clients send: who a zone may say it is.
+//! The part of a guard's program that checks the messages of DHCP clients: the zone may use only
+//! its own ids.
 //!
 //! A client is known by its client id, and without one by its Ethernet address. Both
 //! have to be the zone's, so that nobody has another's lease.
@@ -14,7 +15,7 @@ use Condition::{AnyOf, Equal, NotEqual};
 use Register::{R0, R2, R3, R4, R6, R7, R8, R9, R10};
 use Width::{Byte, Double, Half, Word};
 
-/// Who a zone may be for DHCP servers.
+/// The ids that a zone may use in messages to DHCP servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clients {
     /// The link's Ethernet address: what is made of it is the zone's own.
@@ -33,8 +34,8 @@ const ID: i16 = -176;
 /// More fragments follow.
 const MORE: u16 = 0x2000;
 
-/// Where things are in a BOOTP message (RFC 951) behind the UDP header, and what they
-/// are in a request over Ethernet.
+/// Offsets in a BOOTP message (RFC 951) behind the UDP header, and the values in a request over
+/// Ethernet.
 const UDP_LENGTH: i32 = 8;
 const ETHERNET_REQUEST: [u8; 2] = [1, 1];
 const ADDRESS_LENGTH: u32 = 6;
@@ -136,8 +137,8 @@ impl Builder<'_> {
     /// Goes through the options at `R8`: to `none` when none of them is a client id;
     /// on, with `R8` where it is, when one is.
     ///
-    /// Where it was found lies where the kernel's verifier does not look, or it would
-    /// follow each place by itself.
+    /// The position of the option is kept where the kernel's verifier does not look; otherwise it
+    /// would follow each position by itself.
     fn options4(&mut self, none: Label, lie: Label) {
         let done = self.code.label();
         self.found_none();

@@ -1,4 +1,4 @@
-//! Where things are in a frame, and numbers of protocols.
+//! Offsets in a frame, and numbers of protocols.
 
 use std::net::Ipv6Addr;
 
@@ -6,17 +6,17 @@ use std::net::Ipv6Addr;
 pub(super) mod at {
     pub const SOURCE_MAC: i16 = 6;
     pub const PROTOCOL: i16 = 12;
-    /// Where the Ethernet header ends.
+    /// Offset of the end of the Ethernet header.
     pub const PAYLOAD: i16 = 14;
     pub const FRAGMENT4: i16 = 20;
     pub const PROTOCOL4: i16 = 23;
     pub const SOURCE4: i16 = 26;
-    /// Where an IPv4 header without options ends.
+    /// Offset of the end of an IPv4 header without options.
     pub const END4: u16 = 34;
     pub const LENGTH6: i16 = 18;
     pub const NEXT6: i16 = 20;
     pub const SOURCE6: i16 = 22;
-    /// Where the IPv6 header ends.
+    /// Offset of the end of the IPv6 header.
     pub const END6: u16 = 54;
     pub const ARP_TARGET: i16 = 38;
 }
@@ -55,7 +55,7 @@ pub(super) mod ethernet {
     pub const IPV6: u16 = 0x86dd;
 }
 
-/// What follows an IP header.
+/// The protocols after an IP header.
 pub(super) mod next {
     pub const HOP_BY_HOP: u32 = 0;
     pub const TCP: u32 = 6;

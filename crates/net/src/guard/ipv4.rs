@@ -1,4 +1,4 @@
-//! What a guard's program does with IPv4 and ARP.
+//! The part of a guard's program that checks IPv4 and ARP.
 
 use sys::bpf::{Condition, Label, Register, Width};
 
@@ -15,11 +15,11 @@ const OFFSET_OR_MORE: u16 = 0x3fff;
 /// The length of the header in the first byte of an IPv4 packet, in units of 4 bytes.
 const HEADER_LENGTH: u32 = 0x0f;
 
-/// Where on the stack the ports of a packet are.
+/// Offset on the stack of the ports of a packet.
 pub(super) const PORTS: i16 = -8;
 
-/// Where on the stack an ARP packet is up to the sender's addresses, so that the IP
-/// address is aligned, and where its target.
+/// Offset on the stack of an ARP packet up to the sender's addresses, so that the IP address is
+/// aligned, and of its target.
 const ARP: i16 = -34;
 const ARP_LENGTH: i32 = 18;
 const SENDER_MAC: i16 = ARP + 8;

@@ -1,4 +1,4 @@
-//! What a guard's program does with IPv6 and neighbour discovery.
+//! The part of a guard's program that checks IPv6 and neighbour discovery.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -22,7 +22,7 @@ const HEADER: i16 = -8;
 pub(super) const END: i16 = -16;
 const TARGET: i16 = -32;
 
-/// What [`context::SCRATCH`] says of a packet: whose the source is (no bit: the zone's).
+/// The bits in [`context::SCRATCH`]: the kind of the packet's source address (no bit: the zone's).
 const BY_LINK_LOCAL: u32 = 1;
 const BY_NOBODY: u32 = 2;
 
@@ -38,7 +38,7 @@ const SHORTEST: i32 = 8;
 /// The offset of a fragment, without the bits behind it.
 const OFFSET: u16 = 0xfff8;
 
-/// Where neighbour discovery has its options, by what it is.
+/// Offset of the options in a message of neighbour discovery, by its type.
 const OPTIONS_OF_ROUTER_SOLICITATION: i32 = 8;
 const OPTIONS_OF_NEIGHBOUR: i32 = 24;
 /// The address that a neighbour is asked for, or speaks for.

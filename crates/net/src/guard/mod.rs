@@ -1,4 +1,4 @@
-//! What a zone may send: a program at the host's end of its link.
+//! Checks the frames that a zone sends: a program at the host's end of its link.
 //!
 //! Every link of a zone has a device on the host's side, and what the zone sends
 //! arrives there first. A BPF program made for this one link (tc-bpf(8), clsact,
@@ -28,7 +28,7 @@ use sys::bpf;
 /// prove a long program.
 pub const MOST_SOURCES: usize = 256;
 
-/// What a zone may send on a link.
+/// The frames that a zone may send on a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guard {
     /// The link's MAC address: frames with another source are dropped (mac-nospoof).
@@ -46,9 +46,9 @@ pub struct Guard {
     pub clients: Option<Clients>,
     /// Admits only IPv4, IPv6 and ARP (restricted).
     pub restricted: bool,
-    /// Nobody looks for neighbours on the link: ARP, neighbour discovery and link-local
-    /// addresses go nowhere. Only what speaks for others is counted: ARP that names
-    /// another address, answers of neighbours and of routers.
+    /// True if the link has no neighbours: ARP, neighbour discovery and link-local addresses go
+    /// nowhere. ARP, neighbour discovery and link-local addresses go nowhere. Only what speaks for
+    /// others is counted: ARP that names another address, answers of neighbours and of routers.
     pub routed: bool,
     /// 802.1Q tag to put on what the zone sends, 1 to 4094. The zone cannot send tags
     /// of its own then.
@@ -57,11 +57,11 @@ pub struct Guard {
     pub priority: Option<u32>,
     /// Most bytes a second that pass, None: no limit. What is over is dropped.
     pub rate: Option<u64>,
-    /// Where an admitted frame goes.
+    /// The destination of an admitted frame.
     pub to: Verdict,
 }
 
-/// Where an admitted frame goes.
+/// The destination of an admitted frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
     /// On to the host's own network.
@@ -84,7 +84,7 @@ pub struct Loaded {
 /// and it is not attached anywhere.
 ///
 /// # Errors
-/// What bpf(2) says: `EPERM` without CAP_BPF and CAP_NET_ADMIN.
+/// Fails with the error of bpf(2): `EPERM` without CAP_BPF and CAP_NET_ADMIN.
 pub fn load(guard: &Guard) -> io::Result<Loaded> {
     use std::os::fd::AsFd;
     let map = counters::new()?;

@@ -17,8 +17,8 @@ const TC_ACT_OK: i32 = 0;
 const TC_ACT_SHOT: i32 = 2;
 
 const NANOSECONDS: u32 = 1_000_000_000;
-/// How long a link that was idle may send as fast as it likes: long enough for TCP to
-/// find the rate, which it does by what is dropped.
+/// Time in nanoseconds for which a link that was idle may send without a limit: long enough for TCP
+/// to find the rate, which it does by dropped packets.
 const BURST: u64 = NANOSECONDS as u64 / 5;
 /// Or how much, where that is longer.
 const BURST_BYTES: u64 = 128 * 1024;
@@ -100,13 +100,13 @@ fn redirect(code: &mut Assembler, to: u32) {
 }
 
 impl Builder<'_> {
-    /// Where frames go that are dropped for a reason.
+    /// Returns the label for frames that are dropped for a reason.
     pub fn drop(&self, reason: Reason) -> Label {
         // Every reason has its label, in this order.
         self.drops[reason as usize].1
     }
 
-    /// Where frames go that are in order but of use on a link with neighbours only.
+    /// Returns the label for frames that are in order but of use on a link with neighbours only.
     pub const fn among_neighbours(&self) -> Label {
         if self.guard.routed {
             self.silent

@@ -18,7 +18,7 @@ pub fn udp(from: u16, to: u16) -> Vec<u8> {
     [&ports.concat()[..], &length.to_be_bytes(), &NO_CHECKSUM].concat()
 }
 
-/// What a DHCP client asks over IPv4 (RFC 2131) with these options, in a UDP packet.
+/// Makes a DHCP request over IPv4 (RFC 2131) with these options, in a UDP packet.
 pub fn dhcp4(mac: [u8; 6], options: &[u8]) -> Vec<u8> {
     let mut message = vec![0; 240];
     message[..4].copy_from_slice(&[1, 1, 6, 0]);

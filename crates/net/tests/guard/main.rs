@@ -15,13 +15,13 @@ use reference::Outcome;
 const MAC: [u8; 6] = [0x02, 0x08, 0x20, 0xaa, 0xbb, 0xcc];
 const OTHER_MAC: [u8; 6] = [0x02, 0x08, 0x20, 0, 0, 1];
 
-/// What the kernel's verdicts are called in its headers.
+/// The names of the kernel's verdicts in its headers.
 const TC_ACT_OK: i32 = 0;
 const TC_ACT_SHOT: i32 = 2;
 const TC_ACT_REDIRECT: i32 = 7;
 
-/// Whether the kernel runs a program on a frame that goes nowhere: an IP packet has to
-/// have its header.
+/// Returns whether the kernel runs a program on a frame that goes nowhere: an IP packet has to have
+/// its header.
 fn can_be_tried(frame: &[u8]) -> bool {
     let header = match frame[12..14] {
         [0x08, 0x00] => 20,

@@ -236,7 +236,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// How many guards: the short run has some thousand frames.
+/// Returns the number of guards: the short run has some thousand frames.
 fn cases() -> u32 {
     match std::env::var_os("ZONES_TEST_LONG") {
         Some(_) => 1_000,
@@ -265,7 +265,7 @@ proptest! {
     }
 }
 
-/// Whether an IP packet comes from an address that is neither the zone's, nor one that
+/// Returns whether an IP packet comes from an address that is neither the zone's, nor one that
 /// stays on the link, nor none.
 fn is_foreign(guard: &Guard, frame: &[u8]) -> bool {
     let source: IpAddr = match frame[12..14] {

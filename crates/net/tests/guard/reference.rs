@@ -1,10 +1,10 @@
-//! What a guard does, written as plainly as can be.
+//! A reference implementation of a guard, written as plainly as can be.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use net::guard::{Guard, Reason};
 
-/// What becomes of a frame.
+/// The decision about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Passes,
@@ -15,7 +15,7 @@ pub enum Outcome {
 
 use Outcome::{Dropped, Passes, Vanishes};
 
-/// Where something of this length begins, if it is there.
+/// Returns the bytes at an offset, if the frame is long enough.
 fn bytes<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..at + N)?.try_into().ok()
 }
@@ -46,12 +46,12 @@ pub fn outcome(guard: &Guard, frame: &[u8]) -> Outcome {
     }
 }
 
-/// What is of use among neighbours only.
+/// Returns the decision about a frame that is of use among neighbours only.
 fn in_order(guard: &Guard) -> Outcome {
     if guard.routed { Vanishes } else { Passes }
 }
 
-/// Whether an address begins as one that the zone may use.
+/// Returns whether an address begins as one that the zone may use.
 pub fn is_ours(guard: &Guard, address: IpAddr) -> bool {
     let same = |a: u128, b: u128, length: u8, bits: u8| {
         let rest = u32::from(bits - length.min(bits));
@@ -65,10 +65,10 @@ pub fn is_ours(guard: &Guard, address: IpAddr) -> bool {
     })
 }
 
-/// Whether a client id is made of an address.
+/// Decides whether a client id is made of an address.
 type IsOwn<'a> = &'a dyn Fn(&[u8]) -> bool;
 
-/// Whether a client id is one that the zone may use; there may be none.
+/// Returns whether a client id is one that the zone may use; there may be none.
 fn is_client(guard: &Guard, id: Option<&[u8]>, own: &[IsOwn<'_>]) -> bool {
     let clients = guard.clients.as_ref().unwrap();
     id.is_none_or(|id| {
@@ -76,8 +76,8 @@ fn is_client(guard: &Guard, id: Option<&[u8]>, own: &[IsOwn<'_>]) -> bool {
     })
 }
 
-/// Whether what goes to a DHCP server says who the zone is; nothing for what cannot be
-/// read.
+/// Returns whether a message to a DHCP server has only the zone's own ids; nothing for a message
+/// that cannot be read.
 fn asks_honestly4(guard: &Guard, frame: &[u8]) -> Option<bool> {
     let mac = guard.clients.as_ref().unwrap().mac;
     let message = frame.get(14 + 4 * usize::from(frame[14] & 0x0f) + 8..)?;

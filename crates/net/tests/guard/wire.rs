@@ -12,9 +12,9 @@ use net::netlink::Request;
 use net::{Netlink, ends, request};
 use sys::process::ns;
 
-/// How long an answer may take that has to come.
+/// Timeout for an answer that must come.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long nothing has to come.
+/// Time for which no frame must come.
 const SILENCE: Duration = Duration::from_millis(100);
 const MTU: u32 = 65_535;
 

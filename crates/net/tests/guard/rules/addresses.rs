@@ -1,4 +1,4 @@
-//! Who a zone can say that it is.
+//! Tests of the source addresses that a zone can use.
 
 use super::*;
 

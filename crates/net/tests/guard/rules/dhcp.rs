@@ -1,4 +1,4 @@
-//! What a zone can say to servers of DHCP, and cannot say as one.
+//! Tests of the messages that a zone can send to DHCP servers, and cannot send as a server.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! How frames are read, marked, measured and counted.
+//! Tests of how frames are parsed, marked, measured and counted.
 
 use super::*;
 
