@@ -38,7 +38,7 @@ use control::client::address_of;
 /// Most listeners at a time: each is a session that zlogin began, or what it left.
 const MOST: usize = 900;
 
-/// How the answerer looks in a list of processes.
+/// The name of the answerer in a list of processes.
 const TITLE: &std::ffi::CStr = c"zone-uname";
 
 /// Starts the answerer in `cgroup` and in the v1 groups of `tasks`; gives the end by

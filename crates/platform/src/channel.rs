@@ -1,7 +1,7 @@
 //! The conversation between zoneadmd and the zone's first process.
 //!
-//! One packet a message: `g` go on, `r` ready, `e<text>` an error, `b` start the init that
-//! is in the file that comes with it. When init runs, the first process's end closes by itself.
+//! A packet a message: `g` go on, `r` ready, `e<text>` an error, `b` start the init that is in the
+//! file that comes with it. When init runs, the first process's end closes by itself.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -25,11 +25,11 @@ const MAX_MESSAGE: usize = 16 * 1024;
 /// of arguments.
 const MAX_INIT: u64 = 1 << 20;
 
-/// How long the first process may say nothing. What it does takes a fraction of a
-/// second; but a file system that the zone was given may never answer.
+/// Timeout between two messages of the first process. What it does takes a fraction of a second;
+/// but a file system that the zone was given may never answer.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// One end of the conversation.
+/// An end of the conversation.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 

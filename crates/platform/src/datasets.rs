@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use host::flatten;
 
-/// What a zone administers, and by what it is known to ZFS.
+/// A delegated dataset and the name by which ZFS knows the zone.
 #[derive(Debug)]
 pub struct Delegated {
     /// The zone's user namespace. ZFS keeps it as long as it has a dataset, and only

@@ -1,4 +1,4 @@
-//! What the machine of a kernel zone works with, and our ends of its sockets.
+//! The sockets and files of a kernel zone's machine, and our ends of its sockets.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -16,17 +16,16 @@ use kernelzone::sockets;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How long QEMU may take to answer: it has hundreds of libraries to load, perhaps on a
-/// busy host.
+/// Timeout for QEMU's first answer: it has hundreds of libraries to load, perhaps on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a command of the monitor may take.
+/// Timeout of a command of the monitor.
 pub const MOMENT: Duration = Duration::from_secs(30);
 
 /// A machine, from the outside.
 #[derive(Debug)]
 pub struct Machine {
-    /// What QEMU is given when it is started; nothing afterwards.
+    /// The descriptors that QEMU gets when it is started; empty afterwards.
     pass: Vec<OwnedFd>,
     /// The memory of the guest. None where we do not have it: the zone was adopted, and
     /// QEMU's own descriptor could not be had.
@@ -41,14 +40,13 @@ pub struct Machine {
     pub monitor: Option<Monitor>,
     /// Our side of the terminal on which QEMU itself complains.
     pub complaints: OwnedFd,
-    /// Whether the guest has asked to be started again.
+    /// True if the guest has asked to be started again.
     pub restarts: bool,
     /// Why QEMU ends, when it has said so.
     pub end: Option<&'static str>,
-    /// Whether the guest's kernel has given up.
+    /// True if the guest's kernel has given up.
     pub panicked: bool,
-    /// Whether it was stopped as there is no room for what it writes; for who looks to take
-    /// back.
+    /// True if it was stopped as there is no room for what it writes; for who looks to take back.
     pub full: bool,
 }
 
@@ -178,7 +176,7 @@ fn open(file: &MachineFile) -> Result<OwnedFd, AnyError> {
 }
 
 impl Machine {
-    /// What QEMU is given.
+    /// Returns the descriptors that QEMU gets.
     pub fn passed(&self) -> Vec<BorrowedFd<'_>> {
         self.pass.iter().map(AsFd::as_fd).collect()
     }
@@ -186,7 +184,7 @@ impl Machine {
     /// Waits until QEMU, which has just been started, answers.
     ///
     /// # Errors
-    /// What QEMU complained of, or that it does not answer.
+    /// Fails with QEMU's own error message, or if it does not answer.
     pub fn greet(&mut self) -> Result<(), String> {
         // Only QEMU keeps them now: when it ends, what waits there is told.
         self.pass.clear();
@@ -206,7 +204,7 @@ impl Machine {
         }
     }
 
-    /// What QEMU has written to its terminal by now, on one line.
+    /// Returns the text that QEMU has written to its terminal so far, on one line.
     pub fn complaint(&self) -> String {
         let mut text = Vec::new();
         if let Ok(flags) = fcntl_getfl(&self.complaints) {
@@ -227,7 +225,7 @@ impl Machine {
             .join(" ")
     }
 
-    /// What has happened in the machine since the last call.
+    /// Returns the events in the machine since the last call.
     pub fn events(&mut self) -> Vec<Event> {
         let Some(monitor) = &mut self.monitor else {
             return Vec::new();

@@ -30,7 +30,7 @@ use subject::names;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the first process takes along.
+/// The resources that the first process takes along.
 pub(super) struct FirstProcess<'a> {
     pub plan: &'a BootPlan,
     /// Our own init, open because no path in the zone leads to it.
@@ -406,8 +406,9 @@ pub(crate) fn limit_privileges(keep: Capabilities) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// What zinit takes as an order to end the zone: SIGINT, SIGTERM, SIGPWR, and 3 to 5
-/// behind SIGRTMIN. An order that comes before it is ready must not be lost.
+/// The signals that zinit takes as an order to end the zone: SIGINT, SIGTERM, SIGPWR, and
+/// SIGRTMIN+3 to SIGRTMIN+5. SIGINT, SIGTERM, SIGPWR, and 3 to 5 behind SIGRTMIN. An order that
+/// comes before it is ready must not be lost.
 const ORDERS: [i32; 6] = [2, 15, 30, 37, 38, 39];
 
 /// Becomes init; returns only when that failed.

@@ -47,7 +47,7 @@ use datasets::Delegated;
 pub use host::error::flatten;
 pub(crate) use inside::{become_root, limit_privileges};
 
-/// What failed while the platform was built or taken down.
+/// The errors of building or taking down the platform.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A step of the plan.
@@ -88,14 +88,14 @@ pub struct Platform {
     _terminal: OwnedFd,
     /// The machine of a kernel zone; its console is the serial line then.
     pub machine: Option<guest::Machine>,
-    /// Where the zone's own beadm asks; taken by whoever answers.
+    /// The socket on which the zone's own beadm asks; taken by the thread that answers.
     pub environments: Option<OwnedFd>,
     channel: Option<Channel>,
     layers: Option<storage::Scratch>,
     delegated: Option<Rc<Delegated>>,
     /// The host's namespaces, to go back to; none where we never left.
     home: Vec<(OwnedFd, u64)>,
-    /// What is to be told about the resource controls.
+    /// The remarks about resource controls to report.
     pub remarks: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ impl Platform {
     /// what zoneadmd starts is a process of the host.
     ///
     /// # Errors
-    /// What setns(2) says.
+    /// Fails with the error of setns(2).
     pub fn go_home(&mut self) -> io::Result<()> {
         // While its folder is still in view.
         self.layers = None;
@@ -269,10 +269,10 @@ pub fn take_down(cgroups: &ZoneCgroups, init: Option<&sys::process::Child>) -> R
     }
 }
 
-/// How long a killed process may take to end.
+/// Timeout for a killed process to end.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 
-/// Where a process of a zone finds the zone's name and what else is known of it.
+/// The file in which processes of a zone find the zone's name and its other properties.
 pub const NAME_FILE: &str = "/run/zonename";
 
 /// Folder of the scratch file system that the root is assembled in.

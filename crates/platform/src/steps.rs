@@ -33,7 +33,7 @@ use subject::network::Records;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the steps before have made.
+/// The results of earlier steps.
 struct Building<'a> {
     plan: &'a BootPlan,
     zinit: OwnedFd,
@@ -46,19 +46,19 @@ struct Building<'a> {
     ip_type: IpType,
     /// True where every user of the zone may open ICMP sockets.
     pings: bool,
-    /// What the root was assembled from; letting go of it can wait.
+    /// The layers that the root was assembled from; they may be closed later.
     layers: Option<storage::Scratch>,
     /// The first process, its user namespace, and our end of the channel.
     first: Option<(Rc<Child>, OwnedFd, Channel)>,
     console: Option<Console>,
-    /// Where the first process hands over what the answerer of uname(2) listens to.
+    /// The socket on which the first process passes the listener of the uname(2) filter.
     answerer: Option<OwnedFd>,
     /// The socket for the zone's own beadm.
     environments: Option<OwnedFd>,
     delegated: Option<Rc<datasets::Delegated>>,
-    /// What the machine of a kernel zone works with.
+    /// The sockets and files of a kernel zone's machine.
     machine: Option<guest::Opened>,
-    /// What is to be told about the resource controls.
+    /// The remarks about resource controls to report.
     remarks: Vec<String>,
 }
 

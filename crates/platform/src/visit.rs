@@ -6,9 +6,9 @@
 //! leads to where the zone's root can go by itself. It is not among the zone's
 //! processes; they cannot see, signal or trace it.
 //!
-//! What the zone gets from the host is locked as at boot: a mount that is copied with
-//! its whole mount namespace for a less privileged owner keeps its flags for good. So
-//! the mount goes through such a copy before it goes into the zone.
+//! Mounts from the host are locked in the zone as at boot: a mount that is copied with its whole
+//! mount namespace for a less privileged owner keeps its flags for good. So the mount goes through
+//! such a copy before it goes into the zone.
 //!
 //! | | zone's root can |
 //! |---|---|
@@ -42,8 +42,7 @@ use host::{Error, flatten, undo};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How long a deed may take: a zone can make a mount point whose file system never
-/// answers.
+/// Timeout of an operation: a zone can make a mount point whose file system never answers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest message in bytes.
@@ -55,10 +54,10 @@ const MAX_MOUNTS: u64 = 32 << 20;
 /// The file system type of a tmpfs, see statfs(2).
 const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
-/// Where the mount is held on its way, below the scratch folder.
+/// The mount point that holds the mount on its way, below the scratch folder.
 const HELD: &str = "0";
 
-/// What is mounted in the zone.
+/// The kind of mount in the zone.
 #[derive(Debug)]
 pub enum What<'a> {
     /// Something of the host's.
@@ -74,7 +73,7 @@ pub enum What<'a> {
     },
 }
 
-/// Whether a mount that is in use is unmounted.
+/// The treatment of a mount that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InUse {
     /// Not at all.
@@ -91,12 +90,12 @@ pub struct Way {
     scratch: PathBuf,
 }
 
-/// What the process says.
+/// The messages of the process.
 #[derive(Debug, Serialize, Deserialize)]
 enum Word {
     /// The numbers of the mount that is about to be attached.
     About(Mounted),
-    /// Which of the mounts are there.
+    /// For each mount, whether it exists.
     There(Vec<bool>),
     /// Done.
     Done,
@@ -210,7 +209,7 @@ impl Way {
         .map(drop)
     }
 
-    /// Which of the mounts are there.
+    /// Returns for each mount whether it exists.
     pub fn look(&self, mounts: &[Mounted]) -> Result<Vec<bool>, Error> {
         if mounts.is_empty() {
             return Ok(Vec::new());
@@ -326,7 +325,7 @@ fn odd() -> Error {
     Error::Refused("a process in the zone said something odd".to_owned())
 }
 
-/// One end of the conversation with the process.
+/// An end of the conversation with the process.
 #[derive(Debug)]
 struct Talk(OwnedFd);
 
@@ -398,7 +397,7 @@ fn open_myself() -> Result<OwnedFd, AnyError> {
     Ok(openat(CWD, "/proc/self", flags, Mode::empty())?)
 }
 
-/// Where a mount is now in the zone that we are in: its root may have moved it.
+/// Returns the current place of a mount in the zone that we are in: its root may have moved it.
 fn whereabouts(myself: &OwnedFd, mounted: &Mounted) -> Result<Option<PathBuf>, AnyError> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = openat(myself, "mountinfo", flags, Mode::empty())?;

@@ -38,9 +38,9 @@ pub struct BootInputs<'a> {
     pub layout: Option<&'a Layout>,
     /// The brand's constant part.
     pub platform: &'a Platform,
-    /// What runs as init.
+    /// The program and signals of init.
     pub spec: &'a BootSpec,
-    /// Where control groups begin.
+    /// The cgroup below which all groups of zones are.
     pub base: &'a Base,
     /// A folder of the host to mount a scratch file system on.
     pub scratch: &'a Path,
@@ -48,13 +48,13 @@ pub struct BootInputs<'a> {
     pub nodes: &'a [DeviceNode],
     /// The zone's links.
     pub links: Vec<Link>,
-    /// Where is written what the host holds of them.
+    /// The file that records the host's part of the network.
     pub records: &'a Path,
-    /// Where the answerer of uname(2) listens, if there is to be one.
+    /// The socket of the answerer of uname(2), if there is to be one.
     pub answerer: &'a Path,
     /// The folder of the files that show the zone its limits.
     pub limit_files: &'a Path,
-    /// What is told the zone of names.
+    /// The step that writes the zone's name resolution files.
     pub names: Option<InsideStep>,
     /// The machine of a kernel zone.
     pub machine: Option<MachineInputs<'a>>,
@@ -62,12 +62,12 @@ pub struct BootInputs<'a> {
     pub ready_only: bool,
 }
 
-/// What a machine adds.
+/// The inputs of a kernel zone's machine.
 #[derive(Debug)]
 pub struct MachineInputs<'a> {
     /// The machine.
     pub machine: vm::Machine,
-    /// What is known of the host.
+    /// The facts about the host.
     pub facts: &'a Facts,
 }
 
@@ -263,7 +263,7 @@ fn limit_files(inputs: &BootInputs<'_>) -> Vec<PathBuf> {
     }
 }
 
-/// Whether the zone itself mounts a file system, as it could at any time.
+/// Returns whether the zone itself mounts a file system, as it could at any time.
 pub fn is_inside(fs: &FileSystem) -> bool {
     WITHOUT_DEVICE.contains(&fs.fstype.as_str())
 }
@@ -286,7 +286,7 @@ fn remembered(config: &Config, nodes: &[DeviceNode]) -> Vec<PathBuf> {
     config.filesystems().map(|fs| fs.dir).chain(nodes).collect()
 }
 
-/// Whether a lofs is read-only, and whether set-id programs on it keep their rights.
+/// Returns whether a lofs is read-only, and whether set-id programs on it keep their rights.
 pub fn rights(fs: &FileSystem) -> (bool, bool) {
     let has = |name: &str| fs.options.iter().any(|option| option == name);
     let read_only = has("ro");

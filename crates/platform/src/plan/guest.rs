@@ -13,7 +13,7 @@ use kernelzone::USER;
 use kernelzone::facts::Facts;
 use kernelzone::record::Start;
 
-/// What QEMU is told of its surroundings.
+/// The environment of QEMU.
 const ENVIRONMENT: &[&str] = &["PATH=/usr/bin", "HOME=/", "LC_ALL=C"];
 
 /// The machine.
@@ -120,7 +120,7 @@ pub fn made_ready(made: &Init, asked: &Init) -> Init {
     init
 }
 
-/// What is opened for it. The order is that of [`vm::Descriptors`].
+/// Returns the step that opens the machine's files. The order is that of [`vm::Descriptors`].
 pub(crate) fn step(
     config: &Config,
     machine: &Machine,
@@ -161,7 +161,7 @@ pub(crate) fn step(
     }))
 }
 
-/// What QEMU sees of the host, in the order in which it is held.
+/// Returns the files of the host that QEMU sees, in the order in which they are held.
 pub(crate) fn shown(facts: &Facts) -> Vec<PathBuf> {
     let mut paths = facts.qemu_files.clone();
     // A folder that is shown shows what is in it.

@@ -65,7 +65,7 @@ mod arch {
     };
 
     pub const UNAME: Call = call(63, 122);
-    /// What older programs call: five names, of 65 bytes and of 9.
+    /// The older system calls of uname: with five names, of 65 bytes and of 9.
     pub const OLD_UNAME: [Option<u32>; 2] = [Some(109), Some(59)];
 
     #[rustfmt::skip]
@@ -192,8 +192,7 @@ const JUMP_SET: u16 = 0x45;
 const RETURN: u16 = 0x06;
 const NUMBER: u32 = 0;
 const ARCHITECTURE: u32 = 4;
-/// Where the low half of the first argument is; the kernel takes no more of a command or
-/// a family.
+/// Offset of the low half of the first argument; the kernel takes no more of a command or a family.
 const FIRST_ARGUMENT: u32 = 16;
 const SECOND_ARGUMENT: u32 = 24;
 const ADMIT: u32 = 0x7fff_0000;
@@ -208,7 +207,7 @@ const UNKNOWN: u32 = FAIL_WITH | 38;
 const NO_FAMILY: u32 = FAIL_WITH | 97;
 const ASK: u32 = 0x7fc0_0000;
 
-/// One instruction as `struct sock_filter` has it in memory (little endian).
+/// An instruction as `struct sock_filter` has it in memory (little endian).
 const fn instruction(code: u16, when_true: u8, when_false: u8, value: u32) -> u64 {
     code as u64 | (when_true as u64) << 16 | (when_false as u64) << 24 | (value as u64) << 32
 }
@@ -297,7 +296,7 @@ fn check(number: u32, argument: u32, values: &[u32], listed: u32, other: u32) ->
     code
 }
 
-/// How a call of uname(2) is laid out.
+/// The layout of uname(2)'s result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uname {
     /// Six names of 65 bytes.
@@ -336,7 +335,7 @@ pub fn asking_about_uname() -> Vec<u64> {
     code
 }
 
-/// What layout a call asked about has; `None` for a call that is not uname(2).
+/// Returns the layout that a call asked about has; `None` for a call that is not uname(2).
 #[must_use]
 pub fn layout_of_uname(architecture: u32, number: u32) -> Option<Uname> {
     let [old, oldest] = arch::OLD_UNAME;
