@@ -8,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::interval::Interval;
 use crate::resource::{Figures, Resource};
 
-/// How it is stored: pairs of CPUs in millionths and bytes of memory.
+/// The stored form: pairs of CPUs in millionths and bytes of memory.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     total: Vec<(u64, u64)>,
     zones: std::collections::BTreeMap<String, Vec<(u64, u64)>>,
 }
 
-/// What is kept of one zone in one interval.
+/// The use of a zone in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
     /// Millionths of CPUs.
@@ -137,13 +137,13 @@ impl History {
         Some(history)
     }
 
-    /// How many intervals there are.
+    /// Returns the number of intervals.
     #[must_use]
     pub fn len(&self) -> usize {
         self.total.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.total.is_empty()

@@ -25,18 +25,18 @@ use crate::sample::{
 /// Millionths: of a CPU, in figures.
 pub const MILLION: u64 = 1_000_000;
 
-/// Who used what between two samples, or over many intervals ([`crate::Report`]).
+/// The use of each zone between two samples, or over many intervals ([`crate::Report`]).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interval {
     /// The end, in seconds since 1970.
     pub unix: u64,
-    /// How long it is.
+    /// The length of the interval.
     pub elapsed: Duration,
     /// CPUs that there are.
     pub cpus: u64,
     /// Of them, those that run programs.
     pub online: u64,
-    /// What the host has of each resource; CPUs in millionths.
+    /// The host's amount of each resource; CPUs in millionths.
     pub size: Figures,
     /// All use: that of the system and of every zone.
     pub total: Use,
@@ -46,7 +46,7 @@ pub struct Interval {
     pub rows: Vec<Row>,
 }
 
-/// What was used.
+/// The amounts that were used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     /// Of each resource; CPUs in millionths.
@@ -55,20 +55,20 @@ pub struct Use {
     pub cpu_usec: u64,
 }
 
-/// One zone in an interval.
+/// A zone in an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// Its name.
     pub name: Arc<str>,
     /// The numeric id that it had last.
     pub id: u32,
-    /// What it used. A zone that has ended has memory and the like no more.
+    /// The amounts that the zone used. A zone that has ended has memory and the like no more.
     pub used: Use,
-    /// What is set for it.
+    /// The settings of the zone.
     pub setting: Arc<Setting>,
-    /// How long it ran in the interval.
+    /// The time for which it ran in the interval.
     pub ran: Duration,
-    /// How long its work waited.
+    /// The time for which its work waited.
     pub pressure: Option<Pressure>,
     /// Bytes from and to disks.
     pub disk: Option<Traffic>,
@@ -76,7 +76,7 @@ pub struct Row {
     pub network: Option<Traffic>,
     /// Of them, through each link of the zone, in the order of their names.
     pub links: Vec<LinkTraffic>,
-    /// How often it ran into its limits.
+    /// The number of times that it reached its limits.
     pub hits: Option<Hits>,
 }
 
@@ -102,7 +102,7 @@ impl Row {
         }
     }
 
-    /// What is used of the limit, in hundredths of a percent.
+    /// Returns the used part of the limit, in hundredths of a percent.
     #[must_use]
     pub fn percent_of_cap(&self, resource: Resource) -> Option<u64> {
         percent(self.used.figures[resource]?, self.cap(resource)?)
@@ -125,7 +125,7 @@ impl Row {
         self.links.sort_by(|one, other| one.name.cmp(&other.name));
     }
 
-    /// Whether this is the global zone.
+    /// Returns whether this is the global zone.
     #[must_use]
     pub fn is_global(&self) -> bool {
         self.id == 0
@@ -149,7 +149,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// One quantity of the host, divided among its users.
+/// A quantity of the host, divided among its users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Parts {
     total: u64,
@@ -183,14 +183,14 @@ struct Part<'a> {
     before: Option<&'a ZoneSample>,
     is_over: bool,
     ran: Duration,
-    /// What it can have used of the CPUs.
+    /// The maximum that it can have used of the CPUs.
     most: u64,
     cpu_usec: u64,
 }
 
 impl Interval {
-    /// What was used between two samples. The later one comes second; an interval of
-    /// no length has no CPU time in it.
+    /// Returns the use between two samples. The later one comes second; an interval of no length
+    /// has no CPU time in it.
     #[must_use]
     pub fn between(first: &Sample, second: &Sample) -> Self {
         let elapsed = second.at.saturating_sub(first.at);
@@ -429,7 +429,7 @@ fn parts<'a>(
     parts
 }
 
-/// How many CPUs a zone can have been on at a time.
+/// Returns the maximum number of CPUs that a zone can have been on at a time.
 fn most_cpus(last: &ZoneSample, before: Option<&ZoneSample>, online: u64) -> u64 {
     let cpus = |zone: &ZoneSample| match &zone.setting.pset {
         Pset::Default => online,
@@ -438,7 +438,7 @@ fn most_cpus(last: &ZoneSample, before: Option<&ZoneSample>, online: u64) -> u64
     before.map_or(0, cpus).max(cpus(last))
 }
 
-/// One row per name.
+/// A row per name.
 fn rows(parts: &[Part<'_>]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::with_capacity(parts.len());
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -515,7 +515,8 @@ fn merge(row: &mut Row, other: Row, other_is_over: bool) {
     (row.disk, row.network, row.links, row.ran) = (disk, network, links, ran);
 }
 
-/// What each link has gained. One that was made anew under its name counts from nothing.
+/// Returns the traffic of each link since the sample before. One that was made anew under its name
+/// counts from nothing.
 fn links_since(before: Option<&ZoneSample>, zone: &ZoneSample) -> Vec<LinkTraffic> {
     let known = before.map(|before| &before.links);
     let since = |link: &LinkTraffic| {
@@ -532,7 +533,7 @@ fn links_since(before: Option<&ZoneSample>, zone: &ZoneSample) -> Vec<LinkTraffi
     zone.links.iter().map(since).collect()
 }
 
-/// What a counter that began with the zone has gained.
+/// Returns the increase of a counter that began with the zone.
 fn since_boot<T: Copy + Default>(
     before: Option<&ZoneSample>,
     zone: &ZoneSample,

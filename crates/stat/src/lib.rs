@@ -1,4 +1,4 @@
-//! What zones use: sampling, differences, reports, history.
+//! Measures the use of zones: sampling, differences, reports, history.
 //!
 //! | module | holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Which zones share which CPUs, and what their shares are worth.
+//! Computes which zones share which CPUs, and the worth of their shares.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use crate::sample::Pset;
 /// A set of CPUs and what of it was used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PsetUse<'a> {
-    /// Which.
+    /// The set.
     pub pset: &'a Pset,
-    /// How many CPUs it has.
+    /// The number of its CPUs.
     pub cpus: u64,
     /// The fewest it may have.
     pub least: u64,
@@ -27,16 +27,17 @@ pub struct PsetUse<'a> {
     pub rows: Vec<usize>,
 }
 
-/// What a zone has of a set of CPUs. Percentages are in hundredths of a percent.
+/// A zone's part of a set of CPUs. Percentages are in hundredths of a percent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Part {
-    /// What it used of the set.
+    /// The used part of the set.
     pub percent: Option<u64>,
     /// Its shares; none where no zone of the set has any.
     pub shares: Option<u64>,
-    /// What they are of all shares in the set.
+    /// The zone's part of all shares in the set.
     pub percent_of_shares: Option<u64>,
-    /// What it used of what they are worth: more than all when others left it theirs.
+    /// The used part of the zone's entitlement: more than 100 percent when other zones left CPUs to
+    /// it.
     pub percent_of_entitled: Option<u64>,
 }
 
@@ -116,7 +117,7 @@ impl Pset {
         }
     }
 
-    /// What zonestat(8) calls its kind.
+    /// Returns the name of the kind in zonestat(8).
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -128,9 +129,9 @@ impl Pset {
 }
 
 impl PsetUse<'_> {
-    /// What was used of the set, in hundredths of a percent. The kernel and the host's
-    /// own processes are not kept off the CPUs of others, so those of the default set
-    /// may seem to be more than full; they are then shown as full.
+    /// Returns the used part of the set, in hundredths of a percent. The kernel and the host's own
+    /// processes are not kept off the CPUs of others, so those of the default set may seem to be
+    /// more than full; they are then shown as full.
     #[must_use]
     pub fn percent(&self, used: &Use) -> Option<u64> {
         let used = used.figures[Resource::Cpu]?;
@@ -138,8 +139,8 @@ impl PsetUse<'_> {
         Some(percent.min(10_000))
     }
 
-    /// What a zone of the set has of it. The global zone has no shares unless it was
-    /// given some: to the host all zones together are one group then.
+    /// Returns the part of a zone in the set. The global zone has no shares unless it was given
+    /// some: to the host all zones together are one group then.
     #[must_use]
     pub fn part(&self, row: &Row) -> Part {
         let percent_used = self.percent(&row.used);

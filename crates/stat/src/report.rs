@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::interval::{Interval, MILLION, Row, Use};
 use crate::resource::{Figures, Resource};
 
-/// How intervals are made one.
+/// The way in which many intervals become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// What was used of all the time, also when a zone did not run.
+    /// The use in all of the time, also when a zone did not run.
     Total,
-    /// What was used while a zone ran.
+    /// The use while the zone ran.
     Average,
     /// The most that was used in any of the intervals.
     High,
@@ -33,7 +33,7 @@ impl Kind {
     }
 }
 
-/// What many intervals have in them, as far as reports need it.
+/// The sum of many intervals, as far as reports need it.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     count: u64,
@@ -120,7 +120,7 @@ impl Report {
         self.last.clone_from(interval);
     }
 
-    /// How many intervals it has.
+    /// Returns the number of intervals.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count

@@ -1,4 +1,4 @@
-//! What is counted: the resources of zonestat(8) and figures of them.
+//! The resources of zonestat(8) and figures of them.
 
 use std::ops::{Index, IndexMut};
 
@@ -33,7 +33,7 @@ pub enum Resource {
 }
 
 impl Resource {
-    /// How many there are.
+    /// The number of resources.
     pub const COUNT: usize = Self::ALL.len();
 
     /// All of them, in the order of reports.

@@ -1,4 +1,4 @@
-//! What the kernel's counters say at one moment.
+//! The kernel's counters at one moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::controls::Controls;
 use serde::Serialize;
 
-/// One look at the host and its zones.
+/// A look at the host and its zones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Since the host booted.
@@ -114,13 +114,13 @@ pub struct ZoneSample {
     pub network: Option<Traffic>,
     /// Of them, through each link.
     pub links: Arc<[LinkTraffic]>,
-    /// How often it ran into its limits since its boot.
+    /// The number of times that it reached its limits since its boot.
     pub hits: Option<Hits>,
-    /// What is set for it.
+    /// The settings of the zone.
     pub setting: Arc<Setting>,
 }
 
-/// What is set for a zone. It seldom changes, so samples share it.
+/// The settings of a zone. It seldom changes, so samples share it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
     /// The limits in force.
@@ -141,14 +141,14 @@ pub enum Pset {
     Pool {
         /// The name of the pool.
         name: String,
-        /// How many CPUs.
+        /// The number of CPUs.
         cpus: u64,
     },
     /// Its own alone.
     Dedicated {
         /// The zone.
         zone: String,
-        /// How many CPUs.
+        /// The number of CPUs.
         cpus: u64,
         /// The fewest it asked for.
         least: u64,
@@ -170,7 +170,7 @@ pub struct Ipc {
     pub msg_ids: u64,
 }
 
-/// How long work waited for what it needed, in microseconds (PSI).
+/// The time for which work waited for resources, in microseconds (PSI).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pressure {
     /// For a CPU.
@@ -210,7 +210,7 @@ pub struct LinkTraffic {
     pub traffic: Traffic,
 }
 
-/// How often a zone ran into its limits.
+/// The number of times that a zone reached its limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hits {
     /// Processes killed for want of memory.

@@ -92,7 +92,7 @@ impl Host {
     }
 }
 
-/// What /proc/meminfo says.
+/// Takes the figures from /proc/meminfo.
 fn memory(host: &mut HostSample, text: &str) {
     let get = |key: &str| parse::meminfo(text, key);
     host.memory = get("MemTotal").unwrap_or_default();

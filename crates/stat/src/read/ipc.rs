@@ -11,7 +11,7 @@ use crate::sample::Ipc;
 /// Most bytes of a list that are read.
 const LONGEST: u64 = 16 << 20;
 
-/// What the calling thread's namespace has.
+/// Returns the IPC objects of the calling thread's namespace.
 pub(super) fn read() -> Option<Ipc> {
     let list = |name: &str| {
         use std::io::Read;
@@ -43,7 +43,7 @@ pub(super) fn limits() -> Option<Ipc> {
     })
 }
 
-/// What the namespaces of these processes have; none for those that cannot be
+/// Returns the IPC objects in the namespaces of these processes; none for those that cannot be
 /// entered. A thread goes there and ends there: no other may find itself elsewhere.
 pub(super) fn of(processes: &[i32]) -> Vec<Option<Ipc>> {
     let visit = || {

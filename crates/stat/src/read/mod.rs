@@ -27,11 +27,10 @@ use file::{Budget, File};
 use watch::Watch;
 use zone::Zone;
 
-/// What is set for a zone, and whether it lives, is looked at again after at most so
-/// many samples.
+/// Maximum number of samples between two reads of a zone's settings and state.
 const REVIEWS: usize = 60;
 
-/// What to read besides CPU time, memory and swap space.
+/// The counters to read besides CPU time, memory and swap space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Wants {
@@ -47,7 +46,7 @@ pub struct Wants {
     pub disk: bool,
     /// Bytes received and sent.
     pub network: bool,
-    /// How often zones ran into their limits.
+    /// True if the number of times that zones reached their limits is read.
     pub hits: bool,
 }
 
@@ -71,7 +70,7 @@ pub struct Sampler {
     wants: Wants,
     watch: Option<Watch>,
     zones: BTreeMap<ZoneName, Zone>,
-    /// What was seen last of zones that have ended since the last sample.
+    /// The last samples of zones that have ended since the last sample.
     ended: Vec<ZoneSample>,
     /// The group of all zones, and of it that of the zoneadmds.
     group: PathBuf,

@@ -14,7 +14,7 @@ const SUFFIX: &str = ".state";
 #[derive(Debug)]
 pub(super) struct Watch(OwnedFd);
 
-/// What happened since the last look.
+/// The changes since the last look.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct News {
     /// Zones whose state file is another one, or gone.
@@ -41,7 +41,7 @@ impl Watch {
         self.0.as_fd()
     }
 
-    /// What happened since the last look; none when the folder itself is gone.
+    /// Returns the changes since the last look; none when the folder itself is gone.
     pub(super) fn news(&self) -> Option<News> {
         let mut news = News::default();
         let mut buffer = [MaybeUninit::uninit(); 8192];

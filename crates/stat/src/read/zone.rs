@@ -1,4 +1,4 @@
-//! One active zone: where its figures are, and reading them.
+//! An active zone: where its figures are, and reading them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const TICKS: u64 = 100;
 /// Groups in a zone's group, and in those: where processes are looked for.
 const MAX_DEPTH: u32 = 16;
 
-/// Which files there are for memory.
+/// The files that hold the figures of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Memory {
     /// memory.current and memory.swap.current in the v2 group.
@@ -38,7 +38,7 @@ enum Memory {
 #[derive(Debug)]
 pub(super) struct Zone {
     pub runtime: Runtime,
-    /// What was seen last.
+    /// The last sample.
     pub last: ZoneSample,
     v2: PathBuf,
     memory: Memory,
@@ -247,7 +247,7 @@ impl Zone {
     }
 }
 
-/// Where the caller sees its own part of the v2 tree: in a zone, all of the zone.
+/// Returns the caller's own part of the v2 tree: in a zone, all of the zone.
 pub(super) fn own_group() -> Option<PathBuf> {
     let mut mounts = sys::mountinfo::own().ok()?.into_iter();
     let point = mounts.find(|mount| mount.fstype == "cgroup2")?.point;
@@ -313,7 +313,7 @@ fn processes(group: &Path, depth: u32) -> u64 {
     count
 }
 
-/// What is set for a zone: what the kernel has, and what only the configuration says.
+/// Returns the settings of a zone: those in the kernel, and those that only the configuration has.
 fn setting(name: &ZoneName, runtime: &Runtime, root: &Root) -> Setting {
     let asked = &runtime.controls;
     let shown = ZoneCgroups::from_paths(&runtime.cgroups)
