@@ -1,4 +1,4 @@
-//! How the pages of a chunk are packed.
+//! Packs the pages of a chunk.
 
 use lz4::block::{self, CompressionMode};
 use zstd_safe::{CCtx, CParameter, DCtx};
@@ -43,9 +43,9 @@ const fn worthwhile(length: usize) -> usize {
     length - length / 32
 }
 
-/// How much less LZ4 looks for what was there before. Measured on files of /usr, a second of
-/// CPU time packs 1.2 times as much as with 8, to images that are a tenth larger; nearly
-/// all of the time that a sealed chunk takes is this.
+/// LZ4's acceleration: the higher, the less it searches for repeated bytes. Measured on files of
+/// /usr, a second of CPU time packs 1.2 times as much as with 8, to images that are a tenth larger;
+/// nearly all of the time that a sealed chunk takes is this.
 const HASTE: i32 = 16;
 
 /// Packs one chunk after another. One for each thread.
@@ -66,7 +66,7 @@ impl std::fmt::Debug for Packer {
 }
 
 impl Packer {
-    /// One that has packed nothing yet.
+    /// Makes a packer that has packed nothing yet.
     #[must_use]
     pub fn new() -> Self {
         let mut zstd = CCtx::create();

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! The errors of images.
 
 use std::fmt;
 use std::io;
@@ -11,11 +11,11 @@ use crate::Difference;
 pub enum Damage {
     /// The file ends too early, or not at all as an image does.
     End,
-    /// What describes the chunks.
+    /// The index of the chunks.
     Index,
     /// A chunk, by its number.
     Chunk(u64),
-    /// What lies between two chunks, at this offset.
+    /// The bytes between two chunks, at this offset.
     Gap(u64),
 }
 
@@ -37,11 +37,11 @@ pub enum Error {
     /// A file could not be used.
     #[error("{path}: cannot {action}", path = path.display())]
     File {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// On which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Fewer bytes are free than the image may need.
@@ -91,7 +91,7 @@ pub enum Error {
     Damaged {
         /// The image.
         path: PathBuf,
-        /// Where.
+        /// The damaged part.
         damage: Damage,
     },
     /// The image was used, removed or replaced since it was opened.
@@ -100,12 +100,12 @@ pub enum Error {
         /// The image.
         path: PathBuf,
     },
-    /// What the image was made of is not what it would be restored to.
+    /// The machine that the image was made of is not the one it would be restored to.
     #[error("{path}: was made of something else: {}", list(differences), path = path.display())]
     Differs {
         /// The image.
         path: PathBuf,
-        /// What differs.
+        /// The differences.
         differences: Vec<Difference>,
     },
     /// There is no stream of this name.
@@ -113,7 +113,7 @@ pub enum Error {
     NoStream {
         /// The image.
         path: PathBuf,
-        /// What was asked for.
+        /// The name of the requested stream.
         name: String,
     },
     /// The request cannot be put into the format.
@@ -124,9 +124,9 @@ pub enum Error {
     Source {
         /// The stream.
         stream: String,
-        /// Where, in bytes.
+        /// The offset in bytes.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Memory could not be written.
@@ -134,17 +134,17 @@ pub enum Error {
     Target {
         /// The stream.
         stream: String,
-        /// Where, in bytes.
+        /// The offset in bytes.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Faults could not be answered.
     #[error("cannot {action} for page faults")]
     Faults {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// No random numbers, or what sealing said.
@@ -171,7 +171,7 @@ impl Error {
         }
     }
 
-    /// Whether the image itself is the reason: not the host, not the request.
+    /// Returns whether the image itself is the reason: not the host, not the request.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(

@@ -118,11 +118,11 @@ impl<'a> Opener<'a> {
     }
 }
 
-/// What is done with each chunk: its number, and what is sealed.
+/// The function that gets each chunk: its number, and its sealed bytes.
 pub(crate) type Each<'a> =
     &'a (dyn Fn(&mut Opener<'_>, u64, &mut [u8]) -> Result<(), Error> + Sync);
 
-/// How chunks are read.
+/// The reader of chunks.
 #[derive(Clone, Copy)]
 pub(crate) struct Feed<'a> {
     pub(crate) threads: NonZero<usize>,
@@ -198,7 +198,7 @@ fn batches<'a>(image: &Image, chunks: &'a [u64]) -> Vec<Batch<'a>> {
         .collect()
 }
 
-/// One thread: keeps reads under way and works on what has come.
+/// A thread: keeps reads under way and works on what has come.
 fn read(
     image: &Image,
     batches: &[Batch<'_>],

@@ -7,7 +7,7 @@ use crate::key::{Cipher, Gcm, KeyError, Purpose, TAG, nonce, random};
 pub const CHUNK: usize = 256 << 10;
 /// Bytes of a page: what is looked at for zeros. Pages of a chunk are bits of a `u64`.
 pub const PAGE: usize = 4096;
-/// What everything begins and ends at multiples of, for O_DIRECT.
+/// Alignment in bytes of all parts of an image, for O_DIRECT.
 pub const BLOCK: usize = 4096;
 /// Bytes of the header, the first of an image.
 pub const HEADER: usize = BLOCK;
@@ -155,7 +155,7 @@ impl Header {
 pub struct Trailer {
     /// The image's, as in the header.
     pub id: [u8; 16],
-    /// Where the sealed index begins.
+    /// The offset of the sealed index.
     pub index: u64,
     /// Its length, with its tag.
     pub length: u64,
@@ -182,7 +182,7 @@ impl Trailer {
     /// Signs it, with the header, under the image's key.
     ///
     /// # Errors
-    /// What the cipher says.
+    /// Fails with the error of the cipher.
     pub fn sign(&mut self, header: &Header, cipher: &dyn Cipher) -> Result<(), KeyError> {
         let aad = self.signed(header);
         self.tag = cipher.seal(nonce(Purpose::End, 0), &aad, &mut [])?;

@@ -1,4 +1,4 @@
-//! Whether the facts that an image was made with still hold.
+//! Compares the facts that an image was made with and those of now.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 /// A fact that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Which: names with points between them.
+    /// The name of the fact: names with points between them.
     pub what: String,
     /// As it was when the image was made; `null` for what was not there.
     pub then: Value,
@@ -21,7 +21,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Whether facts come back as they were from any reader: fractions need not.
+/// Returns whether facts come back as they were from any reader: fractions need not.
 pub(crate) fn is_exact(facts: &Value) -> bool {
     match facts {
         Value::Number(number) => !number.is_f64(),
@@ -31,7 +31,7 @@ pub(crate) fn is_exact(facts: &Value) -> bool {
     }
 }
 
-/// What differs between two sets of facts, in the order of their names.
+/// Returns the differences between two sets of facts, in the order of their names.
 #[must_use]
 pub fn differences(then: &Value, now: &Value) -> Vec<Difference> {
     let mut found = Vec::new();

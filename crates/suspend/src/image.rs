@@ -48,8 +48,7 @@ impl AsFd for Image {
 }
 
 impl Image {
-    /// What can be said of an image without its key, and is not proved: its header, and
-    /// how long it is.
+    /// Reads the header and the length of an image, which needs no key and proves nothing.
     ///
     /// # Errors
     /// When it is no image, or not a whole one.
@@ -177,7 +176,7 @@ impl Image {
             })
     }
 
-    /// Where it was when it was opened.
+    /// Returns the path where the image was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -227,7 +226,7 @@ impl Image {
         Error::damaged(&self.path, damage)
     }
 
-    /// What no seal covers must be zeros.
+    /// Fails if the bytes of a gap are not zeros, as no seal covers them.
     fn check_gap(&self, gap: &Gap) -> Result<(), Error> {
         let block = BLOCK as u64;
         let start = gap.start - gap.start % block;

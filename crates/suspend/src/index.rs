@@ -28,25 +28,25 @@ pub struct StreamInfo {
 }
 
 impl StreamInfo {
-    /// How many chunks it has; the last may be short.
+    /// Returns the number of chunks; the last may be short.
     #[must_use]
     pub const fn chunks(&self) -> u64 {
         self.size.div_ceil(CHUNK as u64)
     }
 }
 
-/// Where a chunk is. One of zeros alone is nowhere.
+/// The location of a chunk. One of zeros alone is nowhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// Which pages are not zeros, as bits from the lowest.
+    /// The pages that are not zeros, as bits from the lowest.
     pub pages: u64,
-    /// Where it begins in the file.
+    /// The offset in the file.
     pub offset: u64,
     /// Its length there, with padding and tag.
     pub length: u32,
-    /// How much of that is padding, in front of the tag.
+    /// The number of bytes of padding in front of the tag, which are part of the length.
     pub padding: u16,
-    /// How it is packed, by number.
+    /// The number of the codec.
     codec: u8,
 }
 
@@ -63,14 +63,14 @@ impl Entry {
         }
     }
 
-    /// How it is packed.
+    /// Returns the codec.
     #[must_use]
     pub fn codec(&self) -> Codec {
         // Checked when the index was read.
         Codec::from_number(self.codec).unwrap_or(Codec::Raw)
     }
 
-    /// Whether it is all zeros.
+    /// Returns whether it is all zeros.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.pages == 0
@@ -133,7 +133,7 @@ impl Entry {
     }
 }
 
-/// What lies between two chunks and is sealed by none: zeros, less than a block.
+/// The bytes between two chunks that are sealed by none: zeros, less than a block.
 pub type Gap = std::ops::Range<u64>;
 
 /// The index of an image.
@@ -143,7 +143,7 @@ pub struct Index {
     pub identity: Value,
     /// The streams, chunks numbered through all of them.
     pub streams: Vec<StreamInfo>,
-    /// One for each chunk.
+    /// The entry of each chunk.
     pub entries: Vec<Entry>,
 }
 
@@ -175,7 +175,7 @@ impl Index {
         Ok(streams)
     }
 
-    /// How many chunks these streams have.
+    /// Returns the number of chunks of these streams.
     #[must_use]
     pub fn chunks(streams: &[StreamInfo]) -> u64 {
         streams.last().map_or(0, |last| last.first + last.chunks())
@@ -313,7 +313,7 @@ pub(crate) fn length_of(stream: &StreamInfo, number: u64) -> usize {
     usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK))
 }
 
-/// Whether a stream may be called this.
+/// Returns whether a stream may be called this.
 fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-');
     (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(fits)

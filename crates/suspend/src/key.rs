@@ -197,7 +197,7 @@ pub fn cipher(key: &Key) -> Result<impl Cipher + use<>, KeyError> {
     Gcm::new(key)
 }
 
-/// What a nonce under the image's key is for; two kinds never share one.
+/// The use of a nonce under the image's key; two uses never share a nonce.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Chunk = 0,

@@ -20,13 +20,13 @@ pub enum KeyFileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// It is a pipe, a folder, a device.
     #[error("the key {path} is no plain file", path = path.display())]
     Kind {
-        /// What it is.
+        /// The path of the file.
         path: PathBuf,
     },
     /// It is neither the caller's nor root's.
@@ -48,7 +48,7 @@ pub enum KeyFileError {
     Form {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem with the key.
         source: KeyError,
     },
 }

@@ -1,4 +1,4 @@
-//! Which chunks a pager has brought in: in a file, so that another pager can go on where
+//! Records which chunks a pager has brought in: in a file, so that another pager can continue where
 //! one ended.
 
 use std::io;
@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
 use sys::mapping::Table;
 
-/// What became of a chunk.
+/// The stage of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nobody has begun.
+    /// No pager has begun with it.
     Missing = 0,
     /// Somebody is at it. Nothing of it can be seen yet.
     Taken = 1,
@@ -31,9 +31,9 @@ pub struct Ledger {
 impl Ledger {
     /// A ledger in a file, which is made as long as it must be: a new one, in memory.
     ///
-    /// One that a pager has left is gone on with. A chunk that was taken is missing again:
-    /// nothing of it was visible, so it can be brought in once more. A chunk that was
-    /// placed must never be, for it may have been changed since.
+    /// Continues the ledger that another pager has left. A chunk that was taken is missing again:
+    /// nothing of it was visible, so it can be brought in once more. A chunk that was placed must
+    /// never be, for it may have been changed since.
     ///
     /// # Errors
     /// When the file cannot be mapped, or is one for another number of chunks.
@@ -81,7 +81,7 @@ impl Ledger {
         }
     }
 
-    /// Whether somebody is at some chunk.
+    /// Returns whether somebody is at some chunk.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let taken = Stage::Taken as u8;
@@ -113,7 +113,7 @@ impl Ledger {
         (chunk < self.chunks).then(|| self.table.get(place))?
     }
 
-    /// How many chunks it is for.
+    /// Returns the number of chunks.
     #[must_use]
     pub const fn chunks(&self) -> u64 {
         self.chunks

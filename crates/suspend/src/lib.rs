@@ -55,7 +55,7 @@ pub use zero::nonzero_pages;
 use std::num::NonZero;
 use std::ops::ControlFlow;
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of memory that were dealt with, pages of zeros among them.

@@ -1,4 +1,4 @@
-//! What was done, and how fast.
+//! The result and the speed of an operation.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ pub struct Saved {
     pub chunks: [u64; 3],
     /// Threads that worked on it.
     pub threads: usize,
-    /// How it was written.
+    /// The way it was written.
     pub io: Io,
-    /// Whether past the page cache.
+    /// True if past the page cache.
     pub direct: bool,
 }
 
 impl Saved {
-    /// What the log says: raw and compressed, and both without the sync.
+    /// Returns the lines for the log: raw and compressed, and both without the sync.
     #[must_use]
     pub fn log_lines(&self) -> [String; 4] {
         let line = |what: &str, bytes: u64, took: Duration| {
@@ -50,19 +50,19 @@ impl Saved {
     }
 }
 
-/// What was restored or verified.
+/// The result of a restore or a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Restored {
     /// Bytes that were not pages of zeros.
     pub raw: u64,
     /// Bytes that were read.
     pub stored: u64,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
 }
 
 impl Restored {
-    /// What the log says.
+    /// Returns the line for the log.
     #[must_use]
     pub fn log_line(&self) -> String {
         format!(

@@ -26,15 +26,15 @@ use crate::{Error, Ledger, Progress, zero};
 /// A part of the memory as the one who runs has it mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Where it begins there; at a page.
+    /// The address where the region begins, at a page.
     pub address: u64,
-    /// What stands there: the offset in the stream, at a page.
+    /// The offset of its content in the stream, at a page.
     pub offset: u64,
     /// Bytes, whole pages.
     pub length: u64,
 }
 
-/// What a pager has done.
+/// The result of a pager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paged {
     /// Faults that were answered.
@@ -51,7 +51,7 @@ pub struct Paged {
     pub asked: Vec<u64>,
 }
 
-/// How many chunks are remembered that were asked for: 64 MiB of memory.
+/// Maximum number of faulted chunks that are remembered: 64 MiB of memory.
 pub const HOT: usize = 256;
 
 /// Answers the page faults of one stream of an image.

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::Error;
 use crate::save::Older;
 
-/// What the name of an unfinished image ends with; a point stands in front.
+/// The suffix of an unfinished image's name; a point stands in front.
 const SUFFIX: &str = ".part";
 
 /// An unfinished image; it is removed unless it is published.
@@ -85,7 +85,7 @@ impl Part {
             .map_err(|error| failed(error.into()))
     }
 
-    /// Whether writes go past the page cache.
+    /// Returns whether writes go past the page cache.
     pub(crate) fn is_direct(&self) -> bool {
         self.direct.load(Ordering::Relaxed)
     }
@@ -202,7 +202,7 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
         .open(path)
 }
 
-/// Whether the path still leads to the file.
+/// Returns whether the path still leads to the file.
 pub(crate) fn is_still(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(file), Ok(path)) => (file.dev(), file.ino()) == (path.dev(), path.ino()),

@@ -16,14 +16,14 @@ use crate::target::Nowhere;
 use crate::turn::Turn;
 use crate::{Difference, Error, Io, Ledger, Progress, Restored, Target, Watch};
 
-/// How to load an image.
+/// The options of loading an image.
 #[derive(Clone, Copy)]
 pub struct Loading<'a> {
     /// Threads that open and unpack.
     pub threads: NonZero<usize>,
-    /// How the image is read.
+    /// The way the image is read.
     pub io: Io,
-    /// Who looks on.
+    /// The observer of the progress.
     pub watch: Watch<'a>,
 }
 

@@ -26,7 +26,7 @@ use crate::{Error, Key, Progress, Saved, Source, Watch, zero};
 pub struct Stream<'a> {
     /// Letters, digits, points and hyphens, up to 64.
     pub name: &'a str,
-    /// What is in it.
+    /// The content of the stream.
     pub source: &'a dyn Source,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Stream<'_> {
     }
 }
 
-/// How chunks are packed.
+/// The codec for chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// As the disk takes them: raw while it waits for more, harder the more waits for it.
@@ -49,7 +49,7 @@ pub enum Choice {
     Always(Codec),
 }
 
-/// Whether the image must survive a power cut when [`save`] returns.
+/// The durability of the image when [`save`] returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// It must.
@@ -59,7 +59,7 @@ pub enum Durability {
     Volatile,
 }
 
-/// What is done about the space on the disk.
+/// The reservation of space on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Space {
     /// Room for all that is not zeros must be free, however it may shrink; it is taken
@@ -70,7 +70,7 @@ pub enum Space {
     Try,
 }
 
-/// What becomes of a file that has the name of the image.
+/// The treatment of a file that has the name of the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Older {
     /// It stays, and there is no new image.
@@ -80,25 +80,25 @@ pub enum Older {
     Replace,
 }
 
-/// How to save.
+/// The options of saving.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     /// Threads that pack and seal.
     pub threads: NonZero<usize>,
-    /// How chunks are packed.
+    /// The codec for chunks.
     pub choice: Choice,
-    /// How they are written.
+    /// The way they are written.
     pub io: Io,
-    /// Whether to sync.
+    /// The durability of the image.
     pub durability: Durability,
-    /// Whether to reserve space.
+    /// The reservation of space.
     pub space: Space,
-    /// What to do with an older image.
+    /// The treatment of an older image.
     pub older: Older,
     /// Chunks of the stream of this name that will be wanted first: they lie first in the
     /// image, in this order. What is no chunk of it is left out.
     pub first: Option<(&'a str, &'a [u64])>,
-    /// Who looks on.
+    /// The observer of the progress.
     pub watch: Watch<'a>,
 }
 
@@ -134,7 +134,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// What to save, and where.
+/// The streams to save, and the path of the image.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The image.
@@ -143,9 +143,9 @@ pub struct Request<'a> {
     pub key: &'a Key,
     /// Facts that must hold when the image is used. Numbers are whole.
     pub identity: &'a Value,
-    /// What is in it.
+    /// The content of the image.
     pub streams: &'a [Stream<'a>],
-    /// How.
+    /// The options.
     pub options: Options<'a>,
 }
 
@@ -279,14 +279,14 @@ fn first(wanted: Option<(&str, &[u64])>, streams: &[StreamInfo]) -> Vec<u64> {
     numbers.filter(|number| seen.insert(*number)).collect()
 }
 
-/// What one thread did.
+/// The result of a thread.
 struct Work {
     entries: Vec<(u64, Entry)>,
     raw: u64,
     io: Io,
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Job<'a> {
     request: &'a Request<'a>,
     streams: &'a [StreamInfo],
@@ -297,7 +297,7 @@ struct Job<'a> {
     first: Vec<u64>,
     /// The next chunk: the first ones, and then from the lowest on.
     next: AtomicU64,
-    /// Where the next buffer goes.
+    /// The offset of the next buffer.
     end: AtomicU64,
     /// Bytes that were dealt with.
     done: AtomicU64,
@@ -379,7 +379,7 @@ impl Job<'_> {
     }
 }
 
-/// One thread.
+/// A thread.
 struct Worker<'a> {
     job: &'a Job<'a>,
     sink: Sink<'a>,
@@ -528,7 +528,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Whether this thread has had less than half of the time that it wanted to run.
+    /// Returns whether this thread has had less than half of the time that it wanted to run.
     fn is_starved(&self) -> bool {
         let ran = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let ran = Duration::try_from(ran).unwrap_or_default();
@@ -582,7 +582,7 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// What a chunk is tied to: its image and its number.
+/// Returns the data that ties a chunk to its image and its number.
 pub(crate) fn aad(id: &[u8; 16], number: u64) -> [u8; 24] {
     let mut aad = [0; 24];
     aad[..16].copy_from_slice(id);

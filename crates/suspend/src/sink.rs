@@ -1,4 +1,4 @@
-//! Where sealed chunks go: buffers that are written while the next are filled.
+//! Writes sealed chunks: buffers are written while the next are filled.
 
 use std::fmt;
 use std::os::fd::AsFd as _;
@@ -12,7 +12,7 @@ use sys::uring::{Buffer, Landed, Ring};
 use crate::Error;
 use crate::part::Part;
 
-/// How files are read and written.
+/// The way in which files are read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Io {
     /// By io_uring where the kernel and the sandbox allow it.
@@ -101,7 +101,7 @@ impl<'a> Sink<'a> {
         })
     }
 
-    /// What is used in place of `Auto`.
+    /// Returns the way that is used in place of `Auto`.
     pub(crate) const fn io(&self) -> Io {
         match self.lane {
             Lane::Ring(..) => Io::Uring,
@@ -109,12 +109,12 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// How long this thread had to wait for the disk.
+    /// Returns the time for which this thread had to wait for the disk.
     pub(crate) const fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// How many buffers are on their way: how much the disk has to do.
+    /// Returns the number of buffers that are being written: the load of the disk.
     pub(crate) fn waiting(&mut self) -> Result<usize, Error> {
         loop {
             match &mut self.lane {

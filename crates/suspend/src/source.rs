@@ -1,4 +1,4 @@
-//! What is saved.
+//! The sources of memory to save.
 
 use std::fs::File;
 use std::io;

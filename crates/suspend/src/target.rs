@@ -1,4 +1,4 @@
-//! Where things are restored to.
+//! The targets of a restore.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Who goes first while memory is used and restored: whoever answers faults.
+//! Lets the threads that answer faults go first while memory is used and restored.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, setpriority_process};
 
-/// How long after a fault the next one is expected.
+/// Time after a fault within which the next one is expected.
 const BREATH: Duration = Duration::from_millis(4);
 
-/// How long all in all may be waited for faults to end: a guest that always wants more
-/// gets all of it sooner when it comes as it lies in the image.
+/// Maximum time in all for which restoring waits for faults to end: a guest that always faults gets
+/// all of its memory sooner in the order of the image.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// How much nicer than others is who is not in a hurry.
+/// Increment of the nice value of threads that are not in a hurry.
 const NICE: i32 = 10;
 
 /// The threads that bring in what nobody asked for. They step back while faults come, so

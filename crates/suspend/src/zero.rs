@@ -2,7 +2,7 @@
 
 use crate::format::PAGE;
 
-/// Which pages of a chunk hold anything but zeros, as bits from the lowest; the last
+/// Returns the pages of a chunk that hold anything but zeros, as bits from the lowest; the last
 /// page may be short.
 #[must_use]
 pub fn nonzero_pages(chunk: &[u8]) -> u64 {
@@ -35,7 +35,8 @@ pub(crate) fn compact(chunk: &mut [u8], pages: u64) -> usize {
     end
 }
 
-/// Where the pages with these bits lie in a chunk of this length, neighbours in one.
+/// Returns the offsets and lengths of the pages with these bits in a chunk of this length, with
+/// neighbours joined.
 pub(crate) fn runs(pages: u64, length: usize) -> impl Iterator<Item = (usize, usize)> {
     let mut at = 0;
     std::iter::from_fn(move || {

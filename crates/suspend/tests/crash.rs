@@ -13,7 +13,7 @@ use common::{Page, Random};
 use suspend::codec::Codec;
 use suspend::{Choice, Durability, Error, Image, Io, Key, Options, Request, Space, Stream};
 
-/// Where the other process of a test works.
+/// The variable that names the folder in which a test's other process works.
 const FOLDER: &str = "SUSPEND_TEST_FOLDER";
 const KEY: [u8; 32] = [0x42; 32];
 

@@ -49,7 +49,7 @@ fn read(path: &Path, key: &Key) -> Result<(), Error> {
 }
 
 impl Fixture {
-    /// What reading it says with other bytes in it.
+    /// Returns the error of reading the image with other bytes in it.
     fn with(&self, bytes: &[u8]) -> Result<(), Error> {
         fs::write(&self.path, bytes).unwrap();
         let said = read(&self.path, &self.key);

@@ -90,8 +90,8 @@ impl Host {
         .unwrap()
     }
 
-    /// What a guest does: it looks at pages in its own order, each must be as it was, and
-    /// it leaves something in them, which must never go.
+    /// Acts as a guest: it looks at pages in its own order, each must be as it was, and it writes
+    /// to them, which must never be lost.
     fn run(&self, seed: u64, looked: &AtomicU64) {
         let mut random = Random(seed);
         let pages = self.memory.len() / PAGE;

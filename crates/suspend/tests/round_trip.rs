@@ -1,4 +1,4 @@
-//! What is saved comes back, whatever it is and however it was saved.
+//! Tests that every saved memory is restored unchanged, whatever the options.
 
 mod common;
 

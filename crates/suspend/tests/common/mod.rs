@@ -27,13 +27,13 @@ impl Random {
     }
 }
 
-/// What a page is like.
+/// The kind of content of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
     Zero,
     Text,
     Noise,
-    /// One byte, the last.
+    /// A single byte, the last.
     Byte,
 }
 
