@@ -22,7 +22,7 @@ const SHORT: usize = 64 << 10;
 /// MiB, which base64 makes longer, and there are two outputs.
 const LONGEST: usize = 48 << 20;
 
-/// What is wanted of what a command has printed.
+/// The part of a command's output that the caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Printed {
     /// All that the agent has of it.
@@ -70,16 +70,16 @@ struct Status<'a> {
 
 const WHAT: &str = "the agent in the zone";
 
-/// What came of a command in the guest.
+/// The result of a command in the guest.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Its exit status, or 128 and the signal that ended it.
     pub status: u8,
-    /// What it wrote to its standard output.
+    /// The bytes of its standard output.
     pub output: Vec<u8>,
-    /// What it wrote to its standard error.
+    /// The bytes of its standard error.
     pub errors: Vec<u8>,
-    /// Whether some of that was left out.
+    /// True if some of that was left out.
     pub cut: bool,
 }
 
@@ -142,7 +142,7 @@ impl Agent {
         done::<Begun>("guest-exec", &said).map(|begun| begun.pid)
     }
 
-    /// What came of a program that was started; `None` while it runs.
+    /// Returns the result of a program that was started; `None` while it runs.
     ///
     /// # Errors
     /// When the agent does not know it.
@@ -200,7 +200,7 @@ impl Agent {
     }
 }
 
-/// What an answer says.
+/// Returns the value in an answer.
 fn done<'a, T: Deserialize<'a>>(command: &str, said: &'a [u8]) -> Result<T, Error> {
     let said: Said<'a, T> =
         serde_json::from_slice(said).map_err(|error| odd(&error.to_string()))?;

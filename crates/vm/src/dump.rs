@@ -8,13 +8,13 @@ use serde_json::json;
 use crate::Error;
 use crate::qmp::Monitor;
 
-/// How long a command may take that does something at once.
+/// Timeout of a command that acts at once.
 const MOMENT: Duration = Duration::from_secs(30);
 
-/// How long all of it may take: much memory, slow disks.
+/// Timeout of the whole dump: much memory, slow disks.
 pub const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// How often to look how far it is: there is an event at the end, but those that others
+/// Interval between looks at the progress: there is an event at the end, but the events that others
 /// wait for must stay.
 const LOOK: Duration = Duration::from_millis(20);
 

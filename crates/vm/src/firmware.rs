@@ -1,4 +1,4 @@
-//! Which UEFI firmware there is on this host.
+//! Finds the UEFI firmware of this host.
 //!
 //! Distributions describe it in small files of JSON, one for each
 //! (docs/interop/firmware.json of QEMU). Of two that would do the first by name is taken,
@@ -14,8 +14,8 @@ use serde::Deserialize;
 
 use crate::nvram::{LARGEST, PAGE};
 
-/// Where descriptions are, what counts less first: a file of the administrator stands in
-/// place of the distribution's of the same name, and an empty one hides it.
+/// The folders of firmware descriptions, the least important first: a file of the administrator
+/// stands in place of the distribution's of the same name, and an empty one hides it.
 const PLACES: &[&str] = &["/usr/share/qemu/firmware", "/etc/qemu/firmware"];
 
 /// The longest description that is read, in bytes.
@@ -27,20 +27,20 @@ const MOST: usize = 256;
 /// A firmware, split in what it executes and what it keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firmware {
-    /// What it executes. No link leads to it.
+    /// The file of the firmware's code. No link leads to it.
     pub code: PathBuf,
     /// Bytes of that.
     pub code_size: u64,
-    /// What a new machine begins with of what it keeps.
+    /// The template of the firmware's variables for a new machine.
     pub template: PathBuf,
     /// Bytes of that.
     pub vars_size: u64,
-    /// Whether it checks signatures, and keeps its settings from the guest by a mode of the
+    /// True if it checks signatures, and keeps its settings from the guest by a mode of the
     /// processor of its own.
     pub secure: bool,
-    /// Whether it needs that mode.
+    /// True if it needs that mode.
     pub smm: bool,
-    /// Whether the template has the keys that most loaders are signed by.
+    /// True if the template has the keys that most loaders are signed by.
     pub enrolled: bool,
     /// The machine types that it is for, as patterns.
     machines: Vec<String>,
@@ -77,14 +77,14 @@ struct Target {
     machines: Vec<String>,
 }
 
-/// What a machine needs of its firmware.
+/// The properties of the firmware that a machine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need<'a> {
     /// The machine type.
     pub machine: &'a str,
-    /// Whether signatures are to be checked.
+    /// True if signatures are to be checked.
     pub secure: bool,
-    /// How many bytes the machine's firmware keeps already.
+    /// The size in bytes of the variables that the machine has already.
     pub vars_size: Option<u64>,
 }
 
@@ -114,7 +114,7 @@ pub fn all(root: &Path) -> Vec<Firmware> {
         .collect()
 }
 
-/// What a description describes, if it is of use.
+/// Returns the firmware of a description, if it can be used.
 fn firmware(text: &[u8], below: &dyn Fn(&Path) -> PathBuf) -> Option<Firmware> {
     let found: Description = serde_json::from_slice(text).ok()?;
     let has = |feature: &str| found.features.iter().any(|one| one == feature);
@@ -172,7 +172,7 @@ pub fn enrolled(all: &[Firmware]) -> Option<&Firmware> {
     all.iter().find(|one| one.enrolled && one.secure)
 }
 
-/// Whether a pattern with stars means a machine type.
+/// Returns whether a pattern with stars means a machine type.
 fn matches(pattern: &str, machine: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == machine,
@@ -184,7 +184,7 @@ fn matches(pattern: &str, machine: &str) -> bool {
     }
 }
 
-/// What is said where there is none that is needed.
+/// Returns the message that no firmware fits the need.
 #[must_use]
 pub fn missing(need: &Need<'_>) -> String {
     format!(

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::Error;
 use crate::qmp::Monitor;
 
-/// How long a command may take: who asks has other work.
+/// Timeout of a command: the caller has other work.
 const MOMENT: Duration = Duration::from_secs(5);
 
-/// Whether it stands still for that, or for another error of a disk.
+/// Returns whether it stands still for that, or for another error of a disk.
 ///
 /// # Errors
 /// When QEMU does not answer.
@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// What a QEMU with this status is told.
+    /// Returns the messages to a QEMU with this status.
     fn told(status: &'static str) -> Vec<String> {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let qemu = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Whether a file is a disk image that may be used.
+//! Decides whether a file is a disk image that may be used.
 //!
 //! An image comes from anywhere. A qcow2 can name other files that it stands on or
 //! keeps its data in: QEMU would open them, whatever they are. Such an image is
@@ -10,10 +10,10 @@ use std::os::unix::fs::FileExt;
 use crate::Error;
 use crate::machine::Format;
 
-/// What is known of an image.
+/// The properties of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// How it is read.
+    /// The format of the file.
     pub format: Format,
     /// Size of the disk that it shows, in bytes.
     pub size: u64,

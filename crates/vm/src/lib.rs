@@ -54,20 +54,20 @@ pub enum Error {
     /// It takes too long.
     #[error("{what}: no answer within {seconds} s")]
     Late {
-        /// Who does not answer.
+        /// The program that does not answer.
         what: &'static str,
-        /// How long it was waited for.
+        /// The time it was waited for, in seconds.
         seconds: u64,
     },
     /// The other end closed the connection.
     #[error("{0} has closed the connection")]
     Closed(&'static str),
-    /// What it said is too long, or makes no sense.
+    /// The answer is too long or not understood.
     #[error("{what} said something odd: {why}")]
     Odd {
-        /// Who said it.
+        /// The program that sent it.
         what: &'static str,
-        /// What is odd about it.
+        /// The problem with it.
         why: String,
     },
     /// It refuses a command.
@@ -75,7 +75,7 @@ pub enum Error {
     Refused {
         /// The command.
         command: String,
-        /// What it said.
+        /// The program's error message.
         why: String,
     },
     /// A disk image that is not to be used.

@@ -26,14 +26,13 @@ use crate::Error;
 use crate::migrate;
 use crate::qmp::{Monitor, printable};
 
-/// How long a command may take that does something at once.
+/// Timeout of a command that acts at once.
 const MOMENT: Duration = Duration::from_secs(30);
 
-/// How long the last blocks, or the state of devices, may take while the machine stands
-/// still.
+/// Timeout for the last blocks, or the state of devices, while the machine stands still.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often to look how far it is while the machine stands still.
+/// Interval between looks at the progress while the machine stands still.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Names of our jobs and of the far ends begin with these.
@@ -43,7 +42,7 @@ const FAR: &str = "far-";
 /// The name by which QEMU knows the descriptor of the memory's stream.
 const MEMORY: &str = "memory";
 
-/// How far the mirrors are.
+/// The progress of the mirrors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mirrors {
     /// All disks are the same there, but for what is written just now.
@@ -54,7 +53,7 @@ pub struct Mirrors {
     pub total: u64,
 }
 
-/// How far the memory is.
+/// The progress of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sending {
     /// The machine runs.
@@ -63,7 +62,7 @@ pub enum Sending {
         left: u64,
         /// Bytes that were sent.
         sent: u64,
-        /// How often what was written to meanwhile was looked for.
+        /// The number of rounds in which changed pages were sent.
         rounds: u64,
     },
     /// The machine stands still, and QEMU waits for [`complete`].
@@ -106,7 +105,7 @@ pub fn mirror(
         .map(drop)
 }
 
-/// One of our jobs, as QEMU tells of it.
+/// A job of ours, as QEMU reports it.
 struct Job {
     id: String,
     status: String,
@@ -131,7 +130,7 @@ fn jobs(monitor: &mut Monitor) -> Result<Vec<Job>, Error> {
     Ok(ours.collect())
 }
 
-/// How far the mirrors of so many disks are.
+/// Returns the progress of the mirrors of so many disks.
 ///
 /// # Errors
 /// [`Error::Refused`] when one has failed.
@@ -195,7 +194,7 @@ fn uri() -> Value {
     json!({ "uri": format!("fd:{MEMORY}") })
 }
 
-/// How far the memory is.
+/// Returns the progress of the memory.
 ///
 /// # Errors
 /// [`Error::Refused`] when it cannot be sent: the machine runs on.

@@ -1,11 +1,11 @@
-//! What a machine is, and the command line that makes it.
+//! The parts of a machine, and the command line that makes it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::Model;
 
-/// What runs the machine's instructions.
+/// The accelerator that runs the machine's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Accelerator {
@@ -15,7 +15,7 @@ pub enum Accelerator {
     Tcg,
 }
 
-/// How a disk's file is read.
+/// The format of a disk's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -36,18 +36,18 @@ impl Format {
     }
 }
 
-/// One file of a disk.
+/// A file of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// How it is read.
+    /// The format.
     pub format: Format,
-    /// Whether it is a block device of the host rather than a file.
+    /// True if it is a block device of the host rather than a file.
     pub block_device: bool,
-    /// Whether the host's page cache is passed by; not every file system can.
+    /// True if the host's page cache is passed by; not every file system can.
     pub direct: bool,
 }
 
-/// What the guest sees a disk as.
+/// The kind of disk that the guest sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -63,12 +63,12 @@ pub enum Kind {
 pub struct Disk {
     /// Its number: the guest sees it as serial number.
     pub id: u32,
-    /// What the guest sees it as.
+    /// The kind that the guest sees.
     #[serde(default)]
     pub kind: Kind,
     /// Its place in the boot order, if any.
     pub boot: Option<u32>,
-    /// Whether the guest can write to it.
+    /// True if the guest can write to it.
     pub read_only: bool,
     /// Its files: the one that is written to first, then what each stands on.
     pub parts: Vec<Part>,
@@ -89,12 +89,12 @@ pub struct Uefi {
     pub code_size: u64,
     /// Bytes that it keeps.
     pub vars_size: u64,
-    /// Whether it has the system management mode to itself, and nobody else can write to
-    /// what it keeps.
+    /// True if it has the system management mode to itself, and nobody else can write to what it
+    /// keeps.
     pub smm: bool,
 }
 
-/// What the machine starts with.
+/// The way the machine starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Boot {
@@ -118,7 +118,7 @@ pub struct Machine {
     pub name: String,
     /// Identity of the machine, as the firmware tables have it.
     pub uuid: Option<String>,
-    /// What runs it.
+    /// The accelerator.
     pub accelerator: Accelerator,
     /// Its type, for its life.
     pub model: Model,
@@ -126,7 +126,7 @@ pub struct Machine {
     pub cpus: u32,
     /// Memory in bytes, a whole number of MiB.
     pub memory: u64,
-    /// What it starts with.
+    /// The way it starts.
     pub boot: Boot,
     /// The UEFI firmware, if it is not the BIOS.
     pub uefi: Option<Uefi>,
@@ -141,8 +141,8 @@ pub struct Machine {
 /// Number of the first descriptor that is passed.
 pub const FIRST: i32 = 3;
 
-/// Which descriptor is what, from [`FIRST`] on. Whoever starts a machine passes them in
-/// this order.
+/// The descriptors that QEMU gets, from [`FIRST`] on. Whoever starts a machine passes them in this
+/// order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptors {
     /// The file that is the guest's memory, as long as that.
@@ -155,7 +155,7 @@ pub struct Descriptors {
     pub agent: i32,
     /// The files of each disk, in the order of its parts.
     pub disks: Vec<Vec<i32>>,
-    /// What the UEFI firmware executes, and the file of what it keeps.
+    /// The code of the UEFI firmware, and the file of its variables.
     pub uefi: Option<[i32; 2]>,
     /// A tap device for each network card.
     pub nics: Vec<i32>,

@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::qmp::Monitor;
 
-/// How long a command may take that does something at once.
+/// Timeout of a command that acts at once.
 const MOMENT: Duration = Duration::from_secs(30);
 
-/// How long devices may take to be written down or read: a disk may be slow in writing
-/// out what it has.
+/// Timeout for writing or reading the state of devices: a disk may be slow in writing out its
+/// cache.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often to look how far it is. There is an event for it only where a capability is
-/// set that not every release has; it takes some milliseconds.
+/// Interval between looks at the progress. There is an event for it only where a capability is set
+/// that not every release has; it takes some milliseconds.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The name by which QEMU knows our descriptor.
@@ -92,7 +92,7 @@ fn give_up(monitor: &mut Monitor) -> Result<(), Error> {
     })
 }
 
-/// What a machine is doing.
+/// The activity of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
     /// It runs, or has ended by itself.
@@ -103,7 +103,7 @@ pub enum Activity {
     Waits,
 }
 
-/// What the machine is doing.
+/// Returns the machine's activity.
 ///
 /// # Errors
 /// As [`save`].

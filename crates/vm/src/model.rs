@@ -1,12 +1,12 @@
 //! The machine that a zone keeps for its life.
 //!
-//! What a guest has found once it must find again: a machine type without a version
-//! means another machine with each release of QEMU, and the state of a suspended
-//! machine fits no other.
+//! Records the hardware that a guest has found once and must find again: a machine type without a
+//! version means another machine with each release of QEMU, and the state of a suspended machine
+//! fits no other.
 
 use serde::{Deserialize, Serialize};
 
-/// What is recorded of a machine when its zone is installed.
+/// The record of a machine from the install of its zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Model {
     /// The version of QEMU that it was made with.

@@ -1,4 +1,4 @@
-//! What a UEFI firmware keeps of a machine: variables in a file that is its flash memory.
+//! The variables of a UEFI firmware, in a file that is its flash memory.
 //!
 //! The layout is that of EDK II: a volume with a store of variables, of which each change
 //! appends one and marks the one before as gone, and behind it what the firmware needs to
@@ -41,21 +41,21 @@ const STORE: Guid = guid(
     0x439a,
     [0xa1, 0x80, 0x2e, 0x14, 0x4e, 0xc3, 0x77, 0x92],
 );
-/// Who owns PK and KEK.
+/// The owner of PK and KEK.
 const GLOBAL: Guid = guid(
     0x8be4_df61,
     0x93ca,
     0x11d2,
     [0xaa, 0x0d, 0x00, 0xe0, 0x98, 0x03, 0x2b, 0x8c],
 );
-/// Who owns db and dbx.
+/// The owner of db and dbx.
 const SECURITY: Guid = guid(
     0xd719_b2cb,
     0x3d3a,
     0x4596,
     [0xa3, 0xbc, 0xda, 0xd0, 0x0e, 0x67, 0x65, 0x6f],
 );
-/// Who owns `SecureBootEnable`.
+/// The owner of `SecureBootEnable`.
 const ENABLE: Guid = guid(
     0xf0a3_0bc7,
     0xaf08,
@@ -80,7 +80,7 @@ const OURS: Guid = guid(
 /// Length of the head of a store, and of a variable.
 const STORE_HEAD: usize = 28;
 const VARIABLE_HEAD: usize = 60;
-/// How a variable begins.
+/// The first bytes of a variable.
 const BEGIN: [u8; 2] = [0xaa, 0x55];
 /// Its states: it counts; it counts until a newer one is complete.
 const ADDED: u8 = 0x3f;
@@ -105,12 +105,12 @@ struct Variable {
     data: Vec<u8>,
 }
 
-/// What a firmware keeps.
+/// The variables of a firmware.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nvram {
     /// The volume, as it is but for the variables.
     volume: Vec<u8>,
-    /// Where variables begin in it, and where their place ends.
+    /// The offset where variables begin, and that of the end of their place.
     begin: usize,
     end: usize,
     variables: Vec<Variable>,
@@ -247,7 +247,7 @@ impl Nvram {
         });
     }
 
-    /// Whether signatures are checked: there is a key of the platform, and nobody at the
+    /// Returns whether signatures are checked: there is a key of the platform, and nobody at the
     /// console has switched it off.
     #[must_use]
     pub fn checks(&self) -> bool {

@@ -1,6 +1,6 @@
 //! An empty qcow2 that stands on another disk: a clone of it in no time.
 //!
-//! What it stands on is not written into it: the command line says it, see
+//! The name of the file below is not written into the overlay; it is on the command line, see
 //! [`crate::machine`]. The file is four clusters long, whatever the size of the disk.
 
 use crate::Error;
@@ -10,7 +10,7 @@ use crate::image::LARGEST;
 const CLUSTER_BITS: u32 = 16;
 const CLUSTER: u64 = 1 << CLUSTER_BITS;
 
-/// What one cluster of the second table leads to, in bytes.
+/// Number of bytes that a cluster of the second table leads to.
 const PER_ENTRY: u64 = CLUSTER / 8 * CLUSTER;
 
 /// The whole file of an empty overlay over a disk of this size.
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(empty(16 << 30).unwrap().len(), 4 << 16);
     }
 
-    /// Where QEMU's own tool is installed it agrees.
+    /// Checks that QEMU's own tool accepts the overlay, where it is installed.
     #[test]
     fn qemus_own_check_takes_it() {
         let Ok(tool) = std::process::Command::new("qemu-img")

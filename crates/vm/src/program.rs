@@ -1,19 +1,19 @@
-//! Which QEMU there is on this host.
+//! Finds the QEMU of this host.
 
 use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::model::Version;
 
-/// Where distributions keep it.
+/// The paths where distributions keep it.
 const PLACES: &[&str] = &[
     "/usr/bin/qemu-system-x86_64",
     "/usr/libexec/qemu-kvm",
     "/usr/local/bin/qemu-system-x86_64",
 ];
 
-/// What QEMU reads of the host beside its own program: libraries and their cache, and
-/// the firmware and tables that it shows to the guest.
+/// The files of the host that QEMU reads beside its own program: libraries and their cache, and the
+/// firmware and tables that it shows to the guest.
 const FILES: &[&str] = &[
     "/usr/lib",
     "/usr/lib64",
@@ -47,14 +47,14 @@ pub fn path(root: &Path) -> Option<PathBuf> {
     PLACES.iter().find(below).map(PathBuf::from)
 }
 
-/// What else of the host QEMU has to see.
+/// Returns the other files of the host that QEMU has to see.
 #[must_use]
 pub fn files(root: &Path) -> Vec<PathBuf> {
     let there = |place: &&&str| root.join(place.trim_start_matches('/')).is_dir();
     FILES.iter().filter(there).map(PathBuf::from).collect()
 }
 
-/// What is said where there is none.
+/// Returns the message that no QEMU is installed.
 #[must_use]
 pub fn missing() -> String {
     format!(

@@ -27,7 +27,7 @@ const WHAT: &str = "QEMU";
 pub struct Event {
     /// Its name, as `SHUTDOWN`.
     pub name: String,
-    /// What belongs to it.
+    /// The data of the event.
     pub data: Value,
 }
 
@@ -277,8 +277,8 @@ fn parse(line: &[u8]) -> Result<Value, Error> {
     }
 }
 
-/// What is kept of the data of an event: many wait, and each may be as long as a line. What
-/// anybody asks for are short texts and numbers.
+/// Returns the part of an event's data that is kept: many events wait, and each may be as long as a
+/// line. What anybody asks for are short texts and numbers.
 fn few(data: &Value) -> Value {
     const MOST: usize = 16;
     let short = |value: &&Value| match value {

@@ -10,25 +10,25 @@ use rustix::time::Timespec;
 
 use crate::Error;
 
-/// What is read at once.
+/// Number of bytes that are read at once.
 const PIECE: usize = 16 * 1024;
 
 /// A socket that carries lines.
 #[derive(Debug)]
 pub(crate) struct Wire {
     socket: OwnedFd,
-    /// Who is at the other end.
+    /// The program at the other end.
     what: &'static str,
     /// Longest line that is taken.
     longest: usize,
     read: Vec<u8>,
-    /// How much of it was taken.
+    /// The number of bytes that were taken.
     taken: usize,
     /// Up to where it is known to hold no end of a line.
     searched: usize,
-    /// Whether lines that are too long are left out, and are no error.
+    /// True if lines that are too long are left out, and are no error.
     forgives: bool,
-    /// Whether such a line is being left out, and its end has not come yet.
+    /// True if such a line is being left out, and its end has not come yet.
     skips: bool,
 }
 
