@@ -1,8 +1,8 @@
-//! What QEMU on one host says to QEMU on the other, carried over the wire of a migration:
-//! a connection for each disk, both ways, and the stream of the memory.
+//! Carries the connections between the QEMUs of both hosts over the wire of a migration: a
+//! connection for each disk, both ways, and the stream of the memory.
 //!
 //! Each piece is a frame: the number of its channel, and bytes; none at the channel's end.
-//! What is between the two is bounded by the pipes: who is slow is waited for.
+//! The pipes bound the data between the two: the slower side is waited for.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use crate::wire::{MAX_PIECE, send_parts};
 
-/// What is read at once.
+/// Number of bytes that are read at once.
 const PIECE: usize = 256 << 10;
 
 /// Longest frame while channels are carried.

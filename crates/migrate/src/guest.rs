@@ -1,5 +1,5 @@
-//! What a kernel zone has beside its root, on its way: the record of its machine, the files
-//! of its disks, and what it was suspended to.
+//! Sends the parts of a kernel zone beside its root: the record of its machine, the files of its
+//! disks, and its suspend image.
 //!
 //! A file goes as its blocks that are not zeros. The target reads back what it has written,
 //! and compares digests. Of a machine that runs the files of its disks go before it is
@@ -29,7 +29,7 @@ use kernelzone::{disks, image};
 use subject::Subject;
 use zone::suspend;
 
-/// What is said of a machine before anything of it is sent.
+/// The description of a machine that is sent before anything of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Cargo {
     pub(super) record: Record,
@@ -37,11 +37,11 @@ pub(super) struct Cargo {
     pub(super) suspended: bool,
 }
 
-/// What a file is.
+/// The role of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Role {
-    /// One of a disk, by its name in the zonepath.
+    /// A file of a disk, by its name in the zonepath.
     Disk(String),
     /// The memory of the suspended machine.
     Image,
@@ -49,7 +49,7 @@ pub(super) enum Role {
     Key,
 }
 
-/// What is said of a file before its blocks come.
+/// The description of a file that is sent before its blocks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) role: Role,
@@ -62,11 +62,11 @@ pub(super) struct Head {
     pub(super) draft: bool,
 }
 
-/// What the source has to send.
+/// The files that the source has to send.
 pub(super) struct Load {
     pub(super) cargo: Cargo,
     files: Vec<(Role, PathBuf)>,
-    /// What was sent of files that are written to, by their names.
+    /// The checksums of blocks that were sent of files that are written to, by their names.
     drafts: BTreeMap<PathBuf, Sums>,
 }
 
@@ -130,7 +130,7 @@ impl Load {
         });
     }
 
-    /// How many files there are, and how much they take on the disk.
+    /// Returns the number of files, and their size on the disk.
     pub(super) fn size(&self) -> (usize, u64) {
         let taken = |path: &PathBuf| fs::metadata(path).map_or(0, |meta| meta.blocks() * 512);
         let bytes = self.files.iter().map(|(_, path)| taken(path)).sum();
@@ -167,7 +167,7 @@ impl Load {
         Ok(())
     }
 
-    /// What the target is told of the disks of a machine that comes while it runs.
+    /// Returns the description of the disks of a machine that comes while it runs, for the target.
     pub(super) fn arrange(&self, machine: Value) -> io::Result<Arrange> {
         let mut disks = Vec::new();
         for disk in &self.cargo.record.disks {
@@ -186,8 +186,8 @@ impl Load {
         Ok(Arrange { machine, disks })
     }
 
-    /// What zoneadmd is told of what goes while the machine runs: each disk, and what its
-    /// firmware keeps.
+    /// Returns the disks and the firmware's variables that leave while the machine runs, for
+    /// zoneadmd.
     pub(super) fn leaving(&self) -> Vec<LeaveDisk> {
         let record = &self.cargo.record;
         let disks = record.disks.iter().map(|disk| LeaveDisk {

@@ -54,7 +54,7 @@ use crate::source::Trip;
 pub use target::{receive, status};
 use wire::Fate;
 
-/// How a zone is migrated.
+/// The options of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// `[user@]host`, as ssh takes it.
@@ -65,11 +65,11 @@ pub struct Options {
     pub cipher: Option<String>,
     /// Let a zone that shares the host's programs follow the other host.
     pub update: bool,
-    /// What a machine that runs may do on its way.
+    /// The kind of migration that is allowed for a machine that runs.
     pub kind: Kind,
 }
 
-/// How a machine goes that runs.
+/// The kind of migration of a machine that runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// While it runs; suspended where that cannot be.
@@ -365,7 +365,7 @@ fn ssh(zone: &ZoneName, options: &Options, words: &[&str]) -> Result<Child, Erro
     start_program("ssh", &all, Stdio::piped(), Stdio::piped())
 }
 
-/// What of a layer goes with it.
+/// Returns whether an extended attribute of a layer is sent.
 fn keeps(name: &[u8], value: &[u8]) -> bool {
     std::str::from_utf8(name).is_ok_and(|name| Content::Layer.keeps(name, value))
 }

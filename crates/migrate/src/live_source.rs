@@ -28,11 +28,11 @@ use host::{Error, Host, flatten};
 use subject::Subject;
 use subject::away::{Away, come_back};
 
-/// How long a machine may stand still for what is left of its memory, in milliseconds. Its
+/// Maximum time that a machine may stand still for the rest of its memory, in milliseconds. Its
 /// devices and the last blocks of its disks come to that.
 const DOWNTIME: u64 = 300;
 
-/// What became of it.
+/// The result of the live migration.
 pub(super) enum Way {
     /// The zone is the target's.
     Gone {
@@ -145,7 +145,7 @@ fn mark(host: &Host, subject: &Subject, trip: &Trip, socket: &OwnedFd) -> Result
     }
 }
 
-/// Whether a zoneadmd that has said that all is sent still keeps its machine still: it says
+/// Returns whether a zoneadmd that has said that all is sent still keeps its machine still: it says
 /// nothing more until it is told what became of that.
 fn keeps_still(socket: &OwnedFd) -> bool {
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;

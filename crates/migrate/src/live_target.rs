@@ -14,10 +14,10 @@ use crate::wire::{Wire, receive};
 use control::protocol::Coming;
 use host::{Error, flatten};
 
-/// How long QEMU may take to close the connections of disks whose other ends are closed.
+/// Timeout for QEMU to close the connections of disks whose other ends are closed.
 const CLOSING: Duration = Duration::from_secs(30);
 
-/// What became of it.
+/// The result of receiving the machine.
 pub(super) enum Came {
     /// It is here as a whole, and stands still.
     Whole(Arrival),

@@ -1,4 +1,4 @@
-//! What comes of a machine, as the target takes it.
+//! Receives the files of a machine on the target.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -18,7 +18,7 @@ use host::{Error, Host, flatten};
 use kernelzone::record::{Disk, Record};
 use kernelzone::{clone, disks, image};
 
-/// What the target still waits for.
+/// The files that the target still waits for.
 #[derive(Debug)]
 pub(super) struct Unloading {
     record: Record,
@@ -29,10 +29,10 @@ pub(super) struct Unloading {
     drafts: Vec<String>,
     /// Those that were made for a machine that comes while it runs.
     made: Vec<String>,
-    /// Where the image of the memory goes to, until it is there.
+    /// The path of the memory's image, until it is complete.
     image: Option<PathBuf>,
     key: PathBuf,
-    /// Whether an image may be what an earlier one left that was killed.
+    /// True if an image may be what an earlier one left that was killed.
     again: bool,
 }
 
@@ -242,7 +242,7 @@ impl Unloading {
         synced.map_err(Error::io(format!("write {}", path.display())))
     }
 
-    /// Whether all is there; on the disk for certain, then.
+    /// Fails if a file is missing; otherwise all are on stable storage.
     pub(super) fn finish(&self) -> Result<(), Error> {
         if let Some(name) = self.lacks.first() {
             return Err(Error::Refused(format!("{name} was not sent.")));
@@ -275,7 +275,7 @@ fn known(host: &Host, digest: &str) -> Result<Option<PathBuf>, Error> {
     Ok(None)
 }
 
-/// What is to be at the place of a file that comes.
+/// The expected state of the path of a file that comes.
 #[derive(Clone, Copy, Debug)]
 enum How {
     /// Nothing.

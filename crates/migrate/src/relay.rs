@@ -1,5 +1,5 @@
-//! What two QEMUs say to each other while a machine goes from one to the other is carried over
-//! the wire, and each side is told how far the other is: the source's part of that.
+//! Carries the messages of both QEMUs over the wire while a machine moves, and tells each side how
+//! far the other is: the source's part of that.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -17,25 +17,24 @@ use crate::wire::{Wire, plain, receive};
 use control::protocol::{Left, MAX_PACKET, Word};
 use host::fault::Fault;
 
-/// How often the memory is gone through at the most. QEMU slows a guest down that writes
-/// faster than it can send, at the end to a hundredth: one that is not done by then never
-/// will be.
+/// Maximum number of rounds over the memory. QEMU slows a guest down that writes faster than it can
+/// send, at the end to a hundredth: one that is not done by then never will be.
 const MOST_ROUNDS: u64 = 40;
 
-/// How much may be sent of disks, as they would be sent how often.
+/// Maximum amount of disk data that is sent, as a multiple of the disks' size.
 const MOST_OF_DISKS: u64 = 4;
 
-/// How long either side may take to answer while the machine stands still.
+/// Timeout for an answer of either side while the machine stands still.
 const STANDING: Duration = Duration::from_secs(180);
 
-/// How often to look whether zoneadmd is still to be listened to.
+/// Interval between looks whether zoneadmd is still alive.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How often it is told how far it is.
+/// Interval between progress reports.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// How often the target may say something that is no piece of a channel: it has three answers
-/// to give. What it says waits in memory until somebody has time for it.
+/// Maximum number of messages of the target that are no piece of a channel: it has three answers to
+/// give. What it says waits in memory until somebody has time for it.
 const MOST_SAID: usize = 16;
 
 /// Something that is heard while channels are carried.
@@ -50,7 +49,7 @@ enum Heard {
     MemoryIsSent,
 }
 
-/// How carrying ended.
+/// The result of carrying.
 pub(super) enum Carried {
     /// All is there, and the machine stands still since then.
     Whole(Instant),
@@ -67,7 +66,7 @@ pub(super) fn word(socket: &OwnedFd, word: Word) {
     let _ = send(socket, &packet, SendFlags::NOSIGNAL);
 }
 
-/// What zoneadmd tells; none when it is gone.
+/// Returns the next message of zoneadmd; none when it has ended.
 pub(super) fn hear(socket: &OwnedFd) -> Option<Left> {
     let mut packet = [0; MAX_PACKET];
     let received = rustix::io::retry_on_intr(|| recv(socket, &mut packet, RecvFlags::empty()));
@@ -77,7 +76,7 @@ pub(super) fn hear(socket: &OwnedFd) -> Option<Left> {
     }
 }
 
-/// Whether a disk is written to faster than it can be sent.
+/// Returns whether a disk is written to faster than it can be sent.
 const fn is_hopeless(first: u64, total: u64) -> bool {
     // Small ones are sent often in no time.
     total > first.saturating_mul(MOST_OF_DISKS).saturating_add(4 << 30)
@@ -85,7 +84,7 @@ const fn is_hopeless(first: u64, total: u64) -> bool {
 
 pub(super) struct Carrying<'a> {
     pub(super) socket: &'a OwnedFd,
-    /// One for each disk, the last for the memory.
+    /// A channel for each disk, and at last that of the memory.
     pub(super) channels: &'a [UnixStream],
     pub(super) fault: &'a mut Fault,
     pub(super) progress: &'a mut dyn FnMut(&str),
@@ -260,7 +259,7 @@ impl Carrying<'_> {
 enum Stop {
     /// Both sides can be told; `told` when the source's zoneadmd knows already.
     Undo { why: String, told: bool },
-    /// One of them is gone.
+    /// A connection is closed.
     Lost(String),
 }
 

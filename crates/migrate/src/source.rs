@@ -20,7 +20,7 @@ use subject::away::leave;
 use zone::executor::new_uuid;
 use zone::{images, inventory, suspend};
 
-/// How often the disks of a machine that runs are sent at the most.
+/// Maximum number of times that the disks of a machine that runs are sent.
 const MOST_DRAFTS: usize = 4;
 
 /// When no more than this was new on the disks, in bytes, the machine is suspended.
@@ -41,7 +41,7 @@ pub(super) struct Trip {
     top: PathBuf,
     /// The top as it was when it was sent last.
     sent: Option<Listing>,
-    /// What a kernel zone has beside its root.
+    /// The parts of a kernel zone beside its root.
     load: Option<Load>,
     /// It is a machine that runs: it is suspended, and goes on over there.
     pub(super) goes_on: bool,
@@ -126,7 +126,7 @@ impl Trip {
         Ok(trip)
     }
 
-    /// What went wrong on the way, with the name of the other host.
+    /// Returns a function that makes an error of the connection, with the name of the other host.
     fn lost(&self) -> impl Fn(std::io::Error) -> Error + use<> {
         let to = self.to.clone();
         move |error| Error::Refused(format!("{to}: {error}"))
@@ -378,7 +378,7 @@ fn image_of(host: &Host, lowest: Option<&storage::Known>) -> Result<Option<Strin
     Ok(image.map(|image| image.digest.to_string()))
 }
 
-/// What is to be sent of a machine, for people.
+/// Returns a description of a machine's files for people.
 fn described((files, bytes): (usize, u64)) -> String {
     format!("{files} files of its machine, {} MB", bytes / 1_000_000)
 }

@@ -36,14 +36,13 @@ use zone::executor::{self, new_uuid};
 use zone::halt::halt_locked;
 use zone::{images, import, suspend, verify};
 
-/// How long the source may take, when a machine is here as a whole, to say that it is this
-/// host's.
+/// Timeout for the source to hand over a machine that is here as a whole.
 const DECIDING: Duration = Duration::from_secs(60);
 
 /// Receives a zone: speaks with the source over `from` and `to`.
 ///
 /// # Errors
-/// What went wrong; the source was told. Nothing of the zone is then here.
+/// Fails with the error that was also sent to the source. Nothing of the zone is then here.
 pub fn receive(
     host: &Host,
     zone: &ZoneName,
@@ -193,7 +192,7 @@ fn converse<R: Read + AsFd, W: Write + Send>(
     }
 }
 
-/// How many layers would be here; nothing is changed.
+/// Returns the number of layers that exist here; changes nothing.
 fn look(
     host: &Host,
     zone: &ZoneName,
@@ -245,8 +244,8 @@ fn check(manifest: &Manifest, hello: &Hello) -> Result<(), Error> {
     }
 }
 
-/// Whether what a cut-off migration left lies in the zonepath of a zone that is configured.
-/// One that arrived and was detached since is whole.
+/// Returns whether what a cut-off migration left lies in the zonepath of a zone that is configured.
+/// A zone that arrived and was detached since is whole.
 fn is_half(zonepath: &Path) -> bool {
     zonepath.join(INCOMING).exists()
         || zonepath.join(ARRIVED).exists() && !zonepath.join(DETACHED).exists()
@@ -274,7 +273,7 @@ struct Guest<'a> {
     config: Config,
     path: PathBuf,
     uuid: Uuid,
-    /// What a kernel zone has beside its root.
+    /// The parts of a kernel zone beside its root.
     machine: Option<Unloading>,
     suspended: bool,
     /// The machine, when it came while it ran and is not this host's yet.

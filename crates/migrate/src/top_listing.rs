@@ -26,7 +26,7 @@ const MOST: usize = 8 << 20;
 /// Changes so short before a listing count as after it, in seconds.
 const SLACK: i64 = 2;
 
-/// How a folder is opened.
+/// The flags that open a folder.
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -50,7 +50,7 @@ impl Mark {
     }
 }
 
-/// What was in a top.
+/// The listing of a top layer.
 #[derive(Debug, Default)]
 pub(super) struct Listing {
     entries: HashMap<PathBuf, Mark>,
@@ -108,12 +108,12 @@ impl Listing {
         Ok(())
     }
 
-    /// How much there is.
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether what is at a path now need not be sent again.
+    /// Returns whether what is at a path now need not be sent again.
     pub(super) fn has(&self, path: &Path, stat: &Stat) -> bool {
         let now = Mark::of(stat);
         // A folder's own times change with what is sent into it.

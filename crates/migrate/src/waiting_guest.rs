@@ -36,7 +36,7 @@ pub(crate) struct Arrival {
 /// Boots a zone to wait. Its entry has its range of ids; its lock is held.
 ///
 /// # Errors
-/// What keeps it from being booted; nothing of it runs then.
+/// Fails with the reason why it cannot be booted; nothing of it runs then.
 pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<Arrival, Error> {
     let zone = &subject.entry.name;
     subject::settle(host, zone)?;
@@ -163,7 +163,7 @@ impl Arrival {
         Ok(())
     }
 
-    /// What its zoneadmd said at its end.
+    /// Returns the last message of its zoneadmd.
     fn why_not(self) -> Error {
         let Self {
             control, report, ..

@@ -1,4 +1,4 @@
-//! What the two sides of a migration say to each other, over a pipe.
+//! The messages between the two sides of a migration, over a pipe.
 //!
 //! A frame is a letter, the length of what follows in four bytes, the highest first, and
 //! that. Streams come in frames of `d` and end with `e`.
@@ -43,7 +43,7 @@ const MAX_FRAME: usize = 16 << 20;
 /// Longest frame of a stream.
 pub(super) const MAX_PIECE: usize = 1 << 20;
 
-/// What both sides must agree on.
+/// The version that both sides must have in common.
 pub(super) const VERSION: u32 = 4;
 
 /// The begin.
@@ -62,16 +62,16 @@ pub(super) struct Hello {
     pub(super) dry_run: bool,
     /// Let a zone that shares the host's programs follow the host.
     pub(super) update: bool,
-    /// What a kernel zone has beside its root.
+    /// The parts of a kernel zone beside its root.
     pub(super) machine: Option<Cargo>,
 }
 
 /// The answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Welcome {
-    /// How many of the layers are there, from the lowest.
+    /// The number of the layers that exist, from the lowest.
     pub(super) have: usize,
-    /// Which files of disks are there, by their names.
+    /// The names of the disk files that exist.
     #[serde(default)]
     pub(super) files: Vec<String>,
 }
@@ -79,7 +79,7 @@ pub(super) struct Welcome {
 /// A machine that comes while it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Arrange {
-    /// What the machine is: could it go on there?
+    /// The description of the machine, to find out whether it can run there.
     pub(super) machine: serde_json::Value,
     /// Its disks, in the order of their channels; the one behind them is its memory's.
     pub(super) disks: Vec<ArrangeDisk>,
@@ -90,7 +90,7 @@ pub(super) struct Arrange {
 pub(super) struct ArrangeDisk {
     /// Its number.
     pub(super) id: u32,
-    /// What the guest sees of it, in bytes.
+    /// The size that the guest sees, in bytes.
     pub(super) size: u64,
 }
 
@@ -101,7 +101,7 @@ pub(super) struct Commit {
     pub(super) boot: bool,
 }
 
-/// What became of a migration, as the target sees it.
+/// The result of a migration, as the target sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Fate {
@@ -111,7 +111,7 @@ pub(super) enum Fate {
     Unknown,
 }
 
-/// One end of the conversation.
+/// An end of the conversation.
 pub(super) struct Wire<R, W> {
     from: R,
     to: W,
@@ -140,7 +140,7 @@ impl<R: Read, W: Write> Wire<R, W> {
     /// Waits for an answer of one kind.
     ///
     /// # Errors
-    /// What the other side has to say instead.
+    /// Fails with the other side's error message.
     pub(super) fn expect(&mut self, kind: u8) -> io::Result<Vec<u8>> {
         match self.hear()? {
             Some((found, body)) if found == kind => Ok(body),
@@ -241,7 +241,7 @@ pub(super) fn receive(from: &mut impl Read, most: usize) -> io::Result<Option<(u
     }
 }
 
-/// What is written becomes frames.
+/// A writer that makes frames of the bytes.
 pub(super) struct Stream<'a, W: Write>(&'a mut W);
 
 impl<W: Write> Stream<'_, W> {
