@@ -40,7 +40,7 @@ pub enum Kind {
     CpuRange,
     /// A word of this list.
     Enum(&'static [&'static str]),
-    /// An or more of these words, with commas between them.
+    /// At least one of these words, with commas between them.
     Words(&'static [&'static str]),
     /// A word of this list, or a value of another kind.
     OneOf(&'static [&'static str], &'static Self),
