@@ -1,4 +1,4 @@
-//! What the zone is there for, if that is one program: /etc/zone.init.
+//! Reads the command of a zone that exists for one program: /etc/zone.init.
 //!
 //! Install writes that file from what a container image says it runs (its format stands
 //! in `crates/brand/src/image/init.rs`). The program is started after rc.zone, and the
@@ -13,7 +13,7 @@ use crate::console::{Digits, say};
 /// The file.
 const FILE: &CStr = c"/etc/zone.init";
 
-/// How it begins.
+/// The first line of the file.
 const MARK: &[u8] = b"zone-init 1";
 
 /// Its most bytes: more is not written.
@@ -26,7 +26,7 @@ const GROUPS: usize = 64;
 #[derive(Clone, Copy)]
 pub(crate) struct Command {
     pub(crate) pid: i32,
-    /// What ends it in order.
+    /// The signal that ends it in order.
     pub(crate) stop: Signal,
 }
 

@@ -1,4 +1,4 @@
-//! One-line messages on the zone's console.
+//! Messages of one line on the zone's console.
 
 use start::write;
 

@@ -15,11 +15,11 @@ use crate::command::{self, Command};
 use crate::console::say;
 use crate::life::{AWAITED, reap_all, report, run_rc};
 
-/// How long rc.zone may take to stop the zone's services, in milliseconds.
+/// Timeout for rc.zone to stop the zone's services, in milliseconds.
 const RC_LIMIT: u64 = 10_000;
-/// How long processes have between SIGTERM and SIGKILL, in milliseconds.
+/// Time between SIGTERM and SIGKILL, in milliseconds.
 const GRACE: u64 = 5_000;
-/// How often to look for processes that are nobody's child here, in milliseconds.
+/// Interval between looks for processes that have no parent here, in milliseconds.
 const LOOK: u64 = 20;
 
 /// Ends every process of the zone but this one.
@@ -87,7 +87,7 @@ pub(crate) fn shut_down(power: Power, program: Option<Command>) {
     let _ = start::send(EVERYBODY, Signal::KILL);
 }
 
-/// Who is still waited for.
+/// The processes that are still waited for.
 enum Left {
     Nobody,
     /// Their end is a signal.
@@ -98,7 +98,7 @@ enum Left {
     Strangers,
 }
 
-/// How a wait ended.
+/// The result of a wait.
 enum End {
     Done,
     TooLong,

@@ -49,7 +49,7 @@ fn zinit() -> &'static Path {
     })
 }
 
-/// How long anything may take that a test waits for.
+/// Timeout of every wait in a test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 static STARTING: Mutex<()> = Mutex::new(());

@@ -9,7 +9,7 @@ const SIZE: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
-    /// Where the unwritten ones are.
+    /// The offset of the unwritten bytes.
     begin: usize,
     end: usize,
 }

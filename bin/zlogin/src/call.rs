@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use lexopt::prelude::*;
 
-/// How zlogin was called.
+/// The command line of zlogin.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Call {
     pub zone: String,
@@ -20,12 +20,12 @@ pub struct Call {
     pub escape: Option<u8>,
 }
 
-/// What is wanted of the zone.
+/// The kind of login.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A session, or commands from standard input if that is no terminal.
     Session,
-    /// One command; with a terminal of its own for `-i`.
+    /// A command; with a terminal of its own for `-i`.
     Command { words: Vec<String>, terminal: bool },
     /// The console.
     Console { leave_on_halt: bool },
@@ -130,7 +130,7 @@ impl Flags {
     }
 }
 
-/// One character, or a backslash and its number in octal.
+/// A character, or a backslash and its number in octal.
 fn character(text: &str) -> Result<u8, Problem> {
     let bad = || {
         Problem::Usage(format!(

@@ -23,7 +23,7 @@ use crate::terminal::{self, Raw};
 /// Longest piece sent at a time.
 const PIECE: usize = 4096;
 
-/// How often a halted zone is looked at, and how often the size of the window.
+/// Interval between looks at a halted zone, and at the size of the window.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Why the connection ended.

@@ -17,10 +17,10 @@ enum State {
     Inside,
 }
 
-/// What becomes of a piece of input.
+/// The result of a piece of input.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Typed {
-    /// What goes to the zone.
+    /// The bytes that go to the zone.
     pub send: Vec<u8>,
     /// Leave after sending.
     pub leave: bool,

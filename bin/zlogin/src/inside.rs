@@ -13,7 +13,7 @@ use sys::process::{Executable, Program};
 use crate::call::{self, Call};
 use crate::{machine, plain, session, user};
 
-/// Where programs are in a zone, for finding login, su and a shell.
+/// The folders in a zone that are searched for login, su and a shell.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"];
 
 /// Exit status of a command that could not be run.
@@ -98,7 +98,7 @@ fn become_user(zone: &RunningZone, call: &Call, command: Option<&str>) -> String
     }
 }
 
-/// What to run, the best first: a zone from an image may lack login or su.
+/// Returns the programs to try, the best first: a zone from an image may lack login or su.
 fn attempts(call: &Call, command: Option<&str>) -> Vec<Vec<String>> {
     let words = |list: &[&str]| list.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
     let user = call.user.as_str();
@@ -122,7 +122,7 @@ fn attempts(call: &Call, command: Option<&str>) -> Vec<Vec<String>> {
     all
 }
 
-/// Where a program is. As a user of the zone would start it, so its own links count; and
+/// Returns the path of a program. As a user of the zone would start it, so its own links count; and
 /// by its name, so that it may be a script, or for a processor that is emulated.
 fn find(name: &str) -> Option<String> {
     FOLDERS.iter().find_map(|folder| {

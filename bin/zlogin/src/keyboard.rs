@@ -1,4 +1,4 @@
-//! What the user types, on its way into a zone that may not read it.
+//! Passes the user's keys into a zone that may not read them.
 
 use std::io::IsTerminal;
 

@@ -45,7 +45,7 @@ pub fn run(host: &Host, zone: &ZoneName, call: &Call) -> Result<Option<u8>, Stri
     Ok(Some(ended.status))
 }
 
-/// What the command reads: all that there is, as nothing can follow.
+/// Returns the input of the command: all that exists, as none can follow.
 fn input(call: &Call) -> Result<Option<Vec<u8>>, String> {
     if call.no_input || std::io::stdin().is_terminal() {
         return Ok(None);

@@ -26,7 +26,7 @@ use crate::{child, inside, terminal};
 /// Pieces moved of one stream before the others are looked at.
 const TURN: usize = 16;
 
-/// How often a zlogin in the background looks whether it is in the foreground again.
+/// Interval at which a zlogin in the background checks whether it is in the foreground again.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
@@ -123,7 +123,7 @@ struct Output {
     from: Option<OwnedFd>,
     to: Sink,
     buffer: Buffer,
-    /// How many bytes still count.
+    /// The number of bytes that still count.
     left: u64,
     /// Why the caller's stream takes no more, if it should.
     problem: Option<Errno>,

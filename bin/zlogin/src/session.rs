@@ -19,7 +19,7 @@ use crate::sink::Sink;
 use crate::terminal::{self, Raw};
 use crate::{child, inside};
 
-/// How often the size of the window is looked at.
+/// Interval between looks at the size of the window.
 const LOOK_EVERY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
@@ -29,12 +29,12 @@ const LOOK_EVERY: Timespec = Timespec {
 /// something in the background goes on writing to has no end.
 const LAST_WORDS: u64 = 1 << 20;
 
-/// How a session came to its end.
+/// The end of a session.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     /// The user left it, or nobody sees it any more.
     Left,
-    /// What ran in it has ended, with this status.
+    /// The program has ended with this status.
     Ended(u8),
     /// Nothing has the terminal open any more.
     Closed,

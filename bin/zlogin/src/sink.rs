@@ -8,19 +8,18 @@ use rustix::io::{Errno, Result, write};
 use rustix::net::{SendFlags, send};
 use rustix::time::Timespec;
 
-/// What fits into a pipe, and a little into a terminal, when poll(2) says that it
-/// can be written to, in bytes (PIPE_BUF).
+/// Number of bytes that fit into a pipe (PIPE_BUF), and a little into a terminal, when poll(2) says
+/// that it can be written to.
 const SURE: usize = 4096;
 
-/// One of the caller's streams. It is shared with other processes, so its own flags
-/// are left alone.
+/// A stream of the caller's. It is shared with other processes, so its own flags are left alone.
 #[derive(Debug)]
 pub struct Sink {
     stream: BorrowedFd<'static>,
     way: Option<Way>,
 }
 
-/// How to write without waiting.
+/// The ways to write without waiting.
 #[derive(Debug)]
 enum Way {
     /// It never waits: a file.
@@ -39,7 +38,7 @@ impl Sink {
         Self { stream, way: None }
     }
 
-    /// What to wait for readiness of.
+    /// Returns the descriptor whose readiness to wait for.
     pub const fn stream(&self) -> BorrowedFd<'static> {
         self.stream
     }

@@ -15,7 +15,7 @@ use zone::snapshot::{BadName, Name};
 use crate::call::Call;
 use crate::{apply, attach, delegated, many, memory, report, space, usage};
 
-/// What a subcommand was asked for.
+/// The options and operands of a subcommand.
 #[derive(Debug, Default)]
 struct Options {
     dry_run: bool,
@@ -36,7 +36,7 @@ struct Options {
     attach: zone::attach::Options,
     /// The manifest that is only looked at.
     manifest: Option<PathBuf>,
-    /// What the brand makes of the rest.
+    /// The options for the brand, after `--`.
     brand: Vec<String>,
 }
 
@@ -393,7 +393,7 @@ fn can_be_uninstalled(host: &Host, zones: &[ZoneName]) -> (Vec<ZoneName>, u8) {
     (possible, status)
 }
 
-/// What is configured and stored, but nothing acts on yet, is said at verify.
+/// Warns at verify of settings that are stored but have no effect yet.
 fn warn_of_what_has_no_effect(host: &Host, zone: &ZoneName) {
     // Verify has just read it; should it be gone now there is nothing to say.
     let Ok(config) = store::xml::load(&host.root, zone) else {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use lexopt::prelude::*;
 
-/// How zoneadm was called.
+/// The command line of zoneadm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// `-R`.
@@ -16,7 +16,7 @@ pub struct Call {
     pub uuid: Option<String>,
     /// The subcommand.
     pub verb: String,
-    /// What follows it.
+    /// The words after the subcommand.
     pub rest: Vec<String>,
 }
 

@@ -16,7 +16,7 @@ struct Options {
     json: bool,
 }
 
-/// What became of a finding.
+/// The fate of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Fate {
@@ -106,7 +106,8 @@ fn check(host: &Host, options: Options) -> Result<u8, String> {
     })
 }
 
-/// What was found before and is there no more is removed. What came since is left, too.
+/// Returns the findings with their fates: those that were found before and exist no more were
+/// removed. What came since is left, too.
 fn repaired(before: Vec<Finding>, after: Vec<Finding>) -> Vec<Row> {
     let same = |a: &Finding, b: &Finding| (a.kind, &a.path) == (b.kind, &b.path);
     let removed = before

@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::listing::{self, Form};
 use crate::{act, inside, many, report, usage};
 
-/// What is asked for.
+/// The task that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     List(Form, Option<Name>),
@@ -97,7 +97,7 @@ pub fn run(call: &Call) -> u8 {
     })
 }
 
-/// What is asked for, but for a list.
+/// Carries out the task, except for a list.
 fn carry_out(
     host: &Host,
     zone: &ZoneName,
@@ -154,7 +154,7 @@ fn of_zone(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
 }
 
 impl Options {
-    /// What a zone must not ask for. A plan has paths of the host in it.
+    /// Returns the option that a zone must not use. A plan has paths of the host in it.
     fn refused_inside(&self) -> Option<&'static str> {
         match self.task {
             Task::Mount(..) => Some("mount"),

@@ -50,7 +50,7 @@ pub fn tell(host: &Host, zone: &ZoneName, error: &Error) -> u8 {
     cli::status::ERROR
 }
 
-/// What a zone may know of an error.
+/// Returns the part of an error that a zone may know.
 fn for_zone(error: &Error) -> Option<String> {
     let text = match error {
         Error::Store(store::Error::Locked(_)) => {

@@ -1,4 +1,4 @@
-//! What the subcommands that list something have in common.
+//! Helpers that the subcommands that list something have in common.
 
 use cli::table::{Column, Table};
 use host::{Error, Host, flatten};
@@ -10,7 +10,7 @@ use store::index::Index;
 use crate::call::Call;
 use crate::{act, report, usage};
 
-/// How a list is printed.
+/// The form of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// For people.

@@ -20,10 +20,10 @@ use crate::report;
 /// and each is a descriptor: well below the usual limit of 1024.
 const AT_ONCE: usize = 250;
 
-/// How often a run of many zones says how far it is.
+/// Interval between progress reports of a run of many zones.
 const TELL_EVERY: Duration = Duration::from_secs(2);
 
-/// How far a run is.
+/// The progress of a run.
 struct Progress<'a> {
     verb: &'a str,
     all: usize,
@@ -80,7 +80,7 @@ pub fn for_each(
     status.into_inner()
 }
 
-/// What `act` makes of each item, in their order.
+/// Returns the results of `act` for each item, in their order.
 fn map_in_parallel<T: Sync, R: Send>(
     items: &[T],
     act: impl Fn(&T) -> Option<R> + Sync,
@@ -99,7 +99,7 @@ fn map_in_parallel<T: Sync, R: Send>(
         .collect()
 }
 
-/// What is cloned.
+/// The zone or snapshot that is cloned.
 pub struct Source<'a> {
     /// The zone.
     pub zone: &'a str,

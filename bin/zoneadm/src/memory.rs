@@ -1,4 +1,4 @@
-//! How far the memory of a kernel zone is on its way to the disk or back.
+//! Shows the progress of a kernel zone's memory on its way to the disk or back.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 use host::{Host, progress};
 use model::ZoneName;
 
-/// What takes no longer says nothing.
+/// Time after which progress is shown; shorter operations show none.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// How it is shown: in one line that changes on a terminal, else in a line now and then.
+/// The way progress is shown: in one line that changes on a terminal, else in a line now and then.
 struct Shown<'a> {
     zone: &'a ZoneName,
     what: &'a str,
     terminal: bool,
     began: Instant,
     told: Instant,
-    /// Whether there is a line to be wiped away.
+    /// True if there is a line to be wiped away.
     drawn: bool,
 }
 

@@ -10,7 +10,7 @@ use zone::import::Options;
 use crate::call::Call;
 use crate::{act, attach, usage};
 
-/// What is asked for.
+/// The task that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Task {
     Export(PathBuf, Cipher),

@@ -41,7 +41,7 @@ pub fn complain(text: &str, verb: Option<&str>) -> u8 {
     cli::status::USAGE
 }
 
-/// What stands in front of a subcommand.
+/// Returns the options in front of a subcommand.
 fn before(one: &Subcommand) -> &'static str {
     match one.name {
         "help" | "check" => "",

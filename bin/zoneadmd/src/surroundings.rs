@@ -1,5 +1,5 @@
-//! What a process hands down besides its environment: a zone must not depend on who
-//! typed `zoneadm boot`, and how.
+//! Resets the attributes that a process hands down besides its environment: a zone must not depend
+//! on who typed `zoneadm boot`, and how.
 
 use rustix::fs::Mode;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};

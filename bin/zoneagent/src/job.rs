@@ -25,7 +25,7 @@ const MOST_OUTPUT: usize = 64 << 20;
 #[derive(Debug)]
 struct Job {
     child: Child,
-    /// What it prints; none where that is not wanted.
+    /// The reader of its output; none if the output is not wanted.
     output: Option<Reader>,
     errors: Option<Reader>,
     /// When it was started: a number of a process may come again.
@@ -33,7 +33,7 @@ struct Job {
 }
 
 impl Job {
-    /// How it ended, once all is read that it printed; it is no process any more then.
+    /// Returns the exit status, once all of the output is read; the process is reaped then.
     fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         let status = self.child.try_wait().map_err(|error| error.to_string())?;
         let mut streams = [&self.output, &self.errors].into_iter().flatten();
@@ -46,7 +46,7 @@ impl Job {
     }
 }
 
-/// Who reads what a program prints.
+/// The thread that reads a program's output.
 #[derive(Debug)]
 struct Reader {
     thread: JoinHandle<(Vec<u8>, bool)>,

@@ -5,13 +5,13 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long the port may take to appear: its driver may still be loaded.
+/// Maximum number of looks for the port: its driver may still be loaded.
 const APPEARING: u32 = 600;
 
-/// How often to look.
+/// Interval between the looks.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often to look whether somebody of the host is there again.
+/// Interval between looks whether a program of the host has connected again.
 const ALONE: Duration = Duration::from_millis(20);
 
 /// Makes the reader forget what has come so far.

@@ -1,4 +1,4 @@
-//! Whether a request is granted.
+//! Decides whether a request is granted.
 //!
 //! By what is stored now, below the root that this service was started with. There is
 //! no second copy of who may do what, so none that could be out of date.
@@ -15,15 +15,15 @@ use crate::users::User;
 /// A request that is not granted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// What was asked for, as far as it was understood: program, subcommand, zones.
+    /// The subject of the request, as far as it was understood: program, subcommand, zones.
     pub what: What,
     /// Why not, for the log.
     pub why: String,
-    /// What the user is told.
+    /// The message for the user.
     pub told: String,
 }
 
-/// What a request is about, for the log.
+/// The subject of a request, for the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct What {
     /// The program.
@@ -35,7 +35,7 @@ pub struct What {
 }
 
 impl What {
-    /// What a task is about.
+    /// Returns the subject of a task.
     pub fn of(task: &Task) -> Self {
         let names: Vec<&str> = task.zones().iter().map(ZoneName::as_str).collect();
         let mut zones = names.join(",");

@@ -1,4 +1,4 @@
-//! How many may come in, and how often somebody is sent away.
+//! Limits the number of connections, and the log entries about refused ones.
 //!
 //! Anybody can connect. Nobody may keep others from it, fill the log, or make the
 //! service hold more than it can.
@@ -20,7 +20,7 @@ const MAX_WAITING: usize = 128;
 /// Refusals of one user that are logged each, before they are only counted.
 const BURST: u32 = 100;
 
-/// How often one more is logged after that.
+/// Interval after which one more refusal is logged.
 const REFILL: Duration = Duration::from_secs(10);
 
 /// Users remembered before those are forgotten who did nothing lately.
@@ -52,12 +52,12 @@ pub struct Place {
     uid: u32,
 }
 
-/// What to do about a refusal.
+/// The log entry for a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
     /// Log it, and that so many before it were not.
     Log {
-        /// How many.
+        /// The number of refusals.
         before: u64,
     },
     /// Only count it.

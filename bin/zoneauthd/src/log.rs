@@ -1,5 +1,4 @@
-//! Who asked for what, and what came of it: a line each in
-//! `/var/log/zones/authority.log` and to syslog.
+//! Logs requests and their results: a line each in `/var/log/zones/authority.log` and to syslog.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -27,7 +26,7 @@ const MAX_FIELD: usize = 200;
 const NOTICE: u8 = 10 * 8 + 5;
 const INFO: u8 = 10 * 8 + 6;
 
-/// What a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The program is started.
@@ -43,7 +42,7 @@ pub enum Event<'a> {
 pub struct Log {
     path: PathBuf,
     syslog: PathBuf,
-    /// One line at a time, also where the file is put aside.
+    /// A line at a time, also where the file is put aside.
     turn: Mutex<()>,
 }
 

@@ -17,7 +17,7 @@ use crate::users::User;
 /// Exit status of a program that could not be started.
 const NOT_RUN: u8 = 127;
 
-/// Where our programs look for others.
+/// The PATH with which our programs look for others.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Starts the program of a task. It is this program again first, which becomes the

@@ -24,10 +24,10 @@ use crate::log::{Event, Log};
 use crate::users::User;
 use crate::{program, streams};
 
-/// How long a connection may take to say what it wants, and to take what it is told.
+/// Timeout for a client to send its request, and to take its reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a user waits for each refusal, once they are many.
+/// Delay of each refusal of a user, once there are many.
 const DELAY: Duration = Duration::from_millis(200);
 
 /// Stack of a connection's thread: no deep calls, and no large values on it.

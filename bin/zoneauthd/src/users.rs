@@ -1,4 +1,4 @@
-//! Who a user id is.
+//! Returns the names of a user id.
 //!
 //! An `admin` resource names a user; the kernel gives a number. A name is the user's
 //! when the accounts of the host give it this number now: first /etc/passwd, and for
@@ -11,7 +11,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where local accounts are.
+/// The file of local accounts.
 const PASSWD: &str = "/etc/passwd";
 
 /// The program that asks NSS.
@@ -94,7 +94,7 @@ fn read(path: &Path) -> String {
     read.map_or_else(|_| String::new(), |_| text)
 }
 
-/// What NSS knows of a name, in the form of passwd(5).
+/// Returns the entry of a name in NSS, in the form of passwd(5).
 fn ask_nss(name: &str) -> String {
     let Some(getent) = GETENT.iter().find(|path| Path::new(path).exists()) else {
         return String::new();

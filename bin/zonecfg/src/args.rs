@@ -8,7 +8,7 @@ use model::name::BadName;
 use model::{Uuid, ZoneName};
 use syntax::help;
 
-/// What `--help` adds to the usage.
+/// The lines that `--help` adds to the usage.
 const MORE: &str = "
 Options:
     -z <zone>     the zone to configure; it need not exist
@@ -38,7 +38,7 @@ Examples:
 
 ";
 
-/// What the command line asks for.
+/// The request on the command line.
 #[derive(Debug)]
 pub enum Input {
     /// Print this and be done.
@@ -58,11 +58,11 @@ pub struct Args {
     pub live: bool,
     /// The zone.
     pub zone: Zone,
-    /// Where commands come from.
+    /// The source of commands.
     pub commands: Commands,
 }
 
-/// How the zone is named.
+/// The way the zone is named.
 #[derive(Debug)]
 pub enum Zone {
     /// `-z`
@@ -71,7 +71,7 @@ pub enum Zone {
     Uuid(Uuid),
 }
 
-/// Where commands come from.
+/// The source of commands.
 #[derive(Debug)]
 pub enum Commands {
     /// From whoever is at standard input.

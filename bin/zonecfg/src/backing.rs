@@ -13,11 +13,10 @@ use syntax::{Backing, Change};
 
 use crate::host;
 
-/// How long a lock that is held is tried again: whoever holds it may be about to let
-/// go of it.
+/// Time for which a held lock is tried again: its holder may be about to release it.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// How long the root of a halted zone may take to be written out.
+/// Timeout for writing out the root of a halted zone.
 const CLOSING: Duration = Duration::from_secs(60);
 
 /// Why the store refused.
@@ -98,7 +97,7 @@ impl Stored {
         self.index = None;
     }
 
-    /// What `create -t` can name.
+    /// Returns the names that `create -t` accepts.
     pub fn templates(&self) -> Vec<String> {
         let built_in = template::built_in().map(str::to_owned);
         let files = fs::read_dir(self.root.etc()).into_iter().flatten();

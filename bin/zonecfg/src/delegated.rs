@@ -85,7 +85,7 @@ pub enum Error {
     Zone {
         /// The zone.
         zone: ZoneName,
-        /// What to do with it.
+        /// The action: make or delete.
         what: &'static str,
     },
     /// The change reaches the host.

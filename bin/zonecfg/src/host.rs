@@ -1,4 +1,4 @@
-//! What a new zone's configuration depends on in this host.
+//! Reads the properties of this host that a new zone's configuration depends on.
 
 use std::fs;
 use std::path::Path;
@@ -35,8 +35,8 @@ pub fn root_pool() -> Option<String> {
     dataset.split('/').next().map(str::to_owned)
 }
 
-/// Whether the host has a user of this name. Users of other sources than /etc/passwd
-/// are asked for with getent(1): a static program cannot load the modules for them.
+/// Returns whether the host has a user of this name. Users of other sources than /etc/passwd are
+/// asked for with getent(1): a static program cannot load the modules for them.
 pub fn user_exists(name: &str) -> bool {
     let local = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let listed = |line: &str| line.split(':').next() == Some(name);

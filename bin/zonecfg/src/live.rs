@@ -1,5 +1,5 @@
 //! `zonecfg -r`: the configuration that a running zone has, in place of the stored one.
-//! What is committed is changed at once, and lost when the zone boots.
+//! Committed changes take effect at once, and are lost when the zone boots.
 
 use std::ops::{Deref, DerefMut};
 
@@ -26,7 +26,7 @@ pub enum Error {
     OnlyStored(ZoneName, &'static str),
 }
 
-/// Where the configurations of a session are.
+/// The store of a session's configurations.
 #[derive(Debug)]
 pub enum Kept {
     /// In the store.

@@ -37,7 +37,7 @@ pub struct Client {
     wire: Wire,
     credentials: Option<Credentials>,
     agent: Agent,
-    /// What is sent as authorization since the registry asked for it.
+    /// The authorization header, once the registry has asked for it.
     authorization: RefCell<Option<String>>,
 }
 

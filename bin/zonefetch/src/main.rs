@@ -35,7 +35,7 @@ Fetches a container image for zoneadm and zoneimg, which call this program.
 REFERENCE is docker://host[:port]/name[:tag][@sha256:digest].
 ";
 
-/// What the command line asks for.
+/// The request on the command line.
 struct Call {
     verb: String,
     reference: Reference,

@@ -1,4 +1,4 @@
-//! What is asked for, and written into the folder.
+//! Downloads an image into the folder.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use crate::client::{Client, read_all};
 /// Indexes in indexes that are followed.
 const DEPTH: usize = 3;
 
-/// How often those who wait are told how far it is.
+/// Interval between progress reports.
 const TICK: Duration = Duration::from_secs(2);
 
 /// Tries for each layer: connections break.

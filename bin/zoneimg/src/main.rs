@@ -17,7 +17,7 @@ use storage::{Digest, Image, Images};
 use subcommands::PROGRAM;
 use zone::images::{Request, Source};
 
-/// What a subcommand was asked for.
+/// The options and operands of a subcommand.
 #[derive(Debug, Default)]
 struct Options {
     json: bool,
@@ -191,7 +191,7 @@ fn act(host: &Host, verb: &str, options: &Options) -> Result<u8, Error> {
     Ok(cli::status::OK)
 }
 
-/// What is done with several images; an error stops no other.
+/// Acts on several images; an error stops no other.
 fn each(images: &Images, verb: &str, options: &Options) -> u8 {
     let mut status = cli::status::OK;
     for word in &options.operands {

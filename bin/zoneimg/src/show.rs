@@ -9,7 +9,7 @@ use host::Error;
 use serde::Serialize;
 use storage::{Image, Images, Pruned};
 
-/// What is printed of an image.
+/// The printed properties of an image.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
     digest: String,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use lexopt::prelude::*;
 
-/// How it is called.
+/// The synopsis.
 pub const USAGE: &str = "\
 usage: zonep2vchk [-b] [-s path[,path]...] [-S file] [-T release] [-P | -j] [-R root]
        zonep2vchk -c [-T release] [-R root]
@@ -60,7 +60,7 @@ Examples:
     zonep2vchk -c -f /var/lib/lxc/web/config
 ";
 
-/// What is asked for.
+/// The request on the command line.
 #[derive(Debug)]
 pub enum Input {
     /// Help.
@@ -71,10 +71,10 @@ pub enum Input {
     Run(Args),
 }
 
-/// What to do.
+/// The options.
 #[derive(Debug)]
 pub struct Args {
-    /// Where the system is.
+    /// The root of the system.
     pub root: PathBuf,
     /// `-c`.
     pub template: bool,
@@ -86,11 +86,11 @@ pub struct Args {
     pub paths: Vec<PathBuf>,
     /// `-T`.
     pub target: Target,
-    /// How it is printed.
+    /// The form of the report.
     pub form: Form,
 }
 
-/// How zones of a release are by default.
+/// The default kind of a release's zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// With the host's network.
@@ -109,7 +109,7 @@ impl Target {
     }
 }
 
-/// How a report is printed.
+/// The form of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// For people.

@@ -12,7 +12,7 @@ use crate::system::{System, base};
 /// Most that is read of a program, in bytes.
 const MAX_SIZE: u64 = 256 << 20;
 
-/// How deep folders are looked into.
+/// Maximum depth of folders.
 const MAX_DEPTH: usize = 40;
 
 /// Functions and what they do.

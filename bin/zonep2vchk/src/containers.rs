@@ -7,14 +7,14 @@ use crate::template::{BRAND, quoted};
 /// The largest configuration that is read.
 pub const MAX: u64 = 1 << 20;
 
-/// What is known of a container.
+/// The properties of a container.
 #[derive(Debug, Default)]
 struct Found {
     /// Properties of the zone.
     properties: Vec<(&'static str, String)>,
     /// Resources: the type, and its properties.
     resources: Vec<(&'static str, Vec<(&'static str, String)>)>,
-    /// What was not taken over.
+    /// The settings that were not taken over.
     left: Vec<String>,
 }
 

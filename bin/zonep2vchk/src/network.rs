@@ -1,4 +1,4 @@
-//! What is configured of the network, in whichever of the usual places.
+//! Finds the configuration of the network, in whichever of the usual places.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,9 +14,9 @@ pub struct Interface {
     pub addresses: Vec<String>,
     /// The default routers.
     pub routers: Vec<String>,
-    /// Whether it asks a server for its address.
+    /// True if it asks a server for its address.
     pub dynamic: bool,
-    /// What it is, when it is no plain interface: vlan, bond, bridge, ...
+    /// The kind, when it is no plain interface: vlan, bond, bridge, ...
     pub kind: Option<String>,
 }
 
@@ -248,7 +248,7 @@ const NETPLAN_KEYS: [&str; 6] = [
     "dhcp6",
 ];
 
-/// What matters of a netplan file. Its language is YAML, and this knows the two ways in
+/// Takes the interfaces from a netplan file. Its language is YAML, and this knows the two ways in
 /// which people write the few keys that are looked for. Returns the numbers of the lines, from 1,
 /// that write them in another way: a mapping or a list that is not closed on one line, an alias.
 fn netplan(found: &mut Interfaces, text: &str) -> Vec<usize> {

@@ -10,7 +10,7 @@ use crate::system::System;
 /// Something that will not work.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// What: a service, a path, a name.
+    /// The subject: a service, a path, a name.
     pub subject: String,
     /// Why not, or what to do.
     pub advice: String,
@@ -29,11 +29,11 @@ impl Finding {
 /// Findings of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Section {
-    /// One word, for programs.
+    /// A word, for programs.
     pub name: &'static str,
     /// A sentence that the findings follow.
     pub title: &'static str,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
@@ -50,12 +50,12 @@ impl Section {
     }
 }
 
-/// What one kind of checks found.
+/// The result of one kind of checks.
 #[derive(Debug, Serialize)]
 pub struct Check {
     /// `basic` or `static`.
     pub name: &'static str,
-    /// What was found, without empty sections.
+    /// The sections with findings.
     pub sections: Vec<Section>,
 }
 
@@ -96,7 +96,7 @@ impl Report {
         }
     }
 
-    /// How many issues there are.
+    /// Returns the number of issues.
     pub fn issues(&self) -> usize {
         self.checks.iter().map(Check::issues).sum()
     }

@@ -6,9 +6,9 @@ use crate::system::System;
 /// A line of fstab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// What is mounted.
+    /// The mounted device or directory.
     pub special: String,
-    /// Where; blanks as they are.
+    /// The mount point; blanks as they are.
     pub dir: String,
     /// The file system type.
     pub kind: String,
@@ -35,7 +35,7 @@ impl Mount {
         kinds.contains(&self.kind.as_str())
     }
 
-    /// Whether it holds data of its own, apart from the system's.
+    /// Returns whether it holds data of its own, apart from the system's.
     pub fn is_data(&self) -> bool {
         // What a copy of the system has, also when it was mounted on its own there.
         let copied = ["/", "/usr", "/var", "/tmp", "/home", "/root", "/opt"];

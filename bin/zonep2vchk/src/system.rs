@@ -83,7 +83,7 @@ impl System {
             .collect()
     }
 
-    /// Whether there is such a folder; what is behind a link in it does not count.
+    /// Returns whether there is such a folder; what is behind a link in it does not count.
     pub fn is_folder(&self, path: &Path) -> bool {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         self.find(&path.to_string_lossy(), flags).is_some()

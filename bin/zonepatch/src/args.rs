@@ -30,7 +30,7 @@ pub struct Call {
     pub activate: Option<When>,
     /// Zones that run are patched in place.
     pub live: bool,
-    /// What says whether a zone is well.
+    /// The command that decides whether a zone is healthy.
     pub health: Option<String>,
     /// The seconds that the package manager of a zone may take; 0 is no limit.
     pub time_limit: Option<u64>,
@@ -157,7 +157,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
     Ok(call)
 }
 
-/// Whether a word names a package file of a package manager that is driven.
+/// Returns whether a word names a package file of a package manager that is driven.
 fn is_file(word: &str) -> bool {
     let kinds = [".deb", ".rpm", ".apk"];
     word.contains('/') || kinds.iter().any(|kind| word.ends_with(kind))

@@ -327,8 +327,8 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     })
 }
 
-/// How many CPUs there are. A measurement of what more zones at a time cost says that there
-/// are more: no more than 1.5 times as many are worked on otherwise.
+/// Returns the number of CPUs. A measurement of what more zones at a time cost says that there are
+/// more: no more than 1.5 times as many are worked on otherwise.
 fn cpus() -> usize {
     let said = std::env::var("ZONES_CPUS").ok();
     said.and_then(|said| said.parse().ok())

@@ -28,7 +28,7 @@ const TAIL: u64 = 4 << 10;
 /// Longest part of a line of a log that is shown, in characters.
 const WIDTH: usize = 56;
 
-/// What is shown of a run.
+/// The parts of a run that are shown.
 pub struct Progress<'a> {
     shown: Mutex<Shown>,
     /// Returns the log of the package manager of a zone.

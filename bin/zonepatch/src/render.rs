@@ -1,4 +1,4 @@
-//! What is printed.
+//! Formats the output.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ fn packages(count: usize) -> String {
     }
 }
 
-/// What became of a zone, behind its name.
+/// Returns the result of a zone, to be printed behind its name.
 pub fn ended(report: &Report) -> String {
     let mut text = match report.outcome {
         Outcome::Patched => {
@@ -75,7 +75,7 @@ pub fn stale(report: &Report) -> String {
     text
 }
 
-/// What a zone would come to.
+/// Returns the planned action for a zone.
 pub fn planned(report: &Report) -> String {
     let zone = &report.zone;
     if report.outcome != Outcome::Patched {
@@ -117,7 +117,7 @@ pub fn summary(name: &str, reports: &[Report], plan: bool) -> String {
     text
 }
 
-/// Where zones stand.
+/// Returns the table of `status`.
 pub fn status(rows: &[Row]) -> String {
     let mut table = Table::new([
         Column::left("ZONE", 16),
@@ -154,7 +154,7 @@ pub fn status(rows: &[Row]) -> String {
     table.render()
 }
 
-/// What a sparse zone lacks of its host.
+/// Returns the updates that a sparse zone lacks of its host's.
 fn behind(row: &Row) -> Option<String> {
     let packages = match row.behind {
         0 => return None,
@@ -168,7 +168,7 @@ fn behind(row: &Row) -> Option<String> {
     ))
 }
 
-/// What was done to zones.
+/// Returns the table of `history`.
 pub fn history(rows: &[Past]) -> String {
     let mut table = Table::new([
         Column::left("ZONE", 16),

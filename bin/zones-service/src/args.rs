@@ -7,7 +7,7 @@ use std::time::Duration;
 use lexopt::prelude::*;
 use zone::service::Patience;
 
-/// How zones-service is called.
+/// The synopsis of zones-service.
 pub const USAGE: &str = "\
 usage: zones-service [-jn] [-R root] start
        zones-service [-jn] [-R root] [-t seconds] stop
@@ -25,7 +25,7 @@ Boots the zones that boot with the host, or ends all zones before the host goes 
   -R root             alternate root
 ";
 
-/// Which of the two.
+/// The action: start or stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The host boots.
@@ -43,7 +43,7 @@ impl Action {
     }
 }
 
-/// How it was called.
+/// The options and the action of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     pub action: Action,
@@ -53,7 +53,7 @@ pub struct Call {
     pub patience: Patience,
 }
 
-/// What the command line asks for.
+/// The request on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Parsed {
     Help,

@@ -12,7 +12,7 @@ use crate::args::{Action, Call};
 use crate::progress::{Line, complain, say};
 use crate::show::{self, Report};
 
-/// How often the line on a terminal is drawn when nothing happens.
+/// Interval between redraws of the line on a terminal when nothing happens.
 const TICK: Duration = Duration::from_secs(1);
 
 pub fn run(call: &Call) -> u8 {

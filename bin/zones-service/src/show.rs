@@ -1,4 +1,4 @@
-//! What is printed: a line for each zone, and what it all came to.
+//! Prints a line for each zone, and a summary.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use zone::service::{Deed, Done, End, Job};
 
 use crate::args::{Action, Call};
 
-/// What a dry run prints.
+/// Returns the output of a dry run.
 pub fn plan(call: &Call, jobs: &[Job]) -> String {
     let action = call.action.as_str();
     if call.json {
@@ -42,7 +42,7 @@ pub fn plan(call: &Call, jobs: &[Job]) -> String {
     text
 }
 
-/// What became of a job, in a word or a few.
+/// Returns the result of a job in a few words.
 fn result(deed: Deed, end: &End) -> &'static str {
     match (end, deed) {
         (End::Failed(_), _) => "failed",
@@ -68,7 +68,7 @@ fn warnings(end: &End) -> Vec<String> {
     }
 }
 
-/// What is said of a job that is over: on standard output, and on standard error.
+/// Returns the messages about a finished job: for standard output, and for standard error.
 pub fn done(done: &Done) -> (Option<String>, Vec<String>) {
     let zone = &done.job.zone;
     if let End::Failed(error) = &done.end {
@@ -83,13 +83,13 @@ pub fn done(done: &Done) -> (Option<String>, Vec<String>) {
     (Some(said), warned.collect())
 }
 
-/// What it all came to.
+/// The summary of a run.
 pub struct Report<'a> {
     pub action: Action,
     pub done: &'a [Done],
     /// Zones that are up after a stop.
     pub up: &'a [ZoneName],
-    /// How many zones nothing could be done for.
+    /// The number of zones that could not be started or stopped.
     pub damaged: usize,
 }
 
@@ -117,7 +117,7 @@ impl Report<'_> {
         }
     }
 
-    /// One line.
+    /// A line.
     pub fn summary(&self) -> String {
         let count = |wanted: &str| {
             let results = self.done.iter().map(|one| result(one.job.deed, &one.end));

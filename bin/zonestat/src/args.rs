@@ -22,7 +22,7 @@ use given::Given;
 
 /// Seconds of the interval `default`, and of `--tui`, -j and the dashboard without one.
 pub const DEFAULT_INTERVAL: u64 = 5;
-/// Where `--serve` listens unless told otherwise.
+/// The default address of `--serve`.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:9781";
 
 /// Why a command line is none.
@@ -41,7 +41,7 @@ impl From<lexopt::Error> for Wrong {
     }
 }
 
-/// What an argument of -P is taken for.
+/// The meaning of an argument of -P.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OfP {
     Lines,

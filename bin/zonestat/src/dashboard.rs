@@ -20,7 +20,7 @@ const NAME: usize = 8;
 /// After so many lines the header is shown again.
 const LINES: usize = 25;
 
-/// What stands for a zone in the last row.
+/// The text in place of a zone's name in the last row.
 const TOTAL: &str = "==TOTAL=";
 
 const MEMORY: [Resource; 4] = [

@@ -151,7 +151,7 @@ pub fn interval() -> Interval {
     Interval::between(&sample(0), &sample(5))
 }
 
-/// What is counted on it.
+/// Returns the sample of the example host.
 pub fn now() -> Sample {
     sample(5)
 }

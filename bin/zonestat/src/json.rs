@@ -58,7 +58,7 @@ struct Zone<'a> {
     limits_hit: Option<Hits>,
 }
 
-/// One line, with its end.
+/// A line, with its end.
 ///
 /// # Errors
 /// When it has no form in JSON, which plain data always has.

@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use stat::sample::{Pset, Stall, Traffic};
 use stat::{Sample, ZoneSample};
 
-/// Whose format.
+/// The format in which a metric is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// What is right in both.
+    /// Valid in both formats.
     Both,
     /// OpenMetrics 1.0.
     OpenMetrics,
@@ -48,7 +48,7 @@ enum Number {
 
 type Read = fn(&ZoneSample) -> Option<Number>;
 
-/// What there is of each zone: name, kind, what it is, the number.
+/// The metrics of each zone: name, kind, help, the number.
 const ZONE: &[(&str, Kind, &str, Read)] = &[
     (
         "zone_cpu_seconds",
@@ -272,7 +272,7 @@ fn host(page: &mut Page, sample: &Sample, zones: &[&ZoneSample]) {
     }
 }
 
-/// What there is of each link: name, what it is, the number.
+/// A metric of each link: name, help, the number.
 type LinkFamily = (&'static str, &'static str, fn(Traffic) -> Number);
 
 fn links(page: &mut Page, zones: &[&ZoneSample]) {
@@ -345,7 +345,7 @@ struct Page {
 }
 
 impl Page {
-    /// What stands before the samples of one name.
+    /// Writes the lines before the samples of one name.
     fn family(&mut self, name: &str, kind: Kind, help: &str) {
         let (suffix, word) = match (kind, self.format) {
             (Kind::Gauge, _) => ("", Some("gauge")),

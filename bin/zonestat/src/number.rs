@@ -1,6 +1,6 @@
 //! Numbers as zonestat shows them: for people in five columns, for programs exact.
 
-/// Who reads it.
+/// The reader of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// A person.
@@ -9,7 +9,7 @@ pub enum Reader {
     Program,
 }
 
-/// What stands for a figure that is not there.
+/// The text in place of a figure that does not exist.
 pub const NONE: &str = "-";
 
 /// A figure that may be missing.

@@ -107,7 +107,7 @@ pub fn wait(sampler: &mut Sampler, signals: &Taken, until: Instant) -> Woken {
 /// Takes the signals that end zonestat; there must be one thread yet.
 ///
 /// # Errors
-/// What the kernel says.
+/// Fails with the error of the kernel.
 pub fn take_signals() -> Result<Taken, String> {
     Taken::take(&ENDS.map(Signal::as_raw)).map_err(|error| format!("cannot take signals: {error}"))
 }
@@ -125,7 +125,7 @@ fn write(text: &str) -> Result<(), String> {
 /// Reports of Solaris 11, and JSON.
 ///
 /// # Errors
-/// What is wrong with the options, the root or the output.
+/// Fails with the problem of the options, the root or the output.
 pub fn reports(options: &Reports) -> Result<(), String> {
     let zones = chosen(&options.common)?;
     let printer = Printer {
@@ -219,7 +219,7 @@ fn multiple(every: Duration, count: u64) -> Duration {
 /// The dashboard of 2009.
 ///
 /// # Errors
-/// What is wrong with the options, the root or the output.
+/// Fails with the problem of the options, the root or the output.
 pub fn dashboard(options: &Dashboard) -> Result<(), String> {
     let zones = chosen(&options.common)?;
     let mut printer = dashboard::Printer::new(options, &zones);
@@ -248,10 +248,10 @@ pub fn dashboard(options: &Dashboard) -> Result<(), String> {
     Ok(())
 }
 
-/// What Prometheus reads, once.
+/// Prints the metrics for Prometheus, once.
 ///
 /// # Errors
-/// What is wrong with the root or the output.
+/// Fails with the problem of the root or the output.
 pub fn openmetrics(common: &Common) -> Result<(), String> {
     let zones = chosen(common)?;
     let sample = sampler(common, Wants::ALL)?.sample();

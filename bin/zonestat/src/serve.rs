@@ -31,7 +31,7 @@ const STORED_EVERY: u64 = 10;
 /// Clients at a time; more are sent away.
 const MOST_CLIENTS: usize = 16;
 
-/// How long a client may take to ask, and to take its answer.
+/// Timeout for a client to send its request, and to take its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest request that is read, in bytes.
@@ -40,7 +40,7 @@ const LONGEST: usize = 8192;
 /// Largest history that is read, in bytes.
 const MAX_HISTORY: u64 = 256 << 20;
 
-/// What clients are answered from.
+/// The data from which clients are answered.
 #[derive(Debug)]
 struct Shown {
     sample: Sample,

@@ -13,12 +13,12 @@ use crate::number::{NONE, Reader, amount, cpus, or_none, percent as show_percent
 use crate::time::{Stamp, clock, cpu_time};
 use crate::zones::Zones;
 
-/// What stands for all use, and for that by nobody in particular.
+/// The name of the row of all use, and of the row of use by no zone in particular.
 const TOTAL: &str = "[total]";
 const SYSTEM: &str = "[system]";
 const RESOURCE: &str = "[resource]";
 
-/// What a print is of.
+/// The heading of a print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heading {
     /// A report; none for an interval.
@@ -36,13 +36,13 @@ pub struct Heading {
 /// Prints intervals and reports.
 #[derive(Clone, Copy, Debug)]
 pub struct Printer<'a> {
-    /// What was asked for.
+    /// The requested reports.
     pub reports: &'a Reports,
-    /// Which zones.
+    /// The zones to print.
     pub zones: &'a Zones,
 }
 
-/// One print under way.
+/// A print under way.
 struct Print<'a> {
     reports: &'a Reports,
     reader: Reader,
@@ -220,7 +220,7 @@ impl Print<'_> {
         order
     }
 
-    /// What a zone has of its set of CPUs.
+    /// Returns the zone's part of its set of CPUs.
     fn part(&self, row: &Row) -> stat::pset::Part {
         let set = self.psets.iter().find(|set| *set.pset == row.setting.pset);
         set.map(|set| set.part(row)).unwrap_or_default()
@@ -302,8 +302,8 @@ impl Print<'_> {
         self.end_of_section();
     }
 
-    /// One line of the summary; what is used of the shares, and per resource what is
-    /// used, its part of all, its part of the cap.
+    /// A line of the summary; what is used of the shares, and per resource what is used, its part
+    /// of all, its part of the cap.
     fn summary_line(
         &mut self,
         width: usize,
@@ -603,7 +603,7 @@ impl Print<'_> {
         self.end_of_section();
     }
 
-    /// Which part of the time work waited.
+    /// Prints the part of the time for which work waited.
     fn pressure(&mut self) {
         if !self.is_named(&["psi_default"]) {
             return;

@@ -43,7 +43,7 @@ fn digits(text: &str) -> Option<u64> {
     is_number.then(|| text.parse().ok()).flatten()
 }
 
-/// How times of day are shown (-T).
+/// The form of times of day (-T).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stamp {
     /// Seconds since 1970.

@@ -1,4 +1,4 @@
-//! Which zones are shown.
+//! Selects the zones to show.
 
 use std::collections::HashSet;
 
@@ -21,7 +21,7 @@ impl Zones {
     /// Understands the words of -z.
     ///
     /// # Errors
-    /// What is neither a name nor a pattern.
+    /// Fails with the first word that is neither a name nor a pattern.
     pub fn new(words: &[String]) -> Result<Self, String> {
         let mut zones = Self {
             all: words.is_empty(),
@@ -57,7 +57,7 @@ impl Zones {
         Ok(unknown)
     }
 
-    /// Whether a zone of this name is chosen.
+    /// Returns whether a zone of this name is chosen.
     pub fn has(&self, name: &str) -> bool {
         if self.all || self.names.contains(name) {
             return true;

@@ -18,7 +18,7 @@ use lexopt::prelude::*;
 use subcommands::PROGRAM;
 use suspend::{Image, Key, Loading};
 
-/// What a subcommand was asked for.
+/// The options and operands of a subcommand.
 #[derive(Debug, Default)]
 struct Options {
     json: bool,

@@ -1,4 +1,4 @@
-//! What is shown of images.
+//! Prints the properties of images.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What can be said without the key.
+/// Returns the properties that are known without the key.
 pub fn outside(header: &Header, size: u64, json: bool) -> String {
     if json {
         return to_json(&json!({
@@ -100,7 +100,7 @@ pub fn image(image: &Image, json: bool) -> String {
     text
 }
 
-/// What verify says of an image that is whole.
+/// Returns the message of verify about an image that is whole.
 pub fn verified(path: &Path, restored: Restored, json: bool) -> String {
     let seconds = restored.took.as_secs_f64();
     if json {

@@ -7,7 +7,7 @@ use lexopt::prelude::*;
 
 use crate::field::{self, Field};
 
-/// How it is called.
+/// The synopsis.
 pub const USAGE: &str = "\
 usage: zps [-AefZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
        zps --help
@@ -73,7 +73,7 @@ Examples:
     zps -z global -j            the host's own processes as JSON
 ";
 
-/// What is asked for.
+/// The request on the command line.
 #[derive(Debug)]
 pub enum Input {
     /// Help.
@@ -104,7 +104,7 @@ pub struct Args {
 /// A column and what stands over it.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// What is shown.
+    /// The field that is shown.
     pub field: &'static Field,
     /// Over it; may be empty.
     pub header: String,

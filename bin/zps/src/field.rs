@@ -14,7 +14,7 @@ pub struct Row<'a> {
     pub process: &'a Process,
     /// Its zone.
     pub zone: &'a Zone,
-    /// What shares are taken of.
+    /// The host whose resources the percentages are of.
     pub host: &'a Host,
     /// Names of users.
     pub users: &'a BTreeMap<u32, String>,
@@ -25,7 +25,7 @@ pub struct Row<'a> {
 pub struct Field {
     /// Its names, ours first.
     names: &'static [&'static str],
-    /// What stands over it unless -o says otherwise.
+    /// The header unless -o gives another.
     pub header: &'static str,
     /// Numbers stand at the right.
     pub is_number: bool,

@@ -1,4 +1,4 @@
-//! What /proc says of a process.
+//! Reads a process from /proc.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -53,7 +53,7 @@ pub struct Process {
     pub cgroup: String,
 }
 
-/// What shares are taken of.
+/// The host whose resources the percentages are of.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host {
     /// Since boot, in seconds.
@@ -79,7 +79,7 @@ impl Host {
 }
 
 /// The processes that this one can see, or those of them that are in `pids`, by number.
-/// One that ends meanwhile is left out.
+/// A process that ends meanwhile is left out.
 pub fn all(pids: &[i32]) -> Vec<Process> {
     let mut numbers: Vec<i32> = if pids.is_empty() {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -175,7 +175,7 @@ fn unified(groups: &str) -> &str {
         .unwrap_or_default()
 }
 
-/// What follows a key at the start of a line.
+/// Returns the rest of the line that begins with a key.
 fn line<'a>(text: &'a str, key: &str) -> &'a str {
     text.lines()
         .find_map(|line| line.strip_prefix(key))

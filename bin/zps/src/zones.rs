@@ -1,4 +1,4 @@
-//! Which zones are active, and whose processes are whose.
+//! Finds the active zones, and the zone of each process.
 //!
 //! A process is in the zone in whose control group it is: the zone's first process is
 //! started in it, zlogin enters it, and nothing in a zone can leave it.
@@ -46,7 +46,7 @@ pub struct Zones {
     groups: BTreeMap<String, Zone>,
     /// Whose configurations to look names up in; `None` in a zone.
     root: Option<Root>,
-    /// What could not be read.
+    /// The zones that could not be read.
     pub warnings: Vec<String>,
 }
 

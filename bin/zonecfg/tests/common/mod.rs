@@ -55,7 +55,7 @@ impl Host {
         self.command(args).status().unwrap().code().unwrap()
     }
 
-    /// What a call printed and returned, fit for a snapshot.
+    /// Returns the output and the status of a call, fit for a snapshot.
     pub fn run(&self, args: &[&str]) -> String {
         self.report(args, None)
     }

@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! The requests of the command line.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use stat::{Resource, Wants};
 
 use crate::time::Stamp;
 
-/// What is asked for.
+/// The request of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Help.
@@ -24,7 +24,7 @@ pub enum Call {
     Serve(Common, String),
 }
 
-/// What every form has.
+/// The options of every form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Common {
     /// `--root`.
@@ -33,12 +33,12 @@ pub struct Common {
     pub zones: Vec<String>,
 }
 
-/// What is reported.
+/// The sections of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
     /// CPUs and memory, a line per zone.
     Summary,
-    /// One resource.
+    /// A resource.
     One(Resource),
     /// Sets of CPUs, or the default one only.
     Psets,
@@ -57,19 +57,19 @@ pub enum Section {
 pub enum Sort {
     /// By name.
     Name,
-    /// What is used.
+    /// The use.
     Used,
     /// The limit.
     Cap,
-    /// What is used of the limit.
+    /// The used part of the limit.
     PercentOfCap,
     /// Shares.
     Shares,
-    /// What is used of what the shares are worth.
+    /// The use relative to the worth of the shares.
     PercentOfShares,
 }
 
-/// How reports look.
+/// The form of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// For people.
@@ -108,9 +108,9 @@ impl Lines {
 /// Reports of Solaris 11.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reports {
-    /// What every form has.
+    /// The options of every form.
     pub common: Common,
-    /// What is reported, in the order of printing.
+    /// The sections, in the order of printing.
     pub sections: Vec<Section>,
     /// `-n`; empty for all.
     pub names: Vec<String>,
@@ -118,9 +118,9 @@ pub struct Reports {
     pub stamp: Option<Stamp>,
     /// `-R`.
     pub kinds: Vec<Kind>,
-    /// Whether intervals are not printed.
+    /// True if intervals are not printed.
     pub quiet: bool,
-    /// How they look.
+    /// The form.
     pub form: Form,
     /// Lines of the form for programs.
     pub lines: Lines,
@@ -146,7 +146,7 @@ pub struct Timing {
 /// The dashboard of 2009.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dashboard {
-    /// What every form has.
+    /// The options of every form.
     pub common: Common,
     /// `-l`.
     pub limits: bool,
@@ -156,21 +156,21 @@ pub struct Dashboard {
     pub full_names: bool,
     /// Seconds between samples.
     pub interval: u64,
-    /// How many; none for no end.
+    /// The number of reports; none for no end.
     pub count: Option<u64>,
 }
 
 /// The full screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tui {
-    /// What every form has.
+    /// The options of every form.
     pub common: Common,
     /// Seconds between samples.
     pub interval: u64,
 }
 
 impl Reports {
-    /// What must be read for them.
+    /// Returns the counters that must be read for the reports.
     pub fn wants(&self) -> Wants {
         if self.form == Form::Json {
             return Wants::ALL;

@@ -32,7 +32,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Whether there is an option that only Solaris 11 has.
+    /// Returns whether there is an option that only Solaris 11 has.
     pub(super) fn is_of_solaris(&self) -> bool {
         !(self.resources.is_empty()
             && self.names.is_empty()
@@ -43,7 +43,7 @@ impl Given {
             || self.parseable
     }
 
-    /// Whether something narrows or orders what JSON has anyway.
+    /// Returns whether something narrows or orders what JSON has anyway.
     fn is_narrow(&self) -> bool {
         let lists = [&self.resources, &self.names, &self.sort];
         self.stamp.is_some() || lists.into_iter().any(|list| !list.is_empty())

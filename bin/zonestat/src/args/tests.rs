@@ -1,4 +1,4 @@
-//! Which face a command line has, and what is no command line.
+//! Tests which form a command line selects, and which command lines are refused.
 
 use stat::Resource;
 use stat::report::Kind;

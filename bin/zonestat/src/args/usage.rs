@@ -1,4 +1,4 @@
-//! What `--help` and a wrong command line show.
+//! The texts that `--help` and a wrong command line show.
 
 macro_rules! usage {
     () => {
@@ -13,7 +13,7 @@ usage: zonestat [-z zonelist] [-r reslist] [-n namelist] [-T u|d|i] [-R reports]
     };
 }
 
-/// How it is called.
+/// The synopsis.
 pub const USAGE: &str = usage!();
 
 /// All there is to know.

@@ -1,4 +1,4 @@
-//! What the words of -P, -r and -S stand for.
+//! Converts the words of -P, -r and -S.
 
 use stat::Resource;
 
@@ -20,7 +20,7 @@ pub(super) fn lines(word: &str) -> Option<Line> {
     Some(line)
 }
 
-/// What the words of -r stand for, each once and in the order of reports.
+/// Returns the sections for the words of -r, each once and in the order of reports.
 pub(super) fn sections(words: &[String]) -> Result<Vec<Section>, Wrong> {
     use Resource::{
         Locked, Lofi, Lwps, MsgIds, Physical, Processes, SemIds, ShmIds, ShmMemory, Virtual,
@@ -90,7 +90,7 @@ pub(super) fn sections(words: &[String]) -> Result<Vec<Section>, Wrong> {
     Ok(order.filter(|section| chosen.contains(section)).collect())
 }
 
-/// What the words of -S stand for.
+/// Returns the sort keys for the words of -S.
 pub(super) fn sorting(words: &[String]) -> Result<(Vec<Sort>, Resource), Wrong> {
     let (mut sort, mut by) = (Vec::new(), None);
     for word in words {

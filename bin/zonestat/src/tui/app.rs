@@ -1,4 +1,4 @@
-//! What the screen is about, and what keys do to it.
+//! The state of the screen, and the effect of keys.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl Order {
     }
 }
 
-/// What is on the screen.
+/// The view on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum View {
     /// All zones.
@@ -72,7 +72,7 @@ pub(super) enum View {
     Help,
 }
 
-/// What comes after a key.
+/// The action after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Go,

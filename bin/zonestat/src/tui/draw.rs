@@ -96,7 +96,7 @@ fn title(app: &App) -> String {
     text
 }
 
-/// What the host has and what of it is used, a bar for each.
+/// Returns the host's resources and their used parts, a bar for each.
 fn totals(interval: &Interval, colour: bool) -> Vec<Line<'static>> {
     let line = |name: &str, resource: Resource, show: fn(u64, Reader) -> String| {
         let used = interval.total.figures[resource];

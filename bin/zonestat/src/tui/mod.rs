@@ -16,7 +16,7 @@ use crate::run::{sampler, take_signals};
 use crate::zones::Zones;
 use app::{App, Next};
 
-/// How long zones that come and go, and signals, may wait to be noticed.
+/// Maximum delay until zones that come and go, and signals, are noticed.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// Shows the screen until it is left.

@@ -11,7 +11,7 @@ use rustix::fs::MemfdFlags;
 use suspend::format::CHUNK;
 use sys::mapping::Mapping;
 
-/// One run of zeros to three of files, each of up to so many pages.
+/// A run of zeros to three of files, each of up to so many pages.
 const LONGEST_RUN: usize = 1024;
 
 pub struct Memory {

@@ -1,6 +1,6 @@
-//! How fast suspend and resume are here, beside what memory, processors and disk do at
-//! most. Every round has everything once, so that what else the host does meanwhile
-//! falls on all alike; ratios are taken within a round.
+//! Measures the speed of suspend and resume here, and the limits of memory, processors and disk.
+//! Every round has everything once, so that what else the host does meanwhile falls on all alike;
+//! ratios are taken within a round.
 
 mod memory;
 mod qemu;
@@ -19,7 +19,7 @@ use memory::Memory;
 use report::Report;
 use trial::Trial;
 
-/// What to measure.
+/// The measurements to make.
 pub struct Plan<'a> {
     /// The image.
     pub file: &'a Path,
@@ -28,12 +28,12 @@ pub struct Plan<'a> {
     pub rounds: usize,
     /// At most.
     pub threads: NonZero<usize>,
-    /// Where files of memory are kept.
+    /// The folder of the files of memory.
     pub folder: Option<&'a Path>,
-    /// Whether QEMU's own way is measured, too.
+    /// True if QEMU's own way is measured, too.
     pub qemu: bool,
-    /// Whether only the most telling is measured: what adaptive and lz4 do with all threads,
-    /// lz4 with one, and what they are compared with.
+    /// True if only the most telling is measured: what adaptive and lz4 do with all threads, lz4
+    /// with one, and what they are compared with.
     pub brief: bool,
 }
 

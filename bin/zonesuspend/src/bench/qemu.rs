@@ -17,10 +17,10 @@ use vm::qmp::Monitor;
 use super::memory::Memory;
 use super::trial::Rate;
 
-/// How long a command may take that does something at once.
+/// Timeout of a command that acts at once.
 const MOMENT: Duration = Duration::from_secs(60);
 
-/// How long the slowest way may take for the largest memory.
+/// Timeout of the slowest way with the largest memory.
 const PATIENCE: Duration = Duration::from_secs(1800);
 
 const LOOK: Duration = Duration::from_millis(1);

@@ -27,7 +27,7 @@ pub struct Report {
     round: usize,
 }
 
-/// What is compared: name, what, and with which; all threads in place of `{}`.
+/// The ratios: name, measured row, and the rows it is compared with; all threads in place of `{}`.
 const RATIOS: [(&str, &str, &[&str]); 11] = [
     (
         "adaptive / slower of disk and memory",

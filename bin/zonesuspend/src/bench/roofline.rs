@@ -1,4 +1,4 @@
-//! What this host does at most.
+//! Measures the limits of this host.
 
 use std::fs::{File, OpenOptions};
 use std::hint::black_box;
@@ -169,7 +169,7 @@ pub fn disk(path: &Path, length: usize, threads: NonZero<usize>) -> Result<Disk>
     })
 }
 
-/// One after the other: more at once are no quicker on every disk.
+/// Reads one after the other: more at once are no quicker on every disk.
 fn read(file: &File, start: u64, length: usize) -> Result<()> {
     let mut buffer = Buffer::new(BUFFER);
     for offset in (start..start + length as u64).step_by(BUFFER) {

@@ -1,4 +1,4 @@
-//! One suspend, one resume.
+//! A suspend, one resume.
 
 use std::hint::black_box;
 use std::io;
@@ -65,7 +65,7 @@ impl Clock {
     }
 }
 
-/// What this process has had of the processors.
+/// Returns the CPU time that this process has used.
 fn spent() -> Duration {
     let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(spent).unwrap_or_default()
@@ -77,7 +77,7 @@ pub struct Trial<'a> {
     pub memory: &'a Memory,
 }
 
-/// What a lazy resume did, and what the guest felt.
+/// The result of a lazy resume, and the delays of the guest.
 #[derive(Clone)]
 pub struct Felt {
     pub paged: Paged,
