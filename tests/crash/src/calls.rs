@@ -58,12 +58,12 @@ pub const CHANGING: &[&str] = &[
     "sendmsg",
 ];
 
-/// One system call of one traced process: the `n`-th of its name, as strace counts.
+/// A system call of one traced process: the `n`-th of its name, as strace counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
     /// Name of the call.
     pub call: String,
-    /// Which of the calls with this name, from 1.
+    /// The number of the call among those with this name, from 1.
     pub n: u32,
     /// Its arguments in the recorded run, for people.
     pub text: String,

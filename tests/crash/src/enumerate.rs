@@ -1,4 +1,4 @@
-//! One kill for each call of an operation.
+//! A kill for each call of an operation.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,7 +32,7 @@ pub struct Extent<'a> {
 pub struct Tally {
     /// The operation.
     pub name: &'static str,
-    /// Which process was killed.
+    /// The process that was killed.
     pub who: &'static str,
     /// Calls that change something, in a run that was not cut off.
     pub calls: usize,

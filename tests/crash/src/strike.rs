@@ -10,7 +10,7 @@ use e2e::{Host, Ran, start, wait_for};
 use crate::calls::{CHANGING, Site};
 use crate::operations::Bench;
 
-/// Which process of an operation is traced.
+/// The process of an operation that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The command itself, up to where its children execute other programs.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where control groups are mounted.
+/// The mount point of control groups.
 const MOUNTED: &str = "/sys/fs/cgroup";
 
 /// Every group named `name`, in whichever hierarchy, and the groups below each,

@@ -1,4 +1,4 @@
-//! What is left to chance: the same in each run, and when a program is cut off.
+//! Random numbers and moments of a cut: the same in each run.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ impl Random {
         Self(seed)
     }
 
-    /// One that is less than `limit`.
+    /// Returns a number that is less than `limit`.
     #[must_use]
     pub const fn below(&mut self, limit: u64) -> u64 {
         // Knuth's generator, whose high bits are the good ones.

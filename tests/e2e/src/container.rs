@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use oci::Digest;
 use oci::layout::{BLOBS, INDEX, MARK, blob_name};
 
-/// One member of a tar archive, byte by byte.
+/// A member of a tar archive, byte by byte.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
     /// Its kind, as tar has it: `0` file, `1` hard link, `2` link, `5` folder, ...
     pub kind: u8,
     /// Its name.
     pub name: &'a [u8],
-    /// Where a link leads.
+    /// The target of a link.
     pub link: &'a [u8],
     /// Permissions.
     pub mode: u32,
     /// Owner and group.
     pub owner: (u64, u64),
-    /// What it holds.
+    /// The content.
     pub content: &'a [u8],
     /// The size that it says it has, if not that.
     pub size: Option<u64>,
@@ -139,7 +139,7 @@ pub fn link(name: &str, target: &str) -> Vec<u8> {
     .bytes()
 }
 
-/// One more name of a member.
+/// Returns a member that is another name of an earlier one.
 #[must_use]
 pub fn hard_link(name: &str, target: &str) -> Vec<u8> {
     Member {

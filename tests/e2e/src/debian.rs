@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use crate::run::{run, start};
 use crate::skip;
 
-/// What the root is for; all that these need comes along.
+/// The packages that the root is for; their dependencies come along.
 const WANTED: &[&str] = &[
     "apt",
     "base-files",
@@ -34,7 +34,7 @@ const WANTED: &[&str] = &[
     "tar",
 ];
 
-/// What is left out: nobody reads it here.
+/// The files that are left out: no test reads them.
 const UNREAD: &[&str] = &[
     "/usr/share/doc",
     "/usr/share/man",
@@ -46,7 +46,7 @@ const UNREAD: &[&str] = &[
     "/usr/share/i18n",
 ];
 
-/// Whether this machine can make such a root; says why not.
+/// Returns whether this machine can make such a root; says why not.
 #[must_use]
 pub fn can_be_made() -> bool {
     for program in [
@@ -237,9 +237,9 @@ pub struct Deb<'a> {
     /// Files: paths below the root, and what is in them. Those below etc are
     /// configuration files.
     pub files: &'a [(&'a str, &'a str)],
-    /// What is run before it is unpacked.
+    /// The script that runs before it is unpacked.
     pub preinst: &'a str,
-    /// What is run after it was unpacked.
+    /// The script that runs after it was unpacked.
     pub postinst: &'a str,
     /// Further fields of its record, a line each.
     pub fields: &'a str,

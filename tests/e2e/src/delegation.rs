@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use crate::run::run;
 use crate::{Host, Ran, wait_for};
 
-/// What a client runs in: $1 is the root, $2 the folder of programs, $3 the user id.
+/// The script in which a client runs: $1 is the root, $2 the folder of programs, $3 the user id.
 pub const AS_USER: &str = "mount --bind \"$1\" /mnt && mount --bind \"$2\" /srv && user=$3 && shift 3 && \
      exec setpriv --reuid=$user --regid=$user --clear-groups -- \"$@\"";
 
@@ -141,7 +141,7 @@ pub fn uid(user: &str) -> u32 {
         .unwrap()
 }
 
-/// What zonecfg is told to let a user do something.
+/// Returns the zonecfg commands that give a user authorizations.
 pub fn admin(user: &str, auths: &str) -> String {
     format!("add admin; set user={user}; set auths={auths}; end")
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::run::run;
 use crate::skip;
 
-/// What each test of UEFI firmware needs: a file, and its package.
+/// The files that the tests of UEFI firmware need, each with its package.
 const NEEDED: &[(&str, &str)] = &[
     ("/usr/share/qemu/firmware/60-edk2-x86_64.json", "ovmf"),
     ("/usr/bin/sbsign", "sbsigntool"),
@@ -15,7 +15,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("/usr/bin/mcopy", "mtools"),
 ];
 
-/// Whether all is there that is needed; says what is not.
+/// Returns whether all is there that is needed; says what is not.
 #[must_use]
 pub fn has_tools() -> bool {
     let missing = NEEDED.iter().find(|(file, _)| !Path::new(file).exists());

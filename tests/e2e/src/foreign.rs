@@ -10,7 +10,7 @@ use std::process::Command;
 use crate::run::{among_mounts, run};
 use crate::{Host, container, skip};
 
-/// Whether these programs are where those of the system are; says which is not.
+/// Returns whether these programs are where those of the system are; says which is not.
 #[must_use]
 pub fn are_there(programs: &[&str]) -> bool {
     let missing = programs
@@ -44,18 +44,18 @@ pub struct Rpm<'a> {
     pub name: &'a str,
     /// Its version; the release is 1.
     pub version: &'a str,
-    /// What it needs.
+    /// The packages that it requires.
     pub requires: &'a str,
-    /// What it stands for besides.
+    /// The names that it provides besides its own.
     pub provides: &'a str,
     /// A folder with what is in it.
     pub tree: Option<&'a Path>,
     /// Files: paths below the root, and what is in them. Those below etc are
     /// configuration files.
     pub files: &'a [(&'a str, &'a str)],
-    /// What is run after it was installed.
+    /// The script that runs after it was installed.
     pub post: &'a str,
-    /// What is run before that; when it fails, so does the installation.
+    /// The script that runs before that; when it fails, so does the installation.
     pub pre: &'a str,
 }
 
@@ -85,7 +85,7 @@ impl Rpms {
         &self.folder
     }
 
-    /// What names it for dnf (`file`) or zypper (`dir`).
+    /// Returns the package's URL for dnf (`file`) or zypper (`dir`).
     #[must_use]
     pub fn named(&self, scheme: &str, at: &Path) -> String {
         format!(
@@ -204,7 +204,7 @@ pub fn pacman_place(folder: &Path, name: &str, tree: &Path) {
     fs::write(folder.join("own.db"), index).unwrap();
 }
 
-/// One of our programs on a host that has these files below /etc, too: of another
+/// Returns a call of a program of ours on a host that has these files below /etc, too: of another
 /// distribution. What its tools keep below /var is thrown away.
 ///
 /// # Panics

@@ -60,7 +60,8 @@ pub fn udp(from: u16, to: u16, text: &str) -> Vec<u8> {
     [head.as_slice(), text.as_bytes()].concat()
 }
 
-/// What ARP asks (1) or answers (2), in a frame of this address: `speaker` has `ip`.
+/// Returns an ARP request (1) or reply (2) in a frame of this address: `speaker` has `ip`.
+/// `speaker` has `ip`.
 #[must_use]
 pub fn arp(mac: Mac, operation: u8, speaker: Mac, ip: &str, target: &str, text: &str) -> Vec<u8> {
     let mut packet = vec![0, 1, 8, 0, 6, 4, 0, operation];

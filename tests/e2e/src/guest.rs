@@ -58,14 +58,14 @@ pub fn wait_for_guest(host: &Host) -> u64 {
     })
 }
 
-/// What a script in the guest prints.
+/// Returns the output of a script in the guest.
 #[track_caller]
 #[must_use]
 pub fn said(host: &Host, script: &str) -> String {
     in_guest(host, script).ok().text().to_owned()
 }
 
-/// What of a guest is the same wherever it goes on.
+/// The properties of a guest that are the same wherever it resumes.
 #[derive(Debug)]
 pub struct Kept {
     boot: String,
@@ -104,14 +104,14 @@ impl Kept {
     }
 }
 
-/// Where the image of `k1` is.
+/// Returns the path of the image of `k1`.
 #[must_use]
 pub fn image(host: &Host) -> PathBuf {
     host.path("zones/k1/suspend")
 }
 
-/// What became of a boot of the suspended `k1` whose memory could not all be restored: it
-/// was found in time, or the zone was ended and not left waiting.
+/// Checks the boot of a suspended `k1` whose memory could not all be restored: the damage was found
+/// in time, or the zone was ended and not left waiting.
 ///
 /// # Panics
 /// When it was neither.
@@ -132,7 +132,7 @@ pub fn memory_is_refused(host: &Host, booted: &Ran) {
     }
 }
 
-/// What is in the messages of `k1`.
+/// Returns the messages of `k1`.
 #[must_use]
 pub fn messages(host: &Host) -> String {
     fs::read_to_string(host.path("var/log/zones/k1.messages")).unwrap_or_default()

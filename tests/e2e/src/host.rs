@@ -111,7 +111,7 @@ impl Host {
         &self.place.cgroup
     }
 
-    /// Where a path of the host's zones really lies.
+    /// Returns the real path of a path of the host's zones.
     #[must_use]
     pub fn path(&self, absolute: &str) -> PathBuf {
         self.root().join(absolute.trim_start_matches('/'))
@@ -146,7 +146,7 @@ impl Host {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("a file in the root");
     }
 
-    /// One of our programs, told to use this host.
+    /// Returns a call of a program of ours that uses this host.
     #[must_use]
     pub fn command(&self, program: &str, words: &[&str]) -> Command {
         let mut command = Command::new(place::programs().join(program));
@@ -262,7 +262,7 @@ impl Host {
         listed.lines().map(row).collect()
     }
 
-    /// What is listed of one zone.
+    /// Returns the row of `list` for one zone.
     ///
     /// # Panics
     /// When it is lost.
@@ -438,8 +438,8 @@ impl Host {
     }
 }
 
-/// Whether a process has executed no program since it was forked: such a one works for
-/// its zoneadmd. PF_FORKNOEXEC of the kernel.
+/// Returns whether a process has executed no program since it was forked: such a one works for its
+/// zoneadmd. PF_FORKNOEXEC of the kernel.
 fn is_fork(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let flags = stat.rsplit(')').next().unwrap_or_default();

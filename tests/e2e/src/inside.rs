@@ -56,7 +56,7 @@ pub fn call_of_32_bits(number: u32, arguments: [Option<u32>; 3], words: [u32; 3]
     file
 }
 
-/// What [`syscall`] prints for EPERM.
+/// The output of [`syscall`] for EPERM.
 pub const EPERM: &str = "-1 Operation not permitted";
 
 /// Runs a script of which each line must fail, and says which did not.

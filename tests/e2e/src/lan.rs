@@ -74,7 +74,7 @@ impl Space {
         result
     }
 
-    /// What ip(8) knows it by.
+    /// Returns the name by which ip(8) knows it.
     fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd())
     }
@@ -92,7 +92,7 @@ impl Space {
 #[derive(Debug)]
 pub struct Lan {
     home: Space,
-    /// Where the links of all hosts meet.
+    /// The switch of all hosts.
     pub switch: Space,
     /// The global zone's.
     pub global: Space,
@@ -199,7 +199,7 @@ impl Drop for Lan {
     }
 }
 
-/// Whether a program is on this machine, or was taken out of its package by ./check.
+/// Returns whether a program is on this machine, or was taken out of its package by ./check.
 #[must_use]
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -209,9 +209,8 @@ pub fn is_installed(program: &str) -> bool {
         .any(|folder| fs::exists(folder.join(program)).is_ok_and(|there| there))
 }
 
-/// What is known of the links, addresses, routes and rules of the calling thread's
-/// network namespace: a line for each thing, sorted. Waits until the kernel has told
-/// its links that their other ends are there.
+/// Returns the links, addresses, routes and rules of the calling thread's network namespace: a line
+/// each, sorted. Waits until the kernel has told its links that their other ends are there.
 #[must_use]
 pub fn face() -> Vec<String> {
     wait_for("links that are ready", || {
@@ -220,7 +219,7 @@ pub fn face() -> Vec<String> {
     })
 }
 
-/// Whether every link that is up has found its other end, and has the address that the
+/// Returns whether every link that is up has found its other end, and has the address that the
 /// kernel makes up then.
 fn is_settled(lines: &[String]) -> bool {
     let mut links = lines
@@ -285,8 +284,8 @@ pub fn set_rules(rules: &str) {
     run(Command::new("nft").args(["-f", "-"]), rules.as_bytes()).quiet();
 }
 
-/// What is written below /proc/sys/net, as `path=value`, sorted; without what changes
-/// by itself.
+/// Returns the settings below /proc/sys/net, as `path=value`, sorted; without those that change by
+/// themselves.
 #[must_use]
 pub fn settings() -> Vec<String> {
     let mut found = Vec::new();
@@ -308,7 +307,8 @@ pub fn settings() -> Vec<String> {
     found
 }
 
-/// What is in one of two lists only: `-` in the first, `+` in the second.
+/// Returns the lines that are in only one of two lists: `-` in the first, `+` in the second. `-` in
+/// the first, `+` in the second.
 #[must_use]
 pub fn difference(before: &[String], after: &[String]) -> Vec<String> {
     let only = |mark: &str, of: &[String], not: &[String]| -> Vec<String> {

@@ -59,8 +59,7 @@ pub use peer::{At, Helper, World};
 pub use run::{Ran, between_starts, start};
 pub use terminal::Terminal;
 
-/// How long anything may take that a test waits for; a generous limit on a busy
-/// machine, not a measure.
+/// Timeout of every wait in a test; a generous limit on a busy machine, not a measure.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Looks until `seen` gives something; `what` is the complaint when it never does.
@@ -82,8 +81,9 @@ pub fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// How often to try what goes wrong by chance: `few` times, and twenty times as
-/// often in the long runs (`ZONES_TEST_LONG`, set by ./check --long).
+/// Returns the rounds of a test that fails by chance: `few`, and twenty times as many in the long
+/// runs (`ZONES_TEST_LONG`, set by ./check --long). `few` times, and twenty times as often in the
+/// long runs (`ZONES_TEST_LONG`, set by ./check --long).
 #[must_use]
 pub fn rounds(few: u64) -> std::ops::Range<u64> {
     let long = std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty());

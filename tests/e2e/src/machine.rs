@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use crate::run::run;
 use crate::{Host, Ran, skip, wait_for};
 
-/// What makes a guest start sooner where it is emulated.
+/// The words on the kernel's command line that make a guest start sooner where it is emulated.
 const QUICKLY: &str = "mitigations=off loglevel=3 nokaslr rcupdate.rcu_expedited=1";
 
-/// Whether there is a QEMU; says so where there is none.
+/// Returns whether there is a QEMU; says so where there is none.
 #[must_use]
 pub fn has_qemu() -> bool {
     let there = Path::new("/usr/bin/qemu-system-x86_64").exists();
@@ -96,7 +96,7 @@ pub fn done(ran: Ran) {
     let _ = ran.ok();
 }
 
-/// What `list -s` says of a zone beside its state.
+/// Returns the auxiliary state of a zone in `list -s`.
 #[must_use]
 pub fn auxiliary(host: &Host, zone: &str) -> String {
     let listed = host.on(zone, &["list", "-s"]).ok();

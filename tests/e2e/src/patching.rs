@@ -94,7 +94,7 @@ pub fn zonepatch(host: &Host, words: &[&str]) -> Ran {
     run(&mut host.command("zonepatch", words), b"")
 }
 
-/// What a run says of each zone.
+/// Runs `zonepatch apply` and returns its report of each zone.
 ///
 /// # Panics
 /// When it does not.
@@ -210,7 +210,7 @@ pub fn assert_alike(real: &Face, shared: &Face) {
     assert!(more.is_empty(), "{more:?}");
 }
 
-/// Where the patches of a zone stand, the oldest first.
+/// Returns the folders of the patches of a zone, the oldest first.
 ///
 /// # Panics
 /// When zonepatch does not say.

@@ -17,7 +17,7 @@ const PROGRAM: &str = include_str!("peer.pl");
 /// Port of the servers.
 pub const PORT: &str = "4321";
 
-/// Where a program runs.
+/// The host or zone in which a program runs.
 #[derive(Clone, Copy, Debug)]
 pub enum At<'a> {
     /// The global zone.
@@ -39,7 +39,7 @@ pub enum At<'a> {
 pub struct World {
     /// The host.
     pub host: Host,
-    /// What is around it. Dropped after it.
+    /// The networks around the host. Dropped after it.
     pub lan: Lan,
 }
 
@@ -193,7 +193,7 @@ impl World {
         self.serve_on(at, name, "::", PORT)
     }
 
-    /// What the server at this address says.
+    /// Returns the answer of the server at this address.
     #[track_caller]
     #[must_use]
     pub fn ask(&self, at: At<'_>, address: &str) -> String {
@@ -229,7 +229,7 @@ impl World {
             .clone()
     }
 
-    /// What was dropped of what a zone sent on a link, by reason.
+    /// Returns the number of dropped frames that a zone sent on a link, by reason.
     #[track_caller]
     #[must_use]
     pub fn dropped(&self, zone: &str, link: &str) -> BTreeMap<String, u64> {

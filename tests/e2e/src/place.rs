@@ -1,4 +1,4 @@
-//! Where a host's files and control groups are.
+//! Makes the folder of a host's files, and its control group.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ fn workspace() -> PathBuf {
     folder.canonicalize().unwrap_or(folder)
 }
 
-/// Where the programs under test are.
+/// Returns the folder of the programs under test.
 pub(crate) fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| {

@@ -23,22 +23,22 @@ pub enum Guard {
     Bearer,
 }
 
-/// What is in a registry, and what was asked of it.
+/// The content of a registry, and the requests to it.
 #[derive(Debug, Default)]
 struct State {
     blobs: BTreeMap<String, Vec<u8>>,
     manifests: BTreeMap<String, Vec<u8>>,
     asked: Vec<String>,
-    /// What is sent instead of it: another answer to a path.
+    /// The answers to send instead of it, by path.
     instead: BTreeMap<String, Vec<u8>>,
-    /// Where clients are sent from a path.
+    /// The redirections, by path.
     elsewhere: BTreeMap<String, String>,
 }
 
 /// A registry on this machine's loopback, for as long as the test lives.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    /// Where it listens.
+    /// The address where it listens.
     pub address: SocketAddr,
     state: Arc<Mutex<State>>,
 }
@@ -107,7 +107,7 @@ impl Registry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was asked since the last look, without what got a 401.
+    /// Returns the requests since the last look, without those that got a 401.
     #[must_use]
     pub fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.state().asked)
@@ -270,7 +270,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<(String, String, BTreeMap<Stri
     }
 }
 
-/// One request; the status and where the answer leads.
+/// A request; the status and where the answer leads.
 fn ask(address: SocketAddr, method: &str, path: &str, kind: &str, body: &[u8]) -> (u16, String) {
     let mut stream = TcpStream::connect(address).expect("the registry listens");
     let head = format!(

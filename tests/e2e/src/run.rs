@@ -58,11 +58,11 @@ pub fn start(command: &mut Command) -> Child {
 /// A program that has ended.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Ran {
-    /// How it was called.
+    /// The command line.
     pub line: String,
-    /// What it printed on standard output.
+    /// The text on standard output.
     pub out: String,
-    /// What it printed on standard error.
+    /// The text on standard error.
     pub err: String,
     status: ExitStatus,
 }

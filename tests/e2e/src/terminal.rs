@@ -19,7 +19,7 @@ pub struct Terminal {
     child: Child,
     keyboard: File,
     screen: Arc<Screen>,
-    /// How much of the screen has been expected already.
+    /// The length of the text that has been expected already.
     seen: usize,
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::XattrFlags;
 
-/// What can be told of a tree, by path.
+/// The properties of a tree, by path.
 pub type Face = BTreeMap<PathBuf, String>;
 
 /// All that can be told of a tree: type, mode, owner, times, content, attributes, and
@@ -96,8 +96,8 @@ fn sum(bytes: &[u8]) -> u64 {
     })
 }
 
-/// What a zone may do to its files in `var/tree`, a step per layer: each meets what
-/// lower ones hold.
+/// Changes the files in a zone's `var/tree`, a step per layer: each step meets files of lower
+/// layers.
 ///
 /// # Panics
 /// When that cannot be done.

@@ -1,4 +1,4 @@
-//! Which state admits which verb: notices, refusals, and their exit statuses.
+//! Tests which state admits which verb: notices, refusals, and their exit statuses.
 
 use e2e::Host;
 
@@ -16,8 +16,8 @@ fn zoo() -> Option<Host> {
     Some(host)
 }
 
-/// What a verb says in a state in which it does nothing; the status is 0 for
-/// what begins with "zone is already".
+/// The message of a verb in a state in which it does nothing; the status is 0 if it begins with
+/// "zone is already".
 const TABLE: &[(&str, &[&str], &str)] = &[
     ("running", &["boot"], "zone is already booted"),
     ("running", &["ready"], "zone is already booted"),

@@ -96,7 +96,7 @@ impl Elsewhere {
     }
 }
 
-/// What dpkg has on record of bash in a zone's top.
+/// Returns dpkg's record of bash in a zone's top.
 fn bash_in(host: &Host, zone: &str) -> String {
     let status = fs::read_to_string(host.top(zone).join("var/lib/dpkg/status")).unwrap();
     let stanza = status

@@ -130,7 +130,7 @@ impl Hosts {
         run(&mut self.command(version, words), b"")
     }
 
-    /// What the zone there has of a package, by its records and by its files.
+    /// Returns the zone's version of a package, by its records and by its files.
     fn versions(&self) -> (String, String) {
         within(&self.there, versions)
     }

@@ -1,6 +1,7 @@
-//! What configuration management calls, word for word, and what it makes of the output:
-//! Puppet's provider `solaris` of the type `zone`, and Salt's modules `zoneadm` and
-//! `zonecfg`. Ansible itself runs in tests/ansible.
+//! Runs the calls of configuration management, word for word, and parses their output as it does:
+//! Puppet's provider `solaris` of the type `zone`, and Salt's modules `zoneadm` and `zonecfg`.
+//! Puppet's provider `solaris` of the type `zone`, and Salt's modules `zoneadm` and `zonecfg`.
+//! Ansible itself runs in tests/ansible.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -153,7 +154,7 @@ mod salt {
         info
     }
 
-    /// What it reports of a command: whether it succeeded, and its words.
+    /// Returns the result of a command: whether it succeeded, and its output.
     pub fn result(ran: &Ran) -> (bool, String) {
         let status = ran.code() == Some(0);
         let words = if status { &ran.out } else { &ran.err };

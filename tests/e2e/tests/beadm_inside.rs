@@ -21,7 +21,7 @@ fn list(host: &Host) -> String {
     )
 }
 
-/// What beadm says in the zone when it does not succeed.
+/// Checks the message of beadm in the zone when it fails.
 #[track_caller]
 fn refused(host: &Host, words: &str, expected: &str) {
     let ran = host.zlogin(&["web", &format!("/root/beadm {words}")]);
@@ -29,7 +29,7 @@ fn refused(host: &Host, words: &str, expected: &str) {
     assert_eq!(ran.err.trim_end(), format!("beadm: {expected}"), "{words}");
 }
 
-/// What is answered to a packet, which is a Perl expression.
+/// Returns the answer to a packet, which is a Perl expression.
 fn packet(host: &Host, packet: &str) -> String {
     let code = format!(
         "use Socket; socket(S, AF_UNIX, SOCK_SEQPACKET, 0); \

@@ -11,14 +11,14 @@ fn is_long() -> bool {
     std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty())
 }
 
-/// Whether a program is where those of the system are.
+/// Returns whether a program is where those of the system are.
 fn has(program: &str) -> bool {
     ["/usr/bin", "/usr/sbin"]
         .iter()
         .any(|folder| Path::new(folder).join(program).is_file())
 }
 
-/// What is said when a mirror cannot be reached: no failure of ours.
+/// Returns whether a message says that a mirror cannot be reached: no failure of ours.
 fn is_offline(text: &str) -> bool {
     [
         "Temporary failure",

@@ -6,7 +6,7 @@ use std::fs;
 use e2e::foreign::{self, Rpm, Rpms};
 use e2e::{Host, container};
 
-/// What rpm is told: where it keeps its database is Debian's own elsewhere.
+/// The configuration of rpm: Debian's rpm keeps its database elsewhere.
 const MACROS: (&str, &str) = ("rpm/macros", "%_dbpath /usr/lib/sysimage/rpm\n");
 
 /// Installs two zones as such a host does, the second on what was made for the first, and

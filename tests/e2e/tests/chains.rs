@@ -9,7 +9,7 @@ use e2e::tree::{Face, assert_same, change, face};
 /// The most layers that use may lead to.
 const DEEP: usize = 8;
 
-/// How many layers a halted zone stands on, as its boot plan says.
+/// Returns the number of layers below a halted zone, according to its boot plan.
 #[track_caller]
 fn depth(host: &Host, zone: &str) -> usize {
     let ran = host.on(zone, &["boot", "-n"]).ok();
@@ -22,7 +22,7 @@ fn depth(host: &Host, zone: &str) -> usize {
         .count()
 }
 
-/// How many layers zone `web` stands on, as `storage` says.
+/// Returns the number of layers below zone `web`, according to `storage`.
 #[track_caller]
 fn storage_says(host: &Host) -> usize {
     let ran = host.on("web", &["storage", "-p"]).ok();

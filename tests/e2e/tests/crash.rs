@@ -36,8 +36,8 @@ fn names(ran: &Ran, step: &str) {
     assert!(ran.err.contains(step), "no {step:?} in {ran:?}");
 }
 
-/// What must hold after a verb died or failed: the zone is there, in one of these
-/// states, and uninstalling helps if it is incomplete.
+/// Checks the state after a verb died or failed: the zone exists, in one of these states, and
+/// uninstalling helps if it is incomplete.
 #[track_caller]
 fn mend(host: &Host, zone: &str, fault: &str, states: &[&str]) {
     let state = host.state(zone);

@@ -134,7 +134,7 @@ fn storage(host: &Host, zone: &str) -> Vec<String> {
     ran.text().split(':').map(str::to_owned).collect()
 }
 
-/// What every driver must do.
+/// Checks that a driver works.
 fn works(host: &Host, driver: &str, fstype: &str) {
     host.configure("master", "");
     let ran = host.on("master", &["install"]).ok();
@@ -228,7 +228,8 @@ fn subvolumes_on_btrfs() {
     });
 }
 
-/// What is in a tree, with what a stream keeps of it; but for what a zone has of its own.
+/// Returns a listing of a tree with the properties that a stream keeps; without the files that make
+/// up a zone's identity.
 fn listed(tree: &Path) -> String {
     let script = "export LC_ALL=C; find . -path ./etc -prune -o -type f -printf '%P %m %U %s %n %Ts\n' \
                   -o -type l -printf '%P %l\n' -o -type d -printf '%P %m\n' | sort | tail -n +2";

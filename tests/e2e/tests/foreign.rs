@@ -48,7 +48,7 @@ fn program() -> Vec<u8> {
     file
 }
 
-/// Whether the kernel has interpreters for each user namespace, as from 6.7 on.
+/// Returns whether the kernel has interpreters for each user namespace, as from 6.7 on.
 fn is_new_enough() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);

@@ -8,7 +8,7 @@ use e2e::{Host, wait_for};
 
 const QEMU: &str = "/usr/bin/qemu-system-x86_64";
 
-/// Where the zone's QEMU puts what its guest says.
+/// The file to which the zone's QEMU writes its guest's output.
 const SAID: &str = "root/said";
 
 /// A disk whose guest says `G` on its serial line and then keeps its processor busy.
@@ -28,7 +28,7 @@ fn guest(mib: u32) -> String {
     )
 }
 
-/// What the zone has used of the processors, in microseconds.
+/// Returns the CPU time that the zone has used, in microseconds.
 fn used(host: &Host, zone: &str) -> u128 {
     let groups = host.groups_of(zone).into_iter();
     let stat = groups.filter_map(|group| {

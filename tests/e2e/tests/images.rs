@@ -51,7 +51,7 @@ fn listed(host: &Host) -> Vec<Value> {
     serde_json::from_str(&ran.out).unwrap()
 }
 
-/// What there is in the folder of images, and in that of their layers.
+/// Returns the entries of the folder of images, and the number of their layers.
 fn stored(host: &Host) -> (Vec<String>, usize) {
     let names = |path: &Path| -> Vec<String> {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! What root in a zone cannot see of the machine, and cannot do to it.
+//! Tests that root in a zone cannot see or do anything to the machine.
 
 use std::fs;
 use std::path::Path;

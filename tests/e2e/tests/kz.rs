@@ -135,7 +135,7 @@ fn confined(host: &Host) {
     assert_eq!(foreign, None);
 }
 
-/// What is typed on the console is answered there.
+/// Checks that the console answers typed lines.
 fn console(host: &Host) {
     let mut terminal = Terminal::start(host.command("zlogin", &["-C", "k1"]));
     terminal.expect("Connected to zone 'k1' console");

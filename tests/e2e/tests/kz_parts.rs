@@ -1,5 +1,5 @@
-//! What a kernel zone has beside its first disk: network cards in the zone's networks,
-//! more disks; and what is left of it when its kernel gives up.
+//! Tests the parts of a kernel zone beside its first disk: network cards in the zone's networks,
+//! more disks; and its remains when its kernel panics.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -77,8 +77,8 @@ fn goes_on(host: &Host) {
     host.halt("plain");
 }
 
-/// Who switches the check off in the menu of the firmware has it on again at the next boot;
-/// a clone has the keys, too.
+/// Checks that a check that was switched off in the firmware's menu is on again at the next boot; a
+/// clone has the keys, too.
 fn stays_checked(host: &Host) {
     let nvram = |zone: &str| host.path(&format!("/zones/{zone}/uefi.nvram"));
     configure(host, "clone", "");

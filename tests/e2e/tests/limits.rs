@@ -26,14 +26,14 @@ fn knob(host: &Host, zone: &str, names: &[&str]) -> Option<PathBuf> {
         .find(|path| path.exists())
 }
 
-/// What the kernel has in that file.
+/// Returns the content of the kernel's file.
 #[track_caller]
 fn shown(host: &Host, zone: &str, names: &[&str]) -> String {
     let path = knob(host, zone, names).unwrap_or_else(|| panic!("none of {names:?}"));
     fs::read_to_string(path).unwrap().trim().to_owned()
 }
 
-/// How often something happened.
+/// Returns the count of an event.
 fn count(host: &Host, zone: &str, names: &[&str], key: &str) -> u64 {
     let text = shown(host, zone, names);
     let line = text.lines().find_map(|line| line.strip_prefix(key));
@@ -279,7 +279,7 @@ fn cpus_are_dedicated_or_the_zone_does_not_boot() {
     assert!(host.groups_of("web").is_empty());
 }
 
-/// Which CPUs the first process of a zone may run on, as the kernel tells.
+/// Returns the CPUs on which the first process of a zone may run, as the kernel reports them.
 fn cpus_of(host: &Host, zone: &str) -> String {
     host.sh(zone, "sed -n \"s/^Cpus_allowed_list:.//p\" /proc/1/status")
 }
@@ -365,7 +365,7 @@ fn other_zones_are_kept_off_dedicated_cpus_until_they_are_given_back() {
     }
 }
 
-/// Whether a list of CPUs has one.
+/// Returns whether a list of CPUs has one.
 fn includes(list: &str, cpu: &str) -> bool {
     let cpu: u32 = cpu.parse().unwrap();
     list.split(',').any(|part| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use e2e::tree::{Face, assert_same, change, face};
 use e2e::{Host, Ran, rounds, start, wait_for};
 
-/// How many layers `merge` leaves.
+/// Number of layers that `merge` leaves.
 const SHORT: u64 = 4;
 /// The most layers that use may lead to.
 const DEEP: u64 = 8;
@@ -27,7 +27,7 @@ fn with_deep_web() -> Option<Host> {
     Some(host)
 }
 
-/// What `storage` says of zone `web`.
+/// Returns the output of `storage` for zone `web`.
 #[track_caller]
 fn storage(host: &Host) -> serde_json::Value {
     let ran = host.on("web", &["storage", "-j"]).ok();
@@ -43,7 +43,7 @@ fn mounted(host: &Host) -> Option<u64> {
     storage(host)["mounted_layers"].as_u64()
 }
 
-/// How many layers are on disk.
+/// Returns the number of layers on disk.
 fn on_disk(host: &Host) -> usize {
     let entries = fs::read_dir(host.path("/zones/.layers")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name());
@@ -78,7 +78,7 @@ fn goes_on(host: &Host) {
     });
 }
 
-/// What the zone wrote is all there.
+/// Checks that all files that the zone wrote exist.
 fn all_is_written(host: &Host) {
     let script = "n=0; while read x; do n=$((n+1)); [ $x = $n ] || echo $x after $n; done </var/all; \
                   [ $n -ge $(cat /var/count) ] && echo whole";

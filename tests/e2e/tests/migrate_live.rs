@@ -28,7 +28,7 @@ fn went_live(ran: Ran) {
     assert!(ran.out.contains("The guest runs over there"), "{}", ran.out);
 }
 
-/// Whether a process was stopped.
+/// Returns whether a process was stopped.
 fn is_stopped(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let state = stat.rsplit(')').next().unwrap_or_default();
@@ -215,7 +215,7 @@ fn what_its_firmware_keeps_goes_along() {
     machine::hears(&there, "k1", SAYS);
 }
 
-/// Who is cut off, and when.
+/// The host that is cut off, and the moment.
 #[derive(Clone, Copy, Debug)]
 enum Cut {
     /// zoneadm at a moment that it counts to.

@@ -1,4 +1,4 @@
-//! What zones have for themselves: processes, ids, IPC, network, names, clocks.
+//! Tests that zones have processes, ids, IPC, network, names and clocks of their own.
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;

@@ -26,7 +26,7 @@ fn source(world: &World) -> Option<Helper> {
     Some(helper)
 }
 
-/// What udhcpc does with an answer.
+/// The script that udhcpc runs with an answer.
 const SCRIPT: &str = "#!/bin/sh
 case $1 in
 deconfig) ip link set $interface up ;;

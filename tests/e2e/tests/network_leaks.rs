@@ -17,7 +17,7 @@ const SHARED: &str = "add net; set physical=eth0; set address=10.0.0.101/24; \
      set defrouter=10.0.0.1; end; \
      add net; set physical=eth0; set address=fd00::101/64; set defrouter=fd00::1; end";
 
-/// What the host's network is.
+/// The state of the host's network.
 #[derive(PartialEq, Eq)]
 struct Before {
     face: Vec<String>,

@@ -1,4 +1,4 @@
-//! What cannot be had is refused with the reason, and nothing of it is half made.
+//! Tests that impossible networks are refused with the reason, and leave nothing half made.
 
 use e2e::lan::{face, rules, settings};
 use e2e::{At, World};

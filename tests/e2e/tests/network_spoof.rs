@@ -1,5 +1,5 @@
-//! What a zone's root cannot pretend on a link that it administers: every lie is dropped
-//! at the host's end and counted, and none is seen on the wire.
+//! Tests that a zone's root cannot use false addresses on a link that it administers: every such
+//! frame is dropped at the host's end and counted, and none is seen on the wire.
 
 use std::collections::BTreeMap;
 

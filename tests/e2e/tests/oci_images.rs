@@ -10,7 +10,7 @@ use e2e::container::{Image, Member, archive, busybox, file, folder, hard_link, l
 use e2e::registry::{Guard, Registry, push};
 use e2e::{Host, Ran, run, wait_for};
 
-/// What the image runs when it is asked to. It catches its signal before its files say that it runs:
+/// The command that the image runs. It catches its signal before its files say that it runs:
 /// process 1 of a zone never gets a signal that it does not catch.
 const RUNS: &str = r#"{"Entrypoint":["sh","-c"],"Cmd":["trap 'echo quit >>/srv/who; exit 0' QUIT; id >/srv/who; pwd >>/srv/who; echo $COLOUR >>/srv/who; echo $$ >/srv/pid; while :; do sleep 1 & wait $!; done"],"Env":["PATH=/bin","COLOUR=blue"],"User":"web","WorkingDir":"/srv","StopSignal":"SIGQUIT"}"#;
 
@@ -56,7 +56,7 @@ fn layers(busybox: &[u8]) -> [Vec<u8>; 3] {
     [archive(&base), archive(&changes), archive(&top)]
 }
 
-/// What a zone of the three layers must show.
+/// Checks a zone of the three layers.
 fn check(host: &Host, zone: &str) {
     let text = host.sh(
         zone,

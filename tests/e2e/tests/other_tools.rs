@@ -10,7 +10,7 @@ use e2e::Host;
 use e2e::container::{archive, busybox, file, system};
 use e2e::run::run;
 
-/// Where the users of the container of LXC begin on its host.
+/// The first user id of the LXC container on its host.
 const FIRST: u32 = 300_000;
 
 /// Unpacks a small system that boots into a new folder.

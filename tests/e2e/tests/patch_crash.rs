@@ -35,7 +35,7 @@ fn app(version: &str) -> Deb<'_> {
     }
 }
 
-/// Which version all of a zone says it is.
+/// Returns the version that all files of a zone have.
 fn version(root: &Path) -> String {
     let status = fs::read_to_string(root.join("var/lib/dpkg/status")).unwrap();
     let mut records = status.split("\n\n");
@@ -177,7 +177,7 @@ impl Verifying {
         fs::write(&self.path, journal.to_string()).unwrap();
     }
 
-    /// How many patches the history has of the zone.
+    /// Returns the number of the zone's patches in the history.
     fn patches(&self) -> usize {
         let text = fs::read(self.path.with_extension("history")).unwrap_or_default();
         let known: Value = serde_json::from_slice(&text).unwrap_or_default();

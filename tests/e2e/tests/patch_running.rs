@@ -56,7 +56,7 @@ fn running(zones: &str) -> Option<Host> {
     Some(host)
 }
 
-/// What a running zone says of its package.
+/// Returns the version of its package that a running zone reports.
 fn version(host: &Host, zone: &str) -> String {
     let look = "dpkg-query -W -f '${Version} ${db:Status-Abbrev}' app; \
                 cat /opt/app/a /opt/app/z /var/lib/app";

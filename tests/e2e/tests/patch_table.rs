@@ -15,7 +15,7 @@ use e2e::tree::{self, Face};
 use e2e::{Host, rounds, start};
 use serde_json::Value;
 
-/// How a zone ends.
+/// The result for a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// Patched by its own package manager.
@@ -29,7 +29,7 @@ enum End {
 /// A zone, what is wrong with it, and what comes of that.
 struct Row {
     zone: &'static str,
-    /// What it has of its own.
+    /// Makes the zone's own files.
     plant: fn(&Path),
     end: End,
     /// Part of the reason that the run gives.

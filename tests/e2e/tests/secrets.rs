@@ -1,4 +1,4 @@
-//! What a new zone knows of its host and of other zones.
+//! Tests which facts of its host and of other zones a new zone can read.
 
 use std::collections::BTreeSet;
 use std::fs;

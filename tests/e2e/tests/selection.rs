@@ -1,4 +1,4 @@
-//! Which zones a command takes, where it looks for them, and what it asks first.
+//! Tests which zones a command takes, where it looks for them, and which questions it asks first.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What happens to zones when the host boots and shuts down: zones-service.
+//! Tests the actions on zones when the host boots and shuts down: zones-service.
 
 use e2e::run::run;
 use e2e::{Host, Ran, Terminal, wait_for};

@@ -24,14 +24,14 @@ fn content(host: &Host, zone: &str, path: &str) -> String {
     text
 }
 
-/// Whether the zone's processes may run.
+/// Returns whether the zone's processes may run.
 fn is_frozen(host: &Host, zone: &str) -> bool {
     host.groups_of(zone).iter().any(|group| {
         fs::read_to_string(group.join("cgroup.freeze")).is_ok_and(|text| text.trim() == "1")
     })
 }
 
-/// How many layers there are.
+/// Returns the number of layers.
 fn layers(host: &Host) -> usize {
     let entries = fs::read_dir(host.path("/zones/.layers"));
     let entries = entries.into_iter().flatten().flatten();
@@ -266,7 +266,7 @@ fn a_copy_of_a_running_zone_has_all_it_changed() {
     assert_eq!(seen("two"), before);
 }
 
-/// What must hold after a verb died or failed at a step.
+/// Checks the state after a verb died or failed at each step.
 fn crash_at_each_step(verb: &str, running: bool) {
     let Some(host) = Host::with_web() else { return };
     host.put("web", "var/word", "first\n");

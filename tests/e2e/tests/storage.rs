@@ -1,4 +1,4 @@
-//! What zones share on disk, and that nobody notices.
+//! Tests that zones share layers on disk, and that the sharing cannot be seen in the zones.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +18,7 @@ fn used(folder: &Path) -> u64 {
     bytes
 }
 
-/// How many layers there are.
+/// Returns the number of layers.
 fn layers(host: &Host) -> usize {
     let entries = fs::read_dir(host.path("/zones/.layers"))
         .into_iter()

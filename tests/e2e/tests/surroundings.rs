@@ -1,10 +1,10 @@
-//! What the programs of a zone find around them: shared memory, limits, the identity of a boot.
+//! Tests the surroundings of a zone's programs: shared memory, limits, the identity of a boot.
 
 use std::process::Command;
 
 use e2e::{Host, run::run, wait_for};
 
-/// Where Debian has the programs of PostgreSQL.
+/// The folder of PostgreSQL's programs in Debian.
 const POSTGRES: &str = "/usr/lib/postgresql";
 
 #[test]

@@ -17,7 +17,8 @@ fn processors(list: &str) -> Vec<u32> {
     all
 }
 
-/// Where each thread of a process may run and has run last, by the thread's number.
+/// Returns the CPUs on which each thread of a process may run and has run last, by the thread's
+/// number.
 fn seats(pid: i32) -> Vec<(i32, Vec<u32>, u32)> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter();
     let tasks = tasks.flatten().flatten();

@@ -19,9 +19,9 @@ use rustix::net::{
     send, socket_with,
 };
 
-/// What runs in the guest, each for itself: a counter with a number of its own, somebody
-/// who sends a line over and over on one connection and keeps what comes back, and a file
-/// of which half is written.
+/// The programs in the guest, each for itself: a counter with a number of its own, a client that
+/// sends a line over and over on one connection and keeps the replies, and a file of which half is
+/// written.
 const BUSY: &str = "
 head -c 20000000 /dev/urandom >/run/data && cp -r /bin/busybox /run/program
 sha256sum /run/data /run/program >/run/sums

@@ -1,4 +1,4 @@
-//! What `zoneadm verify` says before a boot would fail.
+//! Tests that `zoneadm verify` reports problems before a boot would fail.
 
 use e2e::Host;
 

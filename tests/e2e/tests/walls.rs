@@ -1,6 +1,6 @@
-//! What the kernel shares between zones although their namespaces are apart: leases and
-//! locks on files of the host, families of sockets, counts for each user, terminals, and
-//! messages about devices.
+//! Tests the parts of the kernel that zones share although their namespaces are apart: leases and
+//! locks on files of the host, families of sockets, counts for each user, terminals, and messages
+//! about devices.
 
 use std::fs;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use e2e::{Host, Terminal};
 
-/// What a terminal that marks pastes puts around one.
+/// The bytes that a terminal that marks pastes puts around one.
 const PASTE: (&str, &str) = ("\x1b[200~", "\x1b[201~");
 
 /// Starts zonecfg on a terminal that can do what xterm can.

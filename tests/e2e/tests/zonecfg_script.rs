@@ -4,7 +4,7 @@ use e2e::{Host, Terminal};
 
 const SCRIPT: &str = include_str!("data/script.cfg");
 
-/// What a zone is configured as; empty when there is none.
+/// Returns the configuration of a zone; empty when there is none.
 fn export(host: &Host, zone: &str) -> String {
     host.zonecfg(&["-z", zone, "export"]).out
 }

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// What a disk writes as a whole or not at all. As disks of today have it, and as ext4
-/// wants it: it does not mount with half of a block of 4 KiB that says where its log ends.
+/// Number of bytes that a disk writes as a whole or not at all. As disks of today have it, and as
+/// ext4 wants it: it does not mount with half of a block of 4 KiB that says where its log ends.
 const SECTOR: usize = 4096;
 
 type Sector = [u8; SECTOR];
 
-/// What becomes of sectors that were not flushed.
+/// The fate of sectors that were not flushed.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
     /// The cache was large and nothing of it had been written.
@@ -25,7 +25,7 @@ pub enum Fate {
 pub struct Disk {
     file: File,
     size: u64,
-    /// What was there at the last flush, by number of the sector.
+    /// The content at the last flush, by number of the sector.
     before: BTreeMap<u64, Sector>,
 }
 
@@ -40,7 +40,7 @@ impl Disk {
         })
     }
 
-    /// How many bytes it has.
+    /// Returns the size in bytes.
     pub const fn size(&self) -> u64 {
         self.size
     }
@@ -66,7 +66,7 @@ impl Disk {
         self.file.write_all_at(bytes, at)
     }
 
-    /// What was written so far is there for good.
+    /// Makes all writes so far durable.
     pub fn flush(&mut self) {
         self.before.clear();
     }

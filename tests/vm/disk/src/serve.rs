@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 
 use crate::disk::Disk;
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The client said farewell.
@@ -185,7 +185,7 @@ mod tests {
     use crate::disk::Fate;
     use crate::disk::tests::blank;
 
-    /// What QEMU says until it has the disk.
+    /// Acts as the server of QEMU's handshake until it has the disk.
     fn greet(mut client: &UnixStream) {
         assert_eq!(&bytes::<16>(client).unwrap(), MAGIC);
         let _flags: [u8; 2] = bytes(client).unwrap();
