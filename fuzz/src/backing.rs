@@ -87,10 +87,10 @@ impl Backing for Memory {
     }
 }
 
-/// What a user was told.
+/// The messages to a user.
 #[derive(Default)]
 pub struct Told {
-    /// What was printed.
+    /// The printed text.
     pub printed: String,
     /// Messages about errors.
     pub errors: Vec<String>,

@@ -21,7 +21,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 }
 
 thread_local! {
-    /// What completion is asked about.
+    /// The configuration that completion uses.
     static CONFIG: Config = generate::config(&crate::web1(), &[7; 400]);
 }
 

@@ -14,7 +14,7 @@ const TEXTS: &[&str] = &[
     r#"i{"path":"/sbin/init","arguments":["init"],"environment":["a=b"]}"#,
 ];
 
-/// One of each.
+/// Returns a seed of each kind.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let texts = TEXTS.iter();

@@ -1,4 +1,4 @@
-//! What the fuzzers check, one module for each target.
+//! The properties that the fuzzers check, one module for each target.
 //!
 //! Each has `check`, which panics on a finding, and `seeds`, which makes inputs from
 //! the table of properties and resources: new rows are fuzzed without another word.

@@ -5,7 +5,7 @@ use oci::auth::{self, Challenge};
 use oci::manifest::choose;
 use oci::{Config, Digest, Document, MAX_LAYERS, Platform, Reference};
 
-/// One of each.
+/// Returns a seed of each kind.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let digest = Digest::of(b"");

@@ -1,6 +1,5 @@
-//! What is said on the socket of a zoneadmd: requests (`q` and the packet), answers (`a`)
-//! and what a console's client sends (`c`). What is taken is written so that it reads back
-//! equal.
+//! Parses packets on the socket of a zoneadmd: requests (`q` and the packet), answers (`a`) and
+//! packets of a console's client (`c`). What is taken is written so that it reads back equal.
 
 use std::fmt::Debug;
 
@@ -11,7 +10,7 @@ use model::plan::Init;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// One of each kind, and limits of zones that have some.
+/// Returns a seed of each kind, and limits of zones that have some.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let init = Init {

@@ -102,7 +102,8 @@ fn begin(how: u8) -> (Session<Memory, User>, Told1) {
     (session.read_only(read_only).alternate_root(alternate), told)
 }
 
-/// What `export` prints in the midst of a session makes the same again.
+/// Checks that `export` in the midst of a session prints commands that make the same configuration
+/// again.
 fn check_accepted(session: &mut Session<Memory, User>, told: &Told1) {
     session.line("info");
     *told.borrow_mut() = Told::default();

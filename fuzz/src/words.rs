@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// What no seed may have but a parser looks for.
+/// The words that no seed may have but a parser looks for.
 pub(crate) const MORE: &[&str] = &[
     "\n",
     "\r\n",

@@ -21,7 +21,7 @@ pub struct Call {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// What is added to the environment.
+    /// The variables that are added to the environment.
     pub env: Vec<(&'static str, OsString)>,
 }
 
@@ -50,7 +50,7 @@ impl Call {
     }
 }
 
-/// What the thread does before its first command.
+/// The action of the thread before its first command.
 pub type Setup = fn() -> Result<()>;
 
 /// The thread, and the way to it.

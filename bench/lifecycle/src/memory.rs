@@ -1,4 +1,4 @@
-//! What the programs that stay with running zones weigh.
+//! Measures the memory of the programs that stay with running zones.
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use lexopt::prelude::*;
 
-/// What `--help` prints.
+/// The text of `--help`.
 pub const USAGE: &str = "\
 usage: lifecycle --scratch DIR --programs DIR [options]
   --scratch DIR    an empty folder on the file system to measure; what is made in it stays
@@ -14,16 +14,16 @@ usage: lifecycle --scratch DIR --programs DIR [options]
   --row N          how many zones are cloned, then booted, then halted (default 100)
   --tools A,B,...  of zones, lxc, crun, floor (default: all)";
 
-/// What is measured, and where.
+/// The measurements to make, and their place.
 #[derive(Debug)]
 pub struct Options {
     /// An empty folder on the file system to measure.
     pub scratch: PathBuf,
-    /// Where our programs are.
+    /// The folder of our programs.
     pub programs: PathBuf,
-    /// How often one zone goes through its life.
+    /// The number of rounds in which one zone goes through its life.
     pub rounds: usize,
-    /// How many zones do so together.
+    /// The number of zones that do so together.
     pub row: usize,
     /// By the names of the command line.
     pub tools: Vec<String>,

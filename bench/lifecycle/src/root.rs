@@ -13,7 +13,7 @@ use crate::options::Options;
 pub const MASTER: &str = "master";
 /// The host's id of root in the zones of the other tools.
 pub const BASE_ID: u32 = 1_000_000_000;
-/// How many ids they have.
+/// Number of ids of a zone.
 pub const IDS: u32 = 65_536;
 
 /// Copies of the root for the tools that do not use ours, with zinit in them.

@@ -15,11 +15,11 @@ use crate::tools::{self, Step, Tool};
 /// The wall times of a step, summed over its commands, by tool and zone.
 pub type Times = BTreeMap<(Step, usize), Vec<Duration>>;
 
-/// What was measured. Tools are numbered as in `titles`.
+/// The measured figures. Tools are numbered as in `titles`.
 #[derive(Debug, Default)]
 pub struct Results {
     pub titles: Vec<String>,
-    /// One zone at a time, `rounds` times.
+    /// A zone at a time, `rounds` times.
     pub single: Times,
     /// A row of zones: all are cloned, then all booted, then all halted.
     pub row: Times,
@@ -156,7 +156,7 @@ fn await_inits(wanted: usize) -> Result<()> {
     }
 }
 
-/// How many processes run zinit, whatever tool started them.
+/// Returns the number of processes that run zinit, whatever tool started them.
 fn count_inits() -> Result<usize> {
     let mut count = 0;
     for entry in std::fs::read_dir("/proc")? {

@@ -22,13 +22,13 @@ const MESSAGE: usize = 100;
 const BATCH: usize = 64;
 /// Bytes of the file.
 const FILE: u64 = 1000 << 20;
-/// How long a stream, and messages, are measured.
+/// Duration of a measurement of a stream, or of messages.
 const LONG: Duration = Duration::from_secs(1);
 
-/// What is measured.
+/// The measurement to make.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// One stream: gigabits a second.
+    /// A stream: gigabits a second.
     Stream,
     /// 1000 MB from a file to a file: seconds.
     File,

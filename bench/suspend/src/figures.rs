@@ -1,21 +1,21 @@
-//! What was measured.
+//! The measured figures.
 
 use serde::{Deserialize, Serialize};
 
 /// Everything.
 #[derive(Debug, Default, Serialize)]
 pub struct Figures {
-    /// Where, when, and under which load.
+    /// The host, the time and the load.
     pub host: String,
-    /// One for each size of memory.
+    /// The results for each size of memory.
     pub engines: Vec<Engine>,
-    /// What was not measured, and why.
+    /// The measurements that were not made, and why.
     pub left_out: Vec<String>,
     /// Suspend, resume and clone of a zone.
     pub zone: Vec<Row>,
 }
 
-/// What `zonesuspend bench -j` prints.
+/// The output of `zonesuspend bench -j`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Engine {
     pub measured: Measured,

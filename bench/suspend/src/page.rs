@@ -4,8 +4,7 @@ use std::fmt::Write;
 
 use crate::figures::{Engine, Figures, Row};
 
-/// What is to be reached: what is shown, where it is found, the figure, and whether less
-/// is better.
+/// A target: its label, the row where its figure is found, the figure, and whether less is better.
 struct Goal {
     what: &'static str,
     row: Source,

@@ -8,7 +8,7 @@ const LABELS: f64 = 210.0;
 const BARS: f64 = 430.0;
 const LINE: f64 = 22.0;
 
-/// What is shown for each size: the label, the row of `zonesuspend bench` and a colour.
+/// The bars for each size: the label, the row of `zonesuspend bench` and a colour.
 const BARS_OF: [(&str, &str, &str); 9] = [
     ("disk at most", "roofline disk, synced, {} thr", "#9a9a9a"),
     ("adaptive", "save adaptive, {} thr", "#2f6f9f"),

@@ -18,13 +18,13 @@ use crate::figures::Row;
 const MEMORY: u64 = 1024;
 const DATA: u64 = 720;
 
-/// How long anything may take.
+/// Timeout of every wait.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What the guest writes when it runs.
+/// The bytes that the guest writes while it runs.
 const TICK: &str = "~tick~";
 
-/// Where the zones are made.
+/// The host on which the zones are made.
 pub struct Place {
     pub programs: PathBuf,
     pub root: PathBuf,
@@ -68,7 +68,7 @@ impl Place {
     }
 }
 
-/// What comes to a log from now on.
+/// The new lines of a log from now on.
 struct Log {
     path: PathBuf,
     from: u64,

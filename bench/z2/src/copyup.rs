@@ -1,5 +1,5 @@
-//! What a snapshot costs afterwards: the first write to a big file copies it whole,
-//! or shares its blocks where the file system can.
+//! Measures the cost of a snapshot afterwards: the first write to a big file copies it whole, or
+//! shares its blocks where the file system can.
 
 use std::ffi::OsString;
 use std::time::Instant;

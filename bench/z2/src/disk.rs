@@ -8,12 +8,12 @@ use anyhow::{Context, Result, bail};
 use lifecycle::lane::Call;
 use lifecycle::root;
 
-/// How the space of a fleet is known.
+/// The way the space of a fleet is measured.
 #[derive(Debug, Clone)]
 pub enum Space {
     /// The blocks of all that lies there.
     Tree(PathBuf),
-    /// What is used of the file system that is mounted there.
+    /// The used space of the file system that is mounted there.
     Mount(PathBuf),
 }
 

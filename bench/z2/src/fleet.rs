@@ -15,10 +15,10 @@ use crate::disk::{Image, Space};
 use crate::measure::{Family, Keeper, Kernel, median};
 use crate::results::{FleetRow, Singles};
 
-/// How many zones at each end of a fleet get commands of their own.
+/// Number of zones at each end of a fleet that get commands of their own.
 pub const SOME: usize = 100;
 
-/// How many boots a fleet has before its disk is looked at again.
+/// Number of boots of a fleet before its disk is measured again.
 const BOOTS: usize = 3;
 
 /// Makes a command that runs a program in a zone.
@@ -28,7 +28,7 @@ pub type Inside = Box<dyn Fn(&str, &str) -> Call>;
 pub struct Contestant {
     pub title: String,
     tool: Box<dyn Tool>,
-    /// One command acts on a whole range of zones.
+    /// A command acts on a whole range of zones.
     bulk: bool,
     pub inside: Option<Inside>,
     keeper: Option<Keeper>,

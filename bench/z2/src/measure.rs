@@ -1,4 +1,4 @@
-//! What processes and the kernel hold, read from /proc.
+//! Reads from /proc the memory that processes and the kernel use.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ fn field(text: &str, name: &str) -> Option<f64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// What the kernel holds for itself, in KiB.
+/// The kernel's own memory, in KiB.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {
     pub slab: f64,

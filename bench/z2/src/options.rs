@@ -66,7 +66,7 @@ pub fn parse() -> Result<Option<Options>> {
 }
 
 impl Options {
-    /// What the parts of the other benchmark want to know.
+    /// Returns the options for the parts of the other benchmark.
     pub fn common(&self) -> lifecycle::options::Options {
         lifecycle::options::Options {
             scratch: self.scratch.clone(),
@@ -77,7 +77,7 @@ impl Options {
         }
     }
 
-    /// How long idle zones are watched.
+    /// Returns the time for which idle zones are watched.
     pub fn window(&self) -> Duration {
         Duration::from_secs(if self.quick { 2 } else { 10 })
     }

@@ -31,7 +31,7 @@ fn cell(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"))
 }
 
-/// What a zone costs from nothing to running.
+/// Returns the time from nothing to a running zone.
 pub fn up(row: &FleetRow) -> f64 {
     row.clone.unwrap_or(0.0) + row.boot.unwrap_or(0.0)
 }

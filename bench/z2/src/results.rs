@@ -1,5 +1,5 @@
-//! What was measured, as it stands in the JSON. Times are milliseconds per zone,
-//! sizes KiB per zone, unless the name says otherwise.
+//! The measured figures, as they stand in the JSON. Times are milliseconds per zone, sizes KiB per
+//! zone, unless the name says otherwise.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ pub struct Results {
 pub struct FleetRow {
     pub tool: String,
     pub zones: usize,
-    /// How the commands of a step were given.
+    /// The way the commands of a step were given.
     pub given: String,
     /// Wall time of the whole fleet, divided by its zones. None: there is no such step.
     pub clone: Option<f64>,
@@ -60,7 +60,7 @@ pub struct Singles {
     pub remove: [f64; 2],
 }
 
-/// One program of 20 MB in many zones.
+/// A program of 20 MB in many zones.
 #[derive(Debug, Serialize)]
 pub struct SharedRow {
     pub tool: String,
@@ -82,7 +82,7 @@ pub struct CopyUpRow {
     pub disk_mib: f64,
 }
 
-/// What could not be measured here.
+/// A measurement that could not be made here.
 #[derive(Debug, Serialize)]
 pub struct Skipped {
     pub what: String,

@@ -1,4 +1,4 @@
-//! One program of 20 MB that runs in many zones: how much of it is there once.
+//! A program of 20 MB that runs in many zones: how much of it is there once.
 
 use std::fs;
 use std::io::Read;
@@ -12,7 +12,7 @@ use crate::fleet::{Contestant, Fleet, reap};
 use crate::measure::rollup;
 use crate::results::SharedRow;
 
-/// Where it lies in every root.
+/// The path of the program in every root.
 const PROGRAM: &str = "/opt/z2-big";
 
 /// Touches every page of itself and stays, in the background.

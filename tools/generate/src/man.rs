@@ -321,7 +321,7 @@ mod tests {
         fs::read_to_string(crate::top().join(FOLDER).join(name)).unwrap()
     }
 
-    /// What a page says of each command, from one to the next.
+    /// Returns the commands of a page, from one heading to the next.
     fn commands<'a>(page: &'a str, section: &str) -> Vec<&'a str> {
         let (_, rest) = page.split_once(&format!("\n.Sh {section}\n")).unwrap();
         let rest = rest.split("\n.Sh ").next().unwrap();

@@ -23,7 +23,7 @@ pub use images::SUBCOMMANDS as IMAGE_SUBCOMMANDS;
 pub use subcommands::SUBCOMMANDS;
 pub use suspend::SUBCOMMANDS as SUSPEND_SUBCOMMANDS;
 
-/// What stands behind an option, or at a place of the command line.
+/// The kind of value that follows an option, or stands at a place of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// A zone in one of these states; in any where there are none.
@@ -38,7 +38,7 @@ pub enum Argument {
     User,
     /// An image, by its name.
     Image,
-    /// One of these words.
+    /// A word of this list.
     Words(&'static [&'static str]),
     /// Anything.
     Text,
@@ -49,9 +49,9 @@ pub enum Argument {
 pub struct Flag {
     /// With its dash or dashes.
     pub name: String,
-    /// What must follow it.
+    /// The kind of the value that must follow it.
     pub argument: Option<Argument>,
-    /// What it does, in a few words.
+    /// The description in a few words.
     pub help: String,
 }
 
@@ -60,7 +60,7 @@ pub struct Flag {
 pub struct Program {
     pub name: &'static str,
     pub flags: Vec<Flag>,
-    /// What its first operand is.
+    /// The kind of its first operand.
     pub operand: Option<Argument>,
     /// With this option given the first operand is a zone in one of these states.
     pub other: Option<(&'static str, Vec<State>)>,

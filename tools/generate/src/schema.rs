@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(schema["properties"]["autoboot"]["default"], json!(false));
     }
 
-    /// What is wrong with a value, by the few words of JSON Schema that we use (but
+    /// Checks a value against a schema, with the few words of JSON Schema that we use (but
     /// patterns: they are for other programs).
     fn check(value: &Value, schema: &Value, at: &str) -> Result<(), String> {
         let wrong = |what: &str| Err(format!("{at}: {what}: {value} by {schema}"));

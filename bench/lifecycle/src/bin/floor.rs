@@ -23,7 +23,7 @@ use rustix::process::{Gid, Pid, PidfdFlags, Signal, Uid};
 use sys::mount::{Attr, Extent, Param, attach, new_fs, open_tree, set_attr};
 use sys::process::{Child, Executable, Program, fork, ns};
 
-/// How many ids a zone has.
+/// Number of ids of a zone.
 const IDS: u32 = 65_536;
 
 /// Character devices of a zone: name, major, minor.
@@ -36,7 +36,7 @@ const NODES: [(&str, u32, u32); 6] = [
     ("tty", 5, 0),
 ];
 
-/// What the child says when it needs nothing more of the host's root.
+/// The message of the child that it needs the host's root no longer.
 const READY: &[u8] = b"\n";
 
 const LINKS: [(&str, &str); 5] = [

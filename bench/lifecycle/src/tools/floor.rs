@@ -30,7 +30,7 @@ impl Floor {
     }
 }
 
-/// Where the cgroup v2 tree is mounted, alone or beside v1.
+/// Returns the mount point of the cgroup v2 tree, alone or beside v1.
 fn cgroup2_mount() -> Result<PathBuf> {
     let mounts = std::fs::read_to_string("/proc/self/mounts")?;
     let line = mounts

@@ -16,7 +16,7 @@ use crate::root::{self, BASE_ID, IDS, Roots};
 
 const PROGRAM: &str = "/usr/bin/lxc-start";
 
-/// What a container of lxc is a copy on.
+/// The storage of a container of lxc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Backing {
     Overlay,
@@ -52,7 +52,7 @@ impl Lxc {
         }
     }
 
-    /// Where the containers are.
+    /// Returns the folder of the containers.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -16,7 +16,7 @@ use crate::root::Roots;
 /// The title of the program that makes the kernel calls alone.
 pub const FLOOR: &str = "kernel floor";
 
-/// One step of a zone's life.
+/// A step of a zone's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Makes it.
@@ -45,23 +45,23 @@ impl Step {
     }
 }
 
-/// What is measured: the commands of a tool.
+/// The commands of a tool that are measured.
 pub trait Tool {
     /// The name in the table, with the version where there is one.
     fn title(&self) -> String;
 
-    /// What the tool's thread does first.
+    /// Returns the tool's thread's first action.
     fn setup(&self) -> Option<Setup> {
         None
     }
 
-    /// What must be there before zones can be made; not measured.
+    /// Prepares the host before zones can be made; not measured.
     ///
     /// # Errors
     /// When it cannot be made.
     fn prepare(&self) -> Result<()>;
 
-    /// What must be there before this zone can be made; not measured.
+    /// Prepares the host before this zone can be made; not measured.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -97,7 +97,7 @@ pub fn make(options: &Options, roots: &Roots) -> Result<Vec<Box<dyn Tool>>> {
     Ok(tools)
 }
 
-/// What a program answers to `--version`: its first line's last word.
+/// Returns the version of a program: the last word of the first line that `--version` prints.
 #[must_use]
 pub fn version(program: &str) -> String {
     let output = std::process::Command::new(program)

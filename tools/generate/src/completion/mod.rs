@@ -1,8 +1,8 @@
 //! Completions for bash, zsh and fish.
 //!
-//! What a shell has to do stands in a template per program and shell, as an ordinary
-//! script; lines `@name@` in it are replaced by what comes from the tables, and lines
-//! `@kind name@` by functions that several scripts have.
+//! A template per program and shell, which is an ordinary script, holds the shell's part; lines
+//! `@name@` in it are replaced by texts from the tables, and lines `@kind name@` by functions that
+//! several scripts have.
 
 mod functions;
 mod plain;

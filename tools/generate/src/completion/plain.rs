@@ -51,7 +51,7 @@ fn wants_zones(program: &Program) -> bool {
     zone(&program.operand) || program.flags.iter().any(|flag| zone(&flag.argument))
 }
 
-/// What the scripts of a shell begin with.
+/// Returns the first lines of the scripts of a shell.
 fn head(program: &Program, shell: &str) -> String {
     let name = program.name;
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! What the templates are filled with, in the syntax of each shell.
+//! The texts that replace the names in templates, in the syntax of each shell.
 
 use model::brands::BRANDS;
 use model::table::{GLOBAL, Kind, PropertySpec, RESOURCES};
@@ -152,7 +152,7 @@ fn values(shell: &str) -> Vec<String> {
     lines
 }
 
-/// One arm of a `case` (`switch` in fish) that prints words.
+/// An arm of a `case` (`switch` in fish) that prints words.
 fn case(pattern: &str, words: &str, shell: &str) -> String {
     match shell {
         "fish" => {
