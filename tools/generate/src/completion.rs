@@ -24,21 +24,33 @@ const SHELLS: [(&str, FileName); 3] = [
 
 /// Templates by program and shell.
 const TEMPLATES: [(&str, &str, &str); 15] = [
-    ("beadm", "bash", include_str!("beadm.bash")),
-    ("beadm", "zsh", include_str!("beadm.zsh")),
-    ("beadm", "fish", include_str!("beadm.fish")),
-    ("zoneadm", "bash", include_str!("zoneadm.bash")),
-    ("zoneadm", "zsh", include_str!("zoneadm.zsh")),
-    ("zoneadm", "fish", include_str!("zoneadm.fish")),
-    ("zonecfg", "bash", include_str!("zonecfg.bash")),
-    ("zonecfg", "zsh", include_str!("zonecfg.zsh")),
-    ("zonecfg", "fish", include_str!("zonecfg.fish")),
-    ("zoneimg", "bash", include_str!("zoneimg.bash")),
-    ("zoneimg", "zsh", include_str!("zoneimg.zsh")),
-    ("zoneimg", "fish", include_str!("zoneimg.fish")),
-    ("zonesuspend", "bash", include_str!("zonesuspend.bash")),
-    ("zonesuspend", "zsh", include_str!("zonesuspend.zsh")),
-    ("zonesuspend", "fish", include_str!("zonesuspend.fish")),
+    ("beadm", "bash", include_str!("completion/beadm.bash")),
+    ("beadm", "zsh", include_str!("completion/beadm.zsh")),
+    ("beadm", "fish", include_str!("completion/beadm.fish")),
+    ("zoneadm", "bash", include_str!("completion/zoneadm.bash")),
+    ("zoneadm", "zsh", include_str!("completion/zoneadm.zsh")),
+    ("zoneadm", "fish", include_str!("completion/zoneadm.fish")),
+    ("zonecfg", "bash", include_str!("completion/zonecfg.bash")),
+    ("zonecfg", "zsh", include_str!("completion/zonecfg.zsh")),
+    ("zonecfg", "fish", include_str!("completion/zonecfg.fish")),
+    ("zoneimg", "bash", include_str!("completion/zoneimg.bash")),
+    ("zoneimg", "zsh", include_str!("completion/zoneimg.zsh")),
+    ("zoneimg", "fish", include_str!("completion/zoneimg.fish")),
+    (
+        "zonesuspend",
+        "bash",
+        include_str!("completion/zonesuspend.bash"),
+    ),
+    (
+        "zonesuspend",
+        "zsh",
+        include_str!("completion/zonesuspend.zsh"),
+    ),
+    (
+        "zonesuspend",
+        "fish",
+        include_str!("completion/zonesuspend.fish"),
+    ),
 ];
 
 /// Every completion.
