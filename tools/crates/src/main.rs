@@ -1,13 +1,34 @@
-//! Prints which crate uses which.
+//! Prints which crate uses which, the files of each crate that import each other in a circle,
+//! and the longest functions and files.
 //!
-//! Fails if the picture in docs/architecture.md is not the one that it prints.
+//! Fails if the picture in docs/architecture.md is not the one that it prints, or if more than
+//! [`MAX_CIRCLE_FILES`] files of a crate import each other.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `picture` | the crates of the workspace, and the picture of them |
+//! | `source` | the modules of a program or library, read from their files |
+//! | `imports` | which file names something of which other file |
+//! | `circles` | files that import each other |
+//! | `longest` | the longest functions and files |
 
+mod circles;
+mod imports;
+mod longest;
 mod picture;
+mod source;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+
+/// Files of one crate that may import each other; in a larger circle nobody can read one file
+/// without all others.
+const MAX_CIRCLE_FILES: usize = 3;
+
+/// Longest functions and files that are printed.
+const LONGEST_SHOWN: usize = 10;
 
 /// The document with the picture of the crates, below the project's folder.
 const DOCUMENT: &str = "docs/architecture.md";
@@ -28,14 +49,31 @@ fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Prints the picture; returns whether the document has it.
+/// Prints everything; returns whether the picture of the document and all circles are as they
+/// have to be.
 fn report() -> anyhow::Result<bool> {
-    let picture = picture::draw(&picture::crates(&top())?);
+    let crates = picture::crates(&top())?;
+    let picture = picture::draw(&crates);
     print!("{picture}");
-    let good = document()?.contains(&picture);
-    if !good {
+    let mut good = true;
+    if !document()?.contains(&picture) {
+        good = false;
         println!("\n{DOCUMENT} has another picture of the crates: put this one there");
     }
+    let mut longest = longest::Longest::default();
+    for one in &crates {
+        let source = source::read(&one.root).with_context(|| one.name.clone())?;
+        longest.add(&one.name, &source);
+        let imports = imports::of(&source);
+        for circle in circles::of(&imports) {
+            println!("\n{}: {} files import each other", one.name, circle.len());
+            if circle.len() > MAX_CIRCLE_FILES {
+                good = false;
+            }
+            print!("{}", circles::show(&circle, &imports));
+        }
+    }
+    print!("{}", longest.show(LONGEST_SHOWN));
     Ok(good)
 }
 

@@ -13,7 +13,6 @@ pub struct Crate {
     /// The name of its package.
     pub name: String,
     /// Its first file: `src/lib.rs` or `src/main.rs`.
-    #[expect(dead_code, reason = "for the circles of imports")]
     pub root: PathBuf,
     /// The libraries of the workspace that it uses.
     pub uses: BTreeSet<String>,
