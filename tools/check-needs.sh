@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # the variables are those of check
+# shellcheck shell=bash disable=SC2034,SC2154 # check and the files that it sources share variables
 # Sourced by check: installs and fetches what the stages need.
 
 # Where programs are that are not installed.

@@ -1,0 +1,87 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # check and the files that it sources share variables
+# Sourced by check: runs stages and counts tests.
+
+# ---- running and counting ----
+
+passed=0
+failed=0
+skipped=0
+failures=()
+
+# Adds the libtest results of a log to the counts; fails if there are none.
+# A test that cannot run here passes and prints "skipped: reason".
+count_tests() {
+    local ok bad ignored said
+    read -r ok bad ignored < <(
+        sed -n 's/^test result: [^.]*\. \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored.*/\1 \2 \3/p' "$1" |
+            awk '{ ok += $1; bad += $2; ignored += $3 } END { print ok + 0, bad + 0, ignored + 0 }'
+    )
+    [ $((ok + bad + ignored)) -gt 0 ] || return 1
+    said=$(grep -c '^skipped: ' "$1" || true)
+    passed=$((passed + ok - said))
+    failed=$((failed + bad))
+    skipped=$((skipped + ignored + said))
+    tests_failed=$bad
+}
+
+run_stage() {
+    local name=$1 log=target/check/$1.log why status=0 began took tests_failed=0 stage watcher
+    why=$(cannot_run "$name")
+    if [ -n "$why" ]; then
+        printf '%-9s %10s   %s\n' "$name" skipped "$why"
+        skipped=$((skipped + 1))
+        return
+    fi
+    began=$(now_ms)
+    # In its own process: a stage that fails or hangs ends alone.
+    timeout --kill-after=30 "$(limit "$name")" "$0" --run "$name" </dev/null >"$log" 2>&1 &
+    stage=$!
+    # A test that stands still is told of while it does.
+    tools/watch-tests "$log" "$stage" &
+    watcher=$!
+    wait "$stage" || status=$?
+    wait "$watcher" || true
+    took=$(as_seconds $(($(now_ms) - began)))
+    case $status in
+    0)
+        printf '%-9s %10s   ok\n' "$name" "$took"
+        # How far the fuzzers came, how many blocks of the documents ran, and the kills with
+        # the seed that draws them again.
+        sed -n 's/^\(.* executions \|doc blocks: \|seed \|all: \).*/            &/p' "$log"
+        ;;
+    77)
+        printf '%-9s %10s   skipped: %s\n' "$name" "$took" "$(tail -n 1 "$log")"
+        skipped=$((skipped + 1))
+        return
+        ;;
+    124) printf '%-9s %10s   FAILED: no end after %s s\n' "$name" "$took" "$(limit "$name")" ;;
+    *) printf '%-9s %10s   FAILED (status %s)\n' "$name" "$took" "$status" ;;
+    esac
+    if count_tests "$log"; then
+        grep -h '^skipped: ' "$log" | sort -u | sed 's/^/            /' || true
+        # A test that failed is counted; a stage that failed otherwise is not yet.
+        if [ "$status" -ne 0 ] && [ "$tests_failed" -eq 0 ]; then failed=$((failed + 1)); fi
+    elif [ "$status" -eq 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+    if [ "$status" -ne 0 ]; then
+        failures+=("$name")
+        if [ "$name" = build ]; then build_failed=1; fi
+        sed -n 's/^test \(.*\) \.\.\. FAILED$/            failed: \1/p' "$log"
+        if [ "$tests_failed" -gt 0 ]; then
+            say "---- of $log"
+            # What the failed tests said; each test program ends with such a part.
+            sed -n '/^failures:$/,/^test result/p' "$log" | head -n 200
+        else
+            say "---- the end of $log"
+            tail -n 60 "$log"
+        fi
+        if [ "$status" -eq 124 ] && [ -s "${log%.log}.stacks" ]; then
+            say "---- where all threads stood: the end of ${log%.log}.stacks"
+            tail -n 300 "${log%.log}.stacks"
+        fi
+        say "----"
+    fi
+}

@@ -1,0 +1,184 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # check and the files that it sources share variables
+# Sourced by check: the stages.
+
+# ---- what each stage does. Runs in a process of its own, output in its log ----
+
+stage_scripts() {
+    # Busybox' shell is checked as dash.
+    shellcheck -x --exclude=SC2187 quickstart check .ci/run tools/*.sh tools/build tools/leftovers tools/rustc-static tools/watch-tests \
+        tools/smoke tools/soak tools/load bench/*/run bench/brand/pgbench tests/vm/run tests/vm/payload tests/vm/*-init \
+        tests/vm/checks tests/vm/cuts tests/vm/mirrors tests/vm/zfs/run tests/vm/zfs/payload tests/vm/zfs/old \
+        tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/run-payload tests/vm/patch/run tests/vm/patch/payload \
+        tools/deb packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm tests/packaging/run \
+        tests/crash/run tests/man/run tests/completion/run tests/completion/bashrc packaging/completions/bash/* \
+        tests/ansible/run tests/salt/run tests/docs/run tests/docs/session fuzz/run packaging/solaris-shim/target/bin/*
+    shellcheck -x --shell=bash tests/docs/before/*
+    tools/watch-tests --self-test
+    tests/docs/run --self-test
+    tests/docs/run --check
+}
+stage_fmt() { as_user cargo fmt --all --check; }
+stage_clippy() { as_user cargo clippy --workspace --all-targets --locked -- -D warnings; }
+# One program that fails does not stop the others.
+stage_unit() { as_user cargo test --workspace --exclude e2e --locked --no-fail-fast -- --show-output; }
+stage_fuzz() {
+    # What is new is looked for in the long runs: whether a change may land is not left
+    # to a seed.
+    if [ -n "${ZONES_TEST_LONG-}" ]; then
+        as_user fuzz/run --seconds 900
+    else
+        as_user fuzz/run --again
+    fi
+}
+stage_build() { as_user tools/build; }
+stage_man() {
+    local status=0
+    tests/man/run || status=1
+    tests/completion/run || status=1
+    return "$status"
+}
+# The guest of kernel zones is made once; where it cannot be, each test of them says why.
+need_guest() {
+    rm -rf target/check/guest
+    if tests/vm/run --guest "$top/target/check/guest"; then export ZONES_GUEST=$top/target/check/guest; fi
+}
+stage_e2e() {
+    local programs program began failed=0
+    # Built by the user, run by root.
+    as_user cargo test -p e2e --locked --no-run 2>&1 | tee target/check/e2e.build
+    mapfile -t programs < <(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' target/check/e2e.build)
+    [ ${#programs[@]} -gt 0 ] || die "cargo built no test program"
+    need_guest
+    for program in "${programs[@]}"; do
+        program=$(realpath "$program")
+        say "running $program"
+        began=$(now_ms)
+        (cd tests/e2e && CARGO_MANIFEST_DIR=$PWD "$program" --show-output) || failed=1
+        say "took $(as_seconds $(($(now_ms) - began))): ${program##*/}"
+    done
+    return "$failed"
+}
+stage_ansible() { tests/ansible/run; }
+stage_salt() { tests/salt/run; }
+stage_smoke() { tools/smoke 3; }
+stage_docs() { tests/docs/run ${ZONES_TEST_LONG:+--network}; }
+stage_package() { tests/packaging/run; }
+stage_load() {
+    local count=60
+    if [ -n "${ZONES_TEST_LONG-}" ]; then count=1000; fi
+    tools/load "$count"
+}
+stage_crash() {
+    as_user cargo build --quiet --package crash --locked
+    if [ -n "${ZONES_TEST_LONG-}" ]; then
+        tests/crash/run
+    else
+        # Imports, patches and migrations take half a minute for each kill: --long has them.
+        tests/crash/run --seconds 60 --only install --only clone --only uninstall --only snapshot \
+            --only destroy --only rollback --only merge --only environment --only boot --only halt \
+            --only reboot --only ready --only detach --only attach
+    fi
+}
+stage_vm() {
+    tests/vm/run --tests || return
+    [ -z "${ZONES_TEST_LONG-}" ] || { tests/vm/run --cuts 5 && tests/vm/patch/run --cuts 50; }
+}
+stage_zfs() {
+    local old='' status=0
+    tests/vm/zfs/run --build
+    if [ -n "${ZONES_TEST_LONG-}${named_zfs-}" ]; then
+        # Not every release has an old one.
+        tests/vm/zfs/run --old --build || [ $? -eq 77 ]
+    fi
+    if tests/vm/zfs/run --old --built; then
+        tests/vm/zfs/run --old >target/check/zfs.old 2>&1 &
+        old=$!
+    fi
+    tests/vm/zfs/run || status=$?
+    if [ -n "$old" ]; then
+        wait "$old" || status=$?
+        cat target/check/zfs.old
+    fi
+    return "$status"
+}
+stage_systemd() {
+    local count=3
+    if [ -n "${ZONES_TEST_LONG-}" ]; then count=50; fi
+    tests/vm/systemd/run --count "$count" || return
+    if [ -n "${ZONES_TEST_LONG-}${named_systemd-}" ] || tests/vm/systemd/run --docs --built; then
+        tests/vm/systemd/run --docs || [ $? -eq 77 ]
+    fi
+}
+# The advisories are fetched from the network and change without us: --long only.
+stage_deny() { as_user cargo deny --locked check bans licenses sources ${ZONES_TEST_LONG:+advisories}; }
+stage_property() {
+    # Optimised for many cases, but not linked as for a release: that takes longer than they do.
+    PROPTEST_CASES=${PROPTEST_CASES:-20000} CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+        as_user cargo test -p brand -p packages -p storage -p store -p syntax -p zonecfg --locked --release --target-dir target/property
+}
+stage_soak() { tools/soak 200; }
+stage_upgrade() {
+    local old program status=0
+    old=$(as_user tools/old-programs) || {
+        status=$?
+        say "$old"
+        return "$status"
+    }
+    as_user cargo test -p e2e --locked --test upgrade --no-run 2>&1 | tee target/check/upgrade.build
+    program=$(realpath "$(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' target/check/upgrade.build)")
+    need_guest
+    (cd tests/e2e && ZONES_OLD_BIN=$old/target/release CARGO_MANIFEST_DIR=$PWD "$program" --show-output) || status=1
+    tests/packaging/run --upgrade || [ $? -eq 77 ] || status=1
+    return "$status"
+}
+
+# Prints why a stage cannot run here, or nothing.
+cannot_run() {
+    case $1 in
+    scripts) have shellcheck || say "shellcheck is not installed" ;;
+    fmt) as_user cargo fmt --version >/dev/null 2>&1 || say "cargo fmt is not installed" ;;
+    clippy) as_user cargo clippy --version >/dev/null 2>&1 || say "cargo clippy is not installed" ;;
+    deny) as_user cargo deny --version >/dev/null 2>&1 || say "cargo-deny is not installed, and takes minutes to build: ./check --long" ;;
+    man | e2e | ansible | salt | smoke | docs | package | load | crash | soak | upgrade) [ "$build_failed" -eq 0 ] || say "the build failed" ;;
+    vm)
+        if [ "$build_failed" -ne 0 ]; then
+            say "the build failed"
+        elif [ ! -x tests/vm/run ]; then
+            say "tests/vm/run is not there"
+        fi
+        ;;
+    zfs)
+        if [ "$build_failed" -ne 0 ]; then
+            say "the build failed"
+        elif [ -z "${ZONES_TEST_LONG-}${named_zfs-}" ] && ! tests/vm/zfs/run --built; then
+            say "OpenZFS is not built yet, which takes minutes: ./check --long, or ./check zfs"
+        fi
+        ;;
+    systemd)
+        if [ "$build_failed" -ne 0 ]; then
+            say "the build failed"
+        elif [ -z "${ZONES_TEST_LONG-}${named_systemd-}" ] && ! tests/vm/systemd/run --built; then
+            say "no image of Debian is made yet: ./check --long, or ./check systemd"
+        fi
+        ;;
+    esac
+}
+# The most a stage may take, in seconds: a hang is a failure, not a wait.
+limit() {
+    case $1 in
+    # Older programs are built first.
+    fuzz | load | property | soak | upgrade) say 3600 ;;
+    # The builds of OpenZFS, or fifty zones, on a slow machine.
+    zfs | systemd) say 3600 ;;
+    unit | clippy | build) say 900 ;;
+    # A slow machine needs 700 and more.
+    e2e) say 1500 ;;
+    # A run of each operation for each of its calls; or the one that was begun is finished.
+    crash) if [ -n "${ZONES_TEST_LONG-}" ]; then say 10800; else say 600; fi ;;
+    # With the power cuts of --long.
+    vm) if [ -n "${ZONES_TEST_LONG-}" ]; then say 7200; else say 900; fi ;;
+    # They may have to fetch Ansible and Salt first.
+    ansible | salt) say 600 ;;
+    *) say 300 ;;
+    esac
+}
