@@ -24,26 +24,51 @@ count_tests() {
     tests_failed=$bad
 }
 
+# Where stages write, the program that runs them, and the one that tells of tests that stand still.
+logs=target/check
+stage_program=$0
+watch_program=tools/watch-tests
+
+# run_stage NAME: runs the stage and prints its result. Sets $outcome to ok, failed, skipped, or
+# cut if the budget ended before the stage, $outcome_seconds, and $outcome_note.
 run_stage() {
-    local name=$1 log=target/check/$1.log why status=0 began took tests_failed=0 stage watcher
+    local name=$1 log=$logs/$1.log why status=0 began took tests_failed=0 stage watcher seconds skipped_before=$skipped
+    outcome=skipped outcome_seconds=0 outcome_note=
     why=$(cannot_run "$name")
     if [ -n "$why" ]; then
         printf '%-9s %10s   %s\n' "$name" skipped "$why"
         skipped=$((skipped + 1))
+        outcome_note=$why
         return
+    fi
+    seconds=$(limit "$name")
+    if [ -n "${deadline-}" ] && [ "$(seconds_left)" -lt "$seconds" ]; then
+        seconds=$(seconds_left)
+        # No stage gets less than a second, which timeout takes for no limit.
+        if [ "$seconds" -lt 1 ]; then seconds=1; fi
     fi
     began=$(now_ms)
     # In its own process: a stage that fails or hangs ends alone.
-    timeout --kill-after=30 "$(limit "$name")" "$0" --run "$name" </dev/null >"$log" 2>&1 &
+    # It gets time to take down what it made.
+    timeout --kill-after=120 "$seconds" "$stage_program" --run "$name" </dev/null >"$log" 2>&1 &
     stage=$!
     # A test that stands still is told of while it does.
-    tools/watch-tests "$log" "$stage" &
+    "$watch_program" "$log" "$stage" &
     watcher=$!
     wait "$stage" || status=$?
     wait "$watcher" || true
-    took=$(as_seconds $(($(now_ms) - began)))
+    took=$(($(now_ms) - began))
+    outcome_seconds=$(((took + 999) / 1000))
+    took=$(as_seconds "$took")
+    # 137: it had to be killed.
+    if [[ $status = @(124|137) ]] && [ "$outcome_seconds" -ge "$seconds" ] && [ "$seconds" -lt "$(limit "$name")" ]; then
+        outcome='cut'
+        printf '%-9s %10s   cut: the budget ended before it\n' "$name" "$took"
+        return
+    fi
     case $status in
     0)
+        outcome=ok
         printf '%-9s %10s   ok\n' "$name" "$took"
         # How far the fuzzers came, how many blocks of the documents ran, and the kills with
         # the seed that draws them again.
@@ -52,13 +77,21 @@ run_stage() {
     77)
         printf '%-9s %10s   skipped: %s\n' "$name" "$took" "$(tail -n 1 "$log")"
         skipped=$((skipped + 1))
+        outcome_note=$(tail -n 1 "$log")
         return
         ;;
-    124) printf '%-9s %10s   FAILED: no end after %s s\n' "$name" "$took" "$(limit "$name")" ;;
-    *) printf '%-9s %10s   FAILED (status %s)\n' "$name" "$took" "$status" ;;
+    124)
+        outcome=failed
+        printf '%-9s %10s   FAILED: no end after %s s\n' "$name" "$took" "$seconds"
+        ;;
+    *)
+        outcome=failed
+        printf '%-9s %10s   FAILED (status %s)\n' "$name" "$took" "$status"
+        ;;
     esac
     if count_tests "$log"; then
         grep -h '^skipped: ' "$log" | sort -u | sed 's/^/            /' || true
+        if [ "$skipped" -gt "$skipped_before" ]; then outcome_note="$((skipped - skipped_before)) tests skipped"; fi
         # A test that failed is counted; a stage that failed otherwise is not yet.
         if [ "$status" -ne 0 ] && [ "$tests_failed" -eq 0 ]; then failed=$((failed + 1)); fi
     elif [ "$status" -eq 0 ]; then

@@ -6,7 +6,7 @@
 stage_scripts() {
     # Busybox' shell is checked as dash.
     shellcheck -x --exclude=SC2187 quickstart check .ci/run tools/*.sh tools/build tools/leftovers tools/rustc-static tools/watch-tests \
-        tools/smoke tools/soak tools/load bench/*/run bench/brand/pgbench tests/vm/run tests/vm/payload tests/vm/*-init \
+        tools/check-self-test tools/smoke tools/soak tools/load bench/*/run bench/brand/pgbench tests/vm/run tests/vm/payload tests/vm/*-init \
         tests/vm/checks tests/vm/cuts tests/vm/mirrors tests/vm/zfs/run tests/vm/zfs/payload tests/vm/zfs/old \
         tests/vm/systemd/run tests/vm/systemd/payload tests/vm/systemd/docs tests/vm/run-payload tests/vm/patch/run tests/vm/patch/payload \
         tools/deb packaging/deb/postinst packaging/deb/prerm packaging/deb/postrm tests/packaging/run \
@@ -14,6 +14,7 @@ stage_scripts() {
         tests/ansible/run tests/salt/run tests/docs/run tests/docs/session fuzz/run packaging/solaris-shim/target/bin/*
     shellcheck -x --shell=bash tests/docs/before/*
     tools/watch-tests --self-test
+    tools/check-self-test
     tests/docs/run --self-test
     tests/docs/run --check
 }
@@ -69,15 +70,20 @@ stage_load() {
     tools/load "$count"
 }
 stage_crash() {
+    local quick=(install clone uninstall snapshot destroy rollback merge environment boot halt reboot ready detach attach)
+    local operation only=() slow=()
     as_user cargo build --quiet --package crash --locked
-    if [ -n "${ZONES_TEST_LONG-}" ]; then
-        tests/crash/run
-    else
-        # Imports, patches and migrations take half a minute for each kill: --long has them.
-        tests/crash/run --seconds 60 --only install --only clone --only uninstall --only snapshot \
-            --only destroy --only rollback --only merge --only environment --only boot --only halt \
-            --only reboot --only ready --only detach --only attach
+    for operation in "${quick[@]}"; do only+=(--only "$operation"); done
+    if [ -z "${ZONES_TEST_LONG-}" ]; then
+        tests/crash/run --seconds 60 "${only[@]}"
+        return
     fi
+    tests/crash/run "${only[@]}" || return
+    # Imports, patches and migrations take half a minute for each kill, and all of them hours.
+    while read -r operation; do slow+=(--only "$operation"); done < <(
+        ZONES_BIN=$bin target/debug/crash --list | grep -vE "^($(IFS='|' && say "${quick[*]}"))"
+    )
+    tests/crash/run --seconds 1800 "${slow[@]}"
 }
 stage_vm() {
     tests/vm/run --tests || return
@@ -132,32 +138,32 @@ stage_upgrade() {
     return "$status"
 }
 
+# Whether a stage runs the programs that the stage build makes.
+needs_programs() {
+    case $1 in
+    man | e2e | ansible | salt | smoke | docs | package | load | crash | vm | zfs | systemd | soak | upgrade) true ;;
+    *) false ;;
+    esac
+}
+
 # Prints why a stage cannot run here, or nothing.
 cannot_run() {
+    if [ "$build_failed" -ne 0 ] && needs_programs "$1"; then
+        say "the build failed"
+        return
+    fi
     case $1 in
     scripts) have shellcheck || say "shellcheck is not installed" ;;
     fmt) as_user cargo fmt --version >/dev/null 2>&1 || say "cargo fmt is not installed" ;;
     clippy) as_user cargo clippy --version >/dev/null 2>&1 || say "cargo clippy is not installed" ;;
     deny) as_user cargo deny --version >/dev/null 2>&1 || say "cargo-deny is not installed, and takes minutes to build: ./check --long" ;;
-    man | e2e | ansible | salt | smoke | docs | package | load | crash | soak | upgrade) [ "$build_failed" -eq 0 ] || say "the build failed" ;;
-    vm)
-        if [ "$build_failed" -ne 0 ]; then
-            say "the build failed"
-        elif [ ! -x tests/vm/run ]; then
-            say "tests/vm/run is not there"
-        fi
-        ;;
     zfs)
-        if [ "$build_failed" -ne 0 ]; then
-            say "the build failed"
-        elif [ -z "${ZONES_TEST_LONG-}${named_zfs-}" ] && ! tests/vm/zfs/run --built; then
+        if [ -z "${ZONES_TEST_LONG-}${named_zfs-}" ] && ! tests/vm/zfs/run --built; then
             say "OpenZFS is not built yet, which takes minutes: ./check --long, or ./check zfs"
         fi
         ;;
     systemd)
-        if [ "$build_failed" -ne 0 ]; then
-            say "the build failed"
-        elif [ -z "${ZONES_TEST_LONG-}${named_systemd-}" ] && ! tests/vm/systemd/run --built; then
+        if [ -z "${ZONES_TEST_LONG-}${named_systemd-}" ] && ! tests/vm/systemd/run --built; then
             say "no image of Debian is made yet: ./check --long, or ./check systemd"
         fi
         ;;
@@ -172,7 +178,7 @@ limit() {
     zfs | systemd) say 3600 ;;
     unit | clippy | build) say 900 ;;
     # A slow machine needs 700 and more.
-    e2e) say 1500 ;;
+    e2e) if [ -n "${ZONES_TEST_LONG-}" ]; then say 3600; else say 1500; fi ;;
     # A run of each operation for each of its calls; or the one that was begun is finished.
     crash) if [ -n "${ZONES_TEST_LONG-}" ]; then say 10800; else say 600; fi ;;
     # With the power cuts of --long.
