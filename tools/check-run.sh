@@ -6,22 +6,26 @@
 passed=0
 failed=0
 skipped=0
+# Of those that passed: tests that failed, and passed when they ran again (--again).
+flaky=0
 failures=()
 
 # Adds the libtest results of a log to the counts; fails if there are none.
 # A test that cannot run here passes and prints "skipped: reason".
 count_tests() {
-    local ok bad ignored said
+    local ok bad ignored said again
     read -r ok bad ignored < <(
         sed -n 's/^test result: [^.]*\. \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored.*/\1 \2 \3/p' "$1" |
             awk '{ ok += $1; bad += $2; ignored += $3 } END { print ok + 0, bad + 0, ignored + 0 }'
     )
     [ $((ok + bad + ignored)) -gt 0 ] || return 1
     said=$(grep -c '^skipped: ' "$1" || true)
-    passed=$((passed + ok - said))
-    failed=$((failed + bad))
+    again=$(grep -c '^flaky: ' "$1" || true)
+    flaky=$((flaky + again))
+    passed=$((passed + ok - said + again))
+    failed=$((failed + bad - again))
     skipped=$((skipped + ignored + said))
-    tests_failed=$bad
+    tests_failed=$((bad - again))
 }
 
 # Where stages write, the program that runs them, and the one that tells of tests that stand still.
@@ -92,6 +96,9 @@ run_stage() {
     if count_tests "$log"; then
         grep -h '^skipped: ' "$log" | sort -u | sed 's/^/            /' || true
         if [ "$skipped" -gt "$skipped_before" ]; then outcome_note="$((skipped - skipped_before)) tests skipped"; fi
+        # Tests that passed on the second run, with the output of the first one.
+        sed -n 's/^flaky[:|].*/            &/p' "$log"
+        if grep -q '^flaky: ' "$log"; then outcome_note+="${outcome_note:+, }$(grep -c '^flaky: ' "$log") tests flaky"; fi
         # A test that failed is counted; a stage that failed otherwise is not yet.
         if [ "$status" -ne 0 ] && [ "$tests_failed" -eq 0 ]; then failed=$((failed + 1)); fi
     elif [ "$status" -eq 0 ]; then
@@ -117,4 +124,11 @@ run_stage() {
         fi
         say "----"
     fi
+}
+
+# Prints the last line of check.
+print_counts() {
+    local second=''
+    if [ "$flaky" -gt 0 ]; then second=" ($flaky of them on the second run: flaky)"; fi
+    say "$passed passed$second, $failed failed, $skipped skipped"
 }

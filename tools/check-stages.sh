@@ -21,7 +21,9 @@ stage_scripts() {
 stage_fmt() { as_user cargo fmt --all --check; }
 stage_clippy() { as_user cargo clippy --workspace --all-targets --locked -- -D warnings; }
 # One program that fails does not stop the others.
-stage_unit() { as_user cargo test --workspace --exclude e2e --locked --no-fail-fast -- --show-output; }
+stage_unit() {
+    as_user cargo test --workspace --exclude e2e --locked --no-fail-fast -- --show-output || run_again unit as_user
+}
 stage_fuzz() {
     # What is new is looked for in the long runs: whether a change may land is not left
     # to a seed.

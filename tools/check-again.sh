@@ -1,0 +1,88 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # check and the files that it sources share variables
+# Sourced by check: with --again, runs each test that failed once more, alone.
+
+# More failures in a stage than this are a defect of the commit, not of single tests.
+readonly MAX_RUN_AGAIN=10
+# The most that one test may take when it runs again, in seconds.
+readonly AGAIN_TIMEOUT=300
+
+# failed_tests LOG: prints "PROGRAM TEST" for each test that failed, and "PROGRAM ?" for a program
+# that ended without a list of its failures. PROGRAM is a path, or "doc-tests".
+failed_tests() {
+    awk '
+        function ended() { if (program != "" && !told) print program, "?" }
+        /^running \/.*\/deps\// { ended(); program = $2; told = 0 }
+        /^ *Running .*\(.*\)$/ { ended(); program = $NF; gsub(/[()]/, "", program); told = 0 }
+        /^ *Doc-tests / { ended(); program = "doc-tests"; told = 0 }
+        # The failures twice: first with their output, then their names alone.
+        /^failures:$/ { count = 0; listed = 1; next }
+        listed && /^    [^ ]/ { names[++count] = $1 }
+        /^test result: / {
+            if ($3 == "FAILED.") {
+                if (count == $6) for (i = 1; i <= count; i++) print program, names[i]
+                else print program, "?"
+            }
+            listed = 0
+            told = 1
+        }
+        END { ended() }' "$1"
+}
+
+# said_first LOG PROGRAM TEST: prints the output of the failed test, without its tail if it is long.
+said_first() {
+    awk -v program="$2" -v wanted="---- $3 stdout ----" '
+        index($0, program) { here = 1 }
+        here && $0 == wanted { on = 1; next }
+        on && (/^---- .* stdout ----$/ || /^failures:$/) { exit }
+        on' "$1" | head -n 60
+}
+
+# package_of PROGRAM: prints the folder of the package that the test program belongs to: cargo
+# runs it there.
+package_of() {
+    local folder
+    folder=$(dirname "$(sed -n '1s/^[^:]*: *\([^ ]*\).*/\1/p' "$1.d")")
+    until [ -e "$folder/Cargo.toml" ]; do
+        [ "$folder" != / ] && [ "$folder" != . ] || return 1
+        folder=$(dirname "$folder")
+    done
+    realpath "$folder"
+}
+
+# run_again STAGE [PREFIX]: runs the tests that failed in the stage once more, each alone, by the
+# command PREFIX. Fails unless all passed. The lines that begin with "flaky" are for run_stage.
+run_again() {
+    local log=$logs/$1.log again=$logs/$1.again prefix=${2-} failures program name short folder status=0
+    [ -n "${CHECK_AGAIN-}" ] || return 1
+    mapfile -t failures < <(failed_tests "$log")
+    [ ${#failures[@]} -gt 0 ] || return 1
+    if [ ${#failures[@]} -gt "$MAX_RUN_AGAIN" ]; then
+        say "again: ${#failures[@]} tests failed, which is more than $MAX_RUN_AGAIN: none of them runs again"
+        return 1
+    fi
+    for name in "${failures[@]}"; do
+        read -r program name <<<"$name"
+        short=${program##*/}
+        short=${short%-*}::$name
+        if [ "$name" = '?' ] || ! folder=$(package_of "$program"); then
+            say "again: $program cannot run one test alone"
+            status=1
+            continue
+        fi
+        say "again: $short"
+        program=$(realpath "$program")
+        # shellcheck disable=SC2086 # A word or none.
+        (cd "$folder" && CARGO_MANIFEST_DIR=$folder $prefix timeout "$AGAIN_TIMEOUT" \
+            "$program" --exact "$name" --show-output) >"$again" 2>&1 || true
+        # Marked lines: the results of the first run are those that are counted.
+        sed 's/^/again| /' "$again"
+        if grep -q '^test result: ok\. 1 passed; 0 failed; 0 ignored;' "$again"; then
+            say "flaky: $short"
+            said_first "$log" "${program##*/}" "$name" | sed 's/^/flaky| /'
+        else
+            say "again: $short failed again"
+            status=1
+        fi
+    done
+    return "$status"
+}
