@@ -5,6 +5,7 @@
 
 pub mod bpf;
 pub mod btrfs;
+pub mod crash;
 pub mod fanotify;
 pub mod idmap;
 pub mod inherited;

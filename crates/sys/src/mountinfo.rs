@@ -37,7 +37,56 @@ pub struct Mount {
 /// # Errors
 /// When /proc is not there.
 pub fn own() -> io::Result<Vec<Mount>> {
+    #[cfg(feature = "fake")]
+    if let Some(text) = fake::text() {
+        return Ok(parse(&text));
+    }
     Ok(parse(&fs::read(OWN)?))
+}
+
+/// A list of mounts that a test makes up for its own thread. Nothing is mounted.
+#[cfg(feature = "fake")]
+pub mod fake {
+    use std::cell::RefCell;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::{Path, PathBuf};
+
+    thread_local! {
+        static POINTS: RefCell<Option<Vec<PathBuf>>> = const { RefCell::new(None) };
+    }
+
+    /// Calls `work` while the list of mounts has these mount points and no others.
+    pub fn mounted<T>(points: &[PathBuf], work: impl FnOnce() -> T) -> T {
+        let before = POINTS.replace(Some(points.to_vec()));
+        let done = work();
+        POINTS.set(before);
+        done
+    }
+
+    /// Returns the text of the list as the kernel writes it.
+    pub(super) fn text() -> Option<Vec<u8>> {
+        let line = |(number, point): (usize, &PathBuf)| {
+            let (id, point) = (number + 100, escape(point));
+            format!("{id} 1 0:9 / {point} rw - tmpfs none rw\n")
+        };
+        POINTS.with_borrow(|points| {
+            let lines = points.as_ref()?.iter().enumerate().map(line);
+            Some(lines.collect::<String>().into_bytes())
+        })
+    }
+
+    /// Returns a path with blanks, tabs, line ends and backslashes as mangle_path() of the
+    /// kernel writes them.
+    fn escape(path: &Path) -> String {
+        let mut text = String::new();
+        for byte in path.as_os_str().as_bytes() {
+            match byte {
+                b' ' | b'\t' | b'\n' | b'\\' => text.push_str(&format!("\\{byte:03o}")),
+                byte => text.push(char::from(*byte)),
+            }
+        }
+        text
+    }
 }
 
 /// Returns the mount points at and below a folder, those mounted first coming first. The

@@ -1,0 +1,54 @@
+//! Moments at which tests end an operation as SIGKILL or a power cut would.
+//!
+//! Whoever changes something that outlives the process calls [`point`] between two changes.
+//! With the feature `fake` a test ends the operation there by unwinding: no undo runs, and
+//! descriptors are closed with the locks on them, as when a process dies. Without it a point
+//! is nothing.
+
+#[cfg(feature = "fake")]
+pub use simulated::{Crashed, point, run};
+
+/// Marks a moment between two effects.
+#[cfg(not(feature = "fake"))]
+#[inline]
+pub fn point() {}
+
+#[cfg(feature = "fake")]
+mod simulated {
+    use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+    thread_local! {
+        static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    }
+
+    /// Payload with which a crash unwinds.
+    #[derive(Debug)]
+    pub struct Crashed;
+
+    /// Marks a moment between two effects; a crash that was asked for does not return.
+    pub fn point() {
+        match LEFT.get() {
+            Some(0) => {
+                LEFT.set(None);
+                resume_unwind(Box::new(Crashed));
+            }
+            Some(n) => LEFT.set(Some(n - 1)),
+            None => {}
+        }
+    }
+
+    /// Runs `work`, crashing at its `k`-th point; returns what it returned if it has fewer.
+    ///
+    /// # Errors
+    /// [`Crashed`].
+    pub fn run<T>(k: u32, work: impl FnOnce() -> T) -> Result<T, Crashed> {
+        LEFT.set(Some(k));
+        let result = catch_unwind(AssertUnwindSafe(work));
+        LEFT.set(None);
+        result.map_err(|payload| match payload.downcast::<Crashed>() {
+            Ok(_) => Crashed,
+            Err(other) => resume_unwind(other),
+        })
+    }
+}
