@@ -91,7 +91,8 @@ impl Dataset {
         self.adopt_alone(bond)?;
         // They moved along, or were copied along.
         for other in self.others()? {
-            if let Some(bond) = other.bond()? {
+            // A kill may have left `mounted` without the layer that was mounted.
+            if let Some(bond) = other.bond()?.filter(|bond| bond.layer.path().exists()) {
                 other.adopt_alone(&bond)?;
             }
         }

@@ -29,7 +29,8 @@ impl Dataset {
             return Ok(None);
         };
         match (mounted.bond()?, self.bond()?) {
-            (Some(held), Some(bond)) if held.layer != bond.layer => {
+            // A kill in `let_go` may have left the link without the layer.
+            (Some(held), Some(bond)) if held.layer != bond.layer && held.layer.path().exists() => {
                 Ok(Some(held.layer.chain()?.len()))
             }
             // A merge that was cut off before it counted.

@@ -390,3 +390,27 @@ fn a_dataset_moves_to_another_folder() {
     );
     assert!(points >= 2, "{points}");
 }
+
+#[test]
+fn a_zone_that_moved_after_a_kill_in_let_go_opens() {
+    let mut points = 0;
+    for k in 0.. {
+        let zones = Zones::quick();
+        let web = super::web(&zones);
+        web.seal().unwrap();
+        web.destroy_snapshot(&super::name("one")).unwrap();
+        assert_eq!(web.shorten_beside(1).unwrap(), 1);
+        let through = crash::run(k, || web.let_go().unwrap()).is_ok();
+        collect(&zones.layers(), Lost::Keep).unwrap();
+        let moved = zones.zone("moved");
+        fs::rename(zones.zone("web"), &moved).unwrap();
+        let web = Dataset::open(&moved).unwrap();
+        web.mounted_depth().unwrap();
+        assert_eq!(read(&web, "a").as_deref(), Some("two"), "{k}");
+        if through {
+            break;
+        }
+        points = k;
+    }
+    assert!(points >= 2, "{points}");
+}
