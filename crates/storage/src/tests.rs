@@ -8,6 +8,7 @@ mod environments;
 mod formats;
 mod garbage;
 mod images;
+mod random;
 mod snapshots;
 mod switches;
 
