@@ -36,7 +36,8 @@ pub const FORCED: &str = "SUNWattached.xml";
 /// Stands in the zonepath of a clone from its first step until it is stored.
 pub const UNFINISHED: &str = ".unfinished-clone";
 
-/// Stands in the zonepath while what comes from outside is unpacked into the root.
+/// Stands in the zonepath while what comes from outside is unpacked into the root, until the
+/// zone is installed.
 pub const UNPACKING: &str = ".unfinished-root";
 
 /// A zone, locked against other commands.
@@ -261,6 +262,9 @@ impl Subject {
             refuse_without_root(verb, &entry, &zonepath)?;
             let is_ours = owner.is_none() && !lacks_root(&zonepath);
             // Never into the mount point of storage that is not mounted.
+            if is_ours {
+                end_of_making(&zonepath);
+            }
             if let Some(uuid) = entry.uuid.filter(|_| is_ours) {
                 // Without it an attach -F elsewhere gives the zone another uuid.
                 let _ = identity::write(&host.root, &zonepath, uuid);
@@ -351,6 +355,14 @@ fn end_of_migration(entry: &Entry, zonepath: &Path) -> Result<bool, Error> {
     }
     let was_removed = entry.state == State::Configured && away::clear_gone(zonepath)?;
     Ok(is_gone || was_removed)
+}
+
+/// Removes the marks of a clone and of an unpacking that were killed after they had stored the
+/// zone: a mark that stays would make the root look like half a zone after a detach.
+fn end_of_making(zonepath: &Path) {
+    for mark in [UNFINISHED, UNPACKING] {
+        let _ = std::fs::remove_file(zonepath.join(mark));
+    }
 }
 
 /// Returns whether something is there that a zone has only while it is active. Of a zone that is

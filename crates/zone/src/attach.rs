@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use model::plan::{Step, ZonePlan};
 use model::{Config, State, Uuid, Verb, ZoneName};
 use storage::{ROOT, Stack, driver_at};
+use store::index::Index;
 use store::xml::manifest::Manifest;
 
 use crate::executor::{self, Outcome, Work};
@@ -134,7 +135,7 @@ pub fn attach(
         fill(host, &subject, &config, source, progress)?;
     } else if path.join(UNPACKING).exists() {
         return Err(Error::Refused(format!(
-            "{}/root was not unpacked to its end: give attach -a or import again, or uninstall it.",
+            "{}/root is of a command that was cut off while it unpacked or checked it: give attach -a or import again, or uninstall it.",
             subject.entry.zonepath.display()
         )));
     } else if !path.join(ROOT).exists() {
@@ -144,12 +145,23 @@ pub fn attach(
         )));
     }
     let attached = attach_root(host, &mut subject, &config, options, updater, progress);
-    if attached.is_err() && options.source.is_some() {
+    if attached.is_err() && options.source.is_some() && !is_stored(host, zone) {
         // What was unpacked for this is nobody's. The error that counts is the first one.
         let _ = driver_at(&path).and_then(|driver| driver.destroy(&path));
         let _ = store::xml::manifest::remove(&path);
+        let _ = store::atomic::remove(&path.join(UNPACKING));
     }
     attached
+}
+
+/// Returns false for a zone that is not installed for sure: only its root may be removed after
+/// an error.
+pub(crate) fn is_stored(host: &Host, zone: &ZoneName) -> bool {
+    let Ok(index) = Index::load(&host.root) else {
+        return true;
+    };
+    let entry = index.find(zone);
+    entry.is_some_and(|entry| entry.state == State::Installed)
 }
 
 fn admit(host: &Host, zone: &ZoneName, options: &Options) -> Result<Start, Error> {
@@ -196,10 +208,7 @@ fn fill(
                 root: path.join(ROOT),
                 options: source.to_vec(),
             },
-            Step::Sync { path: path.clone() },
-            // Before this it is nobody's zone: what is unpacked brings the manifest of a
-            // detached one along, and is not on the disk by then.
-            Step::EndUnpacking { path },
+            Step::Sync { path },
         ],
     };
     run(host, subject, config, &plan, progress)
@@ -293,8 +302,12 @@ fn finish(
             state: State::Installed,
             uuid: Some(uuid),
         },
-        Step::RemoveManifest { path },
+        Step::RemoveManifest { path: path.clone() },
     ]);
+    if path.join(UNPACKING).exists() {
+        // Before this the root is nobody's: whoever gives the command again unpacks it again.
+        steps.push(Step::EndUnpacking { path });
+    }
     let plan = ZonePlan {
         zone: subject.entry.name.clone(),
         verb: Verb::Attach,

@@ -101,7 +101,7 @@ pub fn import(
         source: Some(["-a".to_owned(), path.to_string_lossy().into_owned()]),
     };
     let attached = attach::attach(host, zone, &attaching, updater, progress);
-    if attached.is_err() && !known {
+    if attached.is_err() && !known && !attach::is_stored(host, zone) {
         // The error that counts is the first one.
         let _ = forget(host, zone);
     }

@@ -411,18 +411,33 @@ fn an_unpacking_that_was_cut_off_counts_for_nothing() {
             let _ = host.on("shop", &unpack).ok();
             assert_eq!(host.state("shop"), "installed", "after {fault}");
         }
-        if host.state("shop") == "configured" && host.path("/zones/shop/root").exists() {
-            // It is whole, and nobody knows whose it is.
-            host.on("shop", &["uninstall", "-F"])
-                .mentions(1, "'zoneadm -z shop attach -F' takes it");
-            host.on("shop", &["attach", "-F"]).quiet();
-        }
+        // Until it is installed no root is there that the same command would not replace.
+        let is_unknown =
+            host.state("shop") == "configured" && host.path("/zones/shop/root").exists();
+        assert!(!is_unknown, "after {fault}");
         let _ = host.on("shop", &["uninstall", "-F"]);
         assert!(!host.path("/zones/shop/root").exists(), "after {fault}");
         // An empty folder is what a zone may be configured with.
         let _ = fs::remove_dir(host.path("/zones/shop"));
     }
     assert!(half >= 3, "cut off only {half} times in the midst");
+}
+
+/// A command that is killed after it has stored the zone leaves its mark.
+#[test]
+fn a_mark_of_a_killed_command_does_not_outlive_the_next_one() {
+    let Some(host) = Host::with_web() else { return };
+    for mark in [".unfinished-clone", ".unfinished-root"] {
+        fs::write(host.path("/zones/web").join(mark), "").unwrap();
+        assert_eq!(host.state("web"), "installed", "{mark}");
+        host.on("web", &["detach"]).quiet();
+        // Not half a zone, which may be removed.
+        assert_eq!(host.state("web"), "configured", "{mark}");
+        host.on("web", &["uninstall", "-F"])
+            .mentions(1, "is already in state 'configured'");
+        host.on("web", &["attach"]).quiet();
+    }
+    host.boot("web");
 }
 
 #[test]
