@@ -1,6 +1,6 @@
 //! The system calls that a recorded run made, and which of them change something.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// The calls that strace records. Those that only set owners, modes and times are left
@@ -58,6 +58,9 @@ pub const CHANGING: &[&str] = &[
     "sendmsg",
 ];
 
+/// The calls that tell which program a process is.
+pub const ORIGINS: &[&str] = &["execve", "execveat", "clone", "clone3", "fork", "vfork"];
+
 /// A system call of one traced process: the `n`-th of its name, as strace counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
@@ -83,11 +86,12 @@ pub fn sites(record: &str) -> Vec<Site> {
     let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
     let mut known = BTreeMap::new();
     let mut found = Vec::new();
+    let mut programs = Programs::default();
     for line in record.lines() {
-        let Some((pid, rest)) = line.split_once(char::is_whitespace) else {
+        let Some((pid, rest)) = split(line) else {
             continue;
         };
-        let rest = rest.trim_start();
+        programs.hear(pid, rest);
         let Some((call, arguments)) = rest.split_once('(') else {
             continue;
         };
@@ -96,7 +100,7 @@ pub fn sites(record: &str) -> Vec<Site> {
         }
         let count = counts.entry((pid, call)).or_default();
         *count += 1;
-        if !changes(call, arguments) {
+        if !changes(call, arguments) || programs.is_machine(pid) {
             continue;
         }
         if known.insert((call, *count), ()).is_none() {
@@ -110,36 +114,92 @@ pub fn sites(record: &str) -> Vec<Site> {
     found
 }
 
+/// Returns true when the process that was killed first was a QEMU, which takes the memory of its
+/// guest along.
+#[must_use]
+pub fn killed_machine(record: &str) -> bool {
+    let mut programs = Programs::default();
+    for (pid, rest) in record.lines().filter_map(split) {
+        if rest.starts_with("+++ killed by SIGKILL") {
+            return programs.is_machine(pid);
+        }
+        programs.hear(pid, rest);
+    }
+    false
+}
+
+/// The number of a process and what it did.
+fn split(line: &str) -> Option<(&str, &str)> {
+    let (pid, rest) = line.split_once(char::is_whitespace)?;
+    Some((pid, rest.trim_start()))
+}
+
+/// The processes that execute QEMU, with their threads.
+#[derive(Default)]
+struct Programs<'a>(BTreeSet<&'a str>);
+
+impl<'a> Programs<'a> {
+    fn hear(&mut self, pid: &'a str, rest: &'a str) {
+        let call = rest.trim_start_matches("<... ");
+        let call = call.split(['(', ' ']).next().unwrap_or_default();
+        if !ORIGINS.contains(&call) {
+            return;
+        }
+        let result = rest.rsplit_once(" = ").map(|(_, result)| result);
+        let result = result.and_then(|result| result.split_whitespace().next());
+        if call.starts_with("exec") {
+            if rest.contains("qemu-system-") {
+                self.0.insert(pid);
+            }
+        } else if let Some(child) = result.filter(|_| self.is_machine(pid)) {
+            self.0.insert(child);
+        }
+    }
+
+    fn is_machine(&self, pid: &str) -> bool {
+        self.0.contains(pid)
+    }
+}
+
 /// Returns true when a call of [`CHANGING`] changes more than the process that makes it.
 fn changes(call: &str, arguments: &str) -> bool {
     match call {
         "open" | "openat" | "openat2" => arguments.contains("O_CREAT"),
-        // Files, among them those of control groups; not pipes, sockets and terminals.
-        "write" | "pwrite64" | "writev" => {
-            let path = arguments.split_once('<').map_or("", |(_, rest)| rest);
-            path.starts_with('/') && !path.starts_with("/dev/")
-        }
-        "ioctl" => ["BTRFS_IOC", "FICLONE", "FS_IOC_SET"]
+        "write" | "pwrite64" | "writev" => is_told(arguments),
+        "ioctl" => ["BTRFS_IOC", "FICLONE", "FS_IOC_SET", "UFFDIO_"]
             .iter()
             .any(|name| arguments.contains(name)),
-        // Orders to the kernel's networks, or to a zoneadmd.
+        // Orders to the kernel's networks, to a zoneadmd, to QEMU and to the agent in a guest.
         "sendto" | "sendmsg" => {
-            [
+            const ORDERS: &[&str] = &[
                 "RTM_NEW",
                 "RTM_DEL",
                 "RTM_SET",
                 "NFT_MSG_NEW",
                 "NFT_MSG_DEL",
-            ]
-            .iter()
-            .any(|name| arguments.contains(name))
-                || arguments.contains("<UNIX")
+            ];
+            let is_kernel = arguments.contains("nlmsg_type=");
+            match is_kernel {
+                true => ORDERS.iter().any(|name| arguments.contains(name)),
+                false => arguments.contains("<socket:"),
+            }
         }
         "clone" => !arguments.contains("CLONE_THREAD"),
         "clone3" => !arguments.contains("CLONE_THREAD"),
         "kill" | "tgkill" => true,
         _ => true,
     }
+}
+
+/// Returns true when something is written to a file, among them those of control groups, or
+/// to another process; not to the streams that the test reads, and not to terminals.
+fn is_told(arguments: &str) -> bool {
+    let Some((number, rest)) = arguments.split_once('<') else {
+        return false;
+    };
+    let is_stream = ["0", "1", "2"].contains(&number);
+    let is_file = rest.starts_with('/') && !rest.starts_with("/dev/");
+    !is_stream && (is_file || rest.starts_with("socket:") || rest.starts_with("pipe:"))
 }
 
 fn shortened(arguments: &str) -> String {
@@ -199,6 +259,10 @@ mod tests {
 10    write(3</r/y>, \"more\", 4) = 4
 11    <... write resumed>) = 4
 10    renameat(5</r>, \"y\", 5</r>, \"x\") = 0
+10    write(5<pipe:[78]>, \"x\", 1) = 1
+10    sendto(6<socket:[9]>, \"{}\", 2, 0, NULL, 0) = 2
+10    sendto(7<socket:[8]>, [{nlmsg_len=40, nlmsg_type=RTM_GETLINK}], 40, 0, NULL, 0) = 40
+10    sendto(7<socket:[8]>, [{nlmsg_len=40, nlmsg_type=RTM_DELLINK}], 40, 0, NULL, 0) = 40
 10    --- SIGCHLD {si_signo=SIGCHLD} ---
 10    +++ exited with 0 +++
 ";
@@ -209,7 +273,39 @@ mod tests {
             .iter()
             .map(|site| format!("{}:{}", site.call, site.n))
             .collect();
-        assert_eq!(names, ["openat:2", "write:1", "write:3", "renameat:1"]);
+        assert_eq!(
+            names,
+            [
+                "openat:2",
+                "write:1",
+                "write:3",
+                "renameat:1",
+                "write:4",
+                "sendto:1",
+                "sendto:3"
+            ]
+        );
+    }
+
+    #[test]
+    fn calls_of_a_machine_are_told_from_those_of_its_zoneadmd() {
+        let record = "\
+10    clone3({flags=CLONE_VM}) = 11
+11    execve(\"/usr/bin/qemu-system-x86_64\", [\"qemu\"], 0x1) = 0
+11    clone3({flags=CLONE_THREAD} <unfinished ...>
+10    write(3</r/y>, \"text\", 4) = 4
+11    <... clone3 resumed>, 88) = 12
+12    write(3</r/y>, \"text\", 4) = 4
+12    write(3</r/y>, \"text\", 4) = 4
+";
+        let names: Vec<String> = sites(record)
+            .iter()
+            .map(|site| format!("{}:{}", site.call, site.n))
+            .collect();
+        assert_eq!(names, ["clone3:1", "write:1"]);
+        let end = |pid| format!("{record}{pid} +++ killed by SIGKILL +++\n");
+        assert!(killed_machine(&end(12)));
+        assert!(!killed_machine(&end(10)));
     }
 
     #[test]

@@ -5,15 +5,48 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns the faults of the layers of the zones in a folder: layers without users,
-/// references of users that are gone or stand elsewhere, layers that are missing, and
-/// removals that were not finished.
+/// Returns the faults of the layers of the zones in a folder: those of [`lacking`], layers
+/// without users, references of users that are gone or stand elsewhere, and removals that
+/// were not finished.
 #[must_use]
 pub fn problems(zones: &Path) -> Vec<String> {
-    let layers = zones.join(".layers");
+    let (mut found, wanted) = survey(bonds(zones));
+    found.extend(garbage(&zones.join(".layers"), &wanted));
+    found
+}
+
+/// Returns the users that have lost their layer or their reference on it. There are none at
+/// any moment: whoever collects garbage then would remove a layer in use. A zonepath that is
+/// marked as unfinished is only removed again, and may lack both.
+#[must_use]
+pub fn lacking(zones: &Path) -> Vec<String> {
+    let finished = bonds(zones)
+        .into_iter()
+        .filter(|bond| !is_unfinished(bond, zones))
+        .collect();
+    survey(finished).0
+}
+
+/// Returns true for a link below a zonepath with a mark of a command that made or removes it.
+fn is_unfinished(bond: &Path, zones: &Path) -> bool {
+    let below = bond.strip_prefix(zones).unwrap_or(bond);
+    let zonepath = zones.join(
+        below
+            .components()
+            .next()
+            .unwrap_or(std::path::Component::CurDir),
+    );
+    inside(&zonepath).iter().any(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(".unfinished-")
+    })
+}
+
+/// Returns what the links in `bonds` miss, and the layers and references that are wanted.
+fn survey(bonds: Vec<PathBuf>) -> (Vec<String>, BTreeSet<PathBuf>) {
     let mut found = Vec::new();
     let mut wanted = BTreeSet::new();
-    for bond in bonds(zones) {
+    for bond in bonds {
         let target = linked(&bond);
         let reference = target.clone().unwrap_or_default();
         let layer = reference
@@ -45,14 +78,24 @@ pub fn problems(zones: &Path) -> Vec<String> {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned();
-        wanted.insert(parent.join("refs").join(format!("layer-{name}")));
+        let reference = parent.join("refs").join(format!("layer-{name}"));
         if !parent.is_dir() {
             found.push(format!("layer {name} stands on one that is missing"));
-        } else if wanted.insert(parent.clone()) {
+        } else if fs::symlink_metadata(&reference).is_err() {
+            found.push(format!("layer {name} has no reference on its parent"));
+        }
+        wanted.insert(reference);
+        if wanted.insert(parent.clone()) {
             open.push(parent);
         }
     }
-    for entry in inside(&layers) {
+    (found, wanted)
+}
+
+/// Returns the layers, references and trees that nobody wants.
+fn garbage(layers: &Path, wanted: &BTreeSet<PathBuf>) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in inside(layers) {
         if entry.ends_with(".dead") {
             let graves = inside(&entry).len();
             if graves > 0 {

@@ -3,12 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use e2e::run::run;
 use e2e::{Host, Ran, start, wait_for};
 
-use crate::calls::{CHANGING, Site};
+use crate::calls::{self, CHANGING, ORIGINS, Site};
 use crate::operations::Bench;
+
+/// Time for a strace to let go of what it traces.
+const STRACE_END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The process of an operation that is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +70,12 @@ impl Struck {
     pub fn was_hit(&self) -> bool {
         self.trace.contains("+++ killed by SIGKILL +++")
     }
+
+    /// Returns true when it came to the machine of a kernel zone.
+    #[must_use]
+    pub fn hit_machine(&self) -> bool {
+        calls::killed_machine(&self.trace)
+    }
 }
 
 fn words(ask: Ask<'_>, out: &Path) -> Vec<String> {
@@ -74,12 +84,15 @@ fn words(ask: Ask<'_>, out: &Path) -> Vec<String> {
     match ask {
         Ask::Record => {
             // A name that this machine's processor does not have is no error.
-            let names: Vec<String> = CHANGING.iter().map(|name| format!("?{name}")).collect();
+            let names = CHANGING.iter().chain(ORIGINS);
+            let names: Vec<String> = names.map(|name| format!("?{name}")).collect();
             words.extend(["-s".to_owned(), "4096".to_owned()]);
             words.extend(["-e".to_owned(), format!("trace={}", names.join(","))]);
         }
         Ask::Kill(site) => {
-            words.extend(["-e".to_owned(), format!("trace={}", site.call)]);
+            let mut names: Vec<String> = ORIGINS.iter().map(|name| format!("?{name}")).collect();
+            names.push(site.call.clone());
+            words.extend(["-e".to_owned(), format!("trace={}", names.join(","))]);
             let inject = format!("inject={}:signal=KILL:when={}", site.call, site.n);
             words.extend(["-e".to_owned(), inject]);
         }
@@ -176,14 +189,24 @@ fn is_traced(pid: i32) -> bool {
 
 /// Lets strace end: what it still traces goes on without it.
 fn finish(strace: &mut Child) {
-    let pid = i32::try_from(strace.id()).expect("a process number");
-    let term = |pid: i32| {
-        let mut kill = Command::new("kill");
-        kill.args(["-TERM", &pid.to_string()]);
-        let _ = run(&mut kill, b"");
-    };
-    term(pid);
-    let _ = strace.wait();
+    let pid = strace.id();
+    end(pid, || matches!(strace.try_wait(), Ok(Some(_))));
+}
+
+/// Ends a strace. One that waits for a thread which does not come any more, because the others
+/// of its process were killed, does not hear SIGTERM; without it that thread ends, too.
+fn end(pid: u32, mut has_ended: impl FnMut() -> bool) {
+    for signal in ["-TERM", "-KILL"] {
+        let _ = run(Command::new("kill").args([signal, &pid.to_string()]), b"");
+        let end = Instant::now() + STRACE_END_TIMEOUT;
+        while Instant::now() < end {
+            if has_ended() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    panic!("strace {pid} does not end");
 }
 
 /// Lets the strace that a wrapper started end.
@@ -196,12 +219,8 @@ fn detach(host: &Host, out: &Path) {
             .map(|word| String::from_utf8_lossy(word).into_owned())
             .collect();
         if words.first().is_some_and(|name| name.ends_with("strace")) && words.contains(&out) {
-            let mut kill = Command::new("kill");
-            kill.args(["-TERM", &pid.to_string()]);
-            let _ = run(&mut kill, b"");
-            wait_for("end of strace", || {
-                (!Path::new(&format!("/proc/{pid}")).exists()).then_some(())
-            });
+            let proc = format!("/proc/{pid}");
+            end(pid.unsigned_abs(), || !Path::new(&proc).exists());
         }
     }
 }
