@@ -5,15 +5,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use e2e::{PATIENCE, Random};
+use e2e::{Host, PATIENCE, Random};
 
 use crate::calls::{self, Site};
 use crate::face::Face;
+use crate::layers;
 use crate::operations::{self, Bench, Operation};
 use crate::strike::{Ask, Who, traced};
 
 /// The number of sites of one operation in a sample.
 const SAMPLE: usize = 6;
+
+/// The number of looks at something that may still change.
+const LOOKS: usize = 100;
 
 /// The time between two lines about the progress.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -78,15 +82,14 @@ struct Stand<'a> {
     face: Face,
 }
 
-/// Returns the faces of all hosts of a bench.
-fn faces(bench: &Bench) -> Vec<Face> {
-    let mut faces = vec![Face::of(&bench.host)];
-    faces.extend(bench.far.as_ref().map(|(host, _)| Face::of(host)));
-    faces
+fn hosts(bench: &Bench) -> impl Iterator<Item = &Host> {
+    let far = bench.far.as_ref().map(|(host, _)| host);
+    std::iter::once(&bench.host).chain(far)
 }
 
+/// Returns the face of all hosts of a bench.
 fn face(bench: &Bench) -> Face {
-    Face::joined(&faces(bench))
+    Face::joined(&hosts(bench).map(Face::of).collect::<Vec<_>>())
 }
 
 impl<'a> Stand<'a> {
@@ -233,10 +236,7 @@ pub fn enumerate(
         }
     }
     let left = tried(|| {
-        operations::clear(&stand.bench.host);
-        if let Some((far, _)) = &stand.bench.far {
-            operations::clear(far);
-        }
+        hosts(&stand.bench).for_each(operations::clear);
         stand.quiet_face().leftovers()
     });
     match left {
@@ -285,6 +285,37 @@ fn strike(stand: &Stand<'_>, who: Who, site: &Site, hit: &mut bool) {
     let mut command = (operation.command)(&stand.bench);
     let struck = traced(&stand.bench, who, Ask::Kill(site), &mut command);
     *hit = struck.was_hit();
+    stand.bench.lost_memory.set(struck.hit_machine());
+    hosts(&stand.bench).for_each(nothing_lacks);
     (operation.after)(&stand.bench);
+    hosts(&stand.bench).for_each(nothing_is_left);
     (operation.end)(&stand.bench);
+}
+
+/// Whoever stands on a layer has it, and a reference on it, also before the next command.
+fn nothing_lacks(host: &Host) {
+    let zones = host.path("/zones");
+    let mut last = Vec::new();
+    // Processes that were not killed go on meanwhile, and are seen in the midst of it.
+    let lacks = (0..LOOKS).all(|_| {
+        last = layers::lacking(&zones);
+        if !last.is_empty() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        !last.is_empty()
+    });
+    assert!(!lacks, "after the kill {}", last.join(", "));
+}
+
+/// The programs find no remains either.
+fn nothing_is_left(host: &Host) {
+    let mut ran = host.zoneadm(&["check"]);
+    for _ in 0..LOOKS {
+        if ran.code() == Some(0) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        ran = host.zoneadm(&["check"]);
+    }
+    panic!("zoneadm check finds {}", ran.out);
 }

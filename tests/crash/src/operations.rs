@@ -2,10 +2,13 @@
 //! next command makes of the half of it.
 
 mod life;
+mod machine;
 mod moving;
 mod patched;
+mod small;
 mod storage;
 
+use std::cell::Cell;
 use std::process::Command;
 
 use e2e::run::run;
@@ -21,21 +24,25 @@ pub struct Bench {
     pub host: Host,
     /// Another one, and the way to it.
     pub far: Option<(Host, Server)>,
+    /// Whether the machine of its kernel zone was killed, which strace follows, too.
+    pub lost_memory: Cell<bool>,
 }
 
 impl Bench {
     fn new() -> Option<Self> {
         let host = Host::new()?;
-        Some(Self { host, far: None })
+        Some(Self {
+            host,
+            far: None,
+            lost_memory: Cell::new(false),
+        })
     }
 
     /// With an installed sparse zone `master` that has been cloned before.
     fn with_master() -> Option<Self> {
         let bench = Self::new()?;
         bench.host.install("master");
-        bench.host.clone_from("master", "first");
-        bench.host.on("first", &["uninstall", "-F"]).quiet();
-        bench.host.zonecfg(&["-z", "first", "delete -F"]).quiet();
+        small::first_clone(&bench.host);
         Some(bench)
     }
 
@@ -75,10 +82,16 @@ pub struct Operation {
 /// All of them, the quick ones first.
 #[must_use]
 pub fn all() -> Vec<Operation> {
-    [storage::all(), life::all(), moving::all(), patched::all()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        storage::all(),
+        life::all(),
+        moving::all(),
+        machine::all(),
+        patched::all(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// Gives a command again that a killed one may still be in the way of for a moment: what
@@ -95,6 +108,13 @@ fn again(host: &Host, zone: &str, words: &[&str]) -> Ran {
             .then_some(ran)
         },
     )
+}
+
+/// [`again`] of a command that must succeed.
+#[track_caller]
+fn goes_on(host: &Host, zone: &str, words: &[&str]) {
+    let ran = again(host, zone, words);
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
 }
 
 /// Expects one of these states of a zone, once nobody works on it any more; returns it.

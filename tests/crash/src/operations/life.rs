@@ -1,6 +1,6 @@
 //! Boot, halt, reboot and shutdown.
 
-use super::{Bench, Operation, again, settled};
+use super::{Bench, Operation, again, goes_on, settled};
 use crate::face;
 use crate::strike::Who;
 
@@ -27,16 +27,14 @@ fn answers(bench: &Bench) {
 #[track_caller]
 fn boots(bench: &Bench) {
     settled(&bench.host, "web", ALIVE);
-    let ran = again(&bench.host, "web", &["boot"]);
-    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    goes_on(&bench.host, "web", &["boot"]);
     answers(bench);
 }
 
 #[track_caller]
 fn halts(bench: &Bench) {
     settled(&bench.host, "web", ALIVE);
-    let ran = again(&bench.host, "web", &["halt"]);
-    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    goes_on(&bench.host, "web", &["halt"]);
     assert_eq!(settled(&bench.host, "web", &["installed"]), "installed");
 }
 
@@ -89,7 +87,7 @@ pub(super) fn all() -> Vec<Operation> {
             command: |bench| bench.zoneadm(&["ready"]),
             after: |bench| {
                 settled(&bench.host, "web", &["installed", "ready", "running"]);
-                assert_eq!(again(&bench.host, "web", &["boot"]).code(), Some(0));
+                goes_on(&bench.host, "web", &["boot"]);
                 answers(bench);
             },
             end: halt,

@@ -1,11 +1,12 @@
 //! Detach, attach, import and migrate.
 
 use std::fs;
+use std::process::Command;
 
 use e2e::Host;
 use e2e::ssh::{Server, state};
 
-use super::{Bench, Operation, again, content, mend, remove, settled};
+use super::{Bench, Operation, content, goes_on, mend, remove, settled};
 use crate::strike::Who;
 
 fn cloned(bench: &Bench) {
@@ -27,11 +28,7 @@ fn attaches(bench: &Bench) {
         &["configured", "installed", "incomplete"],
     );
     if state != "installed" {
-        assert_eq!(
-            again(&bench.host, "web", &["attach"]).code(),
-            Some(0),
-            "{state}"
-        );
+        goes_on(&bench.host, "web", &["attach"]);
     }
     assert_eq!(content(&bench.host, "web", "var/word"), "one");
 }
@@ -39,17 +36,35 @@ fn attaches(bench: &Bench) {
 /// A file that a zone was exported to.
 const EXPORTED: &str = "/web.tar.zst";
 
-fn exported() -> Option<Bench> {
-    let bench = Bench::with_master()?;
+fn exported(bench: Bench) -> Bench {
     cloned(&bench);
     let file = bench.host.path(EXPORTED).display().to_string();
     let _ = bench.host.on("web", &["export", &file]).ok();
     delete_web(&bench);
-    Some(bench)
+    bench
+}
+
+fn import(bench: &Bench) -> Command {
+    let file = bench.host.path(EXPORTED).display().to_string();
+    bench.zoneadm(&["import", &file])
+}
+
+/// Imports the zone again if it is not there.
+fn imports(bench: &Bench) {
+    let host = &bench.host;
+    if state(host, "web") != "none" {
+        settled(host, "web", &["configured", "incomplete", "installed"]);
+        mend(host, "web");
+    }
+    if state(host, "web") != "installed" {
+        let file = host.path(EXPORTED).display().to_string();
+        goes_on(host, "web", &["import", &file]);
+    }
+    assert_eq!(content(host, "web", "var/word"), "one");
 }
 
 fn two_hosts() -> Option<Bench> {
-    let mut bench = Bench::with_master()?;
+    let mut bench = Bench::with_small()?;
     let far = Host::new()?;
     let server = Server::new(&far)?;
     // Its zoneadm is the wrapper.
@@ -117,7 +132,7 @@ pub(super) fn all() -> Vec<Operation> {
                     &["configured", "installed", "incomplete"],
                 );
                 if state == "installed" {
-                    assert_eq!(again(&bench.host, "web", &["detach"]).code(), Some(0));
+                    goes_on(&bench.host, "web", &["detach"]);
                 }
                 attaches(bench);
             },
@@ -139,31 +154,27 @@ pub(super) fn all() -> Vec<Operation> {
         Operation {
             name: "import",
             who: &[Who::Command],
-            most: 12,
-            bench: exported,
+            most: usize::MAX,
+            bench: || Some(exported(Bench::with_small()?)),
             begin: |_| {},
-            command: |bench| {
-                let file = bench.host.path(EXPORTED).display().to_string();
-                bench.zoneadm(&["import", &file])
-            },
-            after: |bench| {
-                let host = &bench.host;
-                if state(host, "web") != "none" {
-                    settled(host, "web", &["configured", "incomplete", "installed"]);
-                    mend(host, "web");
-                }
-                if state(host, "web") != "installed" {
-                    let file = host.path(EXPORTED).display().to_string();
-                    assert_eq!(again(host, "web", &["import", &file]).code(), Some(0));
-                }
-                assert_eq!(content(host, "web", "var/word"), "one");
-            },
+            command: import,
+            after: imports,
+            end: delete_web,
+        },
+        Operation {
+            name: "import, sparse",
+            who: &[Who::Command],
+            most: 2,
+            bench: || Some(exported(Bench::with_master()?)),
+            begin: |_| {},
+            command: import,
+            after: imports,
             end: delete_web,
         },
         Operation {
             name: "migrate, halted",
             who: &[Who::Command, Who::Far],
-            most: 8,
+            most: usize::MAX,
             bench: two_hosts,
             begin: cloned,
             command: |bench| {
@@ -176,7 +187,7 @@ pub(super) fn all() -> Vec<Operation> {
         Operation {
             name: "migrate, running",
             who: &[Who::Command, Who::Far],
-            most: 6,
+            most: usize::MAX,
             bench: two_hosts,
             begin: |bench| {
                 cloned(bench);

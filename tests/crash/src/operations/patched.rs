@@ -7,11 +7,9 @@ use std::process::Command;
 use e2e::debian::{self, Archive};
 use e2e::patching::{app, zonepatch};
 
+use super::small::INIT;
 use super::{Bench, Operation, again, content, settled};
 use crate::strike::Who;
-
-/// Something to be the first process of a zone.
-const INIT: &str = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1; done\n";
 
 /// A host with clones of a zone that has version 1 of a package; the archive has 2.
 fn fleet(zones: &[&str]) -> Option<Bench> {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Bench, Operation, again, content, mend, remove, settled};
+use super::{Bench, Operation, again, content, goes_on, mend, remove, settled};
 use crate::strike::Who;
 
 const BUILT: &[&str] = &["configured", "incomplete", "installed"];
@@ -27,9 +27,11 @@ fn installs(bench: &Bench, words: &[&str]) {
     settled(&bench.host, "web", BUILT);
     mend(&bench.host, "web");
     if bench.host.state("web") == "configured" {
-        assert_eq!(again(&bench.host, "web", words).code(), Some(0));
+        goes_on(&bench.host, "web", words);
     }
     assert_eq!(bench.host.state("web"), "installed");
+    // The next command for the zone completes what a kill at the end cut off.
+    let _ = content(&bench.host, "web", "etc/hostname");
 }
 
 fn remove_web(bench: &Bench) {
@@ -79,10 +81,7 @@ fn snapshots(bench: &Bench) {
     if has(bench, "s") {
         again(&bench.host, "web", &["destroy-snapshot", "s"]).quiet();
     }
-    assert_eq!(
-        again(&bench.host, "web", &["snapshot", "s"]).code(),
-        Some(0)
-    );
+    goes_on(&bench.host, "web", &["snapshot", "s"]);
     assert!(has(bench, "s"));
     if bench.host.state("web") == "running" {
         // It is not left frozen.
@@ -100,7 +99,7 @@ fn with_snapshot(bench: &Bench) {
 
 fn merged(bench: &Bench) {
     settled(&bench.host, "web", &["installed", "running"]);
-    assert_eq!(again(&bench.host, "web", &["merge"]).code(), Some(0));
+    goes_on(&bench.host, "web", &["merge"]);
     rests(bench);
     assert_eq!(content(&bench.host, "web", "var/word"), "five");
     assert_eq!(content(&bench.host, "web", "var/one/file"), "one");
@@ -126,7 +125,7 @@ fn activated(bench: &Bench) {
         "{ran:?}"
     );
     if bench.host.state("web") != "running" {
-        assert_eq!(again(&bench.host, "web", &["boot"]).code(), Some(0));
+        goes_on(&bench.host, "web", &["boot"]);
     }
     assert_eq!(bench.host.sh("web", "cat /var/word"), "one");
     let _ = bench
@@ -186,7 +185,7 @@ pub(super) fn all() -> Vec<Operation> {
                 assert_eq!(settled(host, "origin", &["installed"]), "installed");
                 // A clone that was cut off is cloned again: nothing else is asked for.
                 if host.state("web") != "installed" {
-                    assert_eq!(again(host, "web", &["clone", "origin"]).code(), Some(0));
+                    goes_on(host, "web", &["clone", "origin"]);
                 }
                 assert_eq!(host.state("web"), "installed");
                 assert_eq!(content(host, "web", "etc/hostname"), "web");

@@ -1,0 +1,71 @@
+//! A zone with a shell and nothing else: few files, so that few system calls make it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::Command;
+
+use e2e::Host;
+use e2e::run::run;
+
+use super::Bench;
+
+/// The first process of the zone.
+pub(super) const INIT: &str = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1; done\n";
+
+/// Programs of the host that the zone has.
+const PROGRAMS: &[&str] = &["sh", "cat", "sleep", "hostname"];
+
+impl Bench {
+    /// With a small zone `master` of brand lx that has been cloned before.
+    pub(super) fn with_small() -> Option<Self> {
+        let bench = Self::new()?;
+        let host = &bench.host;
+        let tree = host.path("/tiny");
+        make(&tree);
+        host.zonecfg(&["-z", "master", "create -t SUNWlx"]).quiet();
+        let tree = tree.display().to_string();
+        let _ = host.on("master", &["install", "-d", &tree]).ok();
+        first_clone(host);
+        Some(bench)
+    }
+}
+
+/// Clones `master` once, which seals its top, and removes the clone.
+pub(super) fn first_clone(host: &Host) {
+    host.clone_from("master", "first");
+    host.on("first", &["uninstall", "-F"]).quiet();
+    host.zonecfg(&["-z", "first", "delete -F"]).quiet();
+}
+
+/// Makes the tree: some programs of the host and their libraries.
+fn make(tree: &Path) {
+    for name in ["bin", "sbin", "lib", "lib64"] {
+        fs::create_dir_all(tree.join("usr").join(name)).expect("a folder");
+        symlink(format!("usr/{name}"), tree.join(name)).expect("a link");
+    }
+    for name in ["etc", "var", "dev", "proc", "sys", "run", "tmp"] {
+        fs::create_dir_all(tree.join(name)).expect("a folder");
+    }
+    let mut files = BTreeSet::new();
+    for name in PROGRAMS {
+        let program = format!("/usr/bin/{name}");
+        let needs = run(Command::new("ldd").arg(&program), b"").out;
+        let words = needs
+            .split_whitespace()
+            .filter(|word| word.starts_with('/'));
+        files.extend(words.map(str::to_owned));
+        files.insert(program);
+    }
+    for file in files {
+        let target = tree.join(file.trim_start_matches('/'));
+        fs::create_dir_all(target.parent().expect("a folder")).expect("a folder");
+        fs::copy(&file, target).expect("a file of the host");
+    }
+    let init = tree.join("usr/sbin/init");
+    fs::write(&init, INIT).expect("an init");
+    fs::set_permissions(&init, fs::Permissions::from_mode(0o755)).expect("an init");
+    fs::write(tree.join("etc/hostname"), "master\n").expect("a file");
+    fs::write(tree.join("etc/passwd"), "root::0:0:root:/:/bin/sh\n").expect("a file");
+}
