@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use sys::mount::{Attr, Extent, Param};
+use sys::mount::{Attr, Extent, MountFd, Param};
 use sys::process::{Executable, Program, ns};
 
 use crate::answerer;
@@ -135,7 +135,7 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
             let listener = first.environments.ok_or("no socket")?;
             Ok(control::beadm_socket::listen(listener, socket)?)
         }
-        InsideStep::Mask { paths } => paths.iter().try_for_each(|path| mask(path)),
+        InsideStep::Mask { paths } => mask(paths),
         InsideStep::Interpreter { interpreter } => register(interpreter),
         InsideStep::Commands { names } => names
             .iter()
@@ -361,32 +361,55 @@ fn register(interpreter: &Interpreter) -> Result<(), AnyError> {
     Ok(())
 }
 
-/// Covers a file with /dev/null or a folder with an empty one.
-fn mask(path: &Path) -> Result<(), AnyError> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let place = match openat(CWD, relative(path), flags, Mode::empty()) {
-        // This kernel does not have it.
-        Err(Errno::NOENT) => return Ok(()),
-        other => other?,
-    };
-    let stat = rustix::fs::fstat(&place)?;
-    let is_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
-    let nothing = if is_folder {
-        let flags = MountAttrFlags::MOUNT_ATTR_RDONLY
-            | MountAttrFlags::MOUNT_ATTR_NOSUID
-            | MountAttrFlags::MOUNT_ATTR_NODEV
-            | MountAttrFlags::MOUNT_ATTR_NOEXEC;
-        sys::mount::new_fs("tmpfs", &[Param::text("size", "4k")], flags)?
-    } else {
-        let null = sys::mount::open_tree(CWD, Path::new("dev/null"), Extent::One)?;
-        let attr = Attr {
-            set: MountAttrFlags::MOUNT_ATTR_RDONLY,
-            ..Attr::default()
+/// Covers files with /dev/null, and folders with an empty one. All folders show one file system:
+/// the kernel needs much longer to make and to end one than to show it once more.
+fn mask(paths: &[PathBuf]) -> Result<(), AnyError> {
+    let mut covered_file: Option<PathBuf> = None;
+    let mut covered_folder: Option<PathBuf> = None;
+    for path in paths {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let place = match openat(CWD, relative(path), flags, Mode::empty()) {
+            // This kernel does not have it.
+            Err(Errno::NOENT) => continue,
+            other => other?,
         };
-        sys::mount::set_attr(&null, &attr, Extent::One, path)?;
-        null
+        let stat = rustix::fs::fstat(&place)?;
+        let is_folder = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+        let covered = if is_folder {
+            &mut covered_folder
+        } else {
+            &mut covered_file
+        };
+        let nothing = match covered {
+            Some(like) => sys::mount::open_tree(CWD, like, Extent::One)?,
+            None if is_folder => empty_folder()?,
+            None => null_device(path)?,
+        };
+        sys::mount::attach(&nothing, &place, Path::new(""))?;
+        covered.get_or_insert_with(|| relative(path));
+    }
+    Ok(())
+}
+
+/// Returns a file system with one folder, which is empty and stays so.
+fn empty_folder() -> Result<MountFd, AnyError> {
+    let flags = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    let size = [Param::text("size", "4k")];
+    Ok(sys::mount::new_fs("tmpfs", &size, flags)?)
+}
+
+/// Returns a mount of the zone's /dev/null that is read-only. An error names `path`.
+fn null_device(path: &Path) -> Result<MountFd, AnyError> {
+    let null = sys::mount::open_tree(CWD, Path::new("dev/null"), Extent::One)?;
+    let attr = Attr {
+        set: MountAttrFlags::MOUNT_ATTR_RDONLY,
+        ..Attr::default()
     };
-    Ok(sys::mount::attach(&nothing, &place, Path::new(""))?)
+    sys::mount::set_attr(&null, &attr, Extent::One, path)?;
+    Ok(null)
 }
 
 /// Leaves `keep` as the most that any process of the zone can have.
