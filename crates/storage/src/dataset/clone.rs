@@ -9,7 +9,7 @@ use crate::crash;
 use crate::error::Result;
 use crate::folder::Folder;
 use crate::id::Id;
-use crate::layers::{LayerPath, dataset_ref, relative};
+use crate::layers::{LayerPath, Layers, dataset_ref, relative};
 use crate::remove;
 
 impl Dataset {
@@ -44,7 +44,10 @@ impl Dataset {
         let done = clone.stand_on(layer);
         if done.is_err() {
             // The error that counts is the first one; `collect` finds the rest.
-            for grave in clone.destroy_locked().unwrap_or_default() {
+            let graves = Layers::home(&clone.zonepath)
+                .and_then(|home| Layers::enter(&home))
+                .and_then(|(home, _shared)| clone.destroy_locked(&home));
+            for grave in graves.unwrap_or_default() {
                 let _ = remove::bury(&grave);
             }
             if made {

@@ -39,10 +39,10 @@ impl Dataset {
             dataset.clear_killed_merge()?;
         }
         // Until the graves are empty, so that nobody else digs in them.
-        let (_, shared) = Layers::enter(&home)?;
+        let (layers, shared) = Layers::enter(&home)?;
         let graves = {
             let _lock = dataset.lock()?;
-            dataset.destroy_locked()?
+            dataset.destroy_locked(&layers)?
         };
         crash::point();
         // All that counts is done: the rest only frees space, and may be left
@@ -65,9 +65,9 @@ impl Dataset {
         Ok(())
     }
 
-    /// Takes the dataset apart; returns what is left to be removed.
-    pub(super) fn destroy_locked(&self) -> Result<Vec<PathBuf>> {
-        let (home, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
+    /// Takes the dataset apart, and returns what is left to be removed. The caller has entered
+    /// `home`, the layers of the dataset.
+    pub(super) fn destroy_locked(&self, home: &Layers) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         let form = self.form()?;
         // The root goes first: without it nothing takes the rest for a zone.
@@ -75,10 +75,10 @@ impl Dataset {
             graves.extend(home.put_aside(&self.zonepath, OsStr::new(name))?);
             crash::point();
         }
-        graves.extend(self.drop_snapshots(&home)?);
+        graves.extend(self.drop_snapshots(home)?);
         graves.extend(self.drop_mounted()?);
         crash::point();
-        graves.extend(self.drop_all_refs(&home)?);
+        graves.extend(self.drop_all_refs(home)?);
         crash::point();
         graves.extend(self.drop_bond()?);
         crash::point();
