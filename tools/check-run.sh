@@ -33,35 +33,73 @@ logs=target/check
 stage_program=$0
 watch_program=tools/watch-tests
 
-# run_stage NAME: runs the stage and prints its result. Sets $outcome to ok, failed, skipped, or
-# cut if the budget ended before the stage, $outcome_seconds, and $outcome_note.
-run_stage() {
-    local name=$1 log=$logs/$1.log why status=0 began took tests_failed=0 stage watcher seconds skipped_before=$skipped
+# begin_stage NAME: starts the stage in the background and sets $begun to its process. Fails, and
+# prints the reason, where the stage cannot run.
+begin_stage() {
+    local name=$1 why
     outcome=skipped outcome_seconds=0 outcome_note=
     why=$(cannot_run "$name")
     if [ -n "$why" ]; then
         printf '%-9s %10s   %s\n' "$name" skipped "$why"
         skipped=$((skipped + 1))
         outcome_note=$why
-        return
+        return 1
     fi
-    seconds=$(limit "$name")
-    if [ -n "${deadline-}" ] && [ "$(seconds_left)" -lt "$seconds" ]; then
-        seconds=$(seconds_left)
-        # No stage gets less than a second, which timeout takes for no limit.
+    rm -f "$logs/$name.done"
+    perform "$name" "$(stage_seconds "$name")" &
+    begun=$!
+}
+# Prints the most seconds that the stage may take now.
+stage_seconds() {
+    local seconds left
+    seconds=$(limit "$1")
+    if [ -n "${deadline-}" ]; then
+        left=$(seconds_left)
+        if [ "$left" -lt "$seconds" ]; then seconds=$left; fi
+        # timeout takes 0 for no limit.
         if [ "$seconds" -lt 1 ]; then seconds=1; fi
     fi
+    say "$seconds"
+}
+# perform NAME SECONDS: runs the stage in a process of its own, so that a stage that fails or hangs
+# ends alone. Writes to NAME.done: its exit status, its limit, and its milliseconds.
+perform() {
+    local log=$logs/$1.log status=0 began stage watcher
     began=$(now_ms)
-    # In its own process: a stage that fails or hangs ends alone.
     # It gets time to take down what it made.
-    timeout --kill-after=120 "$seconds" "$stage_program" --run "$name" </dev/null >"$log" 2>&1 &
+    timeout --kill-after=120 "$2" "$stage_program" --run "$1" </dev/null >"$log" 2>&1 &
     stage=$!
+    # shellcheck disable=SC2064 # This stage.
+    trap "kill $stage 2>/dev/null" INT TERM
     # A test that stands still is told of while it does.
     "$watch_program" "$log" "$stage" &
     watcher=$!
     wait "$stage" || status=$?
+    # Here and not in a substitution: of the children of this process.
+    times >"$logs/$1.times"
     wait "$watcher" || true
-    took=$(($(now_ms) - began))
+    say "$status $2 $(($(now_ms) - began))" >"$logs/$1.done"
+}
+# processor_seconds NAME: prints the seconds of processor time that the stage took, without those
+# of processes that outlived their parents.
+processor_seconds() {
+    sed -n 2p "$logs/$1.times" | awk '{ gsub(/[ms]/, " "); printf "%d\n", $1 * 60 + $2 + $3 * 60 + $4 + 0.5 }'
+}
+
+# run_stage NAME: runs the stage and prints its result. Sets $outcome to ok, failed, skipped, or
+# cut if the budget ended before the stage, $outcome_seconds, and $outcome_note.
+run_stage() {
+    begin_stage "$1" || return 0
+    wait "$begun" || true
+    end_stage "$1"
+}
+
+# end_stage NAME: prints and counts the result of a stage whose process has ended.
+end_stage() {
+    local name=$1 log=$logs/$1.log status seconds took tests_failed=0 skipped_before=$skipped
+    outcome_note=
+    # Without the file, the process was killed.
+    read -r status seconds took 2>/dev/null <"$logs/$name.done" || { status=137 seconds=0 took=0; }
     outcome_seconds=$(((took + 999) / 1000))
     took=$(as_seconds "$took")
     # 137: it had to be killed.
@@ -73,7 +111,7 @@ run_stage() {
     case $status in
     0)
         outcome=ok
-        printf '%-9s %10s   ok\n' "$name" "$took"
+        printf '%-9s %10s   ok (%s s of processor time)\n' "$name" "$took" "$(processor_seconds "$name")"
         # How far the fuzzers came, how many blocks of the documents ran, and the kills with
         # the seed that draws them again.
         sed -n 's/^\(.* executions \|doc blocks: \|seed \|all: \).*/            &/p' "$log"

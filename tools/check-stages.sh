@@ -46,20 +46,14 @@ need_guest() {
     if tests/vm/run --guest "$top/target/check/guest"; then export ZONES_GUEST=$top/target/check/guest; fi
 }
 stage_e2e() {
-    local programs program began failed=0
+    local programs failed=0
     # Built by the user, run by root.
     as_user cargo test -p e2e --locked --no-run 2>&1 | tee target/check/e2e.build
     mapfile -t programs < <(sed -n 's/^ *Executable .*(\(.*\))$/\1/p' target/check/e2e.build)
     [ ${#programs[@]} -gt 0 ] || die "cargo built no test program"
     need_guest
-    for program in "${programs[@]}"; do
-        program=$(realpath "$program")
-        say "running $program"
-        began=$(now_ms)
-        (cd tests/e2e && CARGO_MANIFEST_DIR=$PWD "$program" --show-output) || failed=1
-        say "took $(as_seconds $(($(now_ms) - began))): ${program##*/}"
-    done
-    return "$failed"
+    run_programs target/check/e2e.parts "${programs[@]}" || failed=1
+    [ "$failed" -eq 0 ] || run_again e2e
 }
 stage_ansible() { tests/ansible/run; }
 stage_salt() { tests/salt/run; }
@@ -178,15 +172,13 @@ limit() {
     fuzz | load | property | soak | upgrade) say 3600 ;;
     # The builds of OpenZFS, or fifty zones, on a slow machine.
     zfs | systemd) say 3600 ;;
-    unit | clippy | build) say 900 ;;
-    # A slow machine needs 700 and more.
-    e2e) if [ -n "${ZONES_TEST_LONG-}" ]; then say 3600; else say 1500; fi ;;
+    unit | clippy | build) say 1200 ;;
+    # A slow machine needs 700 and more, with other stages beside it.
+    e2e) if [ -n "${ZONES_TEST_LONG-}" ]; then say 3600; else say 1800; fi ;;
     # A run of each operation for each of its calls; or the one that was begun is finished.
     crash) if [ -n "${ZONES_TEST_LONG-}" ]; then say 10800; else say 600; fi ;;
     # With the power cuts of --long.
     vm) if [ -n "${ZONES_TEST_LONG-}" ]; then say 7200; else say 900; fi ;;
-    # They may have to fetch Ansible and Salt first.
-    ansible | salt) say 600 ;;
-    *) say 300 ;;
+    *) say 600 ;;
     esac
 }

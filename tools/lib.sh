@@ -34,7 +34,7 @@ become_root() {
     say "${0##*/}: needs root; asking sudo"
     exec sudo -- env \
         USER_PATH="$PATH" CI="${CI-}" PROPTEST_CASES="${PROPTEST_CASES-}" \
-        ZONES_ROOT="${ZONES_ROOT-}" ZONES_CGROUP="${ZONES_CGROUP-}" \
+        ZONES_ROOT="${ZONES_ROOT-}" ZONES_CGROUP="${ZONES_CGROUP-}" ZONES_PROFILE="${ZONES_PROFILE-}" \
         "$top/${0##*/}" "$@"
 }
 
@@ -84,11 +84,12 @@ package_lists() {
     lists_fetched=1
 }
 
-# Runs apt-get without a question; says the end of its output when it fails.
+# Runs apt-get without a question, after any other that one of our scripts runs; says the end of
+# its output when it fails.
 apt_get() {
     local log status=0
     log=$(mktemp)
-    DEBIAN_FRONTEND=noninteractive apt-get "$@" </dev/null >"$log" 2>&1 || status=$?
+    DEBIAN_FRONTEND=noninteractive flock /var/cache/apt apt-get "$@" </dev/null >"$log" 2>&1 || status=$?
     [ "$status" -eq 0 ] || tail -n 20 "$log" >&2
     rm -f "$log"
     return "$status"

@@ -1,0 +1,105 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # check and the files that it sources share variables
+# Sourced by check: runs two stages, and several programs of end-to-end tests, at a time.
+#
+# Many stages keep one processor busy, or wait. A stage of the first track uses the build folder of
+# the tests, or makes zones on this host and looks for traces of them: one of these runs at a time.
+# The other stages have a machine, namespaces or a build folder of their own, and run beside it.
+
+first_track() {
+    case $1 in
+    fmt | clippy | unit | e2e | ansible | salt | smoke | load | crash | soak | upgrade) true ;;
+    *) false ;;
+    esac
+}
+
+# can_begin NAME: whether the stage can start beside those in $running (a name for each process).
+can_begin() {
+    local other
+    if needs_programs "$1" && [ "$build_pending" = 1 ]; then return 1; fi
+    for other in "${running[@]}"; do
+        if first_track "$1" && first_track "$other"; then return 1; fi
+    done
+}
+
+# run_beside NAME...: runs the stages, two at a time, and prints each result when it is there.
+# build comes first, because most stages wait for it.
+run_beside() {
+    local -A running=()
+    local pending=() name process build_pending=0
+    for name; do
+        if [ "$name" = build ]; then build_pending=1; else pending+=("$name"); fi
+    done
+    if [ "$build_pending" = 1 ]; then pending=(build "${pending[@]}"); fi
+    trap 'kill "${!running[@]}" 2>/dev/null; exit 130' INT TERM
+    while [ ${#pending[@]} -gt 0 ] || [ ${#running[@]} -gt 0 ]; do
+        begin_what_can
+        [ ${#running[@]} -gt 0 ] || continue
+        wait -n -p process "${!running[@]}" || true
+        name=${running[$process]}
+        unset "running[$process]"
+        end_stage "$name"
+        if [ "$name" = build ]; then build_pending=0; fi
+    done
+    trap - INT TERM
+}
+# Starts stages of $pending as long as fewer than two run.
+begin_what_can() {
+    local name rest=()
+    for name in "${pending[@]}"; do
+        if [ ${#running[@]} -ge 2 ] || ! can_begin "$name"; then
+            rest+=("$name")
+        elif begin_stage "$name"; then
+            running[$begun]=$name
+        elif [ "$name" = build ]; then
+            build_pending=0
+        fi
+    done
+    pending=("${rest[@]}")
+}
+
+# ---- programs of end-to-end tests ----
+
+# They wait more than they compute: for zones that boot, timers, and the kernel. More than four
+# at a time only wait for each other's locks in the kernel.
+programs_at_once() {
+    local processors
+    processors=$(nproc)
+    say $((processors < 4 ? processors : 4))
+}
+
+# run_programs FOLDER PROGRAM...: runs the test programs, some at a time. The output of each is in
+# FOLDER while it runs, and is printed when it has ended. Fails if a program fails.
+run_programs() {
+    local parts=$1 program part process status=0 most
+    local -A running=()
+    shift
+    most=$(programs_at_once)
+    rm -rf "$parts"
+    mkdir -p "$parts"
+    # At its time limit, the stage tells how far each program came.
+    trap 'cat "$parts"/*; exit 143' TERM
+    for program in "$@" ''; do
+        # After the last program all have to end.
+        while [ ${#running[@]} -ge "$most" ] || { [ -z "$program" ] && [ ${#running[@]} -gt 0 ]; }; do
+            wait -n -p process "${!running[@]}" || status=1
+            cat "${running[$process]}"
+            rm "${running[$process]}"
+            unset "running[$process]"
+        done
+        [ -n "$program" ] || break
+        program=$(realpath "$program")
+        part=$parts/${program##*/}
+        run_program "$program" >"$part" 2>&1 &
+        running[$!]=$part
+    done
+    trap - TERM
+    return "$status"
+}
+run_program() {
+    local began status=0
+    began=$(now_ms)
+    say "running $1"
+    (cd tests/e2e && CARGO_MANIFEST_DIR=$PWD "$1" --show-output) || status=$?
+    say "took $(as_seconds $(($(now_ms) - began))): ${1##*/}"
+    return "$status"
+}
