@@ -20,7 +20,7 @@ use crate::platform::Platform;
 use crate::tree::{Meta, Tree};
 use crate::{Brand, HostFacts};
 
-pub use guest::{Kernel, LARGEST as LARGEST_KERNEL, find_kernel, make_disk};
+pub use guest::{Kernel, MAX_BOOT_FILE_BYTES as MAX_KERNEL_BYTES, find_kernel, make_disk};
 pub use options::{Firmware, Options, Source};
 
 /// The kz brand.
@@ -58,8 +58,8 @@ const LINKS: &[(&str, &str)] = &[
     ("lib64", "usr/lib64"),
 ];
 
-/// Most processors that QEMU's machine has.
-const MOST_CPUS: u32 = 255;
+/// Maximum number of processors of QEMU's machine.
+const MAX_CPUS: u32 = 255;
 
 impl Brand for Kz {
     fn platform(&self) -> &'static Platform {
@@ -85,9 +85,9 @@ impl Brand for Kz {
             );
         }
         let cpus = config.machine_cpus();
-        if !(1..=MOST_CPUS).contains(&cpus) {
+        if !(1..=MAX_CPUS).contains(&cpus) {
             problems.push(format!(
-                "could not verify virtual-cpu: {cpus} processors; a machine has 1 to {MOST_CPUS}"
+                "could not verify virtual-cpu: {cpus} processors; a machine has 1 to {MAX_CPUS}"
             ));
         }
         problems.extend(memory(config.machine_memory()));
@@ -143,8 +143,8 @@ fn memory(memory: u64) -> Option<String> {
     ))
 }
 
-/// Most disks of a machine: so many slots there are left beside the other devices.
-const MOST_DISKS: usize = 20;
+/// Maximum number of disks of a machine: the slots that are left beside the other devices.
+const MAX_DISKS: usize = 20;
 
 fn disks(config: &Config) -> Vec<String> {
     let mut problems = Vec::new();
@@ -155,9 +155,9 @@ fn disks(config: &Config) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if disks.len() > MOST_DISKS {
+    if disks.len() > MAX_DISKS {
         problems.push(format!(
-            "could not verify device: {} disks; a machine has at most {MOST_DISKS}",
+            "could not verify device: {} disks; a machine has at most {MAX_DISKS}",
             disks.len()
         ));
     }

@@ -33,7 +33,7 @@ impl Brand for Lx {
             if !Kernel::is_word(value) {
                 problems.push(format!(
                     "could not verify attr {name}: {value}: not a word of at most {} letters, digits and ._+-~",
-                    Kernel::LONGEST
+                    Kernel::MAX_WORD_BYTES
                 ));
             }
         }

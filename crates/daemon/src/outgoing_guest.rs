@@ -150,7 +150,7 @@ impl Server<'_> {
         if self.paging.is_some() {
             return Err("its memory is still being restored".to_owned());
         }
-        match order.disks.len() < sys::passing::MOST {
+        match order.disks.len() < sys::passing::MAX_DESCRIPTORS {
             true => Ok(()),
             false => Err("has too many disks".to_owned()),
         }

@@ -19,8 +19,8 @@ use host::{Error, Host};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Most files that a disk stands on: each costs time at every first read.
-const DEEPEST: usize = 24;
+/// Maximum number of files below a disk's overlay: each costs time at every first read.
+const MAX_BASES: usize = 24;
 
 /// Makes the machine of the zone at `to` as a copy of that at `from`, which is halted.
 pub fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), AnyError> {
@@ -144,9 +144,9 @@ fn stand_on(
         && !disk.bases.is_empty()
         && fs::metadata(from.join(&top))?.len() == empty.len() as u64;
     if !untouched {
-        if disk.bases.len() >= DEEPEST {
+        if disk.bases.len() >= MAX_BASES {
             return Err(Error::Refused(format!(
-                "disk {} of the origin stands on {DEEPEST} files already; install a new origin from its image (qemu-img convert)",
+                "disk {} of the origin stands on {MAX_BASES} files already; install a new origin from its image (qemu-img convert)",
                 disk.id
             ))
             .into());

@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use vm::machine::{Disk, Part};
 use vm::{Format, Kind};
 
-use crate::install::{SIZE, create_or_open};
+use crate::install::{DEFAULT_DISK_BYTES, create_or_open};
 use crate::record::{self, Record};
 use host::{Error, Host};
 
@@ -78,15 +78,15 @@ pub struct Files {
 }
 
 /// The largest number of descriptors that one message passes to an init.
-pub const MAX_PASSED: usize = sys::passing::MOST - 1;
+pub const MAX_PASSED: usize = sys::passing::MAX_DESCRIPTORS - 1;
 
-/// Most files that all disks of a machine are together: they are passed in one message,
-/// with what else it gets.
-const MOST_FILES: usize = MAX_PASSED - 16;
+/// Maximum number of files of all disks of a machine together: they are passed in one message, with
+/// the machine's other files.
+const MAX_DISK_FILES: usize = MAX_PASSED - 16;
 
 /// Why so many files of disks are too many for the machine of this configuration.
 pub(crate) fn why_too_many(files: usize, config: &Config) -> Option<String> {
-    let most = MOST_FILES.saturating_sub(config.resources_of("anet").count());
+    let most = MAX_DISK_FILES.saturating_sub(config.resources_of("anet").count());
     (files > most).then(|| {
         format!("its disks stand on {files} files, and QEMU is given {most} at the most: install it from the images of its disks (qemu-img convert)")
     })
@@ -125,16 +125,19 @@ pub fn make_added(host: &Host, config: &Config, zonepath: &Path) -> Result<Vec<S
         }
         let shown = place.path.display();
         create_or_open(&place.path)
-            .and_then(|file| file.set_len(SIZE).and_then(|()| file.sync_all()))
+            .and_then(|file| {
+                file.set_len(DEFAULT_DISK_BYTES)
+                    .and_then(|()| file.sync_all())
+            })
             .map_err(Error::io(format!("make the disk {shown}")))?;
         made.push(format!(
             "the disk {shown} was added since the zone was installed, and was made: empty, of {}",
-            model::table::short_size(SIZE)
+            model::table::short_size(DEFAULT_DISK_BYTES)
         ));
         record.disks.retain(|disk| disk.id != place.id);
         record.disks.push(record::Disk {
             id: place.id,
-            size: SIZE,
+            size: DEFAULT_DISK_BYTES,
             file: own_name(&place, zonepath),
             format: Format::Raw,
             bases: Vec::new(),

@@ -143,7 +143,7 @@ fn refused(error: &vm::Error) -> Error {
 }
 
 /// Timeout for the processor to run the tiny guest; it usually takes a thousandth of this.
-const PATIENCE: Duration = Duration::from_secs(2);
+const KVM_PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns the accelerator that runs the machine here, and if it is not the processor the reason.
 pub(crate) fn accelerator(host: &Host) -> (Accelerator, Option<String>) {
@@ -195,7 +195,7 @@ const NO_KERNELS: &str = "its KVM does not run the kernel of a guest";
 fn ask_kvm(host: &Host) -> Result<bool, String> {
     let child = spawn::kvm_probe(host).map_err(|error| host::flatten(&error))?;
     let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
-    let patience = Timespec::try_from(PATIENCE).ok();
+    let patience = Timespec::try_from(KVM_PROBE_TIMEOUT).ok();
     let ended = matches!(poll(&mut watched, patience.as_ref()), Ok(1));
     if !ended {
         let _ = pidfd_send_signal(&child.pidfd, Signal::KILL);

@@ -18,8 +18,8 @@ use host::undo::UndoStack;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Size of a disk for which none is given, in bytes.
-pub(super) const SIZE: u64 = 16 << 30;
+/// Size of a disk whose size is not given, in bytes.
+pub(super) const DEFAULT_DISK_BYTES: u64 = 16 << 30;
 
 /// Folder in the zonepath in which a root is put together.
 const WORK: &str = ".machine-work";
@@ -106,8 +106,8 @@ fn for_uefi(source: Option<&Source>) -> bool {
 /// A disk that nothing is installed on: made empty, or there already.
 fn further(place: &Place, zonepath: &Path) -> Result<Disk, AnyError> {
     let size = if is_own(place, zonepath) {
-        create(&place.path)?.set_len(SIZE)?;
-        SIZE
+        create(&place.path)?.set_len(DEFAULT_DISK_BYTES)?;
+        DEFAULT_DISK_BYTES
     } else {
         length(&place.path)?
     };
@@ -190,7 +190,7 @@ impl Job<'_> {
             copy_kernel(file, &boot, brand::kz::INITRD)?;
         }
         let path = &self.place.path;
-        let size = self.size.unwrap_or(SIZE);
+        let size = self.size.unwrap_or(DEFAULT_DISK_BYTES);
         if !is_own(self.place, self.zonepath) {
             return Err(format!(
                 "{} is not in the zonepath: install on it from the image of a disk (-a)",
@@ -280,7 +280,7 @@ impl Job<'_> {
     ) -> Result<(Disk, Start), AnyError> {
         let target = &self.place.path;
         let size = if is_own(self.place, self.zonepath) {
-            let size = self.size.unwrap_or(SIZE);
+            let size = self.size.unwrap_or(DEFAULT_DISK_BYTES);
             create(target)?.set_len(size)?;
             size
         } else {
@@ -433,7 +433,7 @@ fn copy_kernel(from: File, root: &Path, name: &str) -> Result<(), AnyError> {
         .mode(0o644)
         .open(&path)
         .map_err(|error| named(&path, &error))?;
-    io::copy(&mut from.take(brand::kz::LARGEST_KERNEL), &mut to)?;
+    io::copy(&mut from.take(brand::kz::MAX_KERNEL_BYTES), &mut to)?;
     Ok(to.set_permissions(fs::Permissions::from_mode(0o644))?)
 }
 
@@ -449,13 +449,13 @@ pub(crate) fn copy_or_share(from: &File, to: &File) -> Result<(), AnyError> {
 }
 
 /// Number of bytes that are copied at once.
-const PIECE: usize = 1 << 20;
+const COPY_BYTES: usize = 1 << 20;
 
 /// Copies everything but zeros, which a new file has anyway, as holes.
 fn copy_all(from: &File, to: &File) -> Result<(), AnyError> {
     let length = from.metadata()?.len();
     let fresh = to.metadata()?.is_file();
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; COPY_BYTES];
     let mut at = 0;
     while at < length {
         if fresh {
@@ -466,7 +466,7 @@ fn copy_all(from: &File, to: &File) -> Result<(), AnyError> {
                 Err(_) => {}
             }
         }
-        let wanted = usize::try_from(length - at).map_or(PIECE, |left| left.min(PIECE));
+        let wanted = usize::try_from(length - at).map_or(COPY_BYTES, |left| left.min(COPY_BYTES));
         let read = from.read_at(&mut piece[..wanted], at)?;
         if read == 0 {
             break;

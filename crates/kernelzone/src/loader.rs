@@ -18,8 +18,8 @@ pub(super) struct Ways {
 const BLOCK: u64 = 512;
 const SECTOR: u64 = 2048;
 
-/// Most partitions of a table that are looked at.
-const MOST: usize = 256;
+/// Maximum number of partitions of a table that are read.
+const MAX_PARTITIONS: usize = 256;
 
 /// The type of an EFI system partition in a GPT, as it stands there.
 const SYSTEM: [u8; 16] = [
@@ -67,7 +67,7 @@ fn has_system(file: &File) -> io::Result<bool> {
         return Ok(false);
     }
     let mut at = first.saturating_mul(BLOCK);
-    for _ in 0..count.min(MOST) {
+    for _ in 0..count.min(MAX_PARTITIONS) {
         let mut kind = [0; 16];
         file.read_exact_at(&mut kind, at)?;
         if kind == SYSTEM {

@@ -9,10 +9,10 @@ use crate::sockets;
 use host::{Error, Host, flatten};
 
 /// Timeout for a reply of the agent: a guest in emulation on a busy host is slow.
-const PATIENCE: Duration = Duration::from_secs(30);
+const AGENT_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum interval between questions whether the command has ended; the interval grows to this.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Runs a command in the guest by its shell and waits for its end. The agent gives what
 /// it has printed at the end, and of more than some MiB only the begin.
@@ -29,18 +29,18 @@ pub fn run(
         .split_first()
         .ok_or_else(|| Error::Usage("no command".to_owned()))?;
     let number = with(host, zone, |agent| {
-        agent.start(program, words, input, PATIENCE)
+        agent.start(program, words, input, AGENT_REPLY_TIMEOUT)
     })?;
     let mut pause = Duration::from_millis(2);
     loop {
         // A conversation for each question: others may log in meanwhile.
         if let Some(ended) = with(host, zone, |agent| {
-            agent.ended(number, Printed::All, PATIENCE)
+            agent.ended(number, Printed::All, AGENT_REPLY_TIMEOUT)
         })? {
             return Ok(ended);
         }
         std::thread::sleep(pause);
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_POLL_INTERVAL);
     }
 }
 
@@ -66,7 +66,8 @@ fn with<T>(
     };
     let socket = sockets::connect_to(&host.root.machine(zone, "agent"))
         .map_err(|error| fail(format!("could not reach the zone's agent: {error}")))?;
-    let mut agent = Agent::begin(socket, PATIENCE).map_err(|error| fail(flatten(&error)))?;
+    let mut agent =
+        Agent::begin(socket, AGENT_REPLY_TIMEOUT).map_err(|error| fail(flatten(&error)))?;
     ask(&mut agent).map_err(|error| Error::Daemon(flatten(&error)))
 }
 

@@ -21,8 +21,8 @@ pub const FILE: &str = "machine.json";
 /// The format that is written. A record that says none has format 1.
 const FORMAT: u64 = 1;
 
-/// Largest record that is read, in bytes.
-const LARGEST: u64 = 1 << 20;
+/// Maximum size of a record that is read, in bytes.
+const MAX_RECORD_BYTES: u64 = 1 << 20;
 
 /// The record of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ impl Record {
         };
         let mut text = Vec::new();
         File::open(&path)
-            .and_then(|file| file.take(LARGEST).read_to_end(&mut text))
+            .and_then(|file| file.take(MAX_RECORD_BYTES).read_to_end(&mut text))
             .map_err(|error| fail(error.to_string()))?;
         format::check_json(&path, &text, FORMAT)?;
         let record: Self =

@@ -250,10 +250,10 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
         return Err(format!("{}: not a file", path.display()));
     }
     let mut bytes = Vec::new();
-    file.take(nvram::LARGEST + 1)
+    file.take(nvram::MAX_FILE_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
-    match bytes.len() as u64 > nvram::LARGEST {
+    match bytes.len() as u64 > nvram::MAX_FILE_BYTES {
         true => Err(format!("{}: too long", path.display())),
         false => Ok(bytes),
     }

@@ -113,7 +113,7 @@ impl Unloading {
         head: &Head,
     ) -> Result<(), Error> {
         let odd = || Error::Refused("was sent a file that it does not know.".to_owned());
-        if head.size > vm::image::LARGEST {
+        if head.size > vm::image::MAX_DISK_BYTES {
             return Err(odd());
         }
         let path = match &head.role {
@@ -188,7 +188,7 @@ impl Unloading {
         }
         for (disk, arranged) in disks.iter().zip(&arrange.disks) {
             let name = disk.file.as_ref().ok_or_else(odd)?;
-            if !self.lacks.contains(name) || arranged.size > vm::image::LARGEST {
+            if !self.lacks.contains(name) || arranged.size > vm::image::MAX_DISK_BYTES {
                 return Err(odd());
             }
             let path = self.zonepath.join(name);

@@ -104,18 +104,18 @@ struct SpecialRegisters {
     interrupts: [u64; 4],
 }
 
-/// Most processor features that are asked for.
-const MOST_FEATURES: usize = 256;
+/// Maximum number of processor features that are requested.
+const MAX_FEATURES: usize = 256;
 
 #[repr(C)]
 struct Features {
     count: u32,
     padding: u32,
-    entries: [[u32; 10]; MOST_FEATURES],
+    entries: [[u32; 10]; MAX_FEATURES],
 }
 
-/// Memory of the guest.
-const SIZE: usize = 4 << 20;
+/// Size of the guest's memory, in bytes.
+const GUEST_BYTES: usize = 4 << 20;
 const CODE: usize = 0x8000;
 const COUNTER: u32 = 0x6000;
 
@@ -170,8 +170,8 @@ fn code_of_instructions() -> Vec<u8> {
 /// Page tables that map the first 4 MiB to themselves, descriptors, and the code.
 fn memory_with(code: &[u8]) -> io::Result<Mapping> {
     let file = rustix::fs::memfd_create("kvm", rustix::fs::MemfdFlags::CLOEXEC)?;
-    rustix::fs::ftruncate(&file, SIZE as u64)?;
-    let memory = Mapping::new(file.as_fd(), SIZE)?;
+    rustix::fs::ftruncate(&file, GUEST_BYTES as u64)?;
+    let memory = Mapping::new(file.as_fd(), GUEST_BYTES)?;
     for (at, what) in [
         (0x1000, 0x2003_u64),
         (0x2000, 0x3003),
@@ -202,13 +202,13 @@ fn run(kvm: &File, code: &[u8]) -> io::Result<()> {
         slot: 0,
         flags: 0,
         guest_address: 0,
-        size: SIZE as u64,
+        size: GUEST_BYTES as u64,
         address: memory.address(),
     };
     let mut features = Box::new(Features {
         count: 256,
         padding: 0,
-        entries: [[0; 10]; MOST_FEATURES],
+        entries: [[0; 10]; MAX_FEATURES],
     });
     let mut special = SpecialRegisters::default();
     // SAFETY: each structure is that of the call and outlives it; the memory of the

@@ -71,22 +71,22 @@ pub fn receive(socket: BorrowedFd<'_>) -> Option<(OwnedFd, String)> {
     ))
 }
 
-/// Most descriptors that go in one message; the kernel's own bound is 253.
-pub const MOST: usize = 250;
+/// Maximum number of descriptors in a message; the kernel's own limit is 253 (SCM_MAX_FD).
+pub const MAX_DESCRIPTORS: usize = 250;
 
 /// Sends several descriptors with bytes that go along, in one message.
 ///
 /// # Errors
-/// Fails with the error of sendmsg(2), and if there are more than [`MOST`] descriptors.
+/// Fails with the error of sendmsg(2), and if there are more than [`MAX_DESCRIPTORS`] descriptors.
 pub fn send_all(
     socket: BorrowedFd<'_>,
     descriptors: &[BorrowedFd<'_>],
     bytes: &[u8],
 ) -> io::Result<()> {
-    if descriptors.len() > MOST {
+    if descriptors.len() > MAX_DESCRIPTORS {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -105,7 +105,7 @@ pub fn send_all(
 /// # Errors
 /// Fails with the error of recvmsg(2).
 pub fn receive_all(socket: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [IoSliceMut::new(bytes)];
     let received = rustix::io::retry_on_intr(|| {

@@ -63,7 +63,7 @@ struct CloneArgs {
 /// # Errors
 /// Fails with the error of clone3(2); with `EBUSY` if the caller has more than one thread, because
 /// the child would have a copy of the others' locks and no thread to release them. Threads that
-/// have ended are waited for, up to [`THREADS_END`].
+/// have ended are waited for, up to [`THREAD_END_TIMEOUT`].
 pub fn fork(
     flags: u64,
     cgroup: Option<BorrowedFd<'_>>,
@@ -110,14 +110,14 @@ pub fn show_as(text: CString) -> io::Result<()> {
     })
 }
 
-/// Longest time in which the kernel releases a thread that was joined.
-const THREADS_END: Duration = Duration::from_secs(1);
+/// Timeout for the kernel to release a thread that was joined.
+const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Waits until the caller is the only thread of its process. Whoever joins a thread is woken
 /// before the kernel has released that thread (kernel/exit.c: exit_mm before release_task),
 /// and until then the thread counts.
 fn wait_for_threads() -> io::Result<()> {
-    let end = Instant::now() + THREADS_END;
+    let end = Instant::now() + THREAD_END_TIMEOUT;
     while crate::thread_count()? != 1 {
         if Instant::now() >= end {
             return Err(io::Error::from_raw_os_error(libc::EBUSY));

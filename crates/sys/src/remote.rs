@@ -18,7 +18,7 @@ type Request = libc::c_uint;
 const EXIT_KILL: usize = 1 << 20;
 
 /// Maximum number of bytes that are searched in the kernel's page of code of each process.
-const MOST: u64 = 1 << 16;
+const MAX_CODE_BYTES: u64 = 1 << 16;
 
 /// A process whose first thread stands still. It goes on where it was when this is
 /// dropped; it dies when we die before that, as it would go on with our call's registers.
@@ -161,7 +161,7 @@ fn kernel_call(pid: i32) -> io::Result<u64> {
         .ok_or_else(none)?;
     let number = |text| u64::from_str_radix(text, 16).map_err(|_| none());
     let (start, end) = (number(start)?, number(end)?);
-    let length = usize::try_from(end.saturating_sub(start).min(MOST)).unwrap_or(0);
+    let length = usize::try_from(end.saturating_sub(start).min(MAX_CODE_BYTES)).unwrap_or(0);
     let mut code = vec![0; length];
     File::open(format!("/proc/{pid}/mem"))?.read_exact_at(&mut code, start)?;
     let place = code.windows(2).position(|two| two == [0x0f, 0x05]);

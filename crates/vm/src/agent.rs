@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use crate::wire::{Wire, within};
 use crate::{Error, base64, qmp};
 
-/// Longest answer where nobody wants to know what a command has printed, in bytes.
-const SHORT: usize = 64 << 10;
+/// Maximum size of a reply without a command's output, in bytes.
+const MAX_REPLY_BYTES: usize = 64 << 10;
 
-/// Longest answer with what a command has printed: the agent's own bound for that is 16
-/// MiB, which base64 makes longer, and there are two outputs.
-const LONGEST: usize = 48 << 20;
+/// Maximum size of a reply with a command's output, in bytes: the agent's own limit for an output
+/// is 16 MiB, which base64 makes longer, and there are two.
+const MAX_OUTPUT_REPLY_BYTES: usize = 48 << 20;
 
 /// The part of a command's output that the caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,10 +96,10 @@ impl Agent {
     /// When nobody answers within `limit`.
     pub fn begin(socket: OwnedFd, limit: Duration) -> Result<Self, Error> {
         let mut agent = Self {
-            wire: Wire::new(socket, WHAT, SHORT),
+            wire: Wire::new(socket, WHAT, MAX_REPLY_BYTES),
         };
         // The answer to somebody who has gone may be very long.
-        agent.wire.take_up_to(SHORT, true);
+        agent.wire.take_up_to(MAX_REPLY_BYTES, true);
         let end = Instant::now() + limit;
         let mut number = [0; 4];
         rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())
@@ -138,7 +138,7 @@ impl Agent {
         if let Some(input) = input {
             what["input-data"] = json!(base64::encode(input));
         }
-        let said = self.ask("guest-exec", &what, SHORT, limit)?;
+        let said = self.ask("guest-exec", &what, MAX_REPLY_BYTES, limit)?;
         done::<Begun>("guest-exec", &said).map(|begun| begun.pid)
     }
 
@@ -153,8 +153,8 @@ impl Agent {
         limit: Duration,
     ) -> Result<Option<Ended>, Error> {
         let longest = match printed {
-            Printed::All => LONGEST,
-            Printed::Little => SHORT,
+            Printed::All => MAX_OUTPUT_REPLY_BYTES,
+            Printed::Little => MAX_REPLY_BYTES,
         };
         let what = json!({ "pid": number });
         let said = self.ask("guest-exec-status", &what, longest, limit)?;

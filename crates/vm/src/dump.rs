@@ -9,14 +9,14 @@ use crate::Error;
 use crate::qmp::Monitor;
 
 /// Timeout of a command that acts at once.
-const MOMENT: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout of the whole dump: much memory, slow disks.
-pub const PATIENCE: Duration = Duration::from_secs(3600);
+pub const DUMP_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Interval between looks at the progress: there is an event at the end, but the events that others
 /// wait for must stay.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The name by which QEMU knows our descriptor.
 const NAME: &str = "core";
@@ -31,27 +31,27 @@ const FORMAT: &str = "kdump-zlib";
 /// [`Error::Refused`] with what QEMU says.
 pub fn write(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     let name = json!({ "fdname": NAME });
-    monitor.execute_with("getfd", Some(name), file, MOMENT)?;
+    monitor.execute_with("getfd", Some(name), file, COMMAND_TIMEOUT)?;
     let order = json!({
         "paging": false,
         "protocol": format!("fd:{NAME}"),
         "detach": true,
         "format": FORMAT,
     });
-    if let Err(error) = monitor.execute("dump-guest-memory", Some(order), MOMENT) {
-        let _ = monitor.execute("closefd", Some(json!({ "fdname": NAME })), MOMENT);
+    if let Err(error) = monitor.execute("dump-guest-memory", Some(order), COMMAND_TIMEOUT) {
+        let _ = monitor.execute("closefd", Some(json!({ "fdname": NAME })), COMMAND_TIMEOUT);
         return Err(error);
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + DUMP_TIMEOUT;
     loop {
-        let said = monitor.execute("query-dump", None, MOMENT)?;
+        let said = monitor.execute("query-dump", None, COMMAND_TIMEOUT)?;
         match said["status"].as_str() {
-            Some("active") if Instant::now() < end => std::thread::sleep(LOOK),
+            Some("active") if Instant::now() < end => std::thread::sleep(POLL_INTERVAL),
             Some("completed") => return Ok(()),
             Some("active") => {
                 return Err(Error::Late {
                     what: "the memory of the machine",
-                    seconds: PATIENCE.as_secs(),
+                    seconds: DUMP_TIMEOUT.as_secs(),
                 });
             }
             _ => {

@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::nvram::{LARGEST, PAGE};
+use crate::nvram::{MAX_FILE_BYTES, PAGE};
 
 /// The folders of firmware descriptions, the least important first: a file of the administrator
 /// stands in place of the distribution's of the same name, and an empty one hides it.
 const PLACES: &[&str] = &["/usr/share/qemu/firmware", "/etc/qemu/firmware"];
 
-/// The longest description that is read, in bytes.
-const LONGEST: u64 = 64 << 10;
+/// Maximum size of a description that is read, in bytes.
+const MAX_DESCRIPTION_BYTES: u64 = 64 << 10;
 
-/// Most descriptions that are read.
-const MOST: usize = 256;
+/// Maximum number of descriptions that are read.
+const MAX_DESCRIPTIONS: usize = 256;
 
 /// A firmware, split in what it executes and what it keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +96,12 @@ pub fn all(root: &Path) -> Vec<Firmware> {
     let mut files: BTreeMap<OsString, PathBuf> = BTreeMap::new();
     for place in PLACES {
         let entries = fs::read_dir(below(Path::new(place)));
-        for entry in entries.into_iter().flatten().flatten().take(MOST) {
+        for entry in entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .take(MAX_DESCRIPTIONS)
+        {
             let name = entry.file_name();
             if Path::new(&name).extension() == Some("json".as_ref()) {
                 files.insert(name, entry.path());
@@ -108,7 +113,9 @@ pub fn all(root: &Path) -> Vec<Firmware> {
         .filter_map(|path| {
             let mut text = Vec::new();
             let file = File::open(path).ok()?;
-            file.take(LONGEST).read_to_end(&mut text).ok()?;
+            file.take(MAX_DESCRIPTION_BYTES)
+                .read_to_end(&mut text)
+                .ok()?;
             firmware(&text, &below)
         })
         .collect()
@@ -128,7 +135,7 @@ fn firmware(text: &[u8], below: &dyn Fn(&Path) -> PathBuf) -> Option<Firmware> {
         let part = part.filter(|part| part.format == "raw" && part.filename.is_absolute())?;
         let path = fs::canonicalize(below(&part.filename)).ok()?;
         let meta = fs::metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        let fits = (1..=LARGEST).contains(&meta.len()) && meta.len() % PAGE == 0;
+        let fits = (1..=MAX_FILE_BYTES).contains(&meta.len()) && meta.len() % PAGE == 0;
         fits.then_some((path, meta.len()))
     };
     let (code, code_size) = file(mapping.executable)?;

@@ -7,14 +7,14 @@ use crate::Error;
 use crate::qmp::Monitor;
 
 /// Timeout of a command: the caller has other work.
-const MOMENT: Duration = Duration::from_secs(5);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns whether it stands still for that, or for another error of a disk.
 ///
 /// # Errors
 /// When QEMU does not answer.
 pub fn stands(monitor: &mut Monitor) -> Result<bool, Error> {
-    let status = monitor.execute("query-status", None, MOMENT)?;
+    let status = monitor.execute("query-status", None, COMMAND_TIMEOUT)?;
     Ok(status["status"] == "io-error")
 }
 
@@ -25,7 +25,7 @@ pub fn stands(monitor: &mut Monitor) -> Result<bool, Error> {
 /// When QEMU does not answer.
 pub fn retry(monitor: &mut Monitor) -> Result<(), Error> {
     match stands(monitor)? {
-        true => monitor.execute("cont", None, MOMENT).map(drop),
+        true => monitor.execute("cont", None, COMMAND_TIMEOUT).map(drop),
         false => Ok(()),
     }
 }

@@ -19,8 +19,8 @@ pub struct Image {
     pub size: u64,
 }
 
-/// The largest disk that is taken, in bytes: 64 TiB.
-pub const LARGEST: u64 = 64 << 40;
+/// Maximum size of a disk, in bytes: 64 TiB.
+pub const MAX_DISK_BYTES: u64 = 64 << 40;
 
 /// Blocks of a disk, in bytes.
 const BLOCK: u64 = 512;
@@ -93,7 +93,7 @@ fn read_some(file: &File, into: &mut [u8]) -> std::io::Result<usize> {
 fn size(size: u64, fail: impl Fn(&str) -> Error) -> Result<u64, Error> {
     match size {
         0 => Err(fail("the disk is empty")),
-        size if size > LARGEST => Err(fail("the disk is larger than 64 TiB")),
+        size if size > MAX_DISK_BYTES => Err(fail("the disk is larger than 64 TiB")),
         size if size % BLOCK != 0 => Err(fail("the disk ends within a block")),
         size => Ok(size),
     }

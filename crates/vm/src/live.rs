@@ -27,13 +27,13 @@ use crate::migrate;
 use crate::qmp::{Monitor, printable};
 
 /// Timeout of a command that acts at once.
-const MOMENT: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout for the last blocks, or the state of devices, while the machine stands still.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STOPPED_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Interval between looks at the progress while the machine stands still.
-const LOOK: Duration = Duration::from_millis(1);
+const STOPPED_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Names of our jobs and of the far ends begin with these.
 const JOB: &str = "mirror-";
@@ -82,7 +82,12 @@ pub fn mirror(
     whole: bool,
 ) -> Result<(), Error> {
     let node = format!("{FAR}{disk}");
-    monitor.execute_with("getfd", Some(json!({ "fdname": node })), far, MOMENT)?;
+    monitor.execute_with(
+        "getfd",
+        Some(json!({ "fdname": node })),
+        far,
+        COMMAND_TIMEOUT,
+    )?;
     let add = json!({
         "driver": "nbd",
         "node-name": node,
@@ -91,7 +96,7 @@ pub fn mirror(
         // Zeros become holes there.
         "discard": "unmap",
     });
-    monitor.execute("blockdev-add", Some(add), MOMENT)?;
+    monitor.execute("blockdev-add", Some(add), COMMAND_TIMEOUT)?;
     let start = json!({
         "job-id": format!("{JOB}{disk}"),
         "device": disk,
@@ -101,7 +106,7 @@ pub fn mirror(
         "auto-dismiss": false,
     });
     monitor
-        .execute("blockdev-mirror", Some(start), MOMENT)
+        .execute("blockdev-mirror", Some(start), COMMAND_TIMEOUT)
         .map(drop)
 }
 
@@ -115,7 +120,7 @@ struct Job {
 }
 
 fn jobs(monitor: &mut Monitor) -> Result<Vec<Job>, Error> {
-    let said = monitor.execute("query-jobs", None, MOMENT)?;
+    let said = monitor.execute("query-jobs", None, COMMAND_TIMEOUT)?;
     let all = said.as_array().map(Vec::as_slice).unwrap_or_default();
     let ours = all.iter().filter_map(|job| {
         let id = job["id"].as_str()?;
@@ -184,10 +189,12 @@ pub fn send_memory(
         "max-bandwidth": 1_u64 << 40,
         "downtime-limit": u64::try_from(downtime.as_millis()).unwrap_or(300),
     });
-    monitor.execute("migrate-set-parameters", Some(limits), MOMENT)?;
+    monitor.execute("migrate-set-parameters", Some(limits), COMMAND_TIMEOUT)?;
     let name = json!({ "fdname": MEMORY });
-    monitor.execute_with("getfd", Some(name), to, MOMENT)?;
-    monitor.execute("migrate", Some(uri()), MOMENT).map(drop)
+    monitor.execute_with("getfd", Some(name), to, COMMAND_TIMEOUT)?;
+    monitor
+        .execute("migrate", Some(uri()), COMMAND_TIMEOUT)
+        .map(drop)
 }
 
 fn uri() -> Value {
@@ -199,7 +206,7 @@ fn uri() -> Value {
 /// # Errors
 /// [`Error::Refused`] when it cannot be sent: the machine runs on.
 pub fn sending(monitor: &mut Monitor) -> Result<Sending, Error> {
-    let said = monitor.execute("query-migrate", None, MOMENT)?;
+    let said = monitor.execute("query-migrate", None, COMMAND_TIMEOUT)?;
     how_far(&said)
 }
 
@@ -227,9 +234,9 @@ fn how_far(said: &Value) -> Result<Sending, Error> {
 pub fn end_mirrors(monitor: &mut Monitor, disks: &[String]) -> Result<(), Error> {
     for disk in disks {
         let job = json!({ "device": format!("{JOB}{disk}") });
-        monitor.execute("block-job-cancel", Some(job), MOMENT)?;
+        monitor.execute("block-job-cancel", Some(job), COMMAND_TIMEOUT)?;
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + STOPPED_TIMEOUT;
     loop {
         let jobs = jobs(monitor)?;
         if let Some(why) = jobs.iter().find_map(|job| job.error.as_deref()) {
@@ -245,10 +252,10 @@ pub fn end_mirrors(monitor: &mut Monitor, disks: &[String]) -> Result<(), Error>
     }
     for disk in disks {
         let job = json!({ "id": format!("{JOB}{disk}") });
-        monitor.execute("job-dismiss", Some(job), MOMENT)?;
+        monitor.execute("job-dismiss", Some(job), COMMAND_TIMEOUT)?;
         // Ends the connection in order.
         let node = json!({ "node-name": format!("{FAR}{disk}") });
-        monitor.execute("blockdev-del", Some(node), MOMENT)?;
+        monitor.execute("blockdev-del", Some(node), COMMAND_TIMEOUT)?;
     }
     Ok(())
 }
@@ -257,10 +264,10 @@ fn late(end: Instant) -> Result<(), Error> {
     if Instant::now() > end {
         return Err(Error::Late {
             what: "QEMU",
-            seconds: PATIENCE.as_secs(),
+            seconds: STOPPED_TIMEOUT.as_secs(),
         });
     }
-    std::thread::sleep(LOOK);
+    std::thread::sleep(STOPPED_POLL_INTERVAL);
     Ok(())
 }
 
@@ -271,8 +278,8 @@ fn late(end: Instant) -> Result<(), Error> {
 /// As [`mirror`].
 pub fn complete(monitor: &mut Monitor) -> Result<(), Error> {
     let state = json!({ "state": "pre-switchover" });
-    monitor.execute("migrate-continue", Some(state), MOMENT)?;
-    let end = Instant::now() + PATIENCE;
+    monitor.execute("migrate-continue", Some(state), COMMAND_TIMEOUT)?;
+    let end = Instant::now() + STOPPED_TIMEOUT;
     while sending(monitor)? != Sending::Sent {
         late(end)?;
     }
@@ -295,10 +302,10 @@ pub fn undo(monitor: &mut Monitor) -> Result<(), Error> {
 /// # Errors
 /// As [`mirror`].
 pub fn forget_mirrors(monitor: &mut Monitor) -> Result<(), Error> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + STOPPED_TIMEOUT;
     for job in jobs(monitor)? {
         let name = json!({ "device": job.id, "force": true });
-        let _ = monitor.execute("block-job-cancel", Some(name), MOMENT);
+        let _ = monitor.execute("block-job-cancel", Some(name), COMMAND_TIMEOUT);
     }
     loop {
         let left = jobs(monitor)?;
@@ -307,14 +314,14 @@ pub fn forget_mirrors(monitor: &mut Monitor) -> Result<(), Error> {
         }
         for job in left.iter().filter(|job| job.status == "concluded") {
             let name = json!({ "id": job.id });
-            let _ = monitor.execute("job-dismiss", Some(name), MOMENT);
+            let _ = monitor.execute("job-dismiss", Some(name), COMMAND_TIMEOUT);
         }
         late(end)?;
     }
     let said = monitor.execute(
         "query-named-block-nodes",
         Some(json!({ "flat": true })),
-        MOMENT,
+        COMMAND_TIMEOUT,
     )?;
     let all = said.as_array().map(Vec::as_slice).unwrap_or_default();
     let names = all.iter().filter_map(|node| node["node-name"].as_str());
@@ -324,7 +331,7 @@ pub fn forget_mirrors(monitor: &mut Monitor) -> Result<(), Error> {
         .collect();
     for node in far {
         let node = json!({ "node-name": node });
-        let _ = monitor.execute("blockdev-del", Some(node), MOMENT);
+        let _ = monitor.execute("blockdev-del", Some(node), COMMAND_TIMEOUT);
     }
     Ok(())
 }
@@ -342,10 +349,10 @@ pub fn offer(
 ) -> Result<(), Error> {
     if !disks.is_empty() {
         let name = json!({ "fdname": "disks" });
-        monitor.execute_with("getfd", Some(name), listener, MOMENT)?;
+        monitor.execute_with("getfd", Some(name), listener, COMMAND_TIMEOUT)?;
         let address = json!({ "type": "fd", "data": { "str": "disks" } });
         let start = json!({ "addr": address, "max-connections": disks.len() });
-        monitor.execute("nbd-server-start", Some(start), MOMENT)?;
+        monitor.execute("nbd-server-start", Some(start), COMMAND_TIMEOUT)?;
     }
     for disk in disks {
         let export = json!({
@@ -355,13 +362,13 @@ pub fn offer(
             "name": disk,
             "writable": true,
         });
-        monitor.execute("block-export-add", Some(export), MOMENT)?;
+        monitor.execute("block-export-add", Some(export), COMMAND_TIMEOUT)?;
     }
     migrate::set_capabilities(monitor, &[])?;
     let name = json!({ "fdname": MEMORY });
-    monitor.execute_with("getfd", Some(name), memory, MOMENT)?;
+    monitor.execute_with("getfd", Some(name), memory, COMMAND_TIMEOUT)?;
     monitor
-        .execute("migrate-incoming", Some(uri()), MOMENT)
+        .execute("migrate-incoming", Some(uri()), COMMAND_TIMEOUT)
         .map(drop)
 }
 
@@ -370,9 +377,9 @@ pub fn offer(
 /// # Errors
 /// As [`mirror`].
 pub fn close_disks(monitor: &mut Monitor) -> Result<(), Error> {
-    let said = monitor.execute("query-block-exports", None, MOMENT)?;
+    let said = monitor.execute("query-block-exports", None, COMMAND_TIMEOUT)?;
     if said.as_array().is_some_and(|exports| !exports.is_empty()) {
-        monitor.execute("nbd-server-stop", None, MOMENT)?;
+        monitor.execute("nbd-server-stop", None, COMMAND_TIMEOUT)?;
     }
     Ok(())
 }
@@ -382,7 +389,7 @@ pub fn close_disks(monitor: &mut Monitor) -> Result<(), Error> {
 /// # Errors
 /// That, always.
 pub fn why_not(monitor: &mut Monitor) -> Result<(), Error> {
-    let said = monitor.execute("query-migrate", None, MOMENT)?;
+    let said = monitor.execute("query-migrate", None, COMMAND_TIMEOUT)?;
     let why = said["error-desc"].as_str();
     Err(refused(
         "migrate-incoming",
@@ -395,9 +402,9 @@ pub fn why_not(monitor: &mut Monitor) -> Result<(), Error> {
 /// # Errors
 /// As [`mirror`], and when it runs.
 pub fn wait_for_memory(monitor: &mut Monitor) -> Result<(), Error> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + STOPPED_TIMEOUT;
     loop {
-        let said = monitor.execute("query-migrate", None, MOMENT)?;
+        let said = monitor.execute("query-migrate", None, COMMAND_TIMEOUT)?;
         match said["status"].as_str() {
             Some("completed") => break,
             Some("failed" | "cancelled") => {
@@ -407,7 +414,7 @@ pub fn wait_for_memory(monitor: &mut Monitor) -> Result<(), Error> {
             _ => late(end)?,
         }
     }
-    let said = monitor.execute("query-status", None, MOMENT)?;
+    let said = monitor.execute("query-status", None, COMMAND_TIMEOUT)?;
     match said["running"].as_bool() {
         Some(false) => Ok(()),
         _ => Err(refused("migrate-incoming", "it runs already")),
@@ -419,7 +426,7 @@ pub fn wait_for_memory(monitor: &mut Monitor) -> Result<(), Error> {
 /// # Errors
 /// As [`mirror`].
 pub fn run(monitor: &mut Monitor) -> Result<(), Error> {
-    monitor.execute("cont", None, PATIENCE).map(drop)
+    monitor.execute("cont", None, STOPPED_TIMEOUT).map(drop)
 }
 
 #[cfg(test)]

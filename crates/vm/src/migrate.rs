@@ -10,15 +10,15 @@ use crate::Error;
 use crate::qmp::Monitor;
 
 /// Timeout of a command that acts at once.
-const MOMENT: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout for writing or reading the state of devices: a disk may be slow in writing out its
 /// cache.
-const PATIENCE: Duration = Duration::from_secs(120);
+const DEVICE_STATE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Interval between looks at the progress. There is an event for it only where a capability is set
 /// that not every release has; it takes some milliseconds.
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The name by which QEMU knows our descriptor.
 const NAME: &str = "state";
@@ -30,16 +30,16 @@ const NAME: &str = "state";
 /// [`Error::Refused`] with what QEMU says.
 pub fn save(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     // It waits for the disks.
-    monitor.execute("stop", None, PATIENCE)?;
+    monitor.execute("stop", None, DEVICE_STATE_TIMEOUT)?;
     monitor.execute(
         "migrate-set-parameters",
         Some(json!({ "max-bandwidth": 1_u64 << 40 })),
-        MOMENT,
+        COMMAND_TIMEOUT,
     )?;
     // The memory is a file that is shared: it stays where it is.
     set_capabilities(monitor, &["x-ignore-shared"])?;
     lend(monitor, file)?;
-    monitor.execute("migrate", Some(uri()), MOMENT)?;
+    monitor.execute("migrate", Some(uri()), COMMAND_TIMEOUT)?;
     wait(monitor)
 }
 
@@ -54,10 +54,10 @@ pub fn load(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     monitor.execute(
         "migrate-set-capabilities",
         Some(json!({ "capabilities": [shared] })),
-        MOMENT,
+        COMMAND_TIMEOUT,
     )?;
     lend(monitor, file)?;
-    monitor.execute("migrate-incoming", Some(uri()), MOMENT)?;
+    monitor.execute("migrate-incoming", Some(uri()), COMMAND_TIMEOUT)?;
     wait(monitor)
 }
 
@@ -67,28 +67,30 @@ pub fn load(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
 /// As [`save`].
 pub fn go_on(monitor: &mut Monitor) -> Result<(), Error> {
     give_up(monitor)?;
-    monitor.execute("cont", None, PATIENCE).map(drop)
+    monitor
+        .execute("cont", None, DEVICE_STATE_TIMEOUT)
+        .map(drop)
 }
 
 /// Ends the writing of a state that nobody waits for any more: at its end it would stop
 /// the machine again.
 fn give_up(monitor: &mut Monitor) -> Result<(), Error> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + DEVICE_STATE_TIMEOUT;
     let mut asked = false;
     while Instant::now() < end {
-        let said = monitor.execute("query-migrate", None, MOMENT)?;
+        let said = monitor.execute("query-migrate", None, COMMAND_TIMEOUT)?;
         match said["status"].as_str() {
             None | Some("none" | "completed" | "failed" | "cancelled") => return Ok(()),
             Some(_) if !asked => {
-                monitor.execute("migrate_cancel", None, MOMENT)?;
+                monitor.execute("migrate_cancel", None, COMMAND_TIMEOUT)?;
                 asked = true;
             }
-            Some(_) => std::thread::sleep(LOOK),
+            Some(_) => std::thread::sleep(POLL_INTERVAL),
         }
     }
     Err(Error::Late {
         what: "the state of the machine",
-        seconds: PATIENCE.as_secs(),
+        seconds: DEVICE_STATE_TIMEOUT.as_secs(),
     })
 }
 
@@ -118,7 +120,7 @@ pub fn activity(monitor: &mut Monitor) -> Result<Activity, Error> {
 }
 
 fn now(monitor: &mut Monitor) -> Result<Activity, Error> {
-    let status = monitor.execute("query-status", None, MOMENT)?;
+    let status = monitor.execute("query-status", None, COMMAND_TIMEOUT)?;
     Ok(match status["status"].as_str() {
         Some("paused" | "postmigrate" | "finish-migrate") => Activity::Stopped,
         Some("inmigrate" | "prelaunch") => Activity::Waits,
@@ -141,7 +143,7 @@ pub(crate) fn set_capabilities(monitor: &mut Monitor, wanted: &[&str]) -> Result
         .collect();
     let all = json!({ "capabilities": all });
     monitor
-        .execute("migrate-set-capabilities", Some(all), MOMENT)
+        .execute("migrate-set-capabilities", Some(all), COMMAND_TIMEOUT)
         .map(drop)
 }
 
@@ -149,7 +151,7 @@ pub(crate) fn set_capabilities(monitor: &mut Monitor, wanted: &[&str]) -> Result
 fn lend(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     let name = json!({ "fdname": NAME });
     monitor
-        .execute_with("getfd", Some(name), file, MOMENT)
+        .execute_with("getfd", Some(name), file, COMMAND_TIMEOUT)
         .map(drop)
 }
 
@@ -158,9 +160,9 @@ fn uri() -> Value {
 }
 
 fn wait(monitor: &mut Monitor) -> Result<(), Error> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + DEVICE_STATE_TIMEOUT;
     loop {
-        let said = monitor.execute("query-migrate", None, MOMENT)?;
+        let said = monitor.execute("query-migrate", None, COMMAND_TIMEOUT)?;
         match said["status"].as_str() {
             Some("completed") => return Ok(()),
             Some("failed" | "cancelled") => {
@@ -173,10 +175,10 @@ fn wait(monitor: &mut Monitor) -> Result<(), Error> {
             _ if Instant::now() > end => {
                 return Err(Error::Late {
                     what: "the state of the machine",
-                    seconds: PATIENCE.as_secs(),
+                    seconds: DEVICE_STATE_TIMEOUT.as_secs(),
                 });
             }
-            _ => std::thread::sleep(LOOK),
+            _ => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }

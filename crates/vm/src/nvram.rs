@@ -9,8 +9,8 @@
 
 use crate::Error;
 
-/// The largest file that is read, in bytes.
-pub const LARGEST: u64 = 64 << 20;
+/// Maximum size of the file, in bytes.
+pub const MAX_FILE_BYTES: u64 = 64 << 20;
 
 /// Files are whole pages of so many bytes.
 pub const PAGE: u64 = 4096;
@@ -91,8 +91,8 @@ const KEY_ATTRIBUTES: u32 = 0x27;
 /// Kept without power, seen before the system runs.
 const BOOT_ATTRIBUTES: u32 = 3;
 
-/// The longest variable that every firmware takes, in bytes.
-const LONGEST: usize = 32 << 10;
+/// Maximum size in bytes of a variable that every firmware takes.
+const MAX_VARIABLE_BYTES: usize = 32 << 10;
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -331,7 +331,7 @@ impl Keys {
             if !there {
                 one.data.extend(&list);
             }
-            if one.data.len() > LONGEST {
+            if one.data.len() > MAX_VARIABLE_BYTES {
                 return Err(odd("more certificates than the firmware has place for"));
             }
         }
@@ -367,7 +367,7 @@ fn key(name: &str, owner: Guid) -> Variable {
 
 /// A list with one certificate.
 fn list(certificate: &[u8]) -> Result<Vec<u8>, Error> {
-    if certificate.len() > LONGEST / 2 {
+    if certificate.len() > MAX_VARIABLE_BYTES / 2 {
         return Err(odd("a certificate that is too long"));
     }
     let mut list = X509.to_vec();

@@ -4,7 +4,7 @@
 //! [`crate::machine`]. The file is four clusters long, whatever the size of the disk.
 
 use crate::Error;
-use crate::image::LARGEST;
+use crate::image::MAX_DISK_BYTES;
 
 /// 64 KiB, as QEMU's own images have it.
 const CLUSTER_BITS: u32 = 16;
@@ -42,7 +42,7 @@ pub fn empty(size: u64) -> Result<Vec<u8>, Error> {
 
 /// The header alone.
 pub(crate) fn header(size: u64) -> Result<Vec<u8>, Error> {
-    if size == 0 || size > LARGEST || size % 512 != 0 {
+    if size == 0 || size > MAX_DISK_BYTES || size % 512 != 0 {
         return Err(too_large(size));
     }
     let entries = u32::try_from(size.div_ceil(PER_ENTRY)).map_err(|_| too_large(size))?;
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn our_own_check_takes_it() {
-        for size in [512, 1 << 20, 16 << 30, 1 << 40, LARGEST] {
+        for size in [512, 1 << 20, 16 << 30, 1 << 40, MAX_DISK_BYTES] {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(&empty(size).unwrap()).unwrap();
             let image = crate::image::inspect(&file, "x").unwrap();
@@ -95,7 +95,7 @@ mod tests {
         }
         assert!(empty(0).is_err());
         assert!(empty(513).is_err());
-        assert!(empty(LARGEST + 512).is_err());
+        assert!(empty(MAX_DISK_BYTES + 512).is_err());
     }
 
     #[test]

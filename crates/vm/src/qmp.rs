@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use crate::Error;
 use crate::wire::{Wire, within};
 
-/// Longest line of an answer, in bytes: those that we ask for have some thousand.
-const LONGEST: usize = 1 << 20;
+/// Maximum length of a line of a reply, in bytes: those that we ask for have some thousand.
+const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Most events that are kept; older ones go.
-const MOST_EVENTS: usize = 256;
+/// Maximum number of events that are kept; older ones are dropped.
+const MAX_EVENTS: usize = 256;
 
-/// Most bytes that are read at once for events: one that talks without end must not keep
-/// anybody from other work.
-const MOST_AT_ONCE: usize = 256 * 1024;
+/// Maximum number of bytes that are read at once for events: a program that writes without end must
+/// not keep the caller from other work.
+const MAX_EVENT_READ_BYTES: usize = 256 * 1024;
 
 /// The monitor's end in messages.
 const WHAT: &str = "QEMU";
@@ -88,7 +88,7 @@ impl Monitor {
     /// When there is none within `limit`.
     pub fn greet(socket: OwnedFd, limit: Duration) -> Result<Self, Error> {
         let mut monitor = Self {
-            wire: Wire::new(socket, WHAT, LONGEST),
+            wire: Wire::new(socket, WHAT, MAX_LINE_BYTES),
             events: VecDeque::new(),
             version: String::new(),
             number: 0,
@@ -225,7 +225,7 @@ impl Monitor {
                     self.is_event(&parse(&line)?);
                 }
             }
-            if read >= MOST_AT_ONCE {
+            if read >= MAX_EVENT_READ_BYTES {
                 break;
             }
             match self.wire.fill() {
@@ -242,7 +242,7 @@ impl Monitor {
         let Some(name) = said["event"].as_str() else {
             return false;
         };
-        if self.events.len() >= MOST_EVENTS {
+        if self.events.len() >= MAX_EVENTS {
             self.events.pop_front();
         }
         self.events.push_back(Event {
@@ -280,14 +280,14 @@ fn parse(line: &[u8]) -> Result<Value, Error> {
 /// Returns the part of an event's data that is kept: many events wait, and each may be as long as a
 /// line. What anybody asks for are short texts and numbers.
 fn few(data: &Value) -> Value {
-    const MOST: usize = 16;
+    const MAX_FIELDS: usize = 16;
     let short = |value: &&Value| match value {
-        Value::String(text) => text.len() <= MOST_SHOWN,
+        Value::String(text) => text.len() <= MAX_SHOWN_CHARS,
         other => !other.is_object() && !other.is_array(),
     };
     let all = data.as_object().into_iter().flatten();
-    let short = all.filter(|(name, value)| name.len() <= MOST_SHOWN && short(value));
-    let kept = short.take(MOST);
+    let short = all.filter(|(name, value)| name.len() <= MAX_SHOWN_CHARS && short(value));
+    let kept = short.take(MAX_FIELDS);
     Value::Object(
         kept.map(|(name, value)| (name.clone(), value.clone()))
             .collect(),
@@ -301,14 +301,14 @@ fn odd(why: &str) -> Error {
     }
 }
 
-/// Longest text of the other side that is shown.
-const MOST_SHOWN: usize = 500;
+/// Maximum length of the other side's text that is shown, in characters.
+const MAX_SHOWN_CHARS: usize = 500;
 
 /// A text of the other side as it may be shown on a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
-        .take(MOST_SHOWN)
+        .take(MAX_SHOWN_CHARS)
         .collect()
 }
 
@@ -402,7 +402,7 @@ mod tests {
             let few = Duration::from_millis(20);
             let error = monitor.execute("x", None, few).unwrap_err();
             assert!(matches!(error, Error::Late { .. }), "{error}");
-            assert!(monitor.events().unwrap().len() <= MOST_EVENTS);
+            assert!(monitor.events().unwrap().len() <= MAX_EVENTS);
         }
     }
 
@@ -537,7 +537,7 @@ mod tests {
         let mut monitor = Monitor::greet(ours.into(), LIMIT).unwrap();
         monitor.execute("x", None, LIMIT).unwrap();
         let events = monitor.events().unwrap();
-        assert_eq!(events.len(), MOST_EVENTS);
+        assert_eq!(events.len(), MAX_EVENTS);
         assert_eq!(events.last().unwrap().name, "E999");
     }
 }

@@ -11,7 +11,7 @@ use rustix::time::Timespec;
 use crate::Error;
 
 /// Number of bytes that are read at once.
-const PIECE: usize = 16 * 1024;
+const READ_BYTES: usize = 16 * 1024;
 
 /// A socket that carries lines.
 #[derive(Debug)]
@@ -177,7 +177,7 @@ impl Wire {
         self.read.drain(..self.taken);
         self.searched -= self.taken;
         self.taken = 0;
-        let mut piece = [0; PIECE];
+        let mut piece = [0; READ_BYTES];
         match recv(&self.socket, piece.as_mut_slice(), RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(Error::Closed(self.what)),
             Ok((length, _)) => {

@@ -53,7 +53,7 @@ pub fn savecore(
     client::ask_within(
         &socket,
         &Request::Savecore(path.clone()),
-        vm::dump::PATIENCE,
+        vm::dump::DUMP_TIMEOUT,
     )?
     .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
     progress(&format!("Saved to {}.", path.display()));

@@ -30,14 +30,14 @@ const CLEARED: &[&str] = &[
     "var/cache/pacman/pkg",
 ];
 
-/// Folders in folders of a cache that are followed.
-const DEEPEST: usize = 16;
+/// Maximum number of folders in folders of a cache that are followed.
+const MAX_CACHE_DEPTH: usize = 16;
 
 /// Most lines of what a tool said that are repeated when it fails.
 const LAST: usize = 5;
 
-/// Longest line of it that is looked at.
-const LONGEST: u64 = 16 << 10;
+/// Maximum length of a line of the tool's output, in bytes.
+const MAX_LINE_BYTES: u64 = 16 << 10;
 
 /// Fills the empty folder `root` by a recipe. All that the tool says goes to `log`, what
 /// tells how far it is to `progress`.
@@ -76,7 +76,10 @@ pub fn run(
     let mut lines = BufReader::new(File::from(read));
     loop {
         let mut line = Vec::new();
-        let length = lines.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+        let length = lines
+            .by_ref()
+            .take(MAX_LINE_BYTES)
+            .read_until(b'\n', &mut line);
         if !matches!(length, Ok(length) if length > 0) {
             break;
         }
@@ -104,7 +107,7 @@ pub fn run(
         tree.write(name, Meta::root(0o644), text.as_bytes())?;
     }
     for folder in CLEARED {
-        clear(&tree, Path::new(folder), DEEPEST)?;
+        clear(&tree, Path::new(folder), MAX_CACHE_DEPTH)?;
     }
     EMPTIED.iter().try_for_each(|folder| empty(&tree, folder))
 }

@@ -24,8 +24,8 @@ pub const MAGIC: &[u8] = b"btrfs-stream\0";
 /// Versions that are read: the kernel's first, and the second, whose data may be longer.
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=2;
 
-/// Largest command: the kernel makes none of half the size.
-const LARGEST: usize = 1 << 20;
+/// Maximum size of a command, in bytes: the kernel makes none of half the size.
+const MAX_COMMAND_BYTES: usize = 1 << 20;
 
 /// Commands for each member that may be: names, owners, times and pieces of content.
 const COMMANDS_A_MEMBER: u64 = 40;
@@ -168,7 +168,7 @@ impl Receiver<'_, '_> {
         exactly(self.unpack, stream, &mut header)?;
         let [a, b, c, d, low, high, sum @ ..] = header;
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
-        if length > LARGEST {
+        if length > MAX_COMMAND_BYTES {
             return Err(self.damaged("a command that is too large"));
         }
         body.resize(length, 0);

@@ -16,8 +16,8 @@ use crate::Error;
 /// Most members of such an archive.
 const MAX_MEMBERS: u64 = 10_000;
 
-/// Most folders in folders.
-const DEPTH: usize = 3;
+/// Maximum number of folders in folders.
+const MAX_FOLDER_DEPTH: usize = 3;
 
 /// True when the file at `path` is a tar archive that begins as those of images do.
 #[must_use]
@@ -60,5 +60,5 @@ pub(super) fn is_plain(name: &Path) -> bool {
         }
         _ => false,
     };
-    name.components().count() <= DEPTH && name.components().all(is_word)
+    name.components().count() <= MAX_FOLDER_DEPTH && name.components().all(is_word)
 }

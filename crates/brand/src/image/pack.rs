@@ -18,8 +18,8 @@ use super::Content;
 use crate::Error;
 use crate::tree::Tree;
 
-/// Folders in folders that are written.
-const DEPTH: usize = 256;
+/// Maximum number of folders in folders that are written.
+const MAX_FOLDER_DEPTH: usize = 256;
 
 /// The kernel's limit for one attribute and for the list of names.
 const XATTR_LIMIT: usize = 65_536;
@@ -114,7 +114,7 @@ impl<W: Write> Pack<W> {
         wanted: &mut dyn FnMut(&Path, &Stat) -> bool,
         depth: usize,
     ) -> Result<(), Error> {
-        if depth > DEPTH {
+        if depth > MAX_FOLDER_DEPTH {
             let error = io::Error::other("folders too deep in each other");
             return Err(Error::io("pack", tree.show(at), error));
         }

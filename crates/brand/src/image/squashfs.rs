@@ -27,14 +27,14 @@ const METADATA: usize = 8192;
 /// The largest block of data that the format knows.
 const MAX_BLOCK: u32 = 1 << 20;
 
-/// Blocks of metadata that are kept.
-const KEPT: usize = 256;
+/// Maximum number of metadata blocks that are kept in memory.
+const MAX_CACHED_BLOCKS: usize = 256;
 
 /// No fragment, no attributes.
 const NONE: u32 = u32::MAX;
 
-/// Most folders in folders.
-const DEPTH: usize = 1000;
+/// Maximum number of folders in folders.
+const MAX_FOLDER_DEPTH: usize = 1000;
 
 /// Most attributes of one file, and most bytes of one.
 const MAX_ATTRIBUTES: u32 = 1000;
@@ -231,7 +231,7 @@ impl Image {
             next: at + 2 + size as u64,
         });
         let mut kept = self.kept.borrow_mut();
-        if kept.len() >= KEPT {
+        if kept.len() >= MAX_CACHED_BLOCKS {
             kept.clear();
         }
         kept.insert(at, Rc::clone(&block));
@@ -468,7 +468,7 @@ impl<'w> Walk<'w, '_> {
 
     /// Returns the names in a folder with their positions.
     fn names(&mut self, reference: u64, path: &Path, depth: usize) -> Result<Vec<(Vec<u8>, u64)>> {
-        if !self.seen.insert(reference) || depth > DEPTH {
+        if !self.seen.insert(reference) || depth > MAX_FOLDER_DEPTH {
             return Err("a folder that is in itself, or too deep".to_owned());
         }
         let mut inode = self.inode(reference)?;

@@ -15,7 +15,7 @@ use crate::tree::{Meta, Tree, is};
 pub(super) const MAX_ID: u32 = 65_535;
 
 /// Interval between progress reports.
-const TICK: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The members that were not made, by reason.
 #[derive(Debug, Default)]
@@ -159,7 +159,7 @@ impl<'p> Unpack<'p> {
 
     /// Says how far it is, when nothing was said for a while.
     fn tick(&mut self) {
-        if self.ticked.elapsed() >= TICK {
+        if self.ticked.elapsed() >= PROGRESS_INTERVAL {
             self.ticked = Instant::now();
             let Installed { files, bytes, .. } = self.done;
             (self.progress)(&format!("  {files} files, {} MiB", bytes >> 20));

@@ -21,11 +21,11 @@ pub struct Kernel {
     pub name: String,
 }
 
-/// Most entries of /boot that are looked at.
-const MOST_ENTRIES: usize = 1000;
+/// Maximum number of entries of /boot that are read.
+const MAX_BOOT_ENTRIES: usize = 1000;
 
-/// Largest kernel or initial file system, in bytes.
-pub const LARGEST: u64 = 1 << 30;
+/// Maximum size of a kernel or initial file system, in bytes.
+pub const MAX_BOOT_FILE_BYTES: u64 = 1 << 30;
 
 /// Finds the newest kernel of a root: `/boot/vmlinuz*`, with the `initrd.img*` of the same
 /// version. Links are followed as the system itself would, and not out of it.
@@ -45,7 +45,7 @@ pub fn find_kernel(root: &Path) -> Result<Kernel, Error> {
         .map_err(|_| fail("it has no folder boot: a machine starts with the kernel there"))?;
     let mut kernels = Vec::new();
     let entries = Dir::read_from(&boot).map_err(|errno| io("boot", errno))?;
-    for entry in entries.take(MOST_ENTRIES) {
+    for entry in entries.take(MAX_BOOT_ENTRIES) {
         let entry = entry.map_err(|errno| io("boot", errno))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if let Some(version) = name.strip_prefix("vmlinuz") {
@@ -96,7 +96,7 @@ fn version_key(version: &str) -> Vec<(u64, String)> {
 fn regular(root: &OwnedFd, path: &str) -> Option<File> {
     let file = sys::root::file(root, path).ok()??;
     let size = file.metadata().ok()?.len();
-    (1..=LARGEST).contains(&size).then_some(file)
+    (1..=MAX_BOOT_FILE_BYTES).contains(&size).then_some(file)
 }
 
 /// Makes a disk with an ext4 file system that holds what is in `root`.

@@ -33,8 +33,8 @@ pub struct Options {
     pub firmware: Option<Firmware>,
 }
 
-/// The least disk, in bytes.
-const LEAST: u64 = 16 << 20;
+/// Minimum size of a disk, in bytes.
+const MIN_DISK_BYTES: u64 = 16 << 20;
 
 impl Options {
     /// Reads the options.
@@ -111,7 +111,9 @@ fn size(text: &str) -> Option<u64> {
         _ => return None,
     };
     let size = number.parse::<u64>().ok()?.checked_mul(1 << shift)?;
-    (LEAST..=vm::image::LARGEST).contains(&size).then_some(size)
+    (MIN_DISK_BYTES..=vm::image::MAX_DISK_BYTES)
+        .contains(&size)
+        .then_some(size)
 }
 
 #[cfg(test)]

@@ -58,23 +58,23 @@ pub struct Listed {
 const LOCKS: [&str; 2] = ["lock-frontend", "lock"];
 
 /// Timeout for dpkg on the host to finish its work.
-const PATIENCE: Duration = Duration::from_secs(240);
+const DPKG_LOCK_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Interval between looks at dpkg's locks.
-const LOOK: Duration = Duration::from_millis(100);
+const DPKG_LOCK_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Waits while dpkg is at work on the host. To hold its locks meanwhile would break
 /// an upgrade that begins now; [`copy`] notices one.
 pub fn wait_until_idle(fill: &mut Fill<'_>) -> Result<(), Error> {
     let source = Source::open(fill)?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + DPKG_LOCK_TIMEOUT;
     let mut told = false;
     while source.is_locked()? && Instant::now() < end {
         if !told {
             (fill.progress)("Waiting for dpkg, which is at work on the host.");
             told = true;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(DPKG_LOCK_POLL_INTERVAL);
     }
     Ok(())
 }

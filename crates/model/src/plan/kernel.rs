@@ -17,14 +17,14 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The longest word that uname(2) has room for, in bytes.
-    pub const LONGEST: usize = 64;
+    /// Maximum length of a word in the result of uname(2), in bytes.
+    pub const MAX_WORD_BYTES: usize = 64;
 
     /// Returns whether a word can be any of these.
     #[must_use]
     pub fn is_word(text: &str) -> bool {
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-~".contains(&byte);
-        (1..=Self::LONGEST).contains(&text.len()) && text.bytes().all(good)
+        (1..=Self::MAX_WORD_BYTES).contains(&text.len()) && text.bytes().all(good)
     }
 }
 

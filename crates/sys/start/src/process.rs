@@ -6,8 +6,8 @@ use core::ptr;
 use crate::call::{Errno, check, nr, syscall};
 use crate::signal::{SignalSet, block};
 
-/// Most arguments, or settings of the environment, of a program started here.
-const MOST: usize = 8;
+/// Maximum number of arguments, or of environment variables, of a program that is started here.
+const MAX_WORDS: usize = 8;
 
 /// The result of [`reap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +125,9 @@ pub fn spawn(path: &CStr, args: &[&CStr], environment: &[&CStr]) -> Result<i32, 
     const SIGCHLD: usize = 17;
     const SHELL: &CStr = c"/bin/sh";
     // One place in front: for the shell, whose argument the path then is.
-    let mut argv = [ptr::null(); MOST + 2];
-    let mut envp = [ptr::null(); MOST];
-    if args.len() >= MOST || environment.len() >= MOST {
+    let mut argv = [ptr::null(); MAX_WORDS + 2];
+    let mut envp = [ptr::null(); MAX_WORDS];
+    if args.len() >= MAX_WORDS || environment.len() >= MAX_WORDS {
         return Err(Errno::TOO_BIG);
     }
     argv[0] = SHELL.as_ptr();
@@ -203,8 +203,9 @@ pub struct Place<'a> {
     pub folder: &'a CStr,
 }
 
-/// Most words, or settings of the environment, of a program started as somebody.
-const MOST_STRINGS: usize = 1024;
+/// Maximum number of arguments, or of environment variables, of a program that is started as
+/// another user.
+const MAX_STRINGS: usize = 1024;
 
 /// Starts a program as somebody, in a session of its own, with no signal blocked. A
 /// name without slash is looked up in PATH of `environment`. The child ends with status
@@ -221,8 +222,8 @@ pub fn spawn_as(
     tell: impl FnOnce(&[u8], Errno),
 ) -> Result<i32, Errno> {
     const SIGCHLD: usize = 17;
-    let mut argv = [ptr::null(); MOST_STRINGS];
-    let mut envp = [ptr::null(); MOST_STRINGS];
+    let mut argv = [ptr::null(); MAX_STRINGS];
+    let mut envp = [ptr::null(); MAX_STRINGS];
     let program = fill(&mut argv, words)?.ok_or(Errno::TOO_BIG)?;
     fill(&mut envp, environment)?;
     // SAFETY: fork without a shared address space: the child has a copy of
@@ -278,11 +279,11 @@ pub fn spawn_as(
 
 /// Lists strings, and a null pointer behind them; gives the first.
 fn fill<'a>(
-    list: &mut [*const c_char; MOST_STRINGS],
+    list: &mut [*const c_char; MAX_STRINGS],
     mut strings: Strings<'a>,
 ) -> Result<Option<&'a CStr>, Errno> {
     let mut first = None;
-    for place in &mut list[..MOST_STRINGS - 1] {
+    for place in &mut list[..MAX_STRINGS - 1] {
         match strings.take() {
             Some(string) => {
                 first = first.or(Some(string));
