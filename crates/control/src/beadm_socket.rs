@@ -32,7 +32,7 @@ const MAX_WORDS: usize = 8;
 pub const MAX_ANSWER: usize = 16 << 10;
 
 /// Maximum number of requests that wait to be accepted.
-const WAITING: i32 = 4;
+const LISTEN_BACKLOG: i32 = 4;
 
 /// Makes the socket, in no place yet.
 pub fn socket() -> io::Result<OwnedFd> {
@@ -48,7 +48,7 @@ pub fn listen(socket: BorrowedFd<'_>, place: &Path) -> io::Result<()> {
     let bound = bind(socket, &address);
     umask(before);
     bound?;
-    Ok(listen_on(socket, WAITING)?)
+    Ok(listen_on(socket, LISTEN_BACKLOG)?)
 }
 
 /// The words of a request.

@@ -70,7 +70,7 @@ pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error
 }
 
 /// Timeout of a halt by zoneadmd: longer than its own timeouts.
-pub const HALTING: Duration = Duration::from_secs(120);
+pub const HALT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Sends a request and waits until it is done. `Ok(None)` when zoneadmd went away
 /// without an answer.
@@ -78,7 +78,7 @@ pub const HALTING: Duration = Duration::from_secs(120);
 /// # Errors
 /// [`Error::Daemon`] with what zoneadmd said.
 pub fn ask(socket: &OwnedFd, request: &Request) -> Result<Option<()>, Error> {
-    let patience = (*request == Request::Halt).then_some(HALTING);
+    let patience = (*request == Request::Halt).then_some(HALT_TIMEOUT);
     done(exchange(socket, request, patience)?)
 }
 

@@ -16,7 +16,7 @@ use vm::qmp::Monitor;
 
 use crate::server::Server;
 use host::flatten;
-use platform::guest::MOMENT;
+use platform::guest::MONITOR_TIMEOUT;
 
 /// Longest text of QEMU that is logged at once: a guest may make it complain without end.
 const LONGEST: usize = 300;
@@ -86,7 +86,7 @@ impl Server<'_> {
             .and_then(|machine| machine.monitor.as_mut())
             .ok_or("QEMU does not answer; halt the zone")?;
         monitor
-            .execute("system_powerdown", None, MOMENT)
+            .execute("system_powerdown", None, MONITOR_TIMEOUT)
             .map_err(|error| flatten(&error))?;
         Ok(())
     }

@@ -109,7 +109,7 @@ impl Server<'_> {
                 self.hot.extend(earlier);
                 let mut seen = HashSet::new();
                 self.hot.retain(|chunk| seen.insert(*chunk));
-                self.hot.truncate(suspend::HOT);
+                self.hot.truncate(suspend::MAX_HOT_CHUNKS);
                 Ok(())
             }
             // It had ended before.

@@ -35,8 +35,9 @@ use sys::seccomp::{self, Call};
 use crate::plan::syscalls::{Uname, asking_about_uname, layout_of_uname};
 use control::client::address_of;
 
-/// Most listeners at a time: each is a session that zlogin began, or what it left.
-const MOST: usize = 900;
+/// Maximum number of listeners at a time: each is a session that zlogin began, or programs that it
+/// left.
+const MAX_LISTENERS: usize = 900;
 
 /// The name of the answerer in a list of processes.
 const TITLE: &std::ffi::CStr = c"zone-uname";
@@ -159,7 +160,7 @@ fn serve(kernel: &Kernel, listening: BorrowedFd<'_>, first: BorrowedFd<'_>) -> i
         listeners.extend(come.into_iter().map(|(listener, _)| listener));
         // Whoever is one too many hears it by the end of the connection.
         if let Ok(one) = accept_with(listening, SocketFlags::CLOEXEC)
-            && listeners.len() + arriving.len() < MOST
+            && listeners.len() + arriving.len() < MAX_LISTENERS
         {
             arriving.push(one);
         }

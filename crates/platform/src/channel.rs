@@ -27,7 +27,7 @@ const MAX_INIT: u64 = 1 << 20;
 
 /// Timeout between two messages of the first process. What it does takes a fraction of a second;
 /// but a file system that the zone was given may never answer.
-const PATIENCE: Duration = Duration::from_secs(300);
+const FIRST_PROCESS_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// An end of the conversation.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl Channel {
             None,
         )?;
         // The other side waits for as long as zoneadmd lives: a zone may stay ready.
-        set_socket_timeout(&ours, Timeout::Recv, Some(PATIENCE))?;
+        set_socket_timeout(&ours, Timeout::Recv, Some(FIRST_PROCESS_TIMEOUT))?;
         Ok((Self(ours), Self(theirs)))
     }
 
@@ -71,7 +71,7 @@ impl Channel {
                 .map_err(|errno| match errno {
                     Errno::AGAIN => io::Error::new(
                         io::ErrorKind::TimedOut,
-                        format!("it said nothing for {} s", PATIENCE.as_secs()),
+                        format!("it said nothing for {} s", FIRST_PROCESS_TIMEOUT.as_secs()),
                     ),
                     other => other.into(),
                 })?;

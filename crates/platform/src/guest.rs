@@ -17,10 +17,10 @@ use kernelzone::sockets;
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Timeout for QEMU's first answer: it has hundreds of libraries to load, perhaps on a busy host.
-const PATIENCE: Duration = Duration::from_secs(60);
+const QEMU_START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Timeout of a command of the monitor.
-pub const MOMENT: Duration = Duration::from_secs(30);
+pub const MONITOR_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A machine, from the outside.
 #[derive(Debug)]
@@ -189,7 +189,7 @@ impl Machine {
         // Only QEMU keeps them now: when it ends, what waits there is told.
         self.pass.clear();
         let socket = self.waiting.take().ok_or("no monitor waits")?;
-        match Monitor::greet(socket, PATIENCE) {
+        match Monitor::greet(socket, QEMU_START_TIMEOUT) {
             Ok(monitor) => {
                 self.monitor = Some(monitor);
                 Ok(())
@@ -255,7 +255,8 @@ impl Machine {
     ) -> Result<Self, String> {
         let socket = sockets::connect_to(monitor)
             .map_err(|error| format!("connect to {}: {error}", monitor.display()))?;
-        let monitor = Monitor::greet(socket, PATIENCE).map_err(|error| host::flatten(&error))?;
+        let monitor =
+            Monitor::greet(socket, QEMU_START_TIMEOUT).map_err(|error| host::flatten(&error))?;
         Ok(Self {
             pass: Vec::new(),
             memory,

@@ -12,8 +12,8 @@ use sys::mount::{Attr, Extent};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Longest of these files that is read.
-const LONGEST: usize = 4096;
+/// Maximum size of these files, in bytes.
+const MAX_FILE_BYTES: usize = 4096;
 
 /// Covers the files that tell about the kernel with those that tell what is shown.
 /// Called in the zone's root, with its own /proc and /dev in place.
@@ -50,7 +50,7 @@ fn reworded(version: &str, kernel: &Kernel) -> String {
         }
     }
     let mut text = words.join(" ");
-    text.truncate(LONGEST);
+    text.truncate(MAX_FILE_BYTES);
     text.push('\n');
     text
 }

@@ -257,7 +257,7 @@ pub fn take_down(cgroups: &ZoneCgroups, init: Option<&sys::process::Child>) -> R
     if let Some(init) = init {
         // It ends when all others have, and one may wait for a parent outside the
         // zone: then removing the groups says so.
-        undo::reap(init, PATIENCE);
+        undo::reap(init, KILL_TIMEOUT);
     }
     if let Err(error) = cgroups.remove() {
         failed.push(flatten(&error));
@@ -270,7 +270,7 @@ pub fn take_down(cgroups: &ZoneCgroups, init: Option<&sys::process::Child>) -> R
 }
 
 /// Timeout for a killed process to end.
-pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+pub const KILL_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The file in which processes of a zone find the zone's name and its other properties.
 pub const NAME_FILE: &str = "/run/zonename";

@@ -345,7 +345,7 @@ impl Building<'_> {
         let ended = Rc::clone(&child);
         undo.push("start the first process", move || {
             let _ = rustix::process::pidfd_send_signal(&ended.pidfd, rustix::process::Signal::KILL);
-            undo::reap(&ended, crate::PATIENCE);
+            undo::reap(&ended, crate::KILL_TIMEOUT);
             Ok(())
         });
         cgroups.follow(opened)?;

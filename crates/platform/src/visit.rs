@@ -43,7 +43,7 @@ use host::{Error, flatten, undo};
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Timeout of an operation: a zone can make a mount point whose file system never answers.
-const PATIENCE: Duration = Duration::from_secs(30);
+const VISIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest message in bytes.
 const MAX_MESSAGE: usize = 64 * 1024;
@@ -296,7 +296,7 @@ impl Way {
         let heard = ours.converse(hear);
         // It has said its last word, or will not.
         let _ = rustix::process::pidfd_send_signal(&child.pidfd, rustix::process::Signal::KILL);
-        undo::reap(&child, PATIENCE);
+        undo::reap(&child, VISIT_TIMEOUT);
         heard
     }
 }
@@ -337,7 +337,7 @@ impl Talk {
             SocketFlags::CLOEXEC,
             None,
         )?;
-        set_socket_timeout(&ours, Timeout::Recv, Some(PATIENCE))?;
+        set_socket_timeout(&ours, Timeout::Recv, Some(VISIT_TIMEOUT))?;
         Ok((Self(ours), Self(theirs)))
     }
 
@@ -368,7 +368,7 @@ impl Talk {
                 Err(Errno::AGAIN) => {
                     return Err(Error::Refused(format!(
                         "the zone's file systems do not answer after {} s",
-                        PATIENCE.as_secs()
+                        VISIT_TIMEOUT.as_secs()
                     )));
                 }
                 Err(errno) => return Err(Error::io("hear from the zone")(errno.into())),

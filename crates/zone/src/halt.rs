@@ -57,7 +57,7 @@ fn plan(subject: &Subject) -> String {
 
 /// Halts a zone whose lock is held already.
 pub fn halt_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
-    halting(host, subject, client::HALTING)
+    halting(host, subject, client::HALT_TIMEOUT)
 }
 
 fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Error> {

@@ -101,7 +101,7 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
     if let Err(why) = wait(&report, &job.bounds) {
         // With its reader gone zoneadmd ends the job and takes down what it built.
         drop(report);
-        host::undo::reap(&child, platform::PATIENCE);
+        host::undo::reap(&child, platform::KILL_TIMEOUT);
         return Err(why);
     }
     let mut text = String::new();
@@ -109,7 +109,7 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
         .take(MAX_REPORT)
         .read_to_string(&mut text);
     // Ended or about to: it has closed the pipe.
-    host::undo::reap(&child, platform::PATIENCE);
+    host::undo::reap(&child, platform::KILL_TIMEOUT);
     read.map_err(Error::io("read what zoneadmd reports"))?;
     match text.strip_prefix("ok ").map(str::parse) {
         Some(Ok(status)) => Ok(status),

@@ -19,8 +19,8 @@ const PARTS_PER_RUN: u64 = 5;
 /// that much memory.
 const PARTS_PER_SHARED: u64 = 2;
 
-/// The least that a file system holds, in bytes.
-const LEAST: u64 = 1 << 20;
+/// Minimum size of the file system, in bytes.
+const MIN_FILE_SYSTEM_BYTES: u64 = 1 << 20;
 
 /// The kernel rounds sizes to whole pages, in bytes.
 const PAGE: u64 = 4096;
@@ -56,7 +56,7 @@ impl Size {
     }
 
     fn with(bytes: u64) -> Self {
-        let bytes = bytes.max(LEAST) / PAGE * PAGE;
+        let bytes = bytes.max(MIN_FILE_SYSTEM_BYTES) / PAGE * PAGE;
         Self {
             bytes,
             files: bytes / BYTES_PER_FILE,
