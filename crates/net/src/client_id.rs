@@ -10,11 +10,11 @@
 
 use model::plan::network::Mac;
 
-/// Most identifiers of a link.
-pub const MOST: usize = 16;
+/// Maximum number of client ids of a link.
+pub const MAX_IDS: usize = 16;
 
-/// Most bytes of one: a DUID has no more.
-pub const LONGEST: usize = 130;
+/// Maximum length of a client id, in bytes: that of a DUID (RFC 8415).
+pub const MAX_ID_BYTES: usize = 130;
 
 /// Reads a list with commas.
 ///
@@ -29,9 +29,9 @@ pub fn parse_all(text: &str) -> Result<Vec<Vec<u8>>, String> {
             all.push(id);
         }
     }
-    match all.len() > MOST {
+    match all.len() > MAX_IDS {
         true => Err(format!(
-            "{} DHCP client ids; a link has at most {MOST}",
+            "{} DHCP client ids; a link has at most {MAX_IDS}",
             all.len()
         )),
         false => Ok(all),
@@ -46,7 +46,7 @@ fn parse(text: &str) -> Option<Vec<u8>> {
     } else {
         text.as_bytes().to_vec()
     };
-    (1..=LONGEST).contains(&id.len()).then_some(id)
+    (1..=MAX_ID_BYTES).contains(&id.len()).then_some(id)
 }
 
 /// A DUID by its parts; none for what does not begin as one, and nothing in it for what
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_none() {
-        let long = format!("0x{}", "00".repeat(LONGEST + 1));
+        let long = format!("0x{}", "00".repeat(MAX_ID_BYTES + 1));
         for bad in [
             "0x",
             "0x0",
@@ -131,7 +131,7 @@ mod tests {
         ] {
             assert!(parse_all(bad).is_err(), "{bad}");
         }
-        let many: Vec<String> = (0..=MOST).map(|number| number.to_string()).collect();
+        let many: Vec<String> = (0..=MAX_IDS).map(|number| number.to_string()).collect();
         assert!(parse_all(&many.join(",")).is_err());
     }
 }

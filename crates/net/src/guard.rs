@@ -24,9 +24,8 @@ pub use dhcp::Clients;
 pub use program::{inbound, program};
 use sys::bpf;
 
-/// Most source addresses of a link. More are not admitted: the kernel would have to
-/// prove a long program.
-pub const MOST_SOURCES: usize = 256;
+/// Maximum number of source addresses of a link: the kernel must verify the whole program.
+pub const MAX_SOURCES: usize = 256;
 
 /// The frames that a zone may send on a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use netlink_packet_route::RouteNetlinkMessage as Message;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
-/// Largest answer of the kernel in one message, in bytes: it fills a page or, where
-/// asked with a larger buffer, up to 32 KiB.
-const ANSWER: usize = 32 * 1024;
+/// Size of the buffer for a reply of the kernel, in bytes: a reply fills a page or, where asked
+/// with a larger buffer, up to 32 KiB.
+const REPLY_BUFFER_BYTES: usize = 32 * 1024;
 
 /// A socket to the links, addresses and routes of one network namespace: the one its
 /// maker was in, wherever it is used.
@@ -184,7 +184,7 @@ impl Netlink {
 
     /// The messages of one datagram.
     fn receive(&self) -> io::Result<Vec<(u32, NetlinkPayload<Message>)>> {
-        let mut buffer = vec![0; ANSWER];
+        let mut buffer = vec![0; REPLY_BUFFER_BYTES];
         let (length, _) =
             rustix::net::recv(&self.socket, buffer.as_mut_slice(), RecvFlags::empty())?;
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);

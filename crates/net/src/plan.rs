@@ -14,12 +14,11 @@ use crate::host::{HostLink, Way};
 use crate::netlink::Netlink;
 use crate::pool;
 
-/// Longest packet of a link between the host and a zone, in bytes: the longest that IP
-/// has.
-pub const LONGEST: u32 = 65_535;
+/// Maximum MTU of a link between the host and a zone, in bytes: that of the longest IP packet.
+pub const MAX_MTU: u32 = 65_535;
 
-/// Most links of a zone.
-const MOST: usize = 128;
+/// Maximum number of links of a zone.
+const MAX_LINKS: usize = 128;
 
 /// The questions about the host.
 pub trait Facts {
@@ -132,22 +131,22 @@ pub fn links(config: &Config, owner: Owner, facts: &dyn Facts) -> Result<Vec<Lin
     }
     for link in &links {
         let sources = link.protection.sources.as_ref().map_or(0, Vec::len);
-        if sources > guard::MOST_SOURCES {
+        if sources > guard::MAX_SOURCES {
             return Err(Error::Resource {
                 resource: "link",
                 name: link.name.clone(),
                 why: format!(
                     "{sources} addresses; a link has at most {}",
-                    guard::MOST_SOURCES
+                    guard::MAX_SOURCES
                 ),
             });
         }
     }
-    match links.len() > MOST {
+    match links.len() > MAX_LINKS {
         true => Err(Error::Resource {
             resource: "net",
             name: config.name().to_string(),
-            why: format!("a zone has at most {MOST} links"),
+            why: format!("a zone has at most {MAX_LINKS} links"),
         }),
         false => Ok(links),
     }
@@ -242,7 +241,7 @@ impl Planner<'_> {
                         translated: false,
                     },
                     mac: Some(self.stable_mac(inside)),
-                    mtu: Some(LONGEST),
+                    mtu: Some(MAX_MTU),
                     outside_mtu: (!loopback).then_some(physical.mtu),
                     addresses: Vec::new(),
                     routers: Vec::new(),
@@ -339,7 +338,7 @@ impl Planner<'_> {
                 translated: true,
             },
             mac: Some(self.mac(anet, name)?),
-            mtu: Some(LONGEST),
+            mtu: Some(MAX_MTU),
             outside_mtu: None,
             addresses: self.configured(anet)?,
             routers: router(anet)?.into_iter().collect(),
@@ -370,7 +369,7 @@ impl Planner<'_> {
             let wanted: u32 = wanted
                 .parse()
                 .map_err(|_| "mtu is not a number".to_owned())?;
-            let most = link.mtu.unwrap_or(LONGEST);
+            let most = link.mtu.unwrap_or(MAX_MTU);
             if wanted > most {
                 return Err(
                     format!("mtu {wanted} is more than the {most} of its lower link").into(),

@@ -20,9 +20,9 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 
 use crate::netlink::Request;
 
-/// Most bytes in one packet that links of this host hand to each other: the kernel's
+/// Maximum number of bytes in a packet that links of this host hand to each other: the kernel's
 /// GSO_MAX_SIZE.
-const BIG: u32 = 8 * 65_535;
+const MAX_GSO_BYTES: u32 = 8 * 65_535;
 
 /// The origin of our routes and rules: a number without a name in rt_protos, 'z'.
 const PROTOCOL: RouteProtocol = RouteProtocol::Other(122);
@@ -57,11 +57,11 @@ fn sizes(big: bool) -> Vec<LinkAttribute> {
         return Vec::new();
     }
     vec![
-        LinkAttribute::GsoMaxSize(BIG),
-        LinkAttribute::GroMaxSize(BIG),
+        LinkAttribute::GsoMaxSize(MAX_GSO_BYTES),
+        LinkAttribute::GroMaxSize(MAX_GSO_BYTES),
         // For IPv4 from kernel 6.3 on; before that nobody looks at it.
-        LinkAttribute::GsoIpv4MaxSize(BIG),
-        LinkAttribute::GroIpv4MaxSize(BIG),
+        LinkAttribute::GsoIpv4MaxSize(MAX_GSO_BYTES),
+        LinkAttribute::GroIpv4MaxSize(MAX_GSO_BYTES),
     ]
 }
 
@@ -483,13 +483,17 @@ pub fn routed_by(link: &str, table: u32, v6: bool, present: bool) -> [Request; 2
         }
     };
     [
-        rule(RULES, 254, Some(RuleAttribute::SuppressPrefixLen(0))),
-        rule(RULES + 1, table, None),
+        rule(
+            FIRST_RULE_PRIORITY,
+            254,
+            Some(RuleAttribute::SuppressPrefixLen(0)),
+        ),
+        rule(FIRST_RULE_PRIORITY + 1, table, None),
     ]
 }
 
 /// Priority of the first of our rules: before the main table's, which is 32766.
-const RULES: u32 = 17_000;
+const FIRST_RULE_PRIORITY: u32 = 17_000;
 
 /// Parents of filters: of what arrives on a link, and of what it sends.
 const CLSACT: u32 = 0xffff_fff1;

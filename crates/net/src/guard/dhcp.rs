@@ -10,7 +10,7 @@ use super::Reason;
 use super::frame::{at, context, half, half_of, halves, next, port, word};
 use super::ipv4::{OFFSET, PORTS};
 use super::program::Builder;
-use crate::client_id::{LONGEST, MOST};
+use crate::client_id::{MAX_ID_BYTES, MAX_IDS};
 use Condition::{AnyOf, Equal, NotEqual};
 use Register::{R0, R2, R3, R4, R6, R7, R8, R9, R10};
 use Width::{Byte, Double, Half, Word};
@@ -24,8 +24,8 @@ pub struct Clients {
     pub ids: Vec<Vec<u8>>,
 }
 
-/// Most options of a message.
-const MOST_OPTIONS: usize = 32;
+/// Maximum number of options of a message.
+const MAX_OPTIONS: usize = 32;
 
 /// Places on the stack: the beginning of an option, and a whole client id.
 const HEAD: i16 = -8;
@@ -77,8 +77,8 @@ impl Clients {
 
     fn with(&self, mut own: Vec<Pattern>) -> Vec<Pattern> {
         // As many and as long as there is place for.
-        let ids = self.ids.iter().take(MOST);
-        let ids = ids.filter(|id| (1..=LONGEST).contains(&id.len()));
+        let ids = self.ids.iter().take(MAX_IDS);
+        let ids = ids.filter(|id| (1..=MAX_ID_BYTES).contains(&id.len()));
         own.extend(ids.map(|id| exactly(id)));
         own
     }
@@ -142,7 +142,7 @@ impl Builder<'_> {
     fn options4(&mut self, none: Label, lie: Label) {
         let done = self.code.label();
         self.found_none();
-        for _ in 0..MOST_OPTIONS {
+        for _ in 0..MAX_OPTIONS {
             let (other, padding) = (self.code.label(), self.code.label());
             self.fetch(R8, 0, (HEAD, 1), lie);
             self.code.load(Byte, R2, R10, HEAD);
@@ -197,7 +197,7 @@ impl Builder<'_> {
     fn options6(&mut self, none: Label, lie: Label) {
         let done = self.code.label();
         self.found_none();
-        for _ in 0..MOST_OPTIONS {
+        for _ in 0..MAX_OPTIONS {
             let (more, other) = (self.code.label(), self.code.label());
             self.code.load(Double, R2, R10, super::ipv6::END);
             self.code.xor(R2, R8);

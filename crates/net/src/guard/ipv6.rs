@@ -26,15 +26,16 @@ const TARGET: i16 = -32;
 const BY_LINK_LOCAL: u32 = 1;
 const BY_NOBODY: u32 = 2;
 
-/// Most headers of a packet, and options of neighbour discovery.
-const MOST_HEADERS: usize = 4;
-const MOST_OPTIONS: usize = 3;
+/// Maximum number of extension headers of a packet.
+const MAX_HEADERS: usize = 4;
+/// Maximum number of options of a message of neighbour discovery.
+const MAX_OPTIONS: usize = 3;
 
 /// Headers with their length in the second byte.
 const HEADERS: [u32; 3] = [next::HOP_BY_HOP, next::ROUTING, next::DESTINATION];
 
-/// Every header and option has this many bytes at least.
-const SHORTEST: i32 = 8;
+/// Minimum length of a header or option, in bytes.
+const MIN_HEADER_BYTES: i32 = 8;
 /// The offset of a fragment, without the bits behind it.
 const OFFSET: u16 = 0xfff8;
 
@@ -158,7 +159,7 @@ impl Builder<'_> {
 
         let (other, udp, icmp) = (self.code.label(), self.code.label(), self.code.label());
         let unreadable = self.drop(Reason::Protocol);
-        for _ in 0..MOST_HEADERS {
+        for _ in 0..MAX_HEADERS {
             self.header([icmp, udp, other], unreadable);
         }
         self.code.jump_if(R7, Equal, next::ICMP6, icmp);
@@ -204,7 +205,7 @@ impl Builder<'_> {
         self.code.set(R2, 1);
         self.code.store(Word, R6, context::IN_PARTS, R2);
         self.code.load(Byte, R7, R10, HEADER);
-        self.code.add(R8, SHORTEST);
+        self.code.add(R8, MIN_HEADER_BYTES);
         self.code.jump(next_header);
 
         self.code.place(header);
@@ -219,8 +220,8 @@ impl Builder<'_> {
 
     /// Copies the 8 bytes at `R8` to the stack, if they lie in the packet.
     fn part(&mut self, unreadable: Label) {
-        self.within(SHORTEST, unreadable);
-        self.fetch(R8, 0, (HEADER, SHORTEST), unreadable);
+        self.within(MIN_HEADER_BYTES, unreadable);
+        self.fetch(R8, 0, (HEADER, MIN_HEADER_BYTES), unreadable);
     }
 
     /// Goes to `unreadable` unless so many bytes at `R8` lie in the packet.
@@ -316,7 +317,7 @@ impl Builder<'_> {
 
     /// Goes through the options from `R8`: they may name no other MAC address.
     fn options(&mut self, mac: [u8; 6], in_order: Label, lie: Label) {
-        for _ in 0..MOST_OPTIONS {
+        for _ in 0..MAX_OPTIONS {
             let (more, named, done) = (self.code.label(), self.code.label(), self.code.label());
             self.code.load(Double, R2, R10, END);
             self.code.jump_if_register(R8, Less, R2, more);

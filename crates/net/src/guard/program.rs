@@ -7,7 +7,7 @@ use sys::bpf::{Assembler, Condition, Label, Register, Width};
 
 use super::counters::BUSY_UNTIL;
 use super::frame::{at, context, ethernet, half, halves, helper, word};
-use super::{Guard, MOST_SOURCES, Reason, Verdict};
+use super::{Guard, MAX_SOURCES, Reason, Verdict};
 use Condition::{AtMost, Equal, Greater, Less, NotEqual};
 use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use Width::{Double, Half, Word};
@@ -19,7 +19,7 @@ const TC_ACT_SHOT: i32 = 2;
 const NANOSECONDS: u32 = 1_000_000_000;
 /// Time in nanoseconds for which a link that was idle may send without a limit: long enough for TCP
 /// to find the rate, which it does by dropped packets.
-const BURST: u64 = NANOSECONDS as u64 / 5;
+const BURST_NANOSECONDS: u64 = NANOSECONDS as u64 / 5;
 /// Or how much, where that is longer.
 const BURST_BYTES: u64 = 128 * 1024;
 
@@ -226,7 +226,7 @@ impl Builder<'_> {
     /// Source addresses that may be used, with prefix length.
     pub fn sources(&self) -> impl Iterator<Item = (IpAddr, u8)> + use<> {
         let sources = self.guard.sources.clone().unwrap_or_default();
-        sources.into_iter().take(MOST_SOURCES)
+        sources.into_iter().take(MAX_SOURCES)
     }
 
     /// Goes to `ours` if `R2` is one of the zone's IPv4 addresses. Changes `R3`.
@@ -280,7 +280,7 @@ impl Builder<'_> {
     /// other. What comes when it is taken for longer than a burst is dropped.
     fn police(&mut self, rate: u64, counters: BorrowedFd<'_>) {
         let busy = self.code.label();
-        let burst = BURST.max(BURST_BYTES.saturating_mul(NANOSECONDS.into()) / rate);
+        let burst = BURST_NANOSECONDS.max(BURST_BYTES.saturating_mul(NANOSECONDS.into()) / rate);
         self.code.call(helper::KTIME_GET_NS);
         self.code.copy(R9, R0);
         self.code.address(R8, counters, BUSY_UNTIL);

@@ -130,7 +130,7 @@ fn automatic_links_have_addresses_of_the_slot() {
         ["10.208.0.65/13", "fd7a:6f6e:6573::41/64"]
     );
     assert_eq!(links[0].rate, Some(10_000_000));
-    assert_eq!((links[0].mtu, links[1].mtu), (Some(LONGEST), Some(9000)));
+    assert_eq!((links[0].mtu, links[1].mtu), (Some(MAX_MTU), Some(9000)));
     assert_eq!(links[0].outside_mtu, Some(1500));
     assert_ne!(links[0].mac, links[1].mac);
     assert_eq!(links, planned("exclusive", two, Some(2)).unwrap());

@@ -13,7 +13,7 @@ use net::{Netlink, ends, request};
 use sys::process::ns;
 
 /// Timeout for an answer that must come.
-const PATIENCE: Duration = Duration::from_secs(30);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time for which no frame must come.
 const SILENCE: Duration = Duration::from_millis(100);
 const MTU: u32 = 65_535;
@@ -99,7 +99,7 @@ impl Place {
     fn udp(&self, address: &str) -> UdpSocket {
         let address: IpAddr = address.parse().unwrap();
         let socket = self.within(|| UdpSocket::bind((address, 9)).unwrap());
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         socket
     }
 }
@@ -149,7 +149,7 @@ fn dropped(map: u32) -> Vec<(Reason, u64)> {
 
 /// Waits until frames were dropped as they have to be.
 fn counted(map: u32, enough: impl Fn(&[(Reason, u64)]) -> bool) {
-    for _ in 0..PATIENCE.as_millis() / SILENCE.as_millis() {
+    for _ in 0..REPLY_TIMEOUT.as_millis() / SILENCE.as_millis() {
         if enough(&dropped(map)) {
             return;
         }
@@ -162,7 +162,7 @@ fn counted(map: u32, enough: impl Fn(&[(Reason, u64)]) -> bool) {
 fn reaches(from: &UdpSocket, to: &UdpSocket, text: &[u8]) {
     let mut buffer = [0; 100];
     to.set_read_timeout(Some(SILENCE)).unwrap();
-    for _ in 0..PATIENCE.as_millis() / SILENCE.as_millis() {
+    for _ in 0..REPLY_TIMEOUT.as_millis() / SILENCE.as_millis() {
         from.send_to(text, to.local_addr().unwrap()).unwrap();
         if let Ok((length, sender)) = to.recv_from(&mut buffer) {
             assert_eq!(sender, from.local_addr().unwrap());
@@ -186,9 +186,9 @@ fn streams(server: &Place, address: &str, client: &Place) {
         writer.write_all(b"done").unwrap();
         got
     });
-    let mut stream = client.within(|| TcpStream::connect_timeout(&to, PATIENCE).unwrap());
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    let mut stream = client.within(|| TcpStream::connect_timeout(&to, REPLY_TIMEOUT).unwrap());
+    stream.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
+    stream.set_write_timeout(Some(REPLY_TIMEOUT)).unwrap();
     let piece = vec![7; 1 << 20];
     for _ in 0..BYTES >> 20 {
         stream.write_all(&piece).unwrap();
@@ -253,7 +253,7 @@ fn another_address_goes_nowhere() {
                 .any(|&(counted, count)| counted == reason && count >= 5)
         });
         own.send_to(b"last", target.local_addr().unwrap()).unwrap();
-        target.set_read_timeout(Some(PATIENCE)).unwrap();
+        target.set_read_timeout(Some(REPLY_TIMEOUT)).unwrap();
         let mut buffer = [0; 10];
         loop {
             let (length, sender) = target.recv_from(&mut buffer).unwrap();

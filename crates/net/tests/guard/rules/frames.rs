@@ -153,12 +153,12 @@ fn the_most_sources_are_taken() {
         .map(|number| (Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 1, number).into(), 128))
         .collect();
     // And as many client ids as can be, of the longest kind.
-    let id = |number: usize| vec![u8::try_from(number).unwrap(); client_id::LONGEST];
+    let id = |number: usize| vec![u8::try_from(number).unwrap(); client_id::MAX_ID_BYTES];
     let guard = Guard {
         sources: Some(many),
         clients: Some(Clients {
             mac: MAC,
-            ids: (0..client_id::MOST).map(id).collect(),
+            ids: (0..client_id::MAX_IDS).map(id).collect(),
         }),
         ..protected()
     };
@@ -170,10 +170,10 @@ fn the_most_sources_are_taken() {
     assert_eq!(subject.outcome(&from(255)), Passes);
     assert_eq!(subject.outcome(&from(256)), Dropped(Reason::Source6));
     let asks = |byte: u8| {
-        let id = option4(61, &[byte; client_id::LONGEST]);
+        let id = option4(61, &[byte; client_id::MAX_ID_BYTES]);
         v4("0.0.0.0", 17, dhcp4(MAC, &[&id[..], &[255]].concat()))
     };
-    let most = u8::try_from(client_id::MOST).unwrap();
+    let most = u8::try_from(client_id::MAX_IDS).unwrap();
     assert_eq!(subject.outcome(&asks(most - 1)), Passes);
     assert_eq!(subject.outcome(&asks(most)), Dropped(Reason::Dhcp));
 }
