@@ -46,7 +46,7 @@ const fn worthwhile(length: usize) -> usize {
 /// LZ4's acceleration: the higher, the less it searches for repeated bytes. Measured on files of
 /// /usr, a second of CPU time packs 1.2 times as much as with 8, to images that are a tenth larger;
 /// nearly all of the time that a sealed chunk takes is this.
-const HASTE: i32 = 16;
+const LZ4_ACCELERATION: i32 = 16;
 
 /// Packs one chunk after another. One for each thread.
 pub struct Packer {
@@ -85,7 +85,7 @@ impl Packer {
             Codec::Raw => None,
             // Quicker with room for the worst case: it need not look for the end.
             Codec::Lz4 => {
-                let mode = CompressionMode::FAST(HASTE);
+                let mode = CompressionMode::FAST(LZ4_ACCELERATION);
                 block::compress_to_buffer(pages, Some(mode), false, out).ok()
             }
             Codec::Zstd => self.zstd.compress2(out.get_mut(..most)?, pages).ok(),

@@ -17,10 +17,10 @@ use crate::save::aad;
 use crate::turn::Turn;
 use crate::{Damage, Error, Io, Target, zero};
 
-/// Bytes that are read at once; a chunk more when one does not fit.
-const BATCH: u64 = 1 << 20;
-/// Buffers of each thread: one is unpacked while the others are read.
-const BUFFERS: usize = 3;
+/// Number of bytes that are read at once; a chunk more when one does not fit.
+const READ_BYTES: u64 = 1 << 20;
+/// Number of buffers of each thread: one is unpacked while the others are read.
+const BUFFERS_PER_THREAD: usize = 3;
 
 /// Chunks that lie one behind the other in an image.
 struct Batch<'a> {
@@ -178,7 +178,7 @@ fn batches<'a>(image: &Image, chunks: &'a [u64]) -> Vec<Batch<'a>> {
     let near = |one: &u64, next: &u64| {
         let first = *start.get_or_insert_with(|| range(one).start);
         let (next, gap) = (range(next), range(next).start.abs_diff(range(one).end));
-        let joins = gap < BLOCK as u64 && next.end.saturating_sub(first) <= BATCH;
+        let joins = gap < BLOCK as u64 && next.end.saturating_sub(first) <= READ_BYTES;
         if !joins {
             start = None;
         }
@@ -211,11 +211,15 @@ fn read(
     let step_back = || feed.turn.iter().for_each(|turn| turn.step_back());
     let mut ring = match feed.io {
         Io::Plain => None,
-        Io::Auto => Ring::new(BUFFERS).ok(),
-        Io::Uring => Some(Ring::new(BUFFERS).map_err(&failed)?),
+        Io::Auto => Ring::new(BUFFERS_PER_THREAD).ok(),
+        Io::Uring => Some(Ring::new(BUFFERS_PER_THREAD).map_err(&failed)?),
     };
     let longest = batches.iter().map(|batch| batch.length).max().unwrap_or(0);
-    let count = if ring.is_some() { BUFFERS } else { 1 };
+    let count = if ring.is_some() {
+        BUFFERS_PER_THREAD
+    } else {
+        1
+    };
     let mut free: Vec<Buffer> = (0..count).map(|_| Buffer::new(longest)).collect();
     // Without a ring: what was read at once.
     let mut ready = VecDeque::new();

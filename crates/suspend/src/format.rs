@@ -1,7 +1,7 @@
 //! The fixed parts of an image: its header and its end. See `docs/suspend-format.md`.
 
 use crate::Key;
-use crate::key::{Cipher, Gcm, KeyError, Purpose, TAG, nonce, random};
+use crate::key::{Cipher, Gcm, KeyError, Purpose, TAG_BYTES, nonce, random};
 
 /// Bytes of memory in a chunk.
 pub const CHUNK: usize = 256 << 10;
@@ -27,7 +27,7 @@ const CREATED: usize = 32;
 const SIZES: usize = 40;
 const NONCE: usize = 48;
 const WRAPPED: usize = 64;
-const USED: usize = WRAPPED + 32 + TAG;
+const USED: usize = WRAPPED + 32 + TAG_BYTES;
 
 /// A size as it stands in the header.
 const fn field(size: usize) -> u32 {
@@ -60,7 +60,7 @@ pub struct Header {
     /// When the image was begun: seconds since 1970.
     pub created: u64,
     nonce: [u8; 12],
-    wrapped: [u8; 32 + TAG],
+    wrapped: [u8; 32 + TAG_BYTES],
 }
 
 impl Header {
@@ -74,7 +74,7 @@ impl Header {
             id: random()?,
             created,
             nonce: random()?,
-            wrapped: [0; 32 + TAG],
+            wrapped: [0; 32 + TAG_BYTES],
         };
         let mut wrapped = *own.bytes();
         let tag = Gcm::new(key)?.seal(header.nonce, &header.bytes()[..NONCE], &mut wrapped)?;
@@ -162,7 +162,7 @@ pub struct Trailer {
     /// The length of the whole file.
     pub file: u64,
     /// Over the header and the fields above.
-    pub tag: [u8; TAG],
+    pub tag: [u8; TAG_BYTES],
 }
 
 impl Trailer {
@@ -202,7 +202,7 @@ impl Trailer {
     }
 
     fn signed(&self, header: &Header) -> Vec<u8> {
-        [&header.bytes()[..], &self.bytes()[..TRAILER - TAG]].concat()
+        [&header.bytes()[..], &self.bytes()[..TRAILER - TAG_BYTES]].concat()
     }
 
     /// Reads the end of a file of this length; the index lies between header and end.
@@ -228,7 +228,7 @@ impl Trailer {
         }
         let aligned = trailer.index % BLOCK as u64 == 0 && file % BLOCK as u64 == 0;
         let end = trailer.index.checked_add(trailer.length);
-        let inside = trailer.index >= HEADER as u64 && trailer.length >= TAG as u64;
+        let inside = trailer.index >= HEADER as u64 && trailer.length >= TAG_BYTES as u64;
         if !aligned || !inside || end != file.checked_sub(TRAILER as u64) {
             return Err(FormatError::Field("index"));
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::codec::Codec;
 use crate::format::{BLOCK, CHUNK, Fields, FormatError, HEADER, PAGE, TRAILER};
 use crate::identity::is_exact;
-use crate::key::TAG;
+use crate::key::TAG_BYTES;
 
 /// The most streams that an image has.
 pub const MAX_STREAMS: usize = 64;
@@ -13,8 +13,8 @@ pub const MAX_STREAMS: usize = 64;
 pub const MAX_NAME: usize = 64;
 /// The longest identity, in bytes of JSON.
 pub const MAX_IDENTITY: usize = 1 << 20;
-/// Bytes of an entry.
-const ENTRY: usize = 24;
+/// Size of an entry, in bytes.
+const ENTRY_BYTES: usize = 24;
 
 /// A run of bytes with a name: the memory, or the state of the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl Entry {
         let fits = pages >= 64 || entry.pages >> pages == 0;
         let codec = Codec::from_number(entry.codec).ok_or(FormatError::Field("codec"))?;
         // What there is of it without padding and tag.
-        let around = usize::from(entry.padding) + TAG;
+        let around = usize::from(entry.padding) + TAG_BYTES;
         let packed = (entry.length as usize).checked_sub(around);
         let packed = packed.ok_or(FormatError::Field("length of a chunk"))?;
         let whole = entry.unpacked(chunk);
@@ -199,7 +199,8 @@ impl Index {
     /// When the identity is too long or has fractions.
     pub fn bytes(&self) -> Result<Vec<u8>, FormatError> {
         let identity = self.identity.to_string();
-        let mut bytes = Vec::with_capacity(self.entries.len() * ENTRY + identity.len() + BLOCK);
+        let mut bytes =
+            Vec::with_capacity(self.entries.len() * ENTRY_BYTES + identity.len() + BLOCK);
         let short = u32::try_from(identity.len()).unwrap_or(u32::MAX);
         if identity.len() > MAX_IDENTITY || !is_exact(&self.identity) {
             return Err(FormatError::Field("identity"));
@@ -217,8 +218,8 @@ impl Index {
         for entry in &self.entries {
             entry.put(&mut bytes);
         }
-        let end = (bytes.len() + TAG + TRAILER).next_multiple_of(BLOCK);
-        bytes.resize(end - TAG - TRAILER, 0);
+        let end = (bytes.len() + TAG_BYTES + TRAILER).next_multiple_of(BLOCK);
+        bytes.resize(end - TAG_BYTES - TRAILER, 0);
         Ok(bytes)
     }
 
@@ -250,10 +251,10 @@ impl Index {
         let streams = Self::streams(given)?;
         let chunks = Self::chunks(&streams);
         // So many bytes are there, which bounds what is taken for them.
-        if chunks > (fields.0.len() / ENTRY) as u64 {
+        if chunks > (fields.0.len() / ENTRY_BYTES) as u64 {
             return Err(FormatError::Field("entries"));
         }
-        let mut entries = Vec::with_capacity(fields.0.len() / ENTRY);
+        let mut entries = Vec::with_capacity(fields.0.len() / ENTRY_BYTES);
         for stream in &streams {
             for number in 0..stream.chunks() {
                 let chunk = length_of(stream, number);
@@ -348,7 +349,7 @@ mod tests {
     fn an_index_reads_back() {
         let index = sample();
         let bytes = index.bytes().unwrap();
-        assert_eq!((bytes.len() + TAG + TRAILER) % BLOCK, 0);
+        assert_eq!((bytes.len() + TAG_BYTES + TRAILER) % BLOCK, 0);
         assert_eq!(Index::parse(&bytes, 12288).unwrap(), index);
         assert_eq!(index.layout(12288).unwrap(), (vec![0, 2, 3], vec![]));
         assert_eq!(index.stream_of(2).unwrap().name, "memory");

@@ -7,8 +7,8 @@
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
-/// Bytes that sealing adds.
-pub const TAG: usize = 16;
+/// Number of bytes that sealing adds.
+pub const TAG_BYTES: usize = 16;
 
 /// Why bytes make no key, or do not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -139,7 +139,12 @@ pub trait Cipher: Send + Sync {
     ///
     /// # Errors
     /// [`KeyError::Failed`] when the text is too long.
-    fn seal(&self, nonce: [u8; 12], aad: &[u8], text: &mut [u8]) -> Result<[u8; TAG], KeyError>;
+    fn seal(
+        &self,
+        nonce: [u8; 12],
+        aad: &[u8],
+        text: &mut [u8],
+    ) -> Result<[u8; TAG_BYTES], KeyError>;
 
     /// Decrypts in place what ends with its tag, and gives the text.
     ///
@@ -167,12 +172,17 @@ impl Gcm {
 }
 
 impl Cipher for Gcm {
-    fn seal(&self, nonce: [u8; 12], aad: &[u8], text: &mut [u8]) -> Result<[u8; TAG], KeyError> {
+    fn seal(
+        &self,
+        nonce: [u8; 12],
+        aad: &[u8],
+        text: &mut [u8],
+    ) -> Result<[u8; TAG_BYTES], KeyError> {
         let nonce = Nonce::assume_unique_for_key(nonce);
         let tag = self
             .0
             .seal_in_place_separate_tag(nonce, Aad::from(aad), text);
-        let mut bytes = [0; TAG];
+        let mut bytes = [0; TAG_BYTES];
         bytes.copy_from_slice(tag.map_err(|_| KeyError::Failed)?.as_ref());
         Ok(bytes)
     }

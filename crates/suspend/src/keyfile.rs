@@ -9,8 +9,8 @@ use rustix::fs::OFlags;
 
 use crate::key::{Key, KeyError};
 
-/// Longer than any form of a key.
-const LONGEST: u64 = 128;
+/// Maximum size of a key file, in bytes: more than any form of a key.
+const MAX_KEY_FILE_BYTES: u64 = 128;
 
 /// Why the key in a file cannot be had, or is not to be used.
 #[derive(Debug, thiserror::Error)]
@@ -91,7 +91,9 @@ fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     }
     // What grows is moved, and what was there before stays in memory.
     let mut bytes = Vec::with_capacity(256);
-    file.take(LONGEST).read_to_end(&mut bytes).map_err(failed)?;
+    file.take(MAX_KEY_FILE_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     Ok(bytes)
 }
 

@@ -44,7 +44,7 @@ pub use key::{Cipher, Key, KeyError, cipher};
 pub use keyfile::KeyFileError;
 pub use ledger::Ledger;
 pub use outcome::{Restored, Saved};
-pub use pager::{HOT, Paged, Pager, Region};
+pub use pager::{MAX_HOT_CHUNKS, Paged, Pager, Region};
 pub use restore::{Loading, load_ahead, restore, verify};
 pub use save::{Choice, Durability, Older, Options, Request, Space, Stream, remove_remains, save};
 pub use sink::Io;

@@ -47,12 +47,12 @@ pub struct Paged {
     pub took: Duration,
     /// The longest that a fault waited once it was seen.
     pub longest: Duration,
-    /// The chunks that were asked for, in that order: up to [`HOT`].
+    /// The chunks that were asked for, in that order: up to [`MAX_HOT_CHUNKS`].
     pub asked: Vec<u64>,
 }
 
 /// Maximum number of faulted chunks that are remembered: 64 MiB of memory.
-pub const HOT: usize = 256;
+pub const MAX_HOT_CHUNKS: usize = 256;
 
 /// Answers the page faults of one stream of an image.
 #[derive(Debug)]
@@ -253,7 +253,9 @@ impl<'a> Pager<'a> {
             while let Some(address) = self.faults.fault().map_err(failed("look"))? {
                 let began = Instant::now();
                 let chunk = self.resolve(address, &mut opener, stop, turn, count)?;
-                if let Some(chunk) = chunk.filter(|one| asked.len() < HOT && !asked.contains(one)) {
+                if let Some(chunk) =
+                    chunk.filter(|one| asked.len() < MAX_HOT_CHUNKS && !asked.contains(one))
+                {
                     asked.push(chunk);
                 }
                 let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);

@@ -16,9 +16,9 @@ use crate::codec::{Codec, PACK_ROOM, Packer};
 use crate::format::{BLOCK, CHUNK, HEADER, Header, TRAILER, Trailer};
 use crate::identity::is_exact;
 use crate::index::{Entry, Index, MAX_IDENTITY, StreamInfo, length_of};
-use crate::key::{Cipher as _, Gcm, Purpose, TAG, nonce};
+use crate::key::{Cipher as _, Gcm, Purpose, TAG_BYTES, nonce};
 use crate::part::{self, Part};
-use crate::sink::{BUFFER, BUFFERS, Io, Sink};
+use crate::sink::{BUFFER_BYTES, BUFFERS_PER_THREAD, Io, Sink};
 use crate::{Error, Key, Progress, Saved, Source, Watch, zero};
 
 /// A stream to be saved.
@@ -149,9 +149,9 @@ pub struct Request<'a> {
     pub options: Options<'a>,
 }
 
-/// A slot of a buffer has room for a chunk, whatever becomes of it.
-const SLOT: usize = PACK_ROOM + TAG;
-const _: () = assert!(SLOT < BUFFER);
+/// Size of a buffer's slot, in bytes: room for a chunk, however it is packed.
+const SLOT_BYTES: usize = PACK_ROOM + TAG_BYTES;
+const _: () = assert!(SLOT_BYTES < BUFFER_BYTES);
 
 /// Saves an image: after this there is a whole one at the path, or what was there before.
 ///
@@ -258,8 +258,8 @@ fn needed(request: &Request<'_>, streams: &[StreamInfo]) -> Result<u64, Error> {
     let chunks = Index::chunks(streams);
     // A tag and an entry each; and the ends of buffers, which are at least half full
     // except for the last of each thread.
-    let around =
-        chunks.saturating_mul(TAG as u64 + 24) + stored / (BUFFER as u64 / 2) * BLOCK as u64;
+    let around = chunks.saturating_mul(TAG_BYTES as u64 + 24)
+        + stored / (BUFFER_BYTES as u64 / 2) * BLOCK as u64;
     let threads = request.options.threads.get() as u64;
     let ends = (threads + 4) * BLOCK as u64 + MAX_IDENTITY as u64;
     Ok(stored.saturating_add(around).saturating_add(ends))
@@ -338,13 +338,13 @@ impl Job<'_> {
         let long = |_| Error::Request("the index is too long");
         let mut text = index.bytes().map_err(long)?;
         let area = self.end.load(Relaxed);
-        let length = (text.len() + TAG) as u64;
+        let length = (text.len() + TAG_BYTES) as u64;
         let mut trailer = Trailer {
             id: self.id,
             index: area,
             length,
             file: area + length + TRAILER as u64,
-            tag: [0; TAG],
+            tag: [0; TAG_BYTES],
         };
         let signed = trailer.sign(header, &self.cipher);
         let sealed = self
@@ -444,7 +444,7 @@ impl<'a> Worker<'a> {
                 self.hole = (0, 0);
             }
             self.unsaid += length as u64;
-            if self.unsaid >= BUFFER as u64 {
+            if self.unsaid >= BUFFER_BYTES as u64 {
                 self.job.report(std::mem::take(&mut self.unsaid))?;
             }
         }
@@ -467,7 +467,7 @@ impl<'a> Worker<'a> {
             offset,
             source: error,
         };
-        let slot = &mut self.sink.current[self.fill..self.fill + SLOT];
+        let slot = &mut self.sink.current[self.fill..self.fill + SLOT_BYTES];
         // What is not packed needs no place of its own.
         let raw = choice == Codec::Raw;
         let chunk = match raw {
@@ -522,7 +522,7 @@ impl<'a> Worker<'a> {
             0 | 1 => Codec::Raw,
             // Others have the processors: less work is what helps.
             _ if self.is_starved() => Codec::Raw,
-            waiting if waiting < BUFFERS - 1 => Codec::Lz4,
+            waiting if waiting < BUFFERS_PER_THREAD - 1 => Codec::Lz4,
             // The next full buffer has to wait anyway.
             _ => Codec::Zstd,
         })
@@ -538,9 +538,9 @@ impl<'a> Worker<'a> {
 
     /// Seals what was packed into the slot.
     fn seal(&mut self, number: u64, codec: Codec, pages: u64, packed: usize) -> Result<(), Error> {
-        let end = self.fill + packed + TAG;
+        let end = self.fill + packed + TAG_BYTES;
         // The last of a buffer fills its block, and every byte is sealed.
-        let last = BUFFER - end < SLOT + BLOCK;
+        let last = BUFFER_BYTES - end < SLOT_BYTES + BLOCK;
         let padding = match last {
             true => end.next_multiple_of(BLOCK) - end,
             false => 0,
@@ -554,7 +554,7 @@ impl<'a> Worker<'a> {
             .cipher
             .seal(nonce(Purpose::Chunk, number), &aad, text);
         tag.copy_from_slice(&sealed.map_err(|_| Error::Crypto)?);
-        let length = u32::try_from(packed + padding + TAG).map_err(|_| Error::Crypto)?;
+        let length = u32::try_from(packed + padding + TAG_BYTES).map_err(|_| Error::Crypto)?;
         let padding = u16::try_from(padding).map_err(|_| Error::Crypto)?;
         let entry = Entry::new(codec, pages, self.fill as u64, length, padding);
         self.pending.push((number, entry));

@@ -34,10 +34,10 @@ impl fmt::Display for Io {
     }
 }
 
-/// Buffers of each thread: one is filled while the others are on their way.
-pub(crate) const BUFFERS: usize = 4;
-/// Bytes of a buffer.
-pub(crate) const BUFFER: usize = 2 << 20;
+/// Number of buffers of each thread: one is filled while the others are written.
+pub(crate) const BUFFERS_PER_THREAD: usize = 4;
+/// Size of a buffer, in bytes.
+pub(crate) const BUFFER_BYTES: usize = 2 << 20;
 
 /// A buffer on its way.
 struct Job {
@@ -48,7 +48,7 @@ struct Job {
 
 enum Lane {
     /// With the offset and length of each buffer on its way.
-    Ring(Box<Ring>, [(u64, usize); BUFFERS]),
+    Ring(Box<Ring>, [(u64, usize); BUFFERS_PER_THREAD]),
     Thread {
         to: SyncSender<Job>,
         from: Receiver<(Buffer, io::Result<()>)>,
@@ -74,14 +74,14 @@ impl<'a> Sink<'a> {
     ) -> Result<Self, Error> {
         let ring = match io {
             Io::Plain => None,
-            Io::Auto => Ring::new(BUFFERS).ok(),
-            Io::Uring => Some(Ring::new(BUFFERS).map_err(part.error())?),
+            Io::Auto => Ring::new(BUFFERS_PER_THREAD).ok(),
+            Io::Uring => Some(Ring::new(BUFFERS_PER_THREAD).map_err(part.error())?),
         };
         let lane = match ring {
-            Some(ring) => Lane::Ring(Box::new(ring), [(0, 0); BUFFERS]),
+            Some(ring) => Lane::Ring(Box::new(ring), [(0, 0); BUFFERS_PER_THREAD]),
             None => {
-                let (to, jobs) = sync_channel::<Job>(BUFFERS);
-                let (done, from) = sync_channel(BUFFERS);
+                let (to, jobs) = sync_channel::<Job>(BUFFERS_PER_THREAD);
+                let (done, from) = sync_channel(BUFFERS_PER_THREAD);
                 scope.spawn(move || {
                     for job in jobs {
                         let written = part.write(&job.buffer[..job.length], job.offset);
@@ -95,8 +95,10 @@ impl<'a> Sink<'a> {
         Ok(Self {
             part,
             lane,
-            current: Buffer::new(BUFFER),
-            free: (1..BUFFERS).map(|_| Buffer::new(BUFFER)).collect(),
+            current: Buffer::new(BUFFER_BYTES),
+            free: (1..BUFFERS_PER_THREAD)
+                .map(|_| Buffer::new(BUFFER_BYTES))
+                .collect(),
             waited: Duration::ZERO,
         })
     }
@@ -143,7 +145,7 @@ impl<'a> Sink<'a> {
         while self.free.is_empty() {
             self.wait()?;
         }
-        let next = self.free.pop().unwrap_or_else(|| Buffer::new(BUFFER));
+        let next = self.free.pop().unwrap_or_else(|| Buffer::new(BUFFER_BYTES));
         let buffer = mem::replace(&mut self.current, next);
         match &mut self.lane {
             Lane::Ring(ring, jobs) => {
@@ -205,9 +207,9 @@ impl<'a> Sink<'a> {
 fn settle(
     part: &Part,
     landed: Landed,
-    jobs: &mut [(u64, usize); BUFFERS],
+    jobs: &mut [(u64, usize); BUFFERS_PER_THREAD],
 ) -> Result<Buffer, Error> {
-    let tag = usize::try_from(landed.tag).unwrap_or_default() % BUFFERS;
+    let tag = usize::try_from(landed.tag).unwrap_or_default() % BUFFERS_PER_THREAD;
     let (offset, length) = mem::take(&mut jobs[tag]);
     let done = landed.result.unwrap_or_default() & !(crate::format::BLOCK - 1);
     if let Some(rest) = landed

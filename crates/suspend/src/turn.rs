@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, setpriority_process};
 
 /// Time after a fault within which the next one is expected.
-const BREATH: Duration = Duration::from_millis(4);
+const FAULT_GAP: Duration = Duration::from_millis(4);
 
 /// Maximum time in all for which restoring waits for faults to end: a guest that always faults gets
 /// all of its memory sooner in the order of the image.
-const PATIENCE: Duration = Duration::from_millis(300);
+const MAX_FAULT_WAIT: Duration = Duration::from_millis(300);
 
 /// Increment of the nice value of threads that are not in a hurry.
-const NICE: i32 = 10;
+const NICE_INCREMENT: i32 = 10;
 
 /// The threads that bring in what nobody asked for. They step back while faults come, so
 /// that these have the disk and the processors for themselves.
@@ -34,14 +34,14 @@ impl Turn {
         Self {
             began: Instant::now(),
             expected: AtomicU64::new(0),
-            left: AtomicU64::new(micros(PATIENCE)),
+            left: AtomicU64::new(micros(MAX_FAULT_WAIT)),
             threads: Mutex::default(),
         }
     }
 
     /// A fault came.
     pub fn fault(&self) {
-        let until = micros(self.began.elapsed() + BREATH);
+        let until = micros(self.began.elapsed() + FAULT_GAP);
         self.expected.fetch_max(until, Relaxed);
     }
 
@@ -49,7 +49,7 @@ impl Turn {
     pub fn join(&self) {
         let this = rustix::thread::gettid();
         // Only slower without it.
-        let _ = setpriority_process(Some(this), NICE);
+        let _ = setpriority_process(Some(this), NICE_INCREMENT);
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.push(this);
     }
@@ -81,7 +81,7 @@ impl Turn {
         while !done() {
             thread::sleep(Duration::from_micros(30));
         }
-        self.set(NICE);
+        self.set(NICE_INCREMENT);
     }
 
     fn set(&self, nice: i32) {
