@@ -12,10 +12,10 @@ use std::sync::Mutex;
 use crate::wire::{MAX_PIECE, send_parts};
 
 /// Number of bytes that are read at once.
-const PIECE: usize = 256 << 10;
+const READ_BYTES: usize = 256 << 10;
 
-/// Longest frame while channels are carried.
-pub(super) const LONGEST: usize = MAX_PIECE + 1;
+/// Maximum size of a frame while channels are carried, in bytes.
+pub(super) const MAX_FRAME_BYTES: usize = MAX_PIECE + 1;
 
 /// The writing half of the wire, which several threads write to.
 pub(super) struct Out<'a, W>(Mutex<&'a mut W>);
@@ -39,7 +39,7 @@ pub(super) fn carry<W: Write>(
     mut from: &UnixStream,
     out: &Out<'_, W>,
 ) -> io::Result<()> {
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; READ_BYTES];
     loop {
         match from.read(&mut piece) {
             Ok(0) => break,
@@ -102,7 +102,7 @@ mod tests {
             heard
         });
         let mut wire = sent.as_slice();
-        while let Some((kind, body)) = receive(&mut wire, LONGEST).unwrap() {
+        while let Some((kind, body)) = receive(&mut wire, MAX_FRAME_BYTES).unwrap() {
             assert_eq!(kind, b'b');
             deliver(&[&other, &other, &other, &near], &body).unwrap();
         }
@@ -117,9 +117,9 @@ mod tests {
         }
         assert!(deliver(&[], b"\0x").is_err());
         // Too long a frame is refused before it is read.
-        let long = u32::try_from(LONGEST + 1).unwrap().to_be_bytes();
+        let long = u32::try_from(MAX_FRAME_BYTES + 1).unwrap().to_be_bytes();
         let frame = [&b"b"[..], &long].concat();
-        assert!(receive(&mut frame.as_slice(), LONGEST).is_err());
+        assert!(receive(&mut frame.as_slice(), MAX_FRAME_BYTES).is_err());
     }
 
     #[test]

@@ -30,7 +30,7 @@ use subject::away::{Away, come_back};
 
 /// Maximum time that a machine may stand still for the rest of its memory, in milliseconds. Its
 /// devices and the last blocks of its disks come to that.
-const DOWNTIME: u64 = 300;
+const MAX_DOWNTIME_MS: u64 = 300;
 
 /// The result of the live migration.
 pub(super) enum Way {
@@ -67,7 +67,7 @@ pub(super) fn go(
     let order = Leave {
         zonepath: path.clone(),
         disks: sizes,
-        downtime: DOWNTIME,
+        downtime: MAX_DOWNTIME_MS,
     };
     let channels = match begin(&socket, order) {
         Ok(channels) => channels,

@@ -8,14 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use crate::channels::{self, LONGEST, Out, carry, deliver};
+use crate::channels::{self, MAX_FRAME_BYTES, Out, carry, deliver};
 use crate::waiting_guest::Arrival;
 use crate::wire::{Wire, receive};
 use control::protocol::Coming;
 use host::{Error, flatten};
 
 /// Timeout for QEMU to close the connections of disks whose other ends are closed.
-const CLOSING: Duration = Duration::from_secs(30);
+const DISK_CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The result of receiving the machine.
 pub(super) enum Came {
@@ -70,7 +70,7 @@ fn listen<W: Write>(
 ) -> io::Result<Came> {
     let mut waits = Some(arrival);
     loop {
-        let Some((kind, body)) = receive(from, LONGEST)? else {
+        let Some((kind, body)) = receive(from, MAX_FRAME_BYTES)? else {
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
         let word = match kind {
@@ -119,13 +119,13 @@ fn listen<W: Write>(
 
 /// Waits until the connections of all disks have come to their ends.
 fn wait_for(closed: &Receiver<()>, disks: usize) -> Result<(), Error> {
-    let end = Instant::now() + CLOSING;
+    let end = Instant::now() + DISK_CLOSE_TIMEOUT;
     for _ in 0..disks {
         let left = end.saturating_duration_since(Instant::now());
         if closed.recv_timeout(left).is_err() {
             return Err(Error::Refused(format!(
                 "keeps the connections of its disks for more than {} s.",
-                CLOSING.as_secs()
+                DISK_CLOSE_TIMEOUT.as_secs()
             )));
         }
     }

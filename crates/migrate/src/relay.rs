@@ -19,23 +19,23 @@ use host::fault::Fault;
 
 /// Maximum number of rounds over the memory. QEMU slows a guest down that writes faster than it can
 /// send, at the end to a hundredth: one that is not done by then never will be.
-const MOST_ROUNDS: u64 = 40;
+const MAX_MEMORY_ROUNDS: u64 = 40;
 
 /// Maximum amount of disk data that is sent, as a multiple of the disks' size.
-const MOST_OF_DISKS: u64 = 4;
+const MAX_DISK_FACTOR: u64 = 4;
 
 /// Timeout for an answer of either side while the machine stands still.
-const STANDING: Duration = Duration::from_secs(180);
+const STOPPED_REPLY_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Interval between looks whether zoneadmd is still alive.
-const LOOK: Duration = Duration::from_millis(20);
+const ZONEADMD_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Interval between progress reports.
-const EVERY: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Maximum number of messages of the target that are no piece of a channel: it has three answers to
-/// give. What it says waits in memory until somebody has time for it.
-const MOST_SAID: usize = 16;
+/// give, and each message waits in memory until it is read.
+const MAX_TARGET_MESSAGES: usize = 16;
 
 /// Something that is heard while channels are carried.
 enum Heard {
@@ -79,7 +79,10 @@ pub(super) fn hear(socket: &OwnedFd) -> Option<Left> {
 /// Returns whether a disk is written to faster than it can be sent.
 const fn is_hopeless(first: u64, total: u64) -> bool {
     // Small ones are sent often in no time.
-    total > first.saturating_mul(MOST_OF_DISKS).saturating_add(4 << 30)
+    total
+        > first
+            .saturating_mul(MAX_DISK_FACTOR)
+            .saturating_add(4 << 30)
 }
 
 pub(super) struct Carrying<'a> {
@@ -101,7 +104,7 @@ impl Carrying<'_> {
         let socket = self.socket;
         let over = AtomicBool::new(false);
         // To look now and then whether anybody wants to hear of it.
-        let _ = set_socket_timeout(socket, Timeout::Recv, Some(LOOK));
+        let _ = set_socket_timeout(socket, Timeout::Recv, Some(ZONEADMD_POLL_INTERVAL));
         let ended = std::thread::scope(|scope| {
             for (number, one) in (0_u8..).zip(&all) {
                 let (out, tell) = (&out, tell.clone());
@@ -173,7 +176,7 @@ impl Carrying<'_> {
         loop {
             let next = match stands {
                 None => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(_) => heard.recv_timeout(STANDING),
+                Some(_) => heard.recv_timeout(STOPPED_REPLY_TIMEOUT),
             };
             let next = match next {
                 Ok(next) => next,
@@ -188,7 +191,7 @@ impl Carrying<'_> {
                     if is_hopeless(first, total) {
                         return Err(undone("its disks are written to faster than they can go"));
                     }
-                    if told.elapsed() >= EVERY {
+                    if told.elapsed() >= PROGRESS_INTERVAL {
                         told = Instant::now();
                         (self.progress)(&format!(
                             "Disks: {} of {} MB are gone.",
@@ -198,10 +201,10 @@ impl Carrying<'_> {
                     }
                 }
                 Heard::Zoneadmd(Left::Memory { left, sent, rounds }) => {
-                    if rounds > MOST_ROUNDS {
+                    if rounds > MAX_MEMORY_ROUNDS {
                         return Err(undone("its memory is written to faster than it can go"));
                     }
-                    if told.elapsed() >= EVERY {
+                    if told.elapsed() >= PROGRESS_INTERVAL {
                         told = Instant::now();
                         (self.progress)(&format!(
                             "Memory: {} MB are gone, {} MB are left of round {rounds}.",
@@ -279,7 +282,7 @@ fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Resu
     // The guest runs on before the target is waited for.
     out.say(b'u', &[]).map_err(|error| error.to_string())?;
     while !(here && there) {
-        match heard.recv_timeout(STANDING) {
+        match heard.recv_timeout(STOPPED_REPLY_TIMEOUT) {
             Ok(Heard::Zoneadmd(Left::Failed(_))) => here = true,
             Ok(Heard::Target(b'o', _)) => there = true,
             Ok(Heard::Target(b'x', why)) => return Err(plain(&why)),
@@ -320,13 +323,13 @@ fn listen_to_zoneadmd(socket: &OwnedFd, tell: &Sender<Heard>, over: &AtomicBool)
 fn listen_to_target(from: &mut impl Read, disks: &[&UnixStream], tell: &Sender<Heard>) {
     let mut said = 0;
     loop {
-        let heard = match receive(from, channels::LONGEST) {
+        let heard = match receive(from, channels::MAX_FRAME_BYTES) {
             Ok(Some((b'b', body))) => {
                 // QEMU notices by itself what it does not get.
                 let _ = channels::deliver(disks, &body);
                 continue;
             }
-            Ok(Some(_)) if said == MOST_SAID => {
+            Ok(Some(_)) if said == MAX_TARGET_MESSAGES => {
                 Heard::TargetIsGone(io::Error::other("it says too much"))
             }
             Ok(Some((kind, body))) => {
@@ -462,7 +465,11 @@ mod tests {
         };
         let disks = |total| Heard::Zoneadmd(Left::Disks { done: 1, total });
         for (first, last, why) in [
-            (rounds(MOST_ROUNDS), rounds(MOST_ROUNDS + 1), "its memory"),
+            (
+                rounds(MAX_MEMORY_ROUNDS),
+                rounds(MAX_MEMORY_ROUNDS + 1),
+                "its memory",
+            ),
             (disks(1 << 30), disks(1 << 40), "its disks"),
             (
                 disks(1),
@@ -503,12 +510,12 @@ mod tests {
     #[test]
     fn a_target_that_talks_without_end_is_not_heard() {
         let (tell, heard) = channel();
-        let many = b"k\0\0\0\0".repeat(10 * MOST_SAID);
+        let many = b"k\0\0\0\0".repeat(10 * MAX_TARGET_MESSAGES);
         let said = [b"b\0\0\0\x01\x07".as_slice(), &many].concat();
         listen_to_target(&mut said.as_slice(), &[], &tell);
         drop(tell);
         let all: Vec<Heard> = heard.iter().collect();
-        assert_eq!(all.len(), MOST_SAID + 1);
+        assert_eq!(all.len(), MAX_TARGET_MESSAGES + 1);
         assert!(matches!(all.last(), Some(Heard::TargetIsGone(_))));
     }
 

@@ -21,13 +21,13 @@ use zone::executor::new_uuid;
 use zone::{images, inventory, suspend};
 
 /// Maximum number of times that the disks of a machine that runs are sent.
-const MOST_DRAFTS: usize = 4;
+const MAX_DISK_PASSES: usize = 4;
 
 /// When no more than this was new on the disks, in bytes, the machine is suspended.
 const LITTLE: u64 = 64 << 20;
 
-/// Bytes of names that go in one frame, about.
-const MOST_NAMES: usize = 1 << 20;
+/// Approximate maximum number of bytes of names in a frame.
+const MAX_NAME_BYTES: usize = 1 << 20;
 
 /// A zone on its way.
 pub(super) struct Trip {
@@ -180,7 +180,7 @@ impl Trip {
             for path in before.gone(&now) {
                 names.extend_from_slice(path.as_os_str().as_bytes());
                 names.push(0);
-                if names.len() >= MOST_NAMES {
+                if names.len() >= MAX_NAME_BYTES {
                     self.gone(&mut names)?;
                 }
             }
@@ -229,7 +229,7 @@ impl Trip {
             described(load.size())
         ));
         load.send_bases(&mut self.wire).map_err(&lost)?;
-        for _ in 0..MOST_DRAFTS {
+        for _ in 0..MAX_DISK_PASSES {
             if load.draft(&mut self.wire).map_err(&lost)? < LITTLE {
                 break;
             }

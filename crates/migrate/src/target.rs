@@ -37,7 +37,7 @@ use zone::halt::halt_locked;
 use zone::{images, import, suspend, verify};
 
 /// Timeout for the source to hand over a machine that is here as a whole.
-const DECIDING: Duration = Duration::from_secs(60);
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Receives a zone: speaks with the source over `from` and `to`.
 ///
@@ -133,7 +133,7 @@ fn converse<R: Read + AsFd, W: Write + Send>(
         if guest.arrival.is_some() {
             // It stands still on both sides, and on this one the zone is locked: a line that
             // is dead must not keep it so.
-            wire.wait(DECIDING).map_err(lost)?;
+            wire.wait(HANDOVER_TIMEOUT).map_err(lost)?;
         }
         let Some((kind, body)) = wire.hear().map_err(lost)? else {
             return Err(Error::Refused(

@@ -17,14 +17,15 @@ use rustix::time::ClockId;
 
 use host::Error;
 
-/// Folders in folders that are looked into.
-const DEPTH: usize = 256;
+/// Maximum number of folders in folders that are listed.
+const MAX_FOLDER_DEPTH: usize = 256;
 
-/// Names that are kept in memory, some 150 bytes each: a zone may make any number.
-const MOST: usize = 8 << 20;
+/// Maximum number of names that are kept in memory, some 150 bytes each: a zone may make any
+/// number.
+const MAX_NAMES: usize = 8 << 20;
 
-/// Changes so short before a listing count as after it, in seconds.
-const SLACK: i64 = 2;
+/// Changes so many seconds before a listing count as after it.
+const CLOCK_SLACK_SECONDS: i64 = 2;
 
 /// The flags that open a folder.
 const FOLDER: OFlags = OFlags::RDONLY
@@ -76,7 +77,7 @@ impl Listing {
     /// that runs may put a link to anywhere in its place at any moment.
     fn walk(&mut self, folder: &OwnedFd, at: &Path, depth: usize) -> Result<(), Error> {
         let fail = |error: std::io::Error| Error::Io(format!("read {}", at.display()), error);
-        if depth > DEPTH {
+        if depth > MAX_FOLDER_DEPTH {
             return Err(fail(std::io::Error::other(
                 "folders too deep in each other",
             )));
@@ -90,8 +91,8 @@ impl Listing {
             let Ok(stat) = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
-            if self.entries.len() >= MOST {
-                let text = format!("more than {MOST} files");
+            if self.entries.len() >= MAX_NAMES {
+                let text = format!("more than {MAX_NAMES} files");
                 return Err(fail(std::io::Error::other(text)));
             }
             let path = at.join(name);
@@ -118,7 +119,9 @@ impl Listing {
         let now = Mark::of(stat);
         // A folder's own times change with what is sent into it.
         let folder = stat.st_mode & 0o170_000 == 0o040_000;
-        !folder && now.changed.0 < self.begun - SLACK && self.entries.get(path) == Some(&now)
+        !folder
+            && now.changed.0 < self.begun - CLOCK_SLACK_SECONDS
+            && self.entries.get(path) == Some(&now)
     }
 
     /// Names that are gone since, or something of another kind, those in a folder before
