@@ -32,13 +32,13 @@ use crate::output::{wait_for, write_all};
 use crate::{eprintln, status};
 
 /// Interval at which a client in the background checks whether it has the keyboard again.
-const LOOK_EVERY: Timespec = Timespec {
+const FOREGROUND_POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
 
-/// Bytes moved at a time.
-const PIECE: usize = 32 * 1024;
+/// Maximum number of bytes that are moved at a time.
+const COPY_BYTES: usize = 32 * 1024;
 
 /// The program's use of standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -256,7 +256,7 @@ fn attend(
 
 /// Moves bytes until one side has no more or takes no more.
 fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; COPY_BYTES];
     while let Some(length) = read_some(from, &mut piece) {
         if write_all(to, &piece[..length]).is_err() {
             return;
@@ -271,7 +271,7 @@ fn type_to(terminal: &OwnedFd) {
         if !in_background() {
             return;
         }
-        let _ = poll(&mut [], Some(&LOOK_EVERY));
+        let _ = poll(&mut [], Some(&FOREGROUND_POLL_INTERVAL));
     }
 }
 

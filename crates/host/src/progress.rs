@@ -13,10 +13,10 @@ use store::Root;
 use crate::Host;
 
 /// Interval between reports, and between looks at them.
-const EVERY: Duration = Duration::from_millis(250);
+const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Longest text that is read.
-const LONGEST: usize = 64;
+/// Maximum size of the file, in bytes.
+const MAX_FILE_BYTES: usize = 64;
 
 fn path(root: &Root, zone: &ZoneName) -> PathBuf {
     root.run().join(format!("{zone}.progress"))
@@ -44,7 +44,7 @@ impl Teller {
         let Ok(mut told) = self.told.try_lock() else {
             return;
         };
-        if told.elapsed() >= EVERY {
+        if told.elapsed() >= REPORT_INTERVAL {
             *told = Instant::now();
             // Nobody needs it.
             let _ = fs::write(&self.path, format!("{done} {total}\n"));
@@ -75,7 +75,7 @@ pub fn follow<T: Send>(
             let _done = done;
             work()
         });
-        while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+        while ended.recv_timeout(REPORT_INTERVAL) == Err(RecvTimeoutError::Timeout) {
             let text = fs::read_to_string(&path).unwrap_or_default();
             if let Some((done, total)) = parse(&text) {
                 tell(done, total);
@@ -88,7 +88,9 @@ pub fn follow<T: Send>(
 
 /// Returns nothing for a file that is still being written.
 fn parse(text: &str) -> Option<(u64, u64)> {
-    let line = text.strip_suffix('\n').filter(|_| text.len() < LONGEST)?;
+    let line = text
+        .strip_suffix('\n')
+        .filter(|_| text.len() < MAX_FILE_BYTES)?;
     let (done, total) = line.split_once(' ')?;
     Some((done.parse().ok()?, total.parse().ok()?))
 }

@@ -19,7 +19,7 @@ use crate::{Error, Host};
 pub const INSIDE: &str = "--inside";
 
 /// Maximum number of attempts when another command undoes the work at the same moment.
-const TRIES: usize = 10;
+const MAX_ATTEMPTS: usize = 10;
 
 /// Starts the zoneadmd of a zone, in the control group of all zoneadmds.
 /// `pass` become its descriptors 3, 4, ...
@@ -31,7 +31,7 @@ pub fn zoneadmd(
 ) -> Result<Child, Error> {
     let base = Base::find(&host.cgroup)?;
     let arguments = [&["-z", zone.as_str()], options].concat();
-    let mut tries = TRIES;
+    let mut tries = MAX_ATTEMPTS;
     loop {
         let group = limits::zone::open_daemons(&base)?;
         let group = Some(group.as_fd());

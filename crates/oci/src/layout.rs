@@ -26,8 +26,8 @@ pub const SAVED: &str = "manifest.json";
 /// The folder of a layout's blobs.
 pub const BLOBS: &str = "blobs/sha256";
 
-/// Indexes in indexes that are followed.
-const DEPTH: usize = 3;
+/// Maximum number of indexes in indexes that are followed.
+const MAX_INDEX_DEPTH: usize = 3;
 
 /// A folder with images.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Layout {
             [one] => one.clone(),
             several => choose(&what, several, wanted)?.clone(),
         };
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_INDEX_DEPTH {
             let digest = entry.descriptor.digest;
             let what = digest.to_string();
             match Document::read(&what, &self.blob(&entry.descriptor, MAX_MANIFEST)?)? {
@@ -151,7 +151,7 @@ impl Layout {
         }
         Err(Error::bad(
             what,
-            format!("more than {DEPTH} indexes in one another"),
+            format!("more than {MAX_INDEX_DEPTH} indexes in one another"),
         ))
     }
 

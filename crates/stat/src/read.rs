@@ -28,7 +28,7 @@ use watch::Watch;
 use zone::Zone;
 
 /// Maximum number of samples between two reads of a zone's settings and state.
-const REVIEWS: usize = 60;
+const MAX_SAMPLES_UNREVIEWED: usize = 60;
 
 /// The counters to read besides CPU time, memory and swap space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -283,7 +283,7 @@ impl Sampler {
     /// Some of the zones each time: whether they live and what is set for them. A
     /// limit that was written to a control group itself shows then.
     fn review(&mut self) {
-        let count = self.zones.len() / REVIEWS + 1;
+        let count = self.zones.len() / MAX_SAMPLES_UNREVIEWED + 1;
         let names = self.zones.keys().skip(self.next).take(count).cloned();
         let mut names: Vec<ZoneName> = names.collect();
         self.next = if names.len() < count {

@@ -149,7 +149,7 @@ pub fn is_held(path: &Path) -> Result<bool, Error> {
 /// # Errors
 /// [`Error::File`].
 pub fn exclusive_within(path: &Path, patience: Duration) -> Result<Option<File>, Error> {
-    const PAUSE: Duration = Duration::from_millis(1);
+    const RETRY_INTERVAL: Duration = Duration::from_millis(1);
     let deadline = Instant::now() + patience;
     loop {
         // There is no lock call with a time limit, and a signal for one is not ours
@@ -160,7 +160,7 @@ pub fn exclusive_within(path: &Path, patience: Duration) -> Result<Option<File>,
         if Instant::now() >= deadline {
             return Ok(None);
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(RETRY_INTERVAL);
     }
 }
 

@@ -17,13 +17,13 @@ pub const ARRIVED: &str = ".arrived";
 /// Stands in the zonepath of a zone whose migration to this host is still under way.
 pub const INCOMING: &str = ".incoming";
 
-/// Longest name of a migration.
-const LONGEST: usize = 64;
+/// Maximum length of a migration's name, in bytes.
+const MAX_NAME_BYTES: usize = 64;
 
 /// The name of a migration, as it came from elsewhere.
 pub fn name(text: &str) -> String {
     let legal = text.chars().filter(char::is_ascii_alphanumeric);
-    legal.take(LONGEST).collect()
+    legal.take(MAX_NAME_BYTES).collect()
 }
 
 /// The migration that the zone in a zonepath came by.

@@ -11,8 +11,8 @@ use host::Error;
 /// The mark's name.
 pub const AWAY: &str = ".migrating";
 
-/// Longest word of it that is taken.
-const LONGEST: usize = 255;
+/// Maximum length of a word of the mark, in bytes.
+const MAX_WORD_BYTES: usize = 255;
 
 /// The content of the mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Away {
             Ok(text) => {
                 let mut words = text.split_whitespace().map(|word| {
                     let printable = word.chars().filter(|c| !c.is_control());
-                    printable.take(LONGEST).collect::<String>()
+                    printable.take(MAX_WORD_BYTES).collect::<String>()
                 });
                 let id = words.next().unwrap_or_default();
                 let host = words.next();

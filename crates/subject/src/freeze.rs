@@ -15,7 +15,7 @@ use host::{Error, Host};
 
 /// Timeout for the kernel to stop every process: one that waits for a disk stops when the disk
 /// answers.
-const PATIENCE: Duration = Duration::from_secs(30);
+const FREEZE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A frozen zone; thawed when this is dropped. If this process dies, the zone's
 /// zoneadmd sees the connection end and thaws it; if both die, the next zoneadmd does.
@@ -88,7 +88,7 @@ fn wait(cgroups: &ZoneCgroups) -> Result<(), Error> {
     let path = cgroups.v2().join("cgroup.events");
     let what = || format!("wait for {}", path.display());
     let events = File::open(&path).map_err(Error::io(what()))?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + FREEZE_TIMEOUT;
     loop {
         let mut text = [0; 256];
         let length = rustix::io::pread(&events, &mut text, 0)
@@ -101,7 +101,7 @@ fn wait(cgroups: &ZoneCgroups) -> Result<(), Error> {
             return Err(Error::Refused(format!(
                 "not every process could be stopped within {} s; one waits for a device or \
                  a file server.",
-                PATIENCE.as_secs()
+                FREEZE_TIMEOUT.as_secs()
             )));
         }
         let left = Timespec::try_from(left).ok();

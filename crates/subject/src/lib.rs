@@ -309,7 +309,7 @@ impl Subject {
 /// waited for. The zone's lock is held.
 ///
 /// # Errors
-/// When something cannot be removed, or the root stays open for [`CLOSING`].
+/// When something cannot be removed, or the root stays open for [`WRITE_OUT_TIMEOUT`].
 pub fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     if let Some(known) = runtime::load_any(&host.root, zone)? {
         // Its zoneadmd may be alive and waiting for our lock.
@@ -326,10 +326,10 @@ pub fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
         .map_err(Error::Daemon)?;
     let path = host.root.root_lock(zone);
     // A zone that never ran has none.
-    if path.exists() && lock::exclusive_within(&path, CLOSING)?.is_none() {
+    if path.exists() && lock::exclusive_within(&path, WRITE_OUT_TIMEOUT)?.is_none() {
         return Err(Error::Refused(format!(
             "its zoneadmd is still writing its file system out after {} s; try again.",
-            CLOSING.as_secs()
+            WRITE_OUT_TIMEOUT.as_secs()
         )));
     }
     Ok(())
@@ -414,7 +414,7 @@ pub fn clear(cgroups: &ZoneCgroups) -> Result<(), Error> {
 }
 
 /// Timeout for writing out the root of a halted zone.
-const CLOSING: Duration = Duration::from_secs(60);
+const WRITE_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Takes the lock of a zone and reads its entry under it.
 ///
@@ -453,13 +453,13 @@ fn with_entry(
 }
 
 /// Time for which a held lock is tried again when its holder does not end soon.
-const MOMENT: Duration = Duration::from_secs(1);
+const LOCK_RETRY_TIME: Duration = Duration::from_secs(1);
 
 /// Interval between looks at the holder of a lock.
-const LOOK: Duration = Duration::from_millis(20);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Takes the lock of a zone. A zoneadmd that holds it is waited for; another command
-/// only for a [`MOMENT`].
+/// only for a [`LOCK_RETRY_TIME`].
 fn lock_now(host: &Host, zone: &ZoneName) -> Result<ZoneLock, Error> {
     lock_cutting(host, zone, Cuts::Nothing).map(|(lock, _)| lock)
 }
@@ -475,19 +475,19 @@ enum Cuts {
     Shutdowns,
 }
 
-/// Longest time in which a command that was cut short releases the lock.
-const LETTING_GO: Duration = Duration::from_secs(30);
+/// Timeout for a command that was killed to release its lock.
+const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// [`lock_now`]; also whether what the lock was held for was cut short.
 fn lock_cutting(host: &Host, zone: &ZoneName, cuts: Cuts) -> Result<(ZoneLock, bool), Error> {
-    let end = Instant::now() + CLOSING;
-    let mut patience = Instant::now() + MOMENT;
+    let end = Instant::now() + WRITE_OUT_TIMEOUT;
+    let mut patience = Instant::now() + LOCK_RETRY_TIME;
     let mut was_cut = false;
     // Such work can begin while we wait; each look is a connection that a busy
     // zoneadmd has to keep, so there are few.
-    let (mut look, mut pause) = (Instant::now(), MOMENT);
+    let (mut look, mut pause) = (Instant::now(), LOCK_RETRY_TIME);
     loop {
-        let busy = match lock::zone_within(&host.root, zone, LOOK) {
+        let busy = match lock::zone_within(&host.root, zone, LOCK_POLL_INTERVAL) {
             Err(busy @ store::Error::Locked(_)) => busy,
             other => return Ok((other?, was_cut)),
         };
@@ -495,13 +495,13 @@ fn lock_cutting(host: &Host, zone: &ZoneName, cuts: Cuts) -> Result<(ZoneLock, b
         if cuts != Cuts::Nothing && now >= look {
             if control::client::cancel(&host.root, zone, cuts == Cuts::Shutdowns) {
                 was_cut = true;
-                patience = Instant::now() + LETTING_GO;
+                patience = Instant::now() + LOCK_RELEASE_TIMEOUT;
             }
             (look, pause) = (Instant::now() + pause, pause * 2);
             continue;
         }
         if zoneadmd_is_busy(host, zone)? {
-            patience = patience.max(now + MOMENT);
+            patience = patience.max(now + LOCK_RETRY_TIME);
         }
         if now >= patience.min(end) {
             return Err(busy.into());
@@ -525,7 +525,7 @@ fn is_ending(runtime: Option<&Runtime>) -> bool {
 
 /// Timeout for the first process of a zone to end after a zoneadmd that died before init was
 /// started.
-const DYING: Duration = Duration::from_secs(30);
+const INIT_END_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns whether the zoneadmd of a machine died while it resumed the machine.
 fn was_resuming(runtime: &Runtime) -> bool {
@@ -548,7 +548,7 @@ pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Err
         if runtime.state == State::Ready && !runtime.daemon.is_alive() {
             // Without its zoneadmd a first process that is not init yet is killed by the
             // kernel or gives up; or it is just becoming init, and stays.
-            let deadline = Instant::now() + DYING;
+            let deadline = Instant::now() + INIT_END_TIMEOUT;
             while runtime.init.is_copy() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -184,8 +184,8 @@ const INDENT: &str = "    ";
 /// Width of the column of names.
 const NAMES: usize = 16;
 
-/// Longest line, as terminals are at least.
-const WIDTH: usize = 79;
+/// Maximum length of a line, in columns: terminals have at least as many.
+const MAX_LINE_COLUMNS: usize = 79;
 
 /// A name and, in the column beside it, its text.
 fn beside(out: &mut String, name: &str, text: &str) {
@@ -206,7 +206,7 @@ fn beside(out: &mut String, name: &str, text: &str) {
 fn wrap(out: &mut String, indent: &str, text: &str) {
     let mut line = indent.to_owned();
     for word in text.split_whitespace() {
-        if line.len() > indent.len() && line.len() + 1 + word.len() > WIDTH {
+        if line.len() > indent.len() && line.len() + 1 + word.len() > MAX_LINE_COLUMNS {
             out.push_str(&line);
             out.push('\n');
             indent.clone_into(&mut line);
@@ -261,7 +261,7 @@ mod tests {
             // The forms of a command stand as they are.
             let text = text.lines().filter(|line| !line.contains('<'));
             for line in text {
-                assert!(line.len() <= WIDTH, "{name}: {line}");
+                assert!(line.len() <= MAX_LINE_COLUMNS, "{name}: {line}");
             }
         }
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, pread};
 
-/// Longest text that is read, in bytes: a line for each of many disks or links.
-pub(super) const LONGEST: usize = 1 << 16;
+/// Maximum size of a file that is read, in bytes: a line for each of many disks or links.
+pub(super) const MAX_FILE_BYTES: usize = 1 << 16;
 
 /// Files that may be open at a time, counted down by those that are.
 #[derive(Debug)]
@@ -86,10 +86,10 @@ fn from_start<'b>(fd: &OwnedFd, buffer: &'b mut Vec<u8>) -> Result<&'b [u8], Not
     let mut length = 0;
     loop {
         if length == buffer.len() {
-            if length >= LONGEST {
+            if length >= MAX_FILE_BYTES {
                 break;
             }
-            buffer.resize((length * 2).clamp(4096, LONGEST), 0);
+            buffer.resize((length * 2).clamp(4096, MAX_FILE_BYTES), 0);
         }
         match pread(fd, &mut buffer[length..], length as u64) {
             Ok(0) => break,

@@ -8,7 +8,7 @@ use super::parse;
 use crate::sample::{HostSample, Pressure};
 
 /// Microseconds of a tick of /proc/stat: the kernel shows hundredths of a second.
-const TICK: u64 = 10_000;
+const TICK_MICROSECONDS: u64 = 10_000;
 
 /// The files of the host.
 #[derive(Debug, Default)]
@@ -34,8 +34,8 @@ impl Host {
         let proc = Path::new("/proc");
         if let Ok(text) = self.stat.read(proc, "stat", budget, buffer) {
             if let Some((busy, interrupts)) = parse::busy(text) {
-                host.busy_usec = busy.saturating_mul(TICK);
-                host.interrupt_usec = interrupts.saturating_mul(TICK);
+                host.busy_usec = busy.saturating_mul(TICK_MICROSECONDS);
+                host.interrupt_usec = interrupts.saturating_mul(TICK_MICROSECONDS);
             }
         }
         let cpu = Path::new("/sys/devices/system/cpu");

@@ -8,8 +8,8 @@ use sys::process::ns;
 use super::parse;
 use crate::sample::Ipc;
 
-/// Most bytes of a list that are read.
-const LONGEST: u64 = 16 << 20;
+/// Maximum number of bytes of a list that are read.
+const MAX_LIST_BYTES: u64 = 16 << 20;
 
 /// Returns the IPC objects of the calling thread's namespace.
 pub(super) fn read() -> Option<Ipc> {
@@ -17,7 +17,7 @@ pub(super) fn read() -> Option<Ipc> {
         use std::io::Read;
         let file = fs::File::open(format!("/proc/sysvipc/{name}")).ok()?;
         let mut text = String::new();
-        file.take(LONGEST).read_to_string(&mut text).ok()?;
+        file.take(MAX_LIST_BYTES).read_to_string(&mut text).ok()?;
         Some(text)
     };
     parse::sysvipc(&list("shm")?, &list("sem")?, &list("msg")?)

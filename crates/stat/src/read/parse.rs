@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::sample::{Ipc, LinkTraffic, Stall, Traffic};
 
-/// Most links of which each is told: a zone can make as many as it likes.
-const MOST_LINKS: usize = 128;
+/// Maximum number of links that are listed each: a zone can make any number.
+const MAX_LINKS: usize = 128;
 
 /// A file that holds one number.
 pub(super) fn number(text: &[u8]) -> Option<u64> {
@@ -91,7 +91,7 @@ pub(super) fn links(text: &[u8]) -> Option<Links> {
             bytes_out: figures.nth(7)?.parse().ok()?,
         };
         sum = sum.plus(traffic);
-        if each.len() < MOST_LINKS {
+        if each.len() < MAX_LINKS {
             let name = String::from_utf8_lossy(link).replace(char::is_control, "?");
             each.push(LinkTraffic { name, traffic });
         }
@@ -226,7 +226,7 @@ mod tests {
             text.extend(format!("v{number}: 1 0 0 0 0 0 0 0 1 0 0 0 0 0 0 0\n").bytes());
         }
         let many = links(&text).unwrap();
-        assert_eq!((many.sum.bytes_in, many.each.len()), (1003, MOST_LINKS));
+        assert_eq!((many.sum.bytes_in, many.each.len()), (1003, MAX_LINKS));
     }
 
     #[test]

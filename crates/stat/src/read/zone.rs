@@ -17,8 +17,8 @@ use super::file::{Budget, File, Nothing};
 use super::parse;
 use crate::sample::{Hits, Pressure, Pset, Setting, Stall, Traffic, ZoneSample};
 
-/// Ticks of a second in /proc/PID/stat.
-const TICKS: u64 = 100;
+/// Ticks per second of the times in /proc/PID/stat.
+const TICKS_PER_SECOND: u64 = 100;
 
 /// Groups in a zone's group, and in those: where processes are looked for.
 const MAX_DEPTH: u32 = 16;
@@ -74,8 +74,8 @@ impl Zone {
         let pids = with(&runtime.cgroups, "pids.current");
         let blkio = with(&runtime.cgroups, "blkio.throttle.io_service_bytes");
         let started = runtime.init.started;
-        let booted =
-            Duration::from_secs(started / TICKS) + Duration::from_millis(started % TICKS * 10);
+        let booted = Duration::from_secs(started / TICKS_PER_SECOND)
+            + Duration::from_millis(started % TICKS_PER_SECOND * 10);
         let last = ZoneSample {
             name: name.as_str().into(),
             id: runtime.id,
