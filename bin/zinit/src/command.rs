@@ -16,11 +16,11 @@ const FILE: &CStr = c"/etc/zone.init";
 /// The first line of the file.
 const MARK: &[u8] = b"zone-init 1";
 
-/// Its most bytes: more is not written.
-const LARGEST: usize = 64 << 10;
+/// Maximum size of the file, in bytes: zoneadm writes no more.
+const MAX_FILE_BYTES: usize = 64 << 10;
 
-/// Most further groups.
-const GROUPS: usize = 64;
+/// Maximum number of supplementary groups.
+const MAX_GROUPS: usize = 64;
 
 /// The program, running.
 #[derive(Clone, Copy)]
@@ -46,9 +46,9 @@ pub(crate) fn run() -> Result<Option<Command>, ()> {
 // keep what these buffers take.
 #[inline(never)]
 fn read_and_start() -> Option<Command> {
-    let mut bytes = [0; LARGEST];
+    let mut bytes = [0; MAX_FILE_BYTES];
     match start::read_file(FILE, &mut bytes) {
-        Ok(length) if length < LARGEST => parse_and_start(&bytes[..length]),
+        Ok(length) if length < MAX_FILE_BYTES => parse_and_start(&bytes[..length]),
         _ => None,
     }
 }
@@ -60,7 +60,7 @@ fn parse_and_start(bytes: &[u8]) -> Option<Command> {
     }
     let uid = number(strings.take()?.to_bytes())?;
     let gid = number(strings.take()?.to_bytes())?;
-    let mut groups = [0; GROUPS];
+    let mut groups = [0; MAX_GROUPS];
     let mut count = 0;
     for group in strings.take()?.to_bytes().split(|byte| *byte == b',') {
         if !group.is_empty() {

@@ -16,11 +16,11 @@ use crate::console::say;
 use crate::life::{AWAITED, reap_all, report, run_rc};
 
 /// Timeout for rc.zone to stop the zone's services, in milliseconds.
-const RC_LIMIT: u64 = 10_000;
+const RC_TIMEOUT_MS: u64 = 10_000;
 /// Time between SIGTERM and SIGKILL, in milliseconds.
-const GRACE: u64 = 5_000;
+const KILL_DELAY_MS: u64 = 5_000;
 /// Interval between looks for processes that have no parent here, in milliseconds.
-const LOOK: u64 = 20;
+const POLL_INTERVAL_MS: u64 = 20;
 
 /// Ends every process of the zone but this one.
 pub(crate) fn shut_down(power: Power, program: Option<Command>) {
@@ -31,7 +31,7 @@ pub(crate) fn shut_down(power: Power, program: Option<Command>) {
     let mut hurry = false;
     if let Some(rc) = run_rc(c"stop") {
         let mut running = true;
-        let end = wait_while(RC_LIMIT, || {
+        let end = wait_while(RC_TIMEOUT_MS, || {
             reap_all(|pid, status| {
                 if pid == rc {
                     running = false;
@@ -54,7 +54,7 @@ pub(crate) fn shut_down(power: Power, program: Option<Command>) {
     if let Some(program) = program.filter(|_| !hurry) {
         let _ = start::send(program.pid, program.stop);
         let mut running = true;
-        let end = wait_while(RC_LIMIT, || {
+        let end = wait_while(RC_TIMEOUT_MS, || {
             reap_all(|pid, status| {
                 if pid == program.pid {
                     running = false;
@@ -73,7 +73,7 @@ pub(crate) fn shut_down(power: Power, program: Option<Command>) {
     // Failures mean that nobody is there.
     let _ = start::send(EVERYBODY, Signal::TERM);
     let _ = start::send(EVERYBODY, Signal::CONT);
-    let grace = if hurry { 0 } else { GRACE };
+    let grace = if hurry { 0 } else { KILL_DELAY_MS };
     wait_while(grace, || {
         if reap_all(|_, _| {}) {
             Left::Children
@@ -112,7 +112,7 @@ fn wait_while(limit_ms: u64, mut look: impl FnMut() -> Left) -> End {
         let rest = end.saturating_sub(start::clock_ms());
         let pause = match look() {
             Left::Children => rest,
-            Left::Strangers => rest.min(LOOK),
+            Left::Strangers => rest.min(POLL_INTERVAL_MS),
             Left::Nobody => return End::Done,
         };
         if rest == 0 {

@@ -50,7 +50,7 @@ fn zinit() -> &'static Path {
 }
 
 /// Timeout of every wait in a test.
-const PATIENCE: Duration = Duration::from_secs(120);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(120);
 
 static STARTING: Mutex<()> = Mutex::new(());
 
@@ -186,9 +186,9 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(
-            begin.elapsed() < PATIENCE,
+            begin.elapsed() < WAIT_TIMEOUT,
             "{what}: not in {} s",
-            PATIENCE.as_secs()
+            WAIT_TIMEOUT.as_secs()
         );
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -2,8 +2,8 @@
 
 use rustix::io::{Errno, Result};
 
-/// Most bytes that are held and moved at a time: what a pipe holds.
-const SIZE: usize = 64 << 10;
+/// Maximum number of bytes that are held and moved at a time: the size of a pipe.
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// Bytes that have been read and not yet been written.
 #[derive(Debug, Default)]
@@ -26,9 +26,11 @@ impl Buffer {
         read: impl FnOnce(&mut [u8]) -> Result<usize>,
     ) -> Result<usize> {
         if self.bytes.is_empty() {
-            self.bytes = vec![0; SIZE];
+            self.bytes = vec![0; BUFFER_BYTES];
         }
-        let limit = usize::try_from(limit).unwrap_or(SIZE).min(SIZE);
+        let limit = usize::try_from(limit)
+            .unwrap_or(BUFFER_BYTES)
+            .min(BUFFER_BYTES);
         (self.begin, self.end) = (0, 0);
         self.end = read(&mut self.bytes[..limit])?;
         Ok(self.end)
@@ -83,7 +85,7 @@ mod tests {
         let mut buffer = Buffer::default();
         let read = |space: &mut [u8]| Ok(space.len());
         assert_eq!(buffer.fill(5, read), Ok(5));
-        assert_eq!(buffer.fill(u64::MAX, read), Ok(SIZE));
+        assert_eq!(buffer.fill(u64::MAX, read), Ok(BUFFER_BYTES));
         assert_eq!(buffer.drain(|_| Err(Errno::PIPE)), Err(Errno::PIPE));
     }
 }

@@ -20,11 +20,11 @@ use crate::keyboard::Keyboard;
 use crate::sink::Sink;
 use crate::terminal::{self, Raw};
 
-/// Longest piece sent at a time.
-const PIECE: usize = 4096;
+/// Maximum number of bytes that are sent at a time.
+const MAX_SENT_BYTES: usize = 4096;
 
 /// Interval between looks at a halted zone, and at the size of the window.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Why the connection ended.
 enum End {
@@ -124,7 +124,7 @@ fn pump(socket: &OwnedFd, user: &mut User) -> Result<End, String> {
             return Ok(end);
         }
         let sent = user.keyboard.send(|bytes| {
-            let piece = &bytes[..bytes.len().min(PIECE)];
+            let piece = &bytes[..bytes.len().min(MAX_SENT_BYTES)];
             let packet = ConsolePacket::Input(piece).write();
             send(socket, &packet, SendFlags::NOSIGNAL | SendFlags::DONTWAIT).map(|_| piece.len())
         });
@@ -175,7 +175,7 @@ impl User {
     /// Waits until something happens, or it is time to look again; shows what is to
     /// be shown, and reads what is typed.
     fn wait(&mut self, zone: Option<PollFd<'_>>) -> Result<Option<End>, String> {
-        let timeout = Timespec::try_from(LOOK_EVERY).ok();
+        let timeout = Timespec::try_from(POLL_INTERVAL).ok();
         let mut watched = vec![PollFd::new(&self.taken, PollFlags::IN)];
         if !self.shown.is_empty() {
             watched.push(PollFd::from_borrowed_fd(

@@ -9,10 +9,10 @@ use crate::terminal;
 
 /// Most bytes that wait for the zone. Of a keyboard more are dropped, with a bell,
 /// as terminals do: whoever types must be able to leave.
-const MOST: usize = 1 << 20;
+const MAX_WAITING_BYTES: usize = 1 << 20;
 
-/// Longest piece read at a time.
-const PIECE: usize = 4096;
+/// Maximum number of bytes that are read at a time.
+const READ_BYTES: usize = 4096;
 
 /// Makes most terminals ring.
 const BELL: &[u8] = b"\x07";
@@ -41,7 +41,7 @@ impl Keyboard {
 
     /// True as long as it is to be watched. What is no keyboard can wait.
     pub fn listens(&self) -> bool {
-        self.open && (self.is_terminal || self.waiting.len() < MOST)
+        self.open && (self.is_terminal || self.waiting.len() < MAX_WAITING_BYTES)
     }
 
     /// True behind the end of input.
@@ -56,7 +56,7 @@ impl Keyboard {
 
     /// Reads once, when there is something to read.
     pub fn read(&mut self) {
-        let mut piece = [0; PIECE];
+        let mut piece = [0; READ_BYTES];
         match read(terminal::stdin(), &mut piece) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             // Another job has the terminal; the caller looks again.
@@ -65,7 +65,7 @@ impl Keyboard {
             Ok(length) => {
                 let typed = self.escape.typed(&piece[..length]);
                 self.left |= typed.leave;
-                let room = MOST.saturating_sub(self.waiting.len());
+                let room = MAX_WAITING_BYTES.saturating_sub(self.waiting.len());
                 if typed.send.len() > room {
                     let _ = write(rustix::stdio::stderr(), BELL);
                 }

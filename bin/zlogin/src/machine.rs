@@ -9,8 +9,8 @@ use model::ZoneName;
 
 use crate::call::{Call, Mode};
 
-/// Most bytes of standard input that go along.
-const MOST_INPUT: u64 = 1 << 20;
+/// Maximum number of bytes of standard input that are sent along.
+const MAX_INPUT_BYTES: u64 = 1 << 20;
 
 /// Runs the command if the zone is a kernel zone; `None` if it is another.
 pub fn run(host: &Host, zone: &ZoneName, call: &Call) -> Result<Option<u8>, String> {
@@ -52,12 +52,12 @@ fn input(call: &Call) -> Result<Option<Vec<u8>>, String> {
     }
     let mut bytes = Vec::new();
     std::io::stdin()
-        .take(MOST_INPUT + 1)
+        .take(MAX_INPUT_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(|error| format!("could not read standard input: {error}"))?;
-    if bytes.len() as u64 > MOST_INPUT {
+    if bytes.len() as u64 > MAX_INPUT_BYTES {
         return Err(format!(
-            "standard input is longer than {MOST_INPUT} bytes, the most that a kernel zone's agent takes"
+            "standard input is longer than {MAX_INPUT_BYTES} bytes, the most that a kernel zone's agent takes"
         ));
     }
     Ok((!bytes.is_empty()).then_some(bytes))

@@ -23,11 +23,11 @@ use crate::call::Call;
 use crate::sink::Sink;
 use crate::{child, inside, terminal};
 
-/// Pieces moved of one stream before the others are looked at.
-const TURN: usize = 16;
+/// Number of pieces of a stream that are moved before the other streams get their turn.
+const PIECES_PER_TURN: usize = 16;
 
 /// Interval at which a zlogin in the background checks whether it is in the foreground again.
-const LOOK_EVERY: Timespec = Timespec {
+const FOREGROUND_POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
@@ -89,7 +89,7 @@ fn relay(child: &Child, taken: &Taken, input: &mut Input, outputs: &mut [Output;
         }
         outputs.iter().for_each(|output| output.watch(&mut watched));
         let from_user = input.watch(&mut watched);
-        let timeout = input.away.then_some(&LOOK_EVERY);
+        let timeout = input.away.then_some(&FOREGROUND_POLL_INTERVAL);
         let waited = poll(&mut watched, timeout);
         let came = |at: usize| watched.get(at).is_some_and(|one| !one.revents().is_empty());
         let (signal, ended) = (came(0), status.is_none() && came(1));
@@ -167,7 +167,7 @@ impl Output {
 
     /// Moves what can be moved without waiting.
     fn advance(&mut self) {
-        for _ in 0..TURN {
+        for _ in 0..PIECES_PER_TURN {
             let Self { buffer, to, .. } = self;
             match buffer.drain(|bytes| to.write(bytes)) {
                 Ok(()) if self.buffer.is_empty() => {}

@@ -20,14 +20,14 @@ use crate::terminal::{self, Raw};
 use crate::{child, inside};
 
 /// Interval between looks at the size of the window.
-const LOOK_EVERY: Timespec = Timespec {
+const WINDOW_POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
 
-/// Most bytes shown that are left in the terminal at the end of a session: one that
-/// something in the background goes on writing to has no end.
-const LAST_WORDS: u64 = 1 << 20;
+/// Maximum number of bytes that are shown after the end of a session: a program in the background
+/// could write to the terminal without end.
+const MAX_FINAL_BYTES: u64 = 1 << 20;
 
 /// The end of a session.
 #[derive(Debug, PartialEq, Eq)]
@@ -174,7 +174,7 @@ fn pump(controller: &OwnedFd, child: &Child, taken: &Taken, keyboard: &mut Keybo
     let mut screen = Sink::new(rustix::stdio::stdout());
     let mut shown = Buffer::default();
     let mut ended = None;
-    let mut left = LAST_WORDS;
+    let mut left = MAX_FINAL_BYTES;
     loop {
         let mut watched = vec![PollFd::new(taken, PollFlags::IN)];
         if ended.is_none() {
@@ -193,7 +193,7 @@ fn pump(controller: &OwnedFd, child: &Child, taken: &Taken, keyboard: &mut Keybo
         if keyboard.listens() && !terminal::in_background() {
             watched.push(PollFd::from_borrowed_fd(terminal::stdin(), PollFlags::IN));
         }
-        let waited = poll(&mut watched, Some(&LOOK_EVERY));
+        let waited = poll(&mut watched, Some(&WINDOW_POLL_INTERVAL));
         let came = |at: usize| watched.get(at).is_some_and(|one| !one.revents().is_empty());
         let typed = waited.is_ok() && came(from_user);
         if let Some(number) = taken.next() {

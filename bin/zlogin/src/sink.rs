@@ -10,7 +10,7 @@ use rustix::time::Timespec;
 
 /// Number of bytes that fit into a pipe (PIPE_BUF), and a little into a terminal, when poll(2) says
 /// that it can be written to.
-const SURE: usize = 4096;
+const ATOMIC_BYTES: usize = 4096;
 
 /// A stream of the caller's. It is shared with other processes, so its own flags are left alone.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Sink {
                 let mut ready = [PollFd::from_borrowed_fd(self.stream, PollFlags::OUT)];
                 match poll(&mut ready, Some(&Timespec::default()))? {
                     0 => Err(Errno::AGAIN),
-                    _ => write(self.stream, &bytes[..bytes.len().min(SURE)]),
+                    _ => write(self.stream, &bytes[..bytes.len().min(ATOMIC_BYTES)]),
                 }
             }
         }

@@ -7,8 +7,8 @@ use std::io::Read;
 use rustix::fs::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-/// Largest file of users or groups that is read, in bytes.
-const LARGEST_FILE: u64 = 1 << 20;
+/// Maximum size of a file of users or groups, in bytes.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Greatest number of groups that a user may be in, as the kernel has it.
 const MAX_GROUPS: usize = 65_536;
@@ -34,7 +34,7 @@ pub fn find(name: &str) -> Result<User, String> {
         let mut bytes = Vec::new();
         let opened = File::open(path);
         // A zone without one has no groups.
-        let _ = opened.and_then(|file| file.take(LARGEST_FILE).read_to_end(&mut bytes));
+        let _ = opened.and_then(|file| file.take(MAX_FILE_BYTES).read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     };
     parse(name, &read("/etc/passwd"), &read("/etc/group"))

@@ -16,12 +16,12 @@ use zone::uninstall::{self, Admitted};
 use crate::act::show;
 use crate::report;
 
-/// Zones that are stored in one write of the index. Their locks are held until then,
-/// and each is a descriptor: well below the usual limit of 1024.
-const AT_ONCE: usize = 250;
+/// Maximum number of zones that are stored in one write of the index. Their locks are held until
+/// then, and each is a descriptor: well below the usual limit of 1024.
+const ZONES_PER_INDEX_WRITE: usize = 250;
 
 /// Interval between progress reports of a run of many zones.
-const TELL_EVERY: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The progress of a run.
 struct Progress<'a> {
@@ -48,7 +48,7 @@ impl<'a> Progress<'a> {
         let Ok(mut told) = self.told.lock() else {
             return;
         };
-        if told.elapsed() >= TELL_EVERY {
+        if told.elapsed() >= PROGRESS_INTERVAL {
             *told = Instant::now();
             println!("zoneadm: {}: {done} of {} zones", self.verb, self.all);
         }
@@ -137,7 +137,7 @@ pub fn clone(
     let mut status = cli::status::OK;
     let progress = Progress::of("clone", zones.len());
     let mut tried = 0;
-    for batch in zones.chunks(AT_ONCE) {
+    for batch in zones.chunks(ZONES_PER_INDEX_WRITE) {
         let full = AtomicBool::new(false);
         let prepared = map_in_parallel(batch, |zone| {
             // Who finds the disk full is among the last that are tried.
@@ -197,7 +197,7 @@ pub fn uninstall(host: &Host, zones: &[ZoneName]) -> u8 {
         status.fetch_max(report::error(zone.as_str(), error), Ordering::Relaxed);
     };
     let progress = Progress::of("uninstall", zones.len());
-    for batch in zones.chunks(AT_ONCE) {
+    for batch in zones.chunks(ZONES_PER_INDEX_WRITE) {
         let mut subjects = Vec::new();
         for zone in batch {
             match uninstall::admit(host, zone, false) {

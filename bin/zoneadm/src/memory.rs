@@ -7,7 +7,7 @@ use host::{Host, progress};
 use model::ZoneName;
 
 /// Time after which progress is shown; shorter operations show none.
-const SHORT: Duration = Duration::from_secs(2);
+const PROGRESS_DELAY: Duration = Duration::from_secs(2);
 
 /// The way progress is shown: in one line that changes on a terminal, else in a line now and then.
 struct Shown<'a> {
@@ -23,8 +23,8 @@ struct Shown<'a> {
 impl Shown<'_> {
     fn tell(&mut self, out: &mut impl Write, now: Instant, done: u64, total: u64) {
         let took = now.duration_since(self.began);
-        let again = now.duration_since(self.told) >= SHORT;
-        if took < SHORT || !(again || self.terminal) {
+        let again = now.duration_since(self.told) >= PROGRESS_DELAY;
+        if took < PROGRESS_DELAY || !(again || self.terminal) {
             return;
         }
         self.told = now;

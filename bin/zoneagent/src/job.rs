@@ -11,16 +11,17 @@ use std::thread::JoinHandle;
 use serde_json::{Value, json};
 use vm::base64;
 
-/// Most bytes of each output that are kept.
-const MOST_KEPT: u64 = 8 << 20;
+/// Maximum number of bytes of each output that are kept.
+const MAX_KEPT_BYTES: u64 = 8 << 20;
 
-/// Most programs at a time.
-const MOST_JOBS: usize = 256;
+/// Maximum number of programs at a time.
+const MAX_JOBS: usize = 256;
 
-/// Most that have ended and are kept for who may ask: of more the oldest go, as do those
-/// whose outputs are more than so many bytes together.
-const MOST_ENDED: usize = 32;
-const MOST_OUTPUT: usize = 64 << 20;
+/// Maximum number of ended programs that are kept until their result is asked for; the oldest are
+/// dropped.
+const MAX_ENDED: usize = 32;
+/// Maximum number of bytes of all outputs of ended programs; the oldest are dropped.
+const MAX_ENDED_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]
 struct Job {
@@ -60,7 +61,7 @@ impl Reader {
         let count = Arc::clone(&kept);
         let thread = std::thread::spawn(move || {
             let mut kept = Vec::new();
-            let mut begin = stream.take(MOST_KEPT);
+            let mut begin = stream.take(MAX_KEPT_BYTES);
             let _ = begin.read_to_end(&mut kept);
             kept.shrink_to_fit();
             count.store(kept.len(), Ordering::Relaxed);
@@ -100,7 +101,7 @@ impl Jobs {
         let mut printed: usize = ended.iter().map(|(.., bytes)| bytes).sum();
         let mut count = ended.len();
         for (_, number, bytes) in ended {
-            if count <= MOST_ENDED && printed <= MOST_OUTPUT {
+            if count <= MAX_ENDED && printed <= MAX_ENDED_BYTES {
                 break;
             }
             self.jobs.remove(&number);
@@ -112,7 +113,7 @@ impl Jobs {
     /// guest-exec
     pub fn start(&mut self, arguments: &Value) -> Result<Value, String> {
         self.tidy();
-        if self.jobs.len() >= MOST_JOBS {
+        if self.jobs.len() >= MAX_JOBS {
             return Err("too many programs run already".to_owned());
         }
         let path = arguments["path"].as_str().ok_or("no path")?;
@@ -214,33 +215,36 @@ mod tests {
     fn ends_that_nobody_asks_for_are_forgotten() {
         let mut jobs = Jobs::default();
         let runs = start(&mut jobs, "exec sleep 60");
-        for _ in 0..MOST_ENDED {
+        for _ in 0..MAX_ENDED {
             start(&mut jobs, ":");
         }
-        wait_for(&mut jobs, MOST_ENDED);
+        wait_for(&mut jobs, MAX_ENDED);
         let first = start(&mut jobs, ":");
-        wait_for(&mut jobs, MOST_ENDED + 1);
+        wait_for(&mut jobs, MAX_ENDED + 1);
         // As often as there may be programs, and more.
-        for _ in 0..MOST_JOBS {
+        for _ in 0..MAX_JOBS {
             start(&mut jobs, ":");
-            wait_for(&mut jobs, MOST_ENDED + 1);
+            wait_for(&mut jobs, MAX_ENDED + 1);
         }
-        assert!(jobs.jobs.len() <= MOST_ENDED + 2, "{}", jobs.jobs.len());
+        assert!(jobs.jobs.len() <= MAX_ENDED + 2, "{}", jobs.jobs.len());
         let status = |pid: u64| json!({ "pid": pid });
         assert_eq!(jobs.status(&status(runs)).unwrap()["exited"], false);
         assert!(jobs.status(&status(first)).is_err());
         let number = u32::try_from(runs).unwrap();
         jobs.jobs.get_mut(&number).unwrap().child.kill().unwrap();
-        wait_for(&mut jobs, MOST_ENDED + 2);
+        wait_for(&mut jobs, MAX_ENDED + 2);
         assert_eq!(jobs.status(&status(runs)).unwrap()["signal"], 9);
     }
 
     #[test]
     fn what_they_have_printed_is_bounded() {
         let mut jobs = Jobs::default();
-        let most = MOST_OUTPUT / usize::try_from(MOST_KEPT).unwrap();
+        let most = MAX_ENDED_BYTES / usize::try_from(MAX_KEPT_BYTES).unwrap();
         for _ in 0..=most {
-            start(&mut jobs, &format!("head -c {} /dev/zero", MOST_KEPT + 1));
+            start(
+                &mut jobs,
+                &format!("head -c {} /dev/zero", MAX_KEPT_BYTES + 1),
+            );
         }
         wait_for(&mut jobs, most + 1);
         jobs.tidy();

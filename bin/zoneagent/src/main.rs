@@ -22,8 +22,8 @@ Runs in the guest of a kernel zone, as root, and answers on DEVICE, the virtual
 serial port org.qemu.guest_agent.0 if none is named.
 ";
 
-/// Longest request: a command and 1 MiB for it to read, in base64.
-const LONGEST: usize = 4 << 20;
+/// Maximum size of a request, in bytes: a command and 1 MiB of input for it, in base64.
+const MAX_REQUEST_BYTES: usize = 4 << 20;
 
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     };
     let mut jobs = Jobs::default();
     loop {
-        let line = match port.line(LONGEST) {
+        let line = match port.line(MAX_REQUEST_BYTES) {
             Ok(line) => line,
             Err(error) => {
                 complain(&format!("zoneagent: {error}\n"));

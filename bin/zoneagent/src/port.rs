@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Maximum number of looks for the port: its driver may still be loaded.
-const APPEARING: u32 = 600;
+const MAX_PORT_POLLS: u32 = 600;
 
 /// Interval between the looks.
-const PAUSE: Duration = Duration::from_millis(100);
+const PORT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Interval between looks whether a program of the host has connected again.
-const ALONE: Duration = Duration::from_millis(20);
+const RECONNECT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Makes the reader forget what has come so far.
 const SEPARATOR: u8 = 0xff;
@@ -29,10 +29,10 @@ impl Port {
     pub fn open(device: Option<String>) -> Result<Self, String> {
         let path = match device {
             Some(device) => PathBuf::from(device),
-            None => (0..APPEARING)
+            None => (0..MAX_PORT_POLLS)
                 .find_map(|look| {
                     if look > 0 {
-                        std::thread::sleep(PAUSE);
+                        std::thread::sleep(PORT_POLL_INTERVAL);
                     }
                     find()
                 })
@@ -63,7 +63,7 @@ impl Port {
             }
             match self.file.read(&mut piece) {
                 // Nobody of the host has the other end.
-                Ok(0) => std::thread::sleep(ALONE),
+                Ok(0) => std::thread::sleep(RECONNECT_POLL_INTERVAL),
                 Ok(length) => self.take(&piece[..length]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

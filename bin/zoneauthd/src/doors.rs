@@ -17,11 +17,11 @@ pub const MAX_PER_USER: usize = 32;
 /// when there are more, the oldest is closed.
 const MAX_WAITING: usize = 128;
 
-/// Refusals of one user that are logged each, before they are only counted.
-const BURST: u32 = 100;
+/// Maximum number of refusals of one user that are logged each; after them they are only counted.
+const MAX_LOGGED_REFUSALS: u32 = 100;
 
 /// Interval after which one more refusal is logged.
-const REFILL: Duration = Duration::from_secs(10);
+const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Users remembered before those are forgotten who did nothing lately.
 const MAX_REMEMBERED: usize = 1024;
@@ -114,11 +114,11 @@ impl Doors {
         if state.refusals.len() >= MAX_REMEMBERED {
             state.refusals.retain(|_, bucket| {
                 bucket.refill(now);
-                bucket.left < BURST || bucket.uncounted > 0
+                bucket.left < MAX_LOGGED_REFUSALS || bucket.uncounted > 0
             });
         }
         let bucket = state.refusals.entry(uid).or_insert(Bucket {
-            left: BURST,
+            left: MAX_LOGGED_REFUSALS,
             since: now,
             uncounted: 0,
         });
@@ -136,11 +136,12 @@ impl Doors {
 
 impl Bucket {
     fn refill(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.since).as_secs() / REFILL.as_secs();
+        let passed =
+            now.saturating_duration_since(self.since).as_secs() / REFUSAL_LOG_INTERVAL.as_secs();
         let more = u32::try_from(passed).unwrap_or(u32::MAX);
         if more > 0 {
             self.since = now;
-            self.left = self.left.saturating_add(more).min(BURST);
+            self.left = self.left.saturating_add(more).min(MAX_LOGGED_REFUSALS);
         }
     }
 }
@@ -204,17 +205,17 @@ mod tests {
     fn a_flood_of_refusals_is_counted() {
         let doors = Doors::default();
         let start = Instant::now();
-        for _ in 0..BURST {
+        for _ in 0..MAX_LOGGED_REFUSALS {
             assert_eq!(doors.refused_at(1, start), Tell::Log { before: 0 });
         }
         assert_eq!(doors.refused_at(1, start), Tell::Count);
         assert_eq!(doors.refused_at(1, start), Tell::Count);
         assert_eq!(doors.refused_at(2, start), Tell::Log { before: 0 });
-        let later = start + REFILL;
+        let later = start + REFUSAL_LOG_INTERVAL;
         assert_eq!(doors.refused_at(1, later), Tell::Log { before: 2 });
         assert_eq!(doors.refused_at(1, later), Tell::Count);
-        let much_later = start + REFILL * (2 * BURST);
-        for _ in 0..BURST {
+        let much_later = start + REFUSAL_LOG_INTERVAL * (2 * MAX_LOGGED_REFUSALS);
+        for _ in 0..MAX_LOGGED_REFUSALS {
             assert!(matches!(doors.refused_at(1, much_later), Tell::Log { .. }));
         }
         assert_eq!(doors.refused_at(1, much_later), Tell::Count);
@@ -225,7 +226,7 @@ mod tests {
         let doors = Doors::default();
         let start = Instant::now();
         for uid in 0..5000 {
-            let now = start + REFILL * uid;
+            let now = start + REFUSAL_LOG_INTERVAL * uid;
             doors.refused_at(uid, now);
         }
         assert!(doors.state().refusals.len() <= MAX_REMEMBERED);

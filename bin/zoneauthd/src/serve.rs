@@ -25,13 +25,13 @@ use crate::users::User;
 use crate::{program, streams};
 
 /// Timeout for a client to send its request, and to take its reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Delay of each refusal of a user, once there are many.
-const DELAY: Duration = Duration::from_millis(200);
+const REFUSAL_DELAY: Duration = Duration::from_millis(200);
 
-/// Stack of a connection's thread: no deep calls, and no large values on it.
-const STACK: usize = 256 * 1024;
+/// Size of the stack of a connection's thread, in bytes: no deep calls, and no large values on it.
+const STACK_BYTES: usize = 256 * 1024;
 
 struct Service {
     host: Host,
@@ -56,7 +56,7 @@ pub fn serve(host: &Host, listener: &Listener) -> Result<(), String> {
             Err(Errno::INTR | Errno::CONNABORTED) => {}
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
                 // Until somebody has gone.
-                std::thread::sleep(DELAY);
+                std::thread::sleep(REFUSAL_DELAY);
             }
             Err(errno) => return Err(format!("could not accept connections: {errno}")),
         }
@@ -104,7 +104,7 @@ fn welcome(service: &Arc<Service>, socket: OwnedFd) {
     };
     // Without a thread the connection is closed; the client says so.
     let _ = std::thread::Builder::new()
-        .stack_size(STACK)
+        .stack_size(STACK_BYTES)
         .spawn(move || guest.serve());
 }
 
@@ -120,7 +120,7 @@ impl Guest {
     fn serve(&self) {
         let service = &self.service;
         for timeout in [Timeout::Recv, Timeout::Send] {
-            if set_socket_timeout(&self.socket, timeout, Some(PATIENCE)).is_err() {
+            if set_socket_timeout(&self.socket, timeout, Some(CLIENT_TIMEOUT)).is_err() {
                 return;
             }
         }
@@ -152,7 +152,7 @@ impl Guest {
                 let tell = service.doors.refused(self.peer.uid);
                 service.write_refusal(&user, self.peer, &denied, tell);
                 if tell == Tell::Count {
-                    std::thread::sleep(DELAY);
+                    std::thread::sleep(REFUSAL_DELAY);
                 }
                 self.say(&Reply::Refused(denied.told));
             }

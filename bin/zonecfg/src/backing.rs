@@ -14,10 +14,10 @@ use syntax::{Backing, Change};
 use crate::host;
 
 /// Time for which a held lock is tried again: its holder may be about to release it.
-const MOMENT: Duration = Duration::from_secs(1);
+const LOCK_RETRY_TIME: Duration = Duration::from_secs(1);
 
 /// Timeout for writing out the root of a halted zone.
-const CLOSING: Duration = Duration::from_secs(60);
+const WRITE_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Why the store refused.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +126,7 @@ impl Stored {
     }
 
     fn commit_global(&self, change: &Change) -> Result<(), Error> {
-        let _held = lock::zone_within(&self.root, change.zone, MOMENT)?;
+        let _held = lock::zone_within(&self.root, change.zone, LOCK_RETRY_TIME)?;
         if Some(&self.global()?) != change.base {
             return Err(Error::Changed(change.zone.clone()));
         }
@@ -144,7 +144,7 @@ impl Stored {
     /// another name nothing would keep the zone from being booted meanwhile.
     fn wait_until_closed(&self, zone: &ZoneName) -> Result<(), store::Error> {
         let path = self.root.root_lock(zone);
-        if path.exists() && lock::exclusive_within(&path, CLOSING)?.is_none() {
+        if path.exists() && lock::exclusive_within(&path, WRITE_OUT_TIMEOUT)?.is_none() {
             return Err(store::Error::Locked(zone.clone().into()));
         }
         Ok(())
@@ -157,7 +157,7 @@ impl Stored {
         names.dedup();
         let locks = names
             .iter()
-            .map(|name| lock::zone_within(&self.root, name, MOMENT));
+            .map(|name| lock::zone_within(&self.root, name, LOCK_RETRY_TIME));
         locks.collect()
     }
 }
@@ -301,7 +301,7 @@ impl Backing for Stored {
     }
 
     fn delete(&mut self, zone: &ZoneName, force: bool) -> Result<(), Error> {
-        let held = lock::zone_within(&self.root, zone, MOMENT)?;
+        let held = lock::zone_within(&self.root, zone, LOCK_RETRY_TIME)?;
         self.refresh();
         let state = self.state(zone)?;
         let allowed = match state {

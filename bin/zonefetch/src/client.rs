@@ -22,11 +22,11 @@ use crate::probe::Wire;
 use crate::tls::TlsConnector;
 use crate::trust;
 
-/// Redirections that are followed.
-const REDIRECTIONS: usize = 5;
+/// Maximum number of redirections that are followed.
+const MAX_REDIRECTIONS: usize = 5;
 
-/// Silence after which a server is given up.
-pub const SILENCE: Duration = Duration::from_secs(60);
+/// Maximum time between two pieces of a server's answer.
+pub const SERVER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The largest answer with a token.
 const MAX_TOKEN: u64 = 64 << 10;
@@ -59,8 +59,8 @@ impl Client {
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
-            .timeout_connect(Some(SILENCE))
-            .timeout_per_read(Some(SILENCE))
+            .timeout_connect(Some(SERVER_TIMEOUT))
+            .timeout_per_read(Some(SERVER_TIMEOUT))
             .user_agent(concat!("zonefetch/", env!("CARGO_PKG_VERSION")));
         if reference.is_loopback() {
             // No proxy stands between this machine and itself.
@@ -128,7 +128,7 @@ impl Client {
                 301 | 302 | 303 | 307 | 308 => {
                     redirections += 1;
                     let to = header("Location").unwrap_or_default();
-                    if redirections > REDIRECTIONS || to.is_empty() {
+                    if redirections > MAX_REDIRECTIONS || to.is_empty() {
                         return Err(format!(
                             "{}: the registry sends from place to place",
                             self.reference

@@ -12,7 +12,7 @@ use oci::Reference;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-use crate::client::SILENCE;
+use crate::client::SERVER_TIMEOUT;
 use crate::trust;
 
 /// The protocol of a registry.
@@ -43,7 +43,7 @@ pub fn wire(reference: &Reference) -> Result<Wire, String> {
     let fail = |error: io::Error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => format!(
             "{reference}: {host}: expected a registry, found a server that answers neither TLS nor HTTP within {} s; check the port",
-            SILENCE.as_secs()
+            SERVER_TIMEOUT.as_secs()
         ),
         _ => format!("{reference}: {host}: {error}"),
     };
@@ -65,8 +65,8 @@ pub fn wire(reference: &Reference) -> Result<Wire, String> {
 
 /// Sends a ClientHello and looks at the first byte that comes back.
 fn ask(mut stream: TcpStream) -> io::Result<Wire> {
-    stream.set_read_timeout(Some(SILENCE))?;
-    stream.set_write_timeout(Some(SILENCE))?;
+    stream.set_read_timeout(Some(SERVER_TIMEOUT))?;
+    stream.set_write_timeout(Some(SERVER_TIMEOUT))?;
     let mut first = [0];
     let answered = stream
         .write_all(&hello()?)

@@ -12,14 +12,14 @@ use oci::{Digest, Document, Hasher, MAX_LAYER, MAX_MANIFEST, Platform};
 
 use crate::client::{Client, read_all};
 
-/// Indexes in indexes that are followed.
-const DEPTH: usize = 3;
+/// Maximum number of indexes in indexes that are followed.
+const MAX_INDEX_DEPTH: usize = 3;
 
 /// Interval between progress reports.
-const TICK: Duration = Duration::from_secs(2);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Tries for each layer: connections break.
-const TRIES: u64 = 3;
+/// Maximum number of attempts for each layer: connections break.
+const MAX_ATTEMPTS: u64 = 3;
 
 pub struct Pull {
     client: Client,
@@ -36,7 +36,7 @@ impl Pull {
         let accept = MEDIA_TYPES.join(", ");
         let mut wanted = self.client.reference.digest;
         let mut target = self.client.reference.target();
-        for _ in 0..DEPTH {
+        for _ in 0..MAX_INDEX_DEPTH {
             let mut answer = self.client.get(&format!("manifests/{target}"), &accept)?;
             let text = read_all(&mut answer, MAX_MANIFEST).map_err(|error| self.what(&error))?;
             let digest = Digest::of(&text);
@@ -106,7 +106,7 @@ impl Pull {
             tried += 1;
             match self.try_blob(digest, size, called) {
                 Ok(()) => return Ok(()),
-                Err(Failed::Broken(text)) if tried < TRIES => {
+                Err(Failed::Broken(text)) if tried < MAX_ATTEMPTS => {
                     say(&format!("  {called}: {text}; once more"))?;
                     std::thread::sleep(Duration::from_secs(tried));
                 }
@@ -137,7 +137,7 @@ impl Pull {
             hasher.update(&buffer[..read]);
             file.write_all(&buffer[..read]).map_err(fail)?;
             have += read as u64;
-            if ticked.elapsed() >= TICK {
+            if ticked.elapsed() >= PROGRESS_INTERVAL {
                 ticked = Instant::now();
                 say(&format!("  {called}: {} of {} MiB", have >> 20, size >> 20))
                     .map_err(Failed::Final)?;

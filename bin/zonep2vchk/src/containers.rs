@@ -4,8 +4,8 @@
 use crate::report::harmless;
 use crate::template::{BRAND, quoted};
 
-/// The largest configuration that is read.
-pub const MAX: u64 = 1 << 20;
+/// Maximum size of a configuration that is read, in bytes.
+pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// The properties of a container.
 #[derive(Debug, Default)]

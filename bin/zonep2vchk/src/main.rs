@@ -101,7 +101,7 @@ fn container(path: &std::path::Path) -> Result<String, String> {
     let fail = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
     let file = std::fs::File::open(path).map_err(fail)?;
     let mut text = Vec::new();
-    file.take(containers::MAX)
+    file.take(containers::MAX_CONFIG_BYTES)
         .read_to_end(&mut text)
         .map_err(fail)?;
     let text = String::from_utf8_lossy(&text);

@@ -16,17 +16,17 @@ use patch::{Outcome, Report};
 
 use crate::render;
 
-/// The time between two drawings of a screen.
-const SCREEN: Duration = Duration::from_secs(1);
+/// Interval between two drawings of a screen.
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The time after which a line tells of a zone at work, where there is no screen.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const LINE_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Bytes that are read at the end of a log.
-const TAIL: u64 = 4 << 10;
+/// Number of bytes that are read at the end of a log.
+const TAIL_BYTES: u64 = 4 << 10;
 
-/// Longest part of a line of a log that is shown, in characters.
-const WIDTH: usize = 56;
+/// Maximum length of the part of a log line that is shown, in characters.
+const MAX_SHOWN_CHARS: usize = 56;
 
 /// The parts of a run that are shown.
 pub struct Progress<'a> {
@@ -83,8 +83,8 @@ impl<'a> Progress<'a> {
     /// Shows what goes on while `work` does.
     pub fn while_shown<T>(&self, work: impl FnOnce() -> T) -> T {
         let every = match self.shown().screen {
-            Some(_) => SCREEN,
-            None => TELL_EVERY.min(Duration::from_secs(5)),
+            Some(_) => REDRAW_INTERVAL,
+            None => LINE_INTERVAL.min(Duration::from_secs(5)),
         };
         let (ended, ends) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
@@ -119,7 +119,7 @@ impl<'a> Progress<'a> {
                     let said = &mut screen.said;
                     said.insert(zone.to_string(), format!("patching, {took} s  {last}"));
                 }
-                None if now.duration_since(*told) >= TELL_EVERY => {
+                None if now.duration_since(*told) >= LINE_INTERVAL => {
                     *told = now;
                     let text = format!("zone '{zone}': at work for {took} s: {last}");
                     crate::complain(text.trim_end_matches([':', ' ']));
@@ -184,13 +184,16 @@ impl<'a> Progress<'a> {
 fn last_line(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))
         .ok()?;
     let mut tail = Vec::new();
-    file.take(TAIL).read_to_end(&mut tail).ok()?;
+    file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
     let tail = String::from_utf8_lossy(&tail);
     let lines = tail.lines().rev().map(|line| {
-        let shown = line.chars().filter(|c| !c.is_control()).take(WIDTH);
+        let shown = line
+            .chars()
+            .filter(|c| !c.is_control())
+            .take(MAX_SHOWN_CHARS);
         shown.collect::<String>()
     });
     lines
@@ -236,7 +239,7 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         assert_eq!(last_line(&path).unwrap(), "Setting up ]0;ownedapp (2) ...");
         std::fs::write(&path, &long).unwrap();
-        assert_eq!(last_line(&path).unwrap().len(), WIDTH);
+        assert_eq!(last_line(&path).unwrap().len(), MAX_SHOWN_CHARS);
         std::fs::write(&path, "").unwrap();
         assert_eq!(last_line(&path), None);
         std::fs::remove_file(&path).unwrap();

@@ -16,8 +16,8 @@ pub fn complain(text: &str) {
     eprintln!("{text}");
 }
 
-/// Most names in the line.
-const NAMED: usize = 4;
+/// Maximum number of names in the line.
+const MAX_NAMES: usize = 4;
 
 /// The line on a terminal; nothing where standard output is none.
 pub struct Line {
@@ -75,12 +75,12 @@ impl Line {
 
 fn text(action: &str, done: usize, all: usize, busy: &BTreeSet<ZoneName>) -> String {
     let mut text = format!("{action}: {done} of {all}");
-    let names: Vec<&str> = busy.iter().take(NAMED).map(ZoneName::as_str).collect();
+    let names: Vec<&str> = busy.iter().take(MAX_NAMES).map(ZoneName::as_str).collect();
     if !names.is_empty() {
         text.push_str(&format!(", waiting for {}", names.join(" ")));
     }
-    if busy.len() > NAMED {
-        text.push_str(&format!(" and {} more", busy.len() - NAMED));
+    if busy.len() > MAX_NAMES {
+        text.push_str(&format!(" and {} more", busy.len() - MAX_NAMES));
     }
     text
 }

@@ -13,7 +13,7 @@ use crate::progress::{Line, complain, say};
 use crate::show::{self, Report};
 
 /// Interval between redraws of the line on a terminal when nothing happens.
-const TICK: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 pub fn run(call: &Call) -> u8 {
     let refusal = if let Some(zone) = cli::current_zone() {
@@ -109,7 +109,7 @@ fn watched(call: &Call, jobs: usize, work: impl FnOnce(Tell<'_>) + Send) -> Vec<
             work(&|event| drop(sender.send(event)));
         });
         loop {
-            match events.recv_timeout(TICK) {
+            match events.recv_timeout(REDRAW_INTERVAL) {
                 Ok(Event::Begun(zone)) => line.begun(zone),
                 Ok(Event::Done(done)) => {
                     line.done(&done.job.zone);

@@ -14,11 +14,11 @@ use crate::number::thousands;
 use crate::time::Stamp;
 use crate::zones::Zones;
 
-/// Columns of a name, unless -N makes them more.
-const NAME: usize = 8;
+/// Width of a name in columns, unless -N makes it wider.
+const NAME_COLUMNS: usize = 8;
 
-/// After so many lines the header is shown again.
-const LINES: usize = 25;
+/// Number of lines after which the header is shown again.
+const HEADER_INTERVAL_LINES: usize = 25;
 
 /// The text in place of a zone's name in the last row.
 const TOTAL: &str = "==TOTAL=";
@@ -83,12 +83,12 @@ impl<'a> Printer<'a> {
         }
         let names = rows.iter().map(|row| row.name.chars().count());
         let width = match self.options.full_names {
-            true => names.max().unwrap_or_default().max(NAME),
-            false => NAME,
+            true => names.max().unwrap_or_default().max(NAME_COLUMNS),
+            false => NAME_COLUMNS,
         };
         let rule = |length: usize| "-".repeat(width + length) + "\n";
         match self.lines {
-            Some(lines) if lines < LINES => text.push_str(&rule(0)),
+            Some(lines) if lines < HEADER_INTERVAL_LINES => text.push_str(&rule(0)),
             _ => {
                 self.lines = Some(0);
                 let (above, columns) = if self.options.limits {

@@ -15,11 +15,11 @@ use crate::solaris::{Heading, Printer};
 use crate::zones::Zones;
 use crate::{dashboard, json};
 
-/// Open files that are left for everything but samples.
-const OTHER_FILES: u64 = 64;
+/// Number of open files that are left for everything but samples.
+const RESERVED_FILES: u64 = 64;
 
-/// Most files that samples keep open: enough for ten of each of 10,000 zones.
-const MOST_FILES: u64 = 100_000;
+/// Maximum number of files that samples keep open: enough for ten of each of 10,000 zones.
+const MAX_SAMPLE_FILES: u64 = 100_000;
 
 /// Signals that end zonestat, after the reports that are due.
 pub const ENDS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
@@ -54,7 +54,10 @@ fn chosen(common: &Common) -> Result<Zones, String> {
 /// Raises the limit on open files as far as may be; how many of them are for samples.
 fn files() -> usize {
     let limit = getrlimit(Resource::Nofile);
-    let most = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES);
+    let most = limit
+        .maximum
+        .unwrap_or(MAX_SAMPLE_FILES)
+        .min(MAX_SAMPLE_FILES);
     let raised = Rlimit {
         current: Some(most.max(limit.current.unwrap_or(most))),
         maximum: limit.maximum,
@@ -63,8 +66,10 @@ fn files() -> usize {
         Ok(()) => raised.current,
         Err(_) => limit.current,
     };
-    let files = current.unwrap_or(MOST_FILES).saturating_sub(OTHER_FILES);
-    usize::try_from(files.min(MOST_FILES)).unwrap_or_default()
+    let files = current
+        .unwrap_or(MAX_SAMPLE_FILES)
+        .saturating_sub(RESERVED_FILES);
+    usize::try_from(files.min(MAX_SAMPLE_FILES)).unwrap_or_default()
 }
 
 /// Why a wait is over.

@@ -19,23 +19,23 @@ use crate::metrics::{self, Format};
 use crate::run::{Woken, sampler, take_signals, wait};
 use crate::zones::Zones;
 
-/// Seconds that one point of the history is for.
-const POINT: u64 = 60;
+/// Length in seconds of the interval of a point of the history.
+const POINT_SECONDS: u64 = 60;
 
-/// Points that are kept: four hours.
-const POINTS: usize = 240;
+/// Maximum number of points that are kept: four hours.
+const MAX_POINTS: usize = 240;
 
 /// The history is stored after so many points, and at the end.
 const STORED_EVERY: u64 = 10;
 
-/// Clients at a time; more are sent away.
-const MOST_CLIENTS: usize = 16;
+/// Maximum number of clients at a time; more are refused.
+const MAX_CLIENTS: usize = 16;
 
 /// Timeout for a client to send its request, and to take its answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Longest request that is read, in bytes.
-const LONGEST: usize = 8192;
+/// Maximum size of a request that is read, in bytes.
+const MAX_REQUEST_BYTES: usize = 8192;
 
 /// Largest history that is read, in bytes.
 const MAX_HISTORY: u64 = 256 << 20;
@@ -89,7 +89,7 @@ pub fn serve(common: &Common, address: &str) -> Result<(), String> {
         let mut shown = lock(&shown);
         shown.sample = sample;
         let minute = report.compute(Kind::Total);
-        let minute = minute.filter(|minute| minute.elapsed.as_secs() >= POINT);
+        let minute = minute.filter(|minute| minute.elapsed.as_secs() >= POINT_SECONDS);
         if let Some(minute) = minute {
             shown.history.add(&minute);
             shown.until = minute.unix;
@@ -121,14 +121,14 @@ fn load(file: &PathBuf, now: u64) -> (History, u64) {
         file.take(MAX_HISTORY).read_to_string(&mut text).ok()?;
         let (until, rest) = text.split_once('\n')?;
         let until: u64 = until.parse().ok()?;
-        let mut history = History::read(rest, POINTS)?;
-        let missed = now.saturating_sub(until) / POINT;
-        for _ in 0..missed.min(POINTS as u64) {
+        let mut history = History::read(rest, MAX_POINTS)?;
+        let missed = now.saturating_sub(until) / POINT_SECONDS;
+        for _ in 0..missed.min(MAX_POINTS as u64) {
             history.add(&Interval::default());
         }
         Some((history, until))
     };
-    read().unwrap_or_else(|| (History::new(POINTS), now))
+    read().unwrap_or_else(|| (History::new(MAX_POINTS), now))
 }
 
 fn history_text(shown: &Shown) -> String {
@@ -154,7 +154,7 @@ fn accept(listener: &TcpListener, shown: &Arc<Mutex<Shown>>, zones: &Zones) {
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        if CLIENTS.fetch_add(1, Ordering::Relaxed) >= MOST_CLIENTS {
+        if CLIENTS.fetch_add(1, Ordering::Relaxed) >= MAX_CLIENTS {
             CLIENTS.fetch_sub(1, Ordering::Relaxed);
             continue;
         }
@@ -168,15 +168,15 @@ fn accept(listener: &TcpListener, shown: &Arc<Mutex<Shown>>, zones: &Zones) {
 }
 
 fn answer(mut client: TcpStream, shown: &Mutex<Shown>, zones: &Zones) -> std::io::Result<()> {
-    client.set_read_timeout(Some(PATIENCE))?;
-    client.set_write_timeout(Some(PATIENCE))?;
-    let deadline = Instant::now() + PATIENCE;
+    client.set_read_timeout(Some(CLIENT_TIMEOUT))?;
+    client.set_write_timeout(Some(CLIENT_TIMEOUT))?;
+    let deadline = Instant::now() + CLIENT_TIMEOUT;
     let mut request = Vec::new();
     let mut piece = [0; 1024];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
         let length = client.read(&mut piece)?;
         request.extend_from_slice(&piece[..length]);
-        if length == 0 || request.len() > LONGEST || Instant::now() > deadline {
+        if length == 0 || request.len() > MAX_REQUEST_BYTES || Instant::now() > deadline {
             return Ok(());
         }
     }
@@ -201,7 +201,7 @@ fn respond(request: &str, shown: &Mutex<Shown>, zones: &Zones) -> String {
         ("GET" | "HEAD", "/history") => {
             let shown = lock(shown);
             let body = format!(
-                "{{\"until\":{},\"seconds\":{POINT},\"zones\":{}}}\n",
+                "{{\"until\":{},\"seconds\":{POINT_SECONDS},\"zones\":{}}}\n",
                 shown.until,
                 shown.history.write()
             );
@@ -244,7 +244,7 @@ mod tests {
     use crate::example;
 
     fn shown() -> Mutex<Shown> {
-        let mut history = History::new(POINTS);
+        let mut history = History::new(MAX_POINTS);
         history.add(&example::interval());
         Mutex::new(Shown {
             sample: example::now(),
@@ -295,7 +295,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("zonestat-{}", std::process::id()));
         let file = dir.join("history");
         store(&file, &history_text(&shown().into_inner().unwrap()));
-        let (history, until) = load(&file, 7 + 2 * POINT);
+        let (history, until) = load(&file, 7 + 2 * POINT_SECONDS);
         assert_eq!((until, history.len()), (7, 3));
         let cpu: Vec<u64> = history.zone("web").map(|point| point.cpu).collect();
         assert_eq!(cpu, [200_000, 0, 0]);

@@ -13,8 +13,8 @@ pub enum Span {
     Endless,
 }
 
-/// The longest span, in seconds: a few years.
-const LONGEST: u64 = u32::MAX as u64;
+/// Maximum span, in seconds.
+const MAX_SPAN_SECONDS: u64 = u32::MAX as u64;
 
 /// Reads a span; none for what is no span or is nothing.
 pub fn span(text: &str) -> Option<Span> {
@@ -23,7 +23,7 @@ pub fn span(text: &str) -> Option<Span> {
         "inf" => return Some(Span::Endless),
         _ => {}
     }
-    let is_fine = |number: &u64| (1..=LONGEST).contains(number);
+    let is_fine = |number: &u64| (1..=MAX_SPAN_SECONDS).contains(number);
     if let Some(number) = digits(text) {
         return Some(number).filter(is_fine).map(Span::Plain);
     }

@@ -16,8 +16,8 @@ use crate::run::{sampler, take_signals};
 use crate::zones::Zones;
 use app::{App, Next};
 
-/// Maximum delay until zones that come and go, and signals, are noticed.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// Maximum wait for a key: zones that come and go, and signals, are noticed after it.
+const MAX_KEY_WAIT: Duration = Duration::from_millis(250);
 
 /// Shows the screen until it is left.
 ///
@@ -56,7 +56,7 @@ pub fn run(options: &Tui) -> Result<(), String> {
         }
         sampler.notice();
         let left = due.saturating_duration_since(Instant::now());
-        is_new = match event::poll(left.min(PATIENCE)) {
+        is_new = match event::poll(left.min(MAX_KEY_WAIT)) {
             Ok(true) => match event::read() {
                 Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => {
                     match app.press(key) {

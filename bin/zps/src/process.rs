@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 /// Ticks per second of the times in /proc, the same on every machine we run on.
-const TICKS: u64 = 100;
+const TICKS_PER_SECOND: u64 = 100;
 
 /// Most that is read of a file in /proc, in bytes: a command line can be long.
 const MAX_SIZE: u64 = 4 << 20;
@@ -129,11 +129,11 @@ fn parse_stat(text: &str) -> Option<Process> {
         sid: id(6)?,
         // Device numbers with their highest bit set do not exist.
         tty: u32::try_from(signed(7)?).unwrap_or_default(),
-        cpu_seconds: (count(14)? + count(15)?) / TICKS,
+        cpu_seconds: (count(14)? + count(15)?) / TICKS_PER_SECOND,
         priority: signed(18)?,
         nice: signed(19)?,
         threads: count(20)?,
-        started: count(22)? / TICKS,
+        started: count(22)? / TICKS_PER_SECOND,
         ..Process::default()
     })
 }

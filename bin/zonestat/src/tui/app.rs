@@ -8,8 +8,8 @@ use stat::{Interval, Resource, Row};
 
 use crate::zones::Zones;
 
-/// Intervals that are remembered.
-const REMEMBERED: usize = 600;
+/// Maximum number of intervals that are kept.
+const MAX_INTERVALS: usize = 600;
 
 /// The shortest and the longest interval that keys can set.
 const INTERVALS: [u64; 7] = [1, 2, 5, 10, 30, 60, 300];
@@ -108,7 +108,7 @@ impl App {
             interval,
             colour,
             shown: None,
-            history: History::new(REMEMBERED),
+            history: History::new(MAX_INTERVALS),
             view: View::List,
             order: Order::Cpu,
             reverse: false,

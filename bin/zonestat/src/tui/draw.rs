@@ -13,8 +13,8 @@ use super::app::{App, Order, View};
 use crate::number::{Reader, amount, cpus, or_none, percent as show_percent};
 use crate::time::Stamp;
 
-/// Columns of a zone's last intervals in the list.
-const TREND: usize = 20;
+/// Number of columns that show a zone's last intervals in the list.
+const TREND_COLUMNS: usize = 20;
 
 /// Eighths of a character's height.
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -214,7 +214,7 @@ fn list(frame: &mut Frame<'_>, app: &App, area: Rect) {
             percent_cell(memory_of_cap),
             right(amount_of(row, Resource::Virtual)),
             right(amount_of(row, Resource::Lwps)),
-            Cell::from(trend(&points, most, TREND)),
+            Cell::from(trend(&points, most, TREND_COLUMNS)),
         ])
     });
     let widths = [

@@ -11,8 +11,8 @@ use rustix::fs::MemfdFlags;
 use suspend::format::CHUNK;
 use sys::mapping::Mapping;
 
-/// A run of zeros to three of files, each of up to so many pages.
-const LONGEST_RUN: usize = 1024;
+/// Maximum length of a run, in pages: a run of zeros follows three of files.
+const MAX_RUN_PAGES: usize = 1024;
 
 pub struct Memory {
     pub file: File,
@@ -61,10 +61,10 @@ impl Memory {
             usize::try_from(random >> 33).unwrap_or_default() % count
         };
         let mut files = Files::new();
-        let mut run = vec![0; LONGEST_RUN * 4096];
+        let mut run = vec![0; MAX_RUN_PAGES * 4096];
         let mut at = 0;
         while at < self.length {
-            let length = (4096 * (16 + below(LONGEST_RUN - 16))).min(self.length - at);
+            let length = (4096 * (16 + below(MAX_RUN_PAGES - 16))).min(self.length - at);
             if below(4) > 0 {
                 files.fill(&mut run[..length])?;
                 self.file

@@ -18,12 +18,12 @@ use super::memory::Memory;
 use super::trial::Rate;
 
 /// Timeout of a command that acts at once.
-const MOMENT: Duration = Duration::from_secs(60);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Timeout of the slowest way with the largest memory.
-const PATIENCE: Duration = Duration::from_secs(1800);
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(1800);
 
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Ways to write the memory: what they are called, and the program that it is piped through.
 pub const WAYS: [(&str, Option<&str>); 3] = [
@@ -76,14 +76,14 @@ pub fn write(path: &Path, memory: &Memory, through: Option<&str>) -> Result<Writ
     let mut qemu = start(memory, &socket.0)?;
     let monitor = &mut qemu.monitor;
     let limits = json!({ "max-bandwidth": 1_u64 << 40 });
-    monitor.execute("migrate-set-parameters", Some(limits), MOMENT)?;
+    monitor.execute("migrate-set-parameters", Some(limits), COMMAND_TIMEOUT)?;
     let name = whole.0.to_str().context("a path that is no UTF-8")?;
     let began = Instant::now();
     let file = match through {
         None => {
             let file = File::create_new(&whole.0)?;
             let given = json!({ "fdname": "file" });
-            monitor.execute_with("getfd", Some(given), file.as_fd(), MOMENT)?;
+            monitor.execute_with("getfd", Some(given), file.as_fd(), COMMAND_TIMEOUT)?;
             migrate(monitor, "fd:file")?;
             file
         }
@@ -96,10 +96,10 @@ pub fn write(path: &Path, memory: &Memory, through: Option<&str>) -> Result<Writ
             let command = format!("exec:{program} >{part} && mv {part} {}", quoted(name));
             migrate(monitor, &command)?;
             while !whole.0.exists() {
-                if began.elapsed() > PATIENCE {
+                if began.elapsed() > MIGRATION_TIMEOUT {
                     bail!("{program} does not end");
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_INTERVAL);
             }
             File::open(&whole.0)?
         }
@@ -117,14 +117,14 @@ pub fn write(path: &Path, memory: &Memory, through: Option<&str>) -> Result<Writ
 
 fn migrate(monitor: &mut Monitor, uri: &str) -> Result<()> {
     let began = Instant::now();
-    monitor.execute("migrate", Some(json!({ "uri": uri })), MOMENT)?;
+    monitor.execute("migrate", Some(json!({ "uri": uri })), COMMAND_TIMEOUT)?;
     loop {
-        let said = monitor.execute("query-migrate", None, MOMENT)?;
+        let said = monitor.execute("query-migrate", None, COMMAND_TIMEOUT)?;
         match said["status"].as_str() {
             Some("completed") => return Ok(()),
             Some("failed" | "cancelled") => bail!("QEMU did not write its memory: {said}"),
-            _ if began.elapsed() > PATIENCE => bail!("QEMU does not end"),
-            _ => std::thread::sleep(LOOK),
+            _ if began.elapsed() > MIGRATION_TIMEOUT => bail!("QEMU does not end"),
+            _ => std::thread::sleep(POLL_INTERVAL),
         }
     }
 }
@@ -170,10 +170,10 @@ fn start(memory: &Memory, socket: &Path) -> Result<Qemu> {
 
 fn greeted(listener: &UnixListener) -> Result<Monitor> {
     let mut watched = [PollFd::new(listener, PollFlags::IN)];
-    let patience = Timespec::try_from(MOMENT)?;
+    let patience = Timespec::try_from(COMMAND_TIMEOUT)?;
     if poll(&mut watched, Some(&patience))? == 0 {
         bail!("it has not called");
     }
     let (socket, _) = listener.accept()?;
-    Ok(Monitor::greet(OwnedFd::from(socket), MOMENT)?)
+    Ok(Monitor::greet(OwnedFd::from(socket), COMMAND_TIMEOUT)?)
 }

@@ -85,8 +85,8 @@ pub struct Felt {
     pub hundred: Duration,
 }
 
-/// Pages that a guest wants before it shows a sign of life.
-const WANTED: usize = 100;
+/// Number of pages that a guest reads before it shows a sign of life.
+const FIRST_PAGES: usize = 100;
 
 impl Trial<'_> {
     pub fn save(&self, choice: Choice, io: Io, threads: NonZero<usize>) -> Result<(Saved, Rate)> {
@@ -194,7 +194,7 @@ fn look(guest: &Mapping, quit: &AtomicBool, hundred: &AtomicU64) -> io::Result<(
     let began = Instant::now();
     let mut random = 0x1234_5678_9abc_def1_u64;
     for number in 1usize.. {
-        if number > WANTED || quit.load(Ordering::Relaxed) {
+        if number > FIRST_PAGES || quit.load(Ordering::Relaxed) {
             break;
         }
         random ^= random << 13;
