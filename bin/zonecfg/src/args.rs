@@ -11,30 +11,30 @@ use syntax::help;
 /// The lines that `--help` adds to the usage.
 const MORE: &str = "
 Options:
-    -z <zone>     the zone to configure; it need not exist
+    -z <zone>     the zone to configure; create makes a new one
     -u <uuid>     the zone with this uuid
-    -r            change the running zone; it is as stored again when it boots
+    -r            change the running zone until its next boot
     -f <file>     read the commands from a file, up to the first that fails;
                   - is standard input
-    -R <root>     keep everything below this directory (also ZONES_ROOT)
+    -R <root>     use the files of zones below this directory (also ZONES_ROOT)
 
 Examples:
     zonecfg -z web1 create
         a sparse zone in /zones/web1 that shares the host's software
     zonecfg -z web1 'create -b; set autoboot=true'
-        a zone with a whole root of its own that boots with the host
+        a zone with a whole root that boots with the host
     zonecfg -z web1 'add fs; set dir=/data; set special=/srv/data; set type=lofs; end'
         the host's /srv/data as /data in the zone
     zonecfg -z web1 export > web1.cfg; zonecfg -z web2 -f web1.cfg
         web2 configured like web1
     zonecfg -z web1 info
     zonecfg -z SYSdefault info
-        what a template has: it can be read, and is never changed
+        print a template; templates cannot be changed
     zonecfg -z web1 delete -F
     zonecfg -z web1 -r 'set max-lwps=500'
-        at once, until the zone boots
+        change the running zone at once, until its next boot
     zonecfg -z global 'set cpu-shares=10'
-        the host's own share of the CPUs; zoneadm -z global apply gives it that
+        store the host's own share of the CPUs; zoneadm -z global apply sets it
 
 ";
 

@@ -194,7 +194,7 @@ pub static VERBS: &[VerbSpec] = &[
         "add <resource-type>\n\t(global scope)\nadd <property-name> <property-value>\n\t(resource scope)",
         Scope::Both,
         true,
-        "Begins a new resource, which end completes. In the resource scope: adds a value to a list.",
+        "Begins a new resource; end completes it. In the resource scope: adds a value to a list.",
     ),
     row(
         Verb::Cancel,
@@ -202,7 +202,7 @@ pub static VERBS: &[VerbSpec] = &[
         "cancel",
         Scope::Resource,
         false,
-        "Drops the resource being specified and goes back to the global scope.",
+        "Discards the changes to the resource and returns to the global scope.",
     ),
     row(
         Verb::Clear,
@@ -210,7 +210,7 @@ pub static VERBS: &[VerbSpec] = &[
         "clear <property-name>",
         Scope::Both,
         true,
-        "Puts a property back to its default.",
+        "Resets a property to its default.",
     ),
     row(
         Verb::Commit,
@@ -218,7 +218,7 @@ pub static VERBS: &[VerbSpec] = &[
         "commit [-n] [-q]",
         Scope::Both,
         true,
-        "Verifies the configuration and saves it, or with zonecfg -r changes the running zone. Leaving zonecfg does the same. -n only tells what would be done, -q tells only warnings and errors.",
+        "Verifies the configuration and saves it, or with zonecfg -r changes the running zone. Leaving zonecfg also commits. -n only prints the planned changes, -q prints only warnings and errors.",
     ),
     row(
         Verb::Create,
@@ -234,7 +234,7 @@ pub static VERBS: &[VerbSpec] = &[
         "delete [-F]",
         Scope::Global,
         true,
-        "Deletes the configuration at once. -F does not ask, and deletes in whatever state short of an active zone.",
+        "Deletes the configuration at once. -F does not ask, and deletes in every state except those of an active zone.",
     ),
     row(
         Verb::End,
@@ -242,7 +242,7 @@ pub static VERBS: &[VerbSpec] = &[
         "end",
         Scope::Resource,
         true,
-        "Completes the resource being specified.",
+        "Completes the resource.",
     ),
     row(
         Verb::Exit,
@@ -250,7 +250,7 @@ pub static VERBS: &[VerbSpec] = &[
         "exit [-F]",
         Scope::Both,
         false,
-        "Leaves zonecfg and commits first when something changed. -F does not ask about what is incomplete.",
+        "Commits the changes and leaves zonecfg. -F does not ask about an incomplete resource.",
     ),
     row(
         Verb::Export,
@@ -290,7 +290,7 @@ pub static VERBS: &[VerbSpec] = &[
         "revert [-F]",
         Scope::Global,
         true,
-        "Goes back to the configuration as last committed.",
+        "Discards all changes since the last commit.",
     ),
     row(
         Verb::Select,
@@ -298,7 +298,7 @@ pub static VERBS: &[VerbSpec] = &[
         "select <resource-type> [<property-name>=<property-value>]*",
         Scope::Global,
         true,
-        "Opens the one resource that matches, to change it until end.",
+        "Opens the resource that matches, to change it until end.",
     ),
     row(
         Verb::Set,
@@ -314,7 +314,7 @@ pub static VERBS: &[VerbSpec] = &[
         "verify",
         Scope::Both,
         false,
-        "Checks the configuration and prints what is wrong with it.",
+        "Checks the configuration and prints all problems.",
     ),
 ];
 

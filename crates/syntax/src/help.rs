@@ -50,8 +50,8 @@ pub fn commands(scope: Option<Scope>) -> String {
         }
     }
     out.push_str(
-        "\"help <command>\" shows how each is used, \"help syntax\" what there is to set,\n\
-         \"help <name>\" what a resource or property means.\n",
+        "\"help <command>\" shows the usage of a command, \"help syntax\" lists properties,\n\
+         \"help <name>\" explains a resource or property.\n",
     );
     out
 }
@@ -103,7 +103,7 @@ fn examples(name: &str) -> &'static str {
 
 fn syntax() -> String {
     let mut out = String::from(
-        "A command is a word, what it acts on, and values. \";\" or a new line ends it,\n\
+        "A command is a word, its object and its values. \";\" or a new line ends it,\n\
          \"#\" begins a comment.\n\
          <zone> := [A-Za-z0-9][A-Za-z0-9_.-]*\n\
          <property-value> := <simple> | <complex> | <list>\n\
@@ -119,7 +119,7 @@ fn syntax() -> String {
         let names: Vec<&str> = spec.properties.iter().map(|one| one.name).collect();
         beside(&mut out, spec.name, &names.join(" "));
     }
-    out.push_str("\n\"help <name>\" tells what each means.\n");
+    out.push_str("\n\"help <name>\" explains each of them.\n");
     out
 }
 

@@ -144,7 +144,7 @@ impl Resource {
         Ok(())
     }
 
-    /// Puts a property back to its default.
+    /// Resets a property to its default.
     pub fn clear(&mut self, property: &str) -> Result<(), Error> {
         let spec = self.property(property)?;
         if !spec.clearable {

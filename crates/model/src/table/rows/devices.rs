@@ -33,7 +33,7 @@ pub(super) const DEVICE: ResourceSpec = ResourceSpec {
                 ..property(
                     "allow-partition",
                     Kind::Bool,
-                    "Whether the zone may partition the disk: true or false.",
+                    "Lets the zone partition the disk: true or false.",
                 )
             },
             PropertySpec {
@@ -43,7 +43,7 @@ pub(super) const DEVICE: ResourceSpec = ResourceSpec {
                 ..property(
                     "allow-raw-io",
                     Kind::Bool,
-                    "Whether the zone may send commands to the disk: true or false.",
+                    "Lets the zone send commands to the disk: true or false.",
                 )
             },
             PropertySpec {
@@ -59,7 +59,7 @@ pub(super) const DEVICE: ResourceSpec = ResourceSpec {
                 ..property(
                     "id",
                     Kind::Int { min: 0, max: 4095 },
-                    "The number of the disk, which %{id} stands for; the lowest free one by default.",
+                    "The number of the disk, the value of %{id}; by default the lowest free one.",
                 )
             },
         ],

@@ -50,7 +50,7 @@ pub(super) const FS: ResourceSpec = ResourceSpec {
             required(
                 "special",
                 Kind::Text,
-                "What to mount: a host directory for lofs, a device for others.",
+                "The source of the mount: a host directory for lofs, a device for other types.",
             ),
             PropertySpec {
                 effect: Effect::None,
@@ -81,7 +81,7 @@ pub(super) const ROOTZPOOL: ResourceSpec = ResourceSpec {
     effect: Effect::NotYet,
     ..single(
         "rootzpool",
-        &[storage("Where the pool lies: storage URIs.")],
+        &[storage("The storage URIs of the pool.")],
         "A ZFS pool for the zone's root.",
     )
 };
@@ -92,7 +92,7 @@ pub(super) const ZPOOL: ResourceSpec = ResourceSpec {
         "zpool",
         &["name"],
         &[
-            storage("Where the pool lies: storage URIs."),
+            storage("The storage URIs of the pool."),
             required("name", Kind::Dataset, "The name of the pool in the zone."),
         ],
         "A ZFS pool that is imported for the zone.",

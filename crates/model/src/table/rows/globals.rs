@@ -47,7 +47,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         ..property(
             "brand",
             Kind::Brand,
-            "What runs in the zone: native, the host's distribution; lx, any other; kz, a kernel of its own.",
+            "The system of the zone: native, the host's distribution; lx, any other; kz, with a kernel of its own.",
         )
     },
     PropertySpec {
@@ -57,7 +57,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         ..property(
             "autoboot",
             Kind::Bool,
-            "Whether the zone boots when the host does: true or false.",
+            "Boots the zone when the host boots: true or false.",
         )
     },
     in_info(PropertySpec {
@@ -67,7 +67,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         ..property(
             "autoshutdown",
             Kind::Enum(&["shutdown", "halt", "suspend"]),
-            "What happens to the zone when the host shuts down: shutdown, halt, or (kz) suspend.",
+            "The action on the zone when the host shuts down: shutdown, halt, or (kz) suspend.",
         )
     }),
     PropertySpec {
@@ -75,7 +75,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         ..property(
             "bootargs",
             Kind::Text,
-            "Boot arguments used when boot and reboot are given none.",
+            "Boot arguments, used if boot or reboot has none.",
         )
     },
     in_info(PropertySpec {
@@ -89,7 +89,7 @@ pub static GLOBAL: &[PropertySpec] = &[
                 "flexible-configuration",
                 "dynamic-zones",
             ]),
-            "Which files of the zone cannot be changed from within it.",
+            "The files of the zone that cannot be changed from within it.",
         )
     }),
     PropertySpec {
@@ -98,20 +98,20 @@ pub static GLOBAL: &[PropertySpec] = &[
         ..property(
             "pool",
             Kind::Text,
-            "The pool of CPUs that the zone runs on, a name in /etc/zones/pools. Not with dedicated-cpu.",
+            "The pool of CPUs that the zone runs on, a name in /etc/zones/pools. Excludes dedicated-cpu.",
         )
     },
     property(
         "limitpriv",
         Kind::Text,
-        "The privileges any process in the zone can have: default, names to add, !names to take away.",
+        "The privileges that processes in the zone can have: default, names to add, !names to remove.",
     ),
     PropertySpec {
         brands: Brands::AndGlobal,
         ..property(
             "scheduling-class",
             Kind::Text,
-            "The scheduling class of the zone's processes: FSS, or TS or IA, which are the same here.",
+            "The scheduling class of the zone's processes: FSS, TS or IA. TS and IA are the same here.",
         )
     },
     PropertySpec {
@@ -142,12 +142,12 @@ pub static GLOBAL: &[PropertySpec] = &[
     count(
         "max-lwps",
         "zone.max-lwps",
-        "Most threads in the zone. Sets max-processes to the same where that is not set.",
+        "The maximum number of threads in the zone. Sets max-processes to the same number if that is not set.",
     ),
     count(
         "max-processes",
         "zone.max-processes",
-        "Most processes in the zone. Sets max-lwps to ten times that where it is not set.",
+        "The maximum number of processes in the zone. Sets max-lwps to ten times as many if that is not set.",
     ),
     alias(
         "max-shm-memory",
@@ -155,22 +155,22 @@ pub static GLOBAL: &[PropertySpec] = &[
         "zone.max-shm-memory",
         "deny",
         Unit::Bytes,
-        "Most System V shared memory in the zone, in bytes or with K, M, G or T.",
+        "The maximum System V shared memory in the zone, in bytes or with K, M, G or T.",
     ),
     count(
         "max-shm-ids",
         "zone.max-shm-ids",
-        "Most System V shared memory segments in the zone.",
+        "The maximum number of System V shared memory segments in the zone.",
     ),
     count(
         "max-msg-ids",
         "zone.max-msg-ids",
-        "Most System V message queues in the zone.",
+        "The maximum number of System V message queues in the zone.",
     ),
     count(
         "max-sem-ids",
         "zone.max-sem-ids",
-        "Most System V semaphore sets in the zone.",
+        "The maximum number of System V semaphore sets in the zone.",
     ),
     alias(
         "cpu-shares",
@@ -181,7 +181,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         "zone.cpu-shares",
         "none",
         Unit::Count,
-        "The zone's share of the CPUs when they are busy, relative to the other zones. Not with dedicated-cpu.",
+        "The zone's share of the CPUs when they are busy, relative to the other zones. Excludes dedicated-cpu.",
     ),
     alias(
         "zfs-io-priority",
@@ -198,7 +198,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         ..property(
             "boot-priority",
             Kind::Enum(&["high", "normal", "low"]),
-            "Which zones boot first when the host boots: high, normal or low.",
+            "The order when the host boots: high before normal before low.",
         )
     }),
     later(PropertySpec {
@@ -216,7 +216,7 @@ pub static GLOBAL: &[PropertySpec] = &[
         ..property(
             "global-time",
             Kind::Bool,
-            "Whether the zone may set the host's clock: true or false.",
+            "Lets the zone set the host's clock: true or false.",
         )
     }),
 ];

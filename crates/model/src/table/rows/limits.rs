@@ -19,7 +19,7 @@ pub(super) const DEDICATED_CPU: ResourceSpec = ResourceSpec {
                 ..property(
                     "ncpus",
                     Kind::CpuRange,
-                    "How many CPUs, or a range such as 1-4.",
+                    "The number of CPUs, or a range such as 1-4.",
                 )
             },
             PropertySpec {
@@ -34,7 +34,7 @@ pub(super) const DEDICATED_CPU: ResourceSpec = ResourceSpec {
                         min: 0,
                         max: u32::MAX as u64,
                     },
-                    "Who comes first when CPUs are short; the higher wins.",
+                    "The importance when CPUs are scarce; the higher number wins.",
                 )
             },
             PropertySpec {
@@ -46,7 +46,7 @@ pub(super) const DEDICATED_CPU: ResourceSpec = ResourceSpec {
                 ..property(
                     "cpus",
                     Kind::List,
-                    "Which CPUs, as a list of numbers and ranges.",
+                    "The CPUs, as a list of numbers and ranges.",
                 )
             },
             PropertySpec {
@@ -58,7 +58,7 @@ pub(super) const DEDICATED_CPU: ResourceSpec = ResourceSpec {
                 ..property(
                     "cores",
                     Kind::List,
-                    "Which cores, as a list of numbers and ranges.",
+                    "The cores, as a list of numbers and ranges.",
                 )
             },
             PropertySpec {
@@ -70,11 +70,11 @@ pub(super) const DEDICATED_CPU: ResourceSpec = ResourceSpec {
                 ..property(
                     "sockets",
                     Kind::List,
-                    "Which sockets, as a list of numbers and ranges.",
+                    "The sockets, as a list of numbers and ranges.",
                 )
             },
         ],
-        "CPUs for the zone alone. Not with pool, capped-cpu and cpu-shares.",
+        "CPUs that only this zone uses. Excludes pool, capped-cpu and cpu-shares.",
     )
 };
 
@@ -94,7 +94,7 @@ pub(super) const CAPPED_CPU: ResourceSpec = ResourceSpec {
                 "zone.cpu-cap",
                 "deny",
                 Unit::Cpus,
-                "How many CPUs' time the zone may use: 1.5 is one and a half.",
+                "The maximum CPU time, in CPUs: 1.5 is that of one and a half.",
             )
         }],
         "A limit on the CPU time of the zone.",
@@ -115,7 +115,7 @@ pub(super) const CAPPED_MEMORY: ResourceSpec = ResourceSpec {
                 ..property(
                     "physical",
                     Kind::Size,
-                    "Most memory in bytes, or with K, M, G or T; in kz the memory of the machine.",
+                    "The maximum memory, in bytes or with K, M, G or T; in kz the memory of the machine.",
                 )
             },
             alias(
@@ -124,7 +124,7 @@ pub(super) const CAPPED_MEMORY: ResourceSpec = ResourceSpec {
                 "zone.max-swap",
                 "deny",
                 Unit::Bytes,
-                "Most virtual memory, physical memory and swap together.",
+                "The maximum of physical memory and swap together.",
             ),
             alias(
                 "locked",
@@ -132,14 +132,14 @@ pub(super) const CAPPED_MEMORY: ResourceSpec = ResourceSpec {
                 "zone.max-locked-memory",
                 "deny",
                 Unit::Bytes,
-                "Most memory that cannot be swapped out.",
+                "The maximum of memory that cannot be swapped out.",
             ),
             PropertySpec {
                 brands: KZ,
                 ..property(
                     "pagesize-policy",
                     Kind::Enum(&["largest-available", "largest-only", "smallest-only"]),
-                    "Which page sizes the machine's memory has: largest-available, as which largest-only counts, or smallest-only.",
+                    "The page sizes of the machine's memory: largest-available, largest-only (means the same here), or smallest-only.",
                 )
             },
             PropertySpec {
@@ -147,7 +147,7 @@ pub(super) const CAPPED_MEMORY: ResourceSpec = ResourceSpec {
                 ..kept("pagesize", "The page size of the machine's memory.")
             },
         ],
-        "Limits on the memory of the zone; at least one.",
+        "Limits on the memory of the zone; set at least one.",
     )
 };
 
@@ -169,7 +169,7 @@ pub(super) const RCTL: ResourceSpec = ResourceSpec {
                 ..required(
                     "value",
                     Kind::Complex(&["priv", "limit", "action"]),
-                    "Its values: (priv=privileged,limit=<number>,action=none|deny).",
+                    "The values: (priv=privileged,limit=<number>,action=none|deny).",
                 )
             },
         ],

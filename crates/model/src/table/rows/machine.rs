@@ -10,7 +10,7 @@ pub(super) const VIRTUAL_CPU: ResourceSpec = ResourceSpec {
         &[required(
             "ncpus",
             Kind::CpuRange,
-            "How many processors the machine has.",
+            "The number of the machine's processors.",
         )],
         "The processors of the machine.",
     )
@@ -27,10 +27,14 @@ pub(super) const SUSPEND: ResourceSpec = ResourceSpec {
             },
             PropertySpec {
                 tokens: ALL_TOKENS,
-                ..property("storage", Kind::Text, "The same as a storage URI.")
+                ..property(
+                    "storage",
+                    Kind::Text,
+                    "The storage URI of that file, instead of path.",
+                )
             },
         ],
-        "Where a suspended zone is kept: path or storage.",
+        "The place of the suspended zone's image: path or storage.",
     )
 };
 
@@ -52,7 +56,7 @@ pub(super) const KEYSOURCE: ResourceSpec = ResourceSpec {
                 ..property(
                     "file",
                     Kind::Path,
-                    "A file of the host that holds the key, as 32 bytes or as raw has it.",
+                    "A file of the host that holds the key: 32 bytes, or text in a form of raw.",
                 )
             },
         ],
@@ -70,7 +74,7 @@ pub(super) const VERIFIED_BOOT: ResourceSpec = ResourceSpec {
                 ..property(
                     "policy",
                     Kind::Enum(&["none", "warning", "enforce"]),
-                    "What happens with an unsigned loader or kernel: nothing (none), a warning that nothing is checked (warning), or it is not started (enforce).",
+                    "The check of the signatures of loader and kernel: none; warning, which only warns that nothing is checked; enforce, which starts signed ones only.",
                 )
             },
             PropertySpec {
@@ -81,10 +85,10 @@ pub(super) const VERIFIED_BOOT: ResourceSpec = ResourceSpec {
                 ..property(
                     "cert",
                     Kind::List,
-                    "Certificates that are trusted beside those of the firmware: files, as file:///PATH.",
+                    "Further trusted certificates beside those of the firmware: files, as file:///PATH.",
                 )
             },
         ],
-        "Whether what boots must be signed.",
+        "Checks of the signatures of loader and kernel.",
     )
 };

@@ -94,7 +94,7 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
                 ..property(
                     "lower-link",
                     Kind::OneOf(&["auto"], &Kind::Link),
-                    "The link or bridge of the host that it is made on; auto chooses.",
+                    "The lower link, a link or bridge of the host; auto chooses one.",
                 )
             },
             property(
@@ -107,7 +107,7 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
                 ..property(
                     "configure-allowed-address",
                     Kind::Bool,
-                    "Whether allowed-address is configured at each boot: true or false.",
+                    "Configures allowed-address at each boot: true or false.",
                 )
             },
             property(
@@ -131,7 +131,7 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
                         "dhcp-nospoof",
                         "restricted",
                     ]),
-                    "What the zone cannot pretend: mac-nospoof, ip-nospoof, dhcp-nospoof, restricted.",
+                    "The checks on packets that the zone sends: mac-nospoof, ip-nospoof, dhcp-nospoof, restricted.",
                 )
             },
             PropertySpec {
@@ -167,12 +167,12 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
                     min: 68,
                     max: 65_535,
                 },
-                "The longest packet in bytes.",
+                "The maximum length of packets, in bytes.",
             ),
             property(
                 "maxbw",
                 Kind::Bandwidth,
-                "Most bits a second, with K, M or G; M when none is given.",
+                "The maximum bits a second, with K, M or G; without a suffix in M.",
             ),
             PropertySpec {
                 // Shares would need queues of ours on the host's own link.
@@ -192,8 +192,8 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
             kept("cos", "Class of service of data center bridging."),
             kept("evs", "The elastic virtual switch to connect to."),
             kept("vport", "The port of the elastic virtual switch."),
-            kept("iov", "Whether a virtual function of the hardware is used."),
-            kept("lro", "Whether received packets are joined."),
+            kept("iov", "Uses a virtual function of the hardware."),
+            kept("lro", "Joins received packets."),
             kept("ring-group", "Hardware rings that are shared."),
             kept("pkey", "The partition of an InfiniBand link."),
             kept("linkmode", "The mode of an InfiniBand link."),
@@ -228,7 +228,7 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
             property(
                 "id",
                 Kind::Int { min: 0, max: 4095 },
-                "The number of the link, which %{id} stands for; the lowest free one by default.",
+                "The number of the link, the value of %{id}; by default the lowest free one.",
             ),
         ],
         "A network link that exists while the zone is up (exclusive IP).",

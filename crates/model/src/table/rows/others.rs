@@ -22,7 +22,11 @@ pub(super) const SMF_DEPENDENCY: ResourceSpec = ResourceSpec {
         &[
             required("name", Kind::Text, "The name of the dependency."),
             required("fmri", Kind::Text, "The service that must be up."),
-            property("grouping", Kind::Text, "How several services count."),
+            property(
+                "grouping",
+                Kind::Text,
+                "The way several services are combined.",
+            ),
         ],
         "A service of the host that the zone waits for.",
     )
@@ -67,7 +71,7 @@ pub(super) const ADMIN: ResourceSpec = many(
         required(
             "auths",
             Kind::Words(AUTHS),
-            "What the user may do: login, manage, clonefrom, copyfrom, config, liveconfig, migrate.",
+            "The user's authorizations: login, manage, clonefrom, copyfrom, config, liveconfig, migrate.",
         ),
     ],
     "A user of the host who may administer the zone.",
