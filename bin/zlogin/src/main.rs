@@ -30,17 +30,17 @@ usage: zlogin [-nQ] [-E | -e c] [-l user] [-S] zonename [command [argument ...]]
        zlogin [-i] [-E | -e c] [-l user] [-S] zonename command [argument ...]
        zlogin -C [-d] [-E | -e c] zonename
 
-Enters a running zone: with a terminal and no command for a session there, with
-a command to run it and return its exit status.
-  -C       the zone's console, from state installed on
-  -d       with -C: leave when the zone halts
-  -E       no escape character
-  -e c     escape character c; ~ by default. At the begin of a line, ~. leaves
-  -i       a terminal for the command, too
-  -l user  as this user; root by default
-  -n       standard input is empty
-  -Q       without messages of zlogin's own
-  -S       a plain shell, without login: when the zone is broken
+Opens a session in a running zone, or runs a command there and returns its exit
+status.
+  -C       connects to the zone's console, also while the zone is halted
+  -d       with -C: leaves when the zone halts
+  -E       disables the escape character
+  -e c     sets the escape character, by default ~. At the start of a line, ~. leaves
+  -i       gives the command a terminal
+  -l user  logs in as this user, by default root
+  -n       makes the standard input empty
+  -Q       prints no messages of zlogin itself
+  -S       starts a plain shell without login, for a zone whose login does not work
 
 examples: zlogin web1
           zlogin web1 'uptime; exit 3'

@@ -21,9 +21,9 @@ and a pipe for its report on descriptor 4; it is not meant to be run by hand.
   --adopt      take over a running zone whose zoneadmd died
   --job        run a program on a copy of the zone's root, with its output on
                descriptor 6, and end with it
-  --arriving   boot a machine that comes from another host while it runs there,
-               with what that takes on descriptors 6 to 8
-  --probe-kvm  try whether the processor runs the kernel of a guest; may hang
+  --arriving   boot a machine that migrates from another host while it runs there,
+               with its files on descriptors 6 to 8
+  --probe-kvm  find out whether the processor runs the kernel of a guest; may hang
 ";
 
 enum What {

@@ -26,8 +26,8 @@ use lexopt::prelude::*;
 const USAGE: &str = "\
 usage: zoneauthd [-R root]
 
-Runs zoneadm, zlogin and zonecfg for users who are not root, as far as the admin
-resources of zones say. Listens on /run/zones/auth.sock, or on the socket that systemd
+Runs zoneadm, zlogin and zonecfg for users who are not root, as far as admin
+resources of zones allow it. Listens on /run/zones/auth.sock, or on the socket that systemd
 passes. Every request is logged in /var/log/zones/authority.log and to syslog.
 
 examples: zonecfg -z web1 'add admin; set user=joe; set auths=login,manage; end'

@@ -19,8 +19,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "list",
         form: "list [-p | -j]",
-        help: "Lists the images: digest, size on disk, how many zones and layers stand on each,\n\
-               when it was imported, and its name.\n\
+        help: "Lists the images: digest, size on disk, number of zones and layers that use it,\n\
+               time of the import, and name.\n\
                \t-p  for programs: digest:bytes:users:seconds since 1970:name\n\
                \t-j  as JSON",
         examples: &["zoneimg list"],
@@ -32,14 +32,14 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
                \ta file              an archive: tar or cpio (newc), plain or with gzip, xz, zstd\n\
                \t                    or bzip2; or squashfs\n\
                \ta directory         a root file system\n\
-               \toci:path[:name]     container images in a directory or an archive (also what\n\
-               \t                    docker save writes); needed only where there are several\n\
+               \toci:path[:name]     container images in a directory or an archive (also of\n\
+               \t                    docker save); the name selects one of several\n\
                \tdocker://host[:port]/name[:tag][@sha256:digest]\n\
                \t                    a registry, over https; http to this machine itself\n\
                Device nodes and foreign attributes are left out. An image with the same files\n\
                is not made twice and keeps its name; layers of container images are kept once.\n\
-               \t-n name             what it is called, by default like its source\n\
-               \t--digest digest     refuses anything else: SHA-256 of the archive, as its\n\
+               \t-n name             the name of the image, by default that of its source\n\
+               \t--digest digest     refuses other content: SHA-256 of the archive, as its\n\
                \t                    publisher gives it, of the image, as list shows it, or of\n\
                \t                    the manifest of a container image\n\
                \t--arch name         the kind of machine (arm64), by default that of the host\n\
@@ -54,8 +54,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "inspect",
         form: "inspect [-j] image",
-        help: "Shows all that is known of an image, with the zones and layers on it. An image\n\
-               is named by its digest, six or more of its first digits, or its name.\n\
+        help: "Shows all properties of an image, and the zones and layers that use it. An image\n\
+               is selected by its digest, six or more of its first digits, or its name.\n\
                \t-j  as JSON",
         examples: &["zoneimg inspect debian-12"],
     },
@@ -69,14 +69,14 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "remove",
         form: "remove [-f] image ...",
         help: "Removes images.\n\
-               \t-f  also one that is in use: its files go with the last zone or snapshot",
+               \t-f  also an image in use: its files are removed with the last zone or snapshot",
         examples: &["zoneimg remove 1c4be2"],
     },
     Subcommand {
         name: "prune",
         form: "prune [-j]",
-        help: "Removes images that nothing stands on, and what imports and commands left that\n\
-               were cut off.\n\
+        help: "Removes images that no zone, snapshot or layer uses, and leftovers of interrupted\n\
+               imports and commands.\n\
                \t-j  as JSON",
         examples: &["zoneimg prune"],
     },

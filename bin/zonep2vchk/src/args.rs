@@ -20,43 +20,43 @@ usage: zonep2vchk [-b] [-s path[,path]...] [-S file] [-T release] [-P | -j] [-R 
        zonep2vchk -c -f file
        zonep2vchk -V
 
-Reports what of this system will not work when the system runs as a zone, or prints
-zonecfg commands for such a zone. It only reads files.
+Reports the parts of this system that will not work if the system runs as a zone, or
+prints zonecfg commands for such a zone. It only reads files.
 
 Checks:
-    -b          basic: services, kernel modules and parameters, devices and file
-                systems, network configuration. Done when no other check is named
-    -s paths    the programs at these paths and below: those that use what a zone may
-                not do. Commas between paths; may be repeated
+    -b          basic (the default): services, kernel modules and parameters, devices
+                and file systems, network configuration
+    -s paths    the programs at these paths and below: reports those that use functions
+                that zones may not use. Separated by commas; may be repeated
     -S file     as -s, with a path on each line of the file
 
 The zone:
-    -T release  as zones are there: S10 shares the host's network (ip-type=shared),
-                S11 has a network of its own (exclusive, the default)
+    -T release  the kind of zone of that release: S10 shares the host's network
+                (ip-type=shared), S11 has its own network (exclusive, the default)
 
 Output:
-    -c          instead of checks: commands for zonecfg -f. What the system cannot
-                know, such as where the new host keeps data, is 'change-me'
+    -c          prints commands for zonecfg -f instead of checks. Unknown values, such
+                as directories of the new host, are 'change-me'
     -P          for programs: a line 'check:section:subject:advice' for each issue,
                 colons in them escaped
     -j, --json  as JSON
-    -f file     with -c: for a container of another tool, by its configuration: LXC's
-                config, a .nspawn file of systemd, or Incus' backup.yaml. What does not
-                map is named in comments
+    -f file     with -c: reads the configuration of another tool's container: LXC's
+                config, a .nspawn file of systemd, or Incus' backup.yaml. Settings
+                without an equivalent become comments
     -V          the version
-    -R root     the system below this directory, a mounted disk for example
+    -R root     checks the system below this directory, for example a mounted disk
 
-Run-time checks (-r, -x, -e, -E) need DTrace and are not there.
+Run-time checks (-r, -x, -e, -E) need DTrace and are not available.
 
 Exit status: 0 no issue, 1 an error, 2 usage, 3 issues were found.
 
 Examples:
-    zonep2vchk                          what will not work?
-    zonep2vchk -b -s /opt,/usr/local    the own software, too
+    zonep2vchk                          run the basic checks
+    zonep2vchk -b -s /opt,/usr/local    also check local software
     zonep2vchk -T S10 -P                for a zone with the host's network
     zonep2vchk -c > web.cfg             then, on the new host:
     zonecfg -z web -f web.cfg
-    zonep2vchk -R /mnt/disk -c          of a system on a disk
+    zonep2vchk -R /mnt/disk -c          for a system on a disk
     zonep2vchk -c -f /var/lib/lxc/web/config
 ";
 

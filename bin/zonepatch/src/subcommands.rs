@@ -8,38 +8,38 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "plan",
         form: "plan [-j] [-z zone]... [-P n] [--time-limit seconds] [--security | --dist-upgrade] [package | file]...",
         help: "Shows what apply would change in each zone. Nothing is changed.\n\
-               \t-P n  so many zones at a time\n\
+               \t-P n  number of zones at a time\n\
                \t--time-limit seconds  for the package manager of a zone, as for apply\n\
                \t-z zone  a zone, glob or range; without it all installed zones\n\
-               \t--security  only what a security archive has\n\
-               \t--dist-upgrade  with packages installed and removed\n\
+               \t--security  only packages from a security archive\n\
+               \t--dist-upgrade  may also install and remove packages\n\
                \t-j  as JSON",
         examples: &["zonepatch plan --security"],
     },
     Subcommand {
         name: "apply",
         form: "apply [-gjn] [-z zone]... [-P n] [--activate next|now | --live] [--health command] [--no-share] [--time-limit seconds] [--security | --dist-upgrade] [package | file]...",
-        help: "Updates the packages of zones, several at a time, each as one transaction:\n\
-               in a private copy that is verified and then taken over, or not at all. Zones\n\
-               that are alike share the result of two of them. What is updated is everything,\n\
-               or the named packages, or what local package files have. A zone that runs is\n\
-               patched in a new boot environment, if --activate says when it takes that; what\n\
-               it writes to its root until then stays in the former one. Sparse zones follow\n\
-               the host, whatever is asked for.\n\
-               \t-P n  so many zones at a time, at most 1.5 times the CPUs; otherwise num_proc\n\
-               \t      of /etc/patch/pdo.conf, or the CPUs\n\
+        help: "Updates the packages of zones, several zones at a time. Each zone is updated in a\n\
+               private copy, which replaces the zone's root only if it passes verification.\n\
+               If zones have the same packages, two are patched and the others share the result.\n\
+               Updates all packages, the named packages, or those in local package files. A\n\
+               running zone is patched in a new boot environment, with --activate; files that\n\
+               it writes to its root until it boots that stay in the old one. Sparse zones\n\
+               always follow the host.\n\
+               \t-P n  number of zones at a time, at most 1.5 times the CPUs; by default\n\
+               \t      num_proc of /etc/patch/pdo.conf, or the CPUs\n\
                \t-g, --global  the global zone first; if that fails no other is touched\n\
-               \t-n  shows what would be done, as plan does\n\
+               \t-n  shows the planned changes, as plan does\n\
                \t-z zone  a zone, glob or range; without it all installed zones\n\
-               \t--activate when  running zones, too, for the next boot or with a reboot now\n\
-               \t--live  running zones, too, in place; a reboot takes back what fails\n\
-               \t--health command  in each zone that runs with its patch; where it does not\n\
-               \t      succeed in time the zone is taken back\n\
-               \t--no-share  each zone by its own package manager\n\
-               \t--time-limit seconds  a zone whose package manager takes longer is left as it\n\
-               \t      was; otherwise time_limit of /etc/patch/pdo.conf, or 7200; 0 is no limit\n\
-               \t--security  only what a security archive has\n\
-               \t--dist-upgrade  with packages installed and removed\n\
+               \t--activate when  also running zones, at the next boot or with a reboot now\n\
+               \t--live  also running zones, in place; a reboot undoes a failed patch\n\
+               \t--health command  runs in each patched zone that is up; if it does not succeed\n\
+               \t      in time the patch of the zone is undone\n\
+               \t--no-share  runs the package manager of each zone\n\
+               \t--time-limit seconds  leaves a zone unchanged if its package manager takes\n\
+               \t      longer; by default time_limit of /etc/patch/pdo.conf, or 7200; 0 is no limit\n\
+               \t--security  only packages from a security archive\n\
+               \t--dist-upgrade  may also install and remove packages\n\
                \t-j  as JSON",
         examples: &[
             "zonepatch apply",
@@ -51,9 +51,9 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "remove",
         form: "remove [-j] [-z zone]... [-P n] [--time-limit seconds] patch",
-        help: "Takes the packages of one patch back to their former versions, which must still\n\
-               be in an archive; what else was done to the zone since stays.\n\
-               \t-P n  so many zones at a time\n\
+        help: "Returns the packages of a patch to their former versions, which must still be\n\
+               in an archive; other changes in the zone stay.\n\
+               \t-P n  number of zones at a time\n\
                \t--time-limit seconds  for the package manager of a zone, as for apply\n\
                \t-z zone  a zone, glob or range; without it all that have the patch\n\
                \t-j  as JSON",
@@ -62,7 +62,7 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "status",
         form: "status [-j] [-z zone]...",
-        help: "Shows for each zone its packages, its last patch, and what is wrong. Zones with\n\
+        help: "Shows for each zone its packages, its last patch, and its problems. Zones with\n\
                the same letters under KIND have the same packages.\n\
                \t-z zone  a zone, glob or range; without it all zones\n\
                \t-j  as JSON",
@@ -71,11 +71,11 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "rollback",
         form: "rollback [-j] [-z zone]... [-t patch] [--activate next|now]",
-        help: "Takes zones back to what they were before a patch, byte for byte. What was\n\
-               written to a zone since is lost, unless the patch came with a boot environment,\n\
-               which stays. What a zone was to get with its next boot is thrown away.\n\
-               \t-t patch  behind this patch, as history shows it; otherwise the last one\n\
-               \t--activate when  a running zone, too, with its next boot or a reboot now\n\
+        help: "Returns zones to their state before a patch, byte for byte. Files written to a\n\
+               zone since are lost, unless the patch came with a boot environment, which is\n\
+               kept. A patch that waits for the zone's next boot is discarded.\n\
+               \t-t patch  this patch, as history shows it; without it the last one\n\
+               \t--activate when  also running zones, at the next boot or with a reboot now\n\
                \t-z zone  a zone, glob or range; without it all that have the patch\n\
                \t-j  as JSON",
         examples: &["zonepatch rollback -z web"],
@@ -91,8 +91,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "recover",
         form: "recover",
-        help: "Clears up after a command that was killed, as plan, apply, remove and rollback do\n\
-               before anything else. Every zone is the old one or the new one.",
+        help: "Removes the leftovers of a killed command, as plan, apply, remove and rollback do\n\
+               first. Every zone has either its old or its new root.",
         examples: &["zonepatch recover"],
     },
 ];
@@ -124,14 +124,14 @@ pub fn usage(verb: Option<&str>) -> String {
 pub fn help(verb: Option<&str>) -> String {
     let Some(one) = verb.and_then(find) else {
         let mut text = usage(None);
-        text.push_str("\nUpdates the packages of zones, all of them in one go.\n\n");
-        text.push_str("zonepatch plan              shows what would change in each zone\n");
+        text.push_str("\nUpdates the packages of many zones with one command.\n\n");
+        text.push_str("zonepatch plan              shows the planned changes of each zone\n");
         text.push_str(
-            "zonepatch apply -z 'web*'   changes it, as many zones at a time as CPUs (-P)\n",
+            "zonepatch apply -z 'web*'   patches zones, as many at a time as CPUs (-P)\n",
         );
-        text.push_str("zonepatch rollback          takes the last patch back\n\n");
+        text.push_str("zonepatch rollback          undoes the last patch\n\n");
         text.push_str("zonepatch [-R root] ... works below an alternate root.\n");
-        text.push_str("zonepatch help SUBCOMMAND tells more; so does zonepatch(8).\n");
+        text.push_str("See also zonepatch help SUBCOMMAND and zonepatch(8).\n");
         return text;
     };
     let mut text = format!("usage: zonepatch {}\n\n{}\n", one.form, one.help);

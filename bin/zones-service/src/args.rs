@@ -12,15 +12,15 @@ pub const USAGE: &str = "\
 usage: zones-service [-jn] [-R root] start
        zones-service [-jn] [-R root] [-t seconds] stop
 
-Boots the zones that boot with the host, or ends all zones before the host goes down.
+Boots zones when the host boots, and stops all zones before the host shuts down.
   start               boots zones with autoboot=true, those with boot-priority=high first
-                      and those with low last; suspended ones resume. Mends first what a
-                      crash of the host left.
-  stop                ends each zone as its property autoshutdown says, all at the same
-                      time
-  -t, --timeout secs  so long stop may take, by default 100 s. After three quarters of
-                      it zones that are not down are halted.
-  -n, --dry-run       shows what would be done
+                      and those with low last; suspended zones resume. Before that it
+                      repairs zones after a crash of the host.
+  stop                stops each zone in the way of its property autoshutdown, all at the
+                      same time
+  -t, --timeout secs  the time for stop, by default 100 s. After three quarters of it,
+                      zones that are still up are halted.
+  -n, --dry-run       shows the planned actions
   -j, --json          as JSON
   -R root             alternate root
 ";
@@ -60,8 +60,8 @@ pub enum Parsed {
     Call(Call),
 }
 
-/// Longest time that makes sense, in seconds: a day.
-const LONGEST: u64 = 86_400;
+/// Maximum timeout, in seconds: a day.
+const MAX_TIMEOUT_SECONDS: u64 = 86_400;
 
 /// Reads the command line; `words` are those behind the program's name.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Parsed, lexopt::Error> {
@@ -102,10 +102,10 @@ pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Parsed, lexopt::Er
 
 fn timeout(word: &std::ffi::OsStr) -> Result<Duration, lexopt::Error> {
     let seconds = word.to_str().and_then(|text| text.parse().ok());
-    let seconds = seconds.filter(|seconds| (1..=LONGEST).contains(seconds));
+    let seconds = seconds.filter(|seconds| (1..=MAX_TIMEOUT_SECONDS).contains(seconds));
     seconds.map(Duration::from_secs).ok_or_else(|| {
         format!(
-            "{}: expected 1 to {LONGEST} seconds",
+            "{}: expected 1 to {MAX_TIMEOUT_SECONDS} seconds",
             word.to_string_lossy()
         )
         .into()

@@ -19,8 +19,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "inspect",
         form: "inspect [-j] [-k keyfile] image",
-        help: "Shows what is known of a suspend image. Without its key that is when it was made\n\
-               and how large it is, and nothing of it is proved.\n\
+        help: "Shows the properties of a suspend image. Without the key these are only its date\n\
+               and size, and they are not authenticated.\n\
                \t-j          as JSON\n\
                \t-k keyfile  the key: 32 bytes, 64 hexadecimal digits, or base64",
         examples: &[
@@ -31,11 +31,11 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand {
         name: "verify",
         form: "verify [-j] [-t threads] -k keyfile image",
-        help: "Reads all of an image and says whether every part of it is what was written. The\n\
-               image stays as it is.\n\
+        help: "Reads an image and checks that every part of it is unchanged. Does not change\n\
+               the image.\n\
                \t-j          as JSON\n\
                \t-k keyfile  the key: 32 bytes, 64 hexadecimal digits, or base64\n\
-               \t-t threads  so many at a time, by default one for each processor",
+               \t-t threads  number of threads, by default one for each processor",
         examples: &["zonesuspend verify -k /root/web.key /zones/web/suspend"],
     },
     Subcommand {
@@ -43,9 +43,9 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         form: "bench [-bjq] [-m MiB] [-n rounds] [-t threads] [-r folder] file",
         help: "Measures suspend and resume on this host: saves memory, filled from /usr and in\n\
                part with zeros, to the file, which must not exist and is removed, and restores\n\
-               it; beside that, what the memory, the processors and the disk do at most.\n\
-               \t-b          only lz4 and the default, with all threads, lz4 with one, and what\n\
-               \t            they are compared with: for much memory\n\
+               it; also measures the limits of the memory, the processors and the disk.\n\
+               \t-b          only lz4 and the default with all threads, lz4 with one, and the\n\
+               \t            limits they are compared with: for much memory\n\
                \t-j          as JSON\n\
                \t-m MiB      of memory, by default 1024; where it is not free twice, images are\n\
                \t            opened and not restored\n\

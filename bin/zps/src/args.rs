@@ -17,36 +17,36 @@ usage: zps [-AefZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
 pub const HELP: &str = "\
 usage: zps [-AefZwj] [-z zone[,zone]...] [-p pid[,pid]...] [-o format] [-R root]
 
-Lists processes and the zones they are in: all of all zones, unless told
-otherwise. In a zone it lists that zone's processes only.
+Lists the processes of all zones, with their zones. In a zone it lists only the
+zone's own processes.
 
-Which processes:
-    -z zones    those of these zones: names, ids, globs ('web*') or ranges
-                ('web[1-9]'), with commas between; may be repeated. 'global' is
+Processes:
+    -z zones    of these zones: names, ids, globs ('web*') or ranges
+                ('web[1-9]'), separated by commas; may be repeated. 'global' is
                 the host without its zones
-    -p pids     these processes, with commas between; may be repeated. With -z:
+    -p pids     these processes, separated by commas; may be repeated. With -z:
                 those of them that are in these zones
-    -A, -e      all: what it does anyway, for those who are used to it
+    -A, -e      all processes, which is the default
 
-Which columns:
+Columns:
     (none)      ZONE PID TTY TIME CMD; without ZONE when -z is given
     -f          more: UID PID PPID C ELAPSED TTY TIME CMD
-    -Z          with the column ZONE first, whatever else is shown
-    -o format   these, with commas or blanks between; may be repeated. 'name=text'
-                has text as its header and is the last of its -o; 'name=' has none,
-                and when no column has one there is no header line
-    -w          lines as long as they are, also on a terminal
-    -j, --json  everything, as JSON
+    -Z          adds the column ZONE as the first
+    -o format   these, separated by commas or blanks; may be repeated. 'name=text'
+                sets the header to text and must be the last of its -o; 'name=' sets
+                an empty header; if all headers are empty, no header line is printed
+    -w          does not cut lines, also on a terminal
+    -j, --json  all columns, as JSON
 
 Columns for -o:
     zone zoneid     the zone by name and by id
     pid ppid        process and its parent, as this zone numbers them
-    zpid            the process as its own zone numbers it
+    zpid            the process id in its own zone
     pgid sid        process group, session
     user uid        the effective user, as in the process' zone
     ruser ruid      the real user, as in the process' zone
     group gid       the effective group, by number
-    hostuid         the effective user as the host numbers it
+    hostuid         the effective user's id on the host
     s               state: R S D T t Z I
     c pcpu          processor use over the process' life, in percent
     pmem            resident memory, in percent of the host's
@@ -55,21 +55,21 @@ Columns for -o:
     nice pri        nice value, kernel's priority
     tty             terminal
     time times      processor time used, [D-]HH:MM:SS and in seconds
-    etime etimes    since it was started, [D-]HH:MM:SS and in seconds
+    etime etimes    time since its start, [D-]HH:MM:SS and in seconds
     comm args       name and command line; also ucmd, fname, command, cmd
     cgroup          control group, version 2
 
 Options:
-    -R root     the zones below this directory (also ZONES_ROOT)
+    -R root     uses the zones below this directory (also ZONES_ROOT)
 
-Exit status: 0 processes were listed, 1 there were none or an error, 2 usage.
+Exit status: 0 processes were listed, 1 no processes or an error, 2 usage.
 
 Examples:
-    zps -z web1                 what runs in the zone web1
-    zps -fZ                     everything, in full, with zones
+    zps -z web1                 the processes in the zone web1
+    zps -fZ                     all processes, in full, with zones
     zps -z web1 -o pid=         process ids for kill(1) or a script
     zps -z 'web*' -o zone,user,pcpu,rss,args
-    zps -p 4711 -o zone=        which zone is this process in?
+    zps -p 4711 -o zone=        the zone of a process
     zps -z global -j            the host's own processes as JSON
 ";
 

@@ -9,10 +9,10 @@ function __zoneimg_all
     printf '%s\t%s\n' help 'Prints usage'
     printf '%s\t%s\n' list 'Lists the images'
     printf '%s\t%s\n' import 'Makes an image and prints its digest'
-    printf '%s\t%s\n' inspect 'Shows all that is known of an image, with the zones and layers on it'
+    printf '%s\t%s\n' inspect 'Shows all properties of an image, and the zones and layers that use it'
     printf '%s\t%s\n' verify 'Reads images and compares them with their digests'
     printf '%s\t%s\n' remove 'Removes images'
-    printf '%s\t%s\n' prune 'Removes images that nothing stands on, and what imports and commands left that were cut off'
+    printf '%s\t%s\n' prune 'Removes images that no zone, snapshot or layer uses, and leftovers of interrupted imports and commands'
 end
 
 function __zoneimg_suboptions
@@ -21,14 +21,14 @@ function __zoneimg_suboptions
             printf '%s\t%s\n' -p 'for programs: digest:bytes:users:seconds since 1970:name'
             printf '%s\t%s\n' -j 'as JSON'
         case import
-            printf '%s\t%s\n' -n 'what it is called, by default like its source'
-            printf '%s\t%s\n' --digest 'refuses anything else: SHA-256 of the archive, as its'
+            printf '%s\t%s\n' -n 'the name of the image, by default that of its source'
+            printf '%s\t%s\n' --digest 'refuses other content: SHA-256 of the archive, as its'
             printf '%s\t%s\n' --arch 'the kind of machine (arm64), by default that of the host'
             printf '%s\t%s\n' --credentials 'users and passwords of registries, as Docker and Podman'
         case inspect
             printf '%s\t%s\n' -j 'as JSON'
         case remove
-            printf '%s\t%s\n' -f 'also one that is in use: its files go with the last zone or snapshot'
+            printf '%s\t%s\n' -f 'also an image in use: its files are removed with the last zone or snapshot'
         case prune
             printf '%s\t%s\n' -j 'as JSON'
     end

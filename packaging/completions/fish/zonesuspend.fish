@@ -2,8 +2,8 @@
 
 function __zonesuspend_all
     printf '%s\t%s\n' help 'Prints usage'
-    printf '%s\t%s\n' inspect 'Shows what is known of a suspend image'
-    printf '%s\t%s\n' verify 'Reads all of an image and says whether every part of it is what was written'
+    printf '%s\t%s\n' inspect 'Shows the properties of a suspend image'
+    printf '%s\t%s\n' verify 'Reads an image and checks that every part of it is unchanged'
     printf '%s\t%s\n' bench 'Measures suspend and resume on this host'
 end
 
@@ -14,10 +14,10 @@ function __zonesuspend_suboptions
             printf '%s\t%s\n' -k 'the key: 32 bytes, 64 hexadecimal digits, or base64'
         case verify
             printf '%s\t%s\n' -j 'as JSON'
-            printf '%s\t%s\n' -t 'so many at a time, by default one for each processor'
+            printf '%s\t%s\n' -t 'number of threads, by default one for each processor'
             printf '%s\t%s\n' -k 'the key: 32 bytes, 64 hexadecimal digits, or base64'
         case bench
-            printf '%s\t%s\n' -b 'only lz4 and the default, with all threads, lz4 with one, and what'
+            printf '%s\t%s\n' -b 'only lz4 and the default with all threads, lz4 with one, and the'
             printf '%s\t%s\n' -j 'as JSON'
             printf '%s\t%s\n' -q 'has QEMU write the same memory, too, by its own migration: plain,'
             printf '%s\t%s\n' -m 'of memory, by default 1024; where it is not free twice, images are'

@@ -20,42 +20,42 @@ pub const USAGE: &str = usage!();
 pub const HELP: &str = concat!(
     usage!(),
     "
-Shows what zones use: CPUs, memory and what else there is a limit for.
+Shows the zones' use of CPUs, memory and other limited resources.
 
 As on Solaris 11:
     interval    seconds, or [nh][nm][ns] as in 1h30m, or 'default', which is 5 s
     duration    number of intervals, or a time, or 'inf'
     report      reports after so many intervals, or after a time; needs -R
     -z zones    these zones: names, globs ('web*') or ranges ('web[1-9]')
-    -r what     summary (what is shown otherwise), physical-memory, virtual-memory,
+    -r what     summary (the default), physical-memory, virtual-memory,
                 locked-memory, memory (these three), processor-set or psets,
                 default-pset, processes, lwps, lofi, limits (these three), shm-memory,
                 shm-ids, sem-ids, msg-ids, sysv (these four), all;
-                and here: network, disk, pressure
-    -n names    these only: mem_default, vm_default, system-limit, or a set of CPUs,
+                and on Linux: network, disk, pressure
+    -n names    only these: mem_default, vm_default, system-limit, or a set of CPUs,
                 by the name of its pool or of its zone
-    -T u|d|i    with the time: seconds since 1970, as date(1), as 20251120T213257Z
+    -T u|d|i    adds the time: seconds since 1970, as date(1), as 20251120T213257Z
     -R reports  total, average, high: over all intervals
-    -q          only the reports
-    -p          for programs: fields with colons between
+    -q          prints only the reports
+    -p          for programs: fields separated by colons
     -P lines    with -p, only these: resource, total, system, zones, header, footer
-    -S columns  sorted by name, used, cap, pcap, shr, pshru; the summary by these of
+    -S columns  sorts by name, used, cap, pcap, shr, pshru; the summary by these of
                 cpu, physical-memory or virtual-memory
 
 The dashboard of 2009:
-    -l          with limits
-    -P          colon-separated, with the time as last field
-    -N          names in full
-    --dashboard this, also without -l, -P and -N. Without an interval there is one
-                sample, which takes a second
+    -l          shows limits
+    -P          separates fields by colons, with the time as last field
+    -N          shows names in full
+    --dashboard selects this form without -l, -P or -N. Without an interval it takes
+                one sample, in a second
 
 Also:
-    -j, --json      everything, a line of JSON for each interval or report
+    -j, --json      prints all figures, a line of JSON for each interval or report
     --tui           full screen; '?' there shows the keys
-    --openmetrics   counters and figures of now, for Prometheus
-    --serve         the same over HTTP, at 127.0.0.1:9781 or the given address,
+    --openmetrics   prints the present counters and figures for Prometheus
+    --serve         serves them over HTTP, at 127.0.0.1:9781 or the given address,
                     and keeps a history
-    --root dir      the zones below this directory (also ZONES_ROOT)
+    --root dir      uses the zones below this directory (also ZONES_ROOT)
 
 Exit status: 0 done, 1 error, 2 usage.
 
