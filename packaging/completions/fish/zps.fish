@@ -12,8 +12,8 @@ function __zps_list
 end
 
 complete -c zps -f
-complete -c zps -s A -d 'all processes: what it does anyway'
-complete -c zps -s e -d 'all processes: what it does anyway'
+complete -c zps -s A -d 'all processes (the default)'
+complete -c zps -s e -d 'all processes (the default)'
 complete -c zps -s f -d 'more columns'
 complete -c zps -s j -d 'as JSON'
 complete -c zps -l json -d 'as JSON'

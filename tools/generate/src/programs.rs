@@ -101,8 +101,8 @@ pub fn plain() -> Vec<Program> {
         Program {
             name: "zps",
             flags: vec![
-                flag("-A", None, "all processes: what it does anyway"),
-                flag("-e", None, "all processes: what it does anyway"),
+                flag("-A", None, "all processes (the default)"),
+                flag("-e", None, "all processes (the default)"),
                 flag("-f", None, "more columns"),
                 flag("-j", None, "as JSON"),
                 flag("--json", None, "as JSON"),
