@@ -192,10 +192,14 @@ cgroups_below() {
     find /sys/fs/cgroup -depth -type d \( -path "*/${1#/}" -o -path "*/${1#/}/*" \) 2>/dev/null || true
 }
 
-# Removes those of them that nothing is in.
+# Removes those of them that nothing is in. Processes that are ending have 5 s for it.
 remove_cgroups() {
-    local group
-    while read -r group; do rmdir "$group" 2>/dev/null || true; done < <(cgroups_below "$1")
+    local group turn
+    for ((turn = 0; turn < 50; turn++)); do
+        while read -r group; do rmdir "$group" 2>/dev/null || true; done < <(cgroups_below "$1")
+        [ -n "$(cgroups_below "$1")" ] || break
+        sleep 0.1
+    done
 }
 
 # enter_copy WORK COMMAND...: continues with the command in a copy of this system: an overlay on
