@@ -68,22 +68,36 @@ pub struct Site {
     pub call: String,
     /// The number of the call among those with this name, from 1.
     pub n: u32,
+    /// The path that it names, when `n` counts the calls with this path alone: another thread or
+    /// process makes the `n`-th of this name before.
+    pub path: Option<String>,
     /// Its arguments in the recorded run, for people.
     pub text: String,
 }
 
+impl Site {
+    /// Returns the words that choose it, as `--site` takes them.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let path = self.path.as_deref().map(|path| format!("@{path}"));
+        format!("{}:{}{}", self.call, self.n, path.unwrap_or_default())
+    }
+}
+
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{} {}", self.call, self.n, self.text)
+        write!(f, "{} {}", self.key(), self.text)
     }
 }
 
 /// Reads the output of `strace -f -y -o`. Each call and number is there once, in the
-/// order of the run: strace counts in each process, and the first to come that far is
-/// the one that is killed.
+/// order of the run: strace counts in each thread, and the first to come that far is
+/// the one that is killed. Those that come later are told by the path that they name, if
+/// that is the same in each run. `root` is left out of paths.
 #[must_use]
-pub fn sites(record: &str) -> Vec<Site> {
+pub fn sites(record: &str, root: &str) -> Vec<Site> {
     let mut counts: BTreeMap<(&str, &str), u32> = BTreeMap::new();
+    let mut at_paths: BTreeMap<(&str, &str, &str), u32> = BTreeMap::new();
     let mut known = BTreeMap::new();
     let mut found = Vec::new();
     let mut programs = Programs::default();
@@ -100,18 +114,59 @@ pub fn sites(record: &str) -> Vec<Site> {
         }
         let count = counts.entry((pid, call)).or_default();
         *count += 1;
+        let path = path_of(arguments);
+        let at_path = path.map(|path| {
+            let at_path = at_paths.entry((pid, call, path)).or_default();
+            *at_path += 1;
+            (path, *at_path)
+        });
         if !changes(call, arguments) || programs.is_machine(pid) {
             continue;
         }
-        if known.insert((call, *count), ()).is_none() {
-            found.push(Site {
-                call: call.to_owned(),
-                n: *count,
-                text: shortened(arguments),
-            });
-        }
+        let (n, path) = match (known.insert((call, *count, ""), ()), at_path) {
+            (None, _) => (*count, None),
+            (Some(()), Some((path, n)))
+                if is_lasting(path) && known.insert((call, n, path), ()).is_none() =>
+            {
+                (n, Some(path.replace(root, ROOT)))
+            }
+            _ => continue,
+        };
+        found.push(Site {
+            call: call.to_owned(),
+            n,
+            path,
+            text: shortened(arguments),
+        });
     }
     found
+}
+
+/// Stands for the root of zones in the paths of sites.
+pub const ROOT: &str = "@ROOT";
+
+/// Returns the first path among the arguments of a call.
+fn path_of(arguments: &str) -> Option<&str> {
+    let of_descriptor = arguments
+        .split('<')
+        .skip(1)
+        .filter_map(|rest| rest.split_once('>').map(|(path, _)| path))
+        .find(|path| path.len() > 1 && path.starts_with('/'));
+    let of_string = arguments
+        .split('"')
+        .nth(1)
+        .filter(|path| path.starts_with('/'));
+    of_descriptor.or(of_string)
+}
+
+/// Returns true for a path that the next run has, too: without ids, times and process numbers.
+fn is_lasting(path: &str) -> bool {
+    let of_process = path.starts_with("/proc/") || path.starts_with("/memfd:");
+    !of_process
+        && path.split('/').all(|part| {
+            part.split(|one: char| !one.is_ascii_hexdigit())
+                .all(|run| run.len() < 8)
+        })
 }
 
 /// Returns true when the process that was killed first was a QEMU, which takes the memory of its
@@ -269,22 +324,18 @@ mod tests {
 
     #[test]
     fn calls_are_counted_as_strace_does_and_only_changes_are_sites() {
-        let names: Vec<String> = sites(RECORD)
-            .iter()
-            .map(|site| format!("{}:{}", site.call, site.n))
-            .collect();
-        assert_eq!(
-            names,
-            [
-                "openat:2",
-                "write:1",
-                "write:3",
-                "renameat:1",
-                "write:4",
-                "sendto:1",
-                "sendto:3"
-            ]
-        );
+        let keys: Vec<String> = sites(RECORD, "/root").iter().map(Site::key).collect();
+        let expected = [
+            "openat:2",
+            "write:1",
+            "write:1@/r/z",
+            "write:3",
+            "renameat:1",
+            "write:4",
+            "sendto:1",
+            "sendto:3",
+        ];
+        assert_eq!(keys, expected);
     }
 
     #[test]
@@ -298,7 +349,7 @@ mod tests {
 12    write(3</r/y>, \"text\", 4) = 4
 12    write(3</r/y>, \"text\", 4) = 4
 ";
-        let names: Vec<String> = sites(record)
+        let names: Vec<String> = sites(record, "/root")
             .iter()
             .map(|site| format!("{}:{}", site.call, site.n))
             .collect();
@@ -309,11 +360,34 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_comes_later_is_told_by_its_path() {
+        let record = "\
+10    renameat(5</root/a>, \"x\", 5</root/a>, \"y\") = 0
+11    renameat(6</root/b>, \"x\", 6</root/b>, \"y\") = 0
+11    renameat(6</root/0123456789abcdef>, \"x\", 6</root/b>, \"y\") = 0
+12    renameat(6</root/b>, \"x\", 6</root/b>, \"y\") = 0
+12    renameat(6</root/0123456789abcdef>, \"x\", 6</root/b>, \"y\") = 0
+12    mkdir(\"/root/c\", 0777) = 0
+13    mkdir(\"/root/c\", 0777) = 0
+";
+        let keys: Vec<String> = sites(record, "/root").iter().map(Site::key).collect();
+        let expected = [
+            "renameat:1",
+            "renameat:1@@ROOT/b",
+            "renameat:2",
+            "mkdir:1",
+            "mkdir:1@@ROOT/c",
+        ];
+        assert_eq!(keys, expected);
+    }
+
+    #[test]
     fn loops_are_thinned_and_keep_their_ends() {
         let sites: Vec<Site> = (1..=100)
             .map(|n| Site {
                 call: "mkdirat".to_owned(),
                 n,
+                path: None,
                 text: format!("{n}</r/{n:x}>, \"name{n}\", 0755) = 0"),
             })
             .collect();

@@ -27,7 +27,8 @@ const PROGRESS: Duration = Duration::from_secs(10);
 pub struct Extent<'a> {
     /// A sample, until this moment; all of it when there is none.
     pub until: Option<Instant>,
-    /// This site alone, as `call:n`; `list` prints all and tries none.
+    /// This site alone, as `call:n`; `list` prints all and tries none, `@` tries those that are
+    /// told by their path.
     pub site: Option<&'a str>,
 }
 
@@ -181,8 +182,8 @@ pub fn enumerate(
         sites.iter().for_each(|site| println!("  {site}"));
     }
     if let Some(site) = extent.site {
-        chosen = sites;
-        chosen.retain(|one| format!("{}:{}", one.call, one.n) == site);
+        chosen = if site == "@" { chosen } else { sites };
+        chosen.retain(|one| one.key() == site || site == "@" && one.path.is_some());
     }
     if extent.until.is_some() {
         while chosen.len() > SAMPLE {
@@ -272,7 +273,11 @@ fn record(stand: &Stand<'_>, who: Who) -> Vec<Site> {
     let mut command = (operation.command)(&stand.bench);
     let struck = traced(&stand.bench, who, Ask::Record, &mut command);
     assert_eq!(struck.ran.code(), Some(0), "{:?}", struck.ran);
-    let sites = calls::sites(&struck.trace);
+    let host = match &stand.bench.far {
+        Some((far, _)) if who == Who::Far => far,
+        _ => &stand.bench.host,
+    };
+    let sites = calls::sites(&struck.trace, &host.root().display().to_string());
     assert!(!sites.is_empty(), "strace saw nothing");
     (operation.after)(&stand.bench);
     (operation.end)(&stand.bench);

@@ -16,27 +16,24 @@ pub fn problems(zones: &Path) -> Vec<String> {
 }
 
 /// Returns the users that have lost their layer or their reference on it. There are none at
-/// any moment: whoever collects garbage then would remove a layer in use. A zonepath that is
-/// marked as unfinished is only removed again, and may lack both.
+/// any moment: whoever collects garbage then would remove a layer in use. Copies and snapshots
+/// that are being made or removed, whose names begin with a dot, and zonepaths with a mark of a
+/// command that is making them are only removed again, and may lack both.
 #[must_use]
 pub fn lacking(zones: &Path) -> Vec<String> {
-    let finished = bonds(zones)
-        .into_iter()
-        .filter(|bond| !is_unfinished(bond, zones))
-        .collect();
-    survey(finished).0
+    let mut bonds = bonds(zones);
+    bonds.retain(|bond| !is_unfinished(bond.strip_prefix(zones).unwrap_or(bond), zones));
+    survey(bonds).0
 }
 
-/// Returns true for a link below a zonepath with a mark of a command that made or removes it.
+/// Returns true for a link, by its path below `zones`, of a user that is not whole.
 fn is_unfinished(bond: &Path, zones: &Path) -> bool {
-    let below = bond.strip_prefix(zones).unwrap_or(bond);
-    let zonepath = zones.join(
-        below
-            .components()
-            .next()
-            .unwrap_or(std::path::Component::CurDir),
-    );
-    inside(&zonepath).iter().any(|path| {
+    let mut names = bond.iter().map(|name| name.to_string_lossy());
+    if names.any(|name| name.starts_with('.')) {
+        return true;
+    }
+    let zonepath = bond.iter().next().map(|name| zones.join(name));
+    inside(&zonepath.unwrap_or_default()).iter().any(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with(".unfinished-")
     })

@@ -38,7 +38,8 @@ usage: crash [--seed N] [--seconds N] [--only NAME]... [--who NAME] [--site CALL
   --seed N        the draw of an earlier run
   --only NAME     operations whose name begins with this
   --who NAME      killing this process alone
-  --site CALL:N   this kill alone; `list` prints all and tries none
+  --site CALL:N   this kill alone; `list` prints all and tries none, `@` tries those of threads
+                  that come later to their N-th CALL, which are told by a path
   --part N/M      every M-th operation, from the N-th on
   --list          the operations
   --table FILE    writes the table there, too";

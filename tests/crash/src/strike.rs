@@ -78,7 +78,7 @@ impl Struck {
     }
 }
 
-fn words(ask: Ask<'_>, out: &Path) -> Vec<String> {
+fn words(ask: Ask<'_>, out: &Path, root: &Path) -> Vec<String> {
     let mut words = vec!["-f".to_owned(), "-y".to_owned(), "-o".to_owned()];
     words.push(out.display().to_string());
     match ask {
@@ -95,6 +95,10 @@ fn words(ask: Ask<'_>, out: &Path) -> Vec<String> {
             words.extend(["-e".to_owned(), format!("trace={}", names.join(","))]);
             let inject = format!("inject={}:signal=KILL:when={}", site.call, site.n);
             words.extend(["-e".to_owned(), inject]);
+            if let Some(path) = &site.path {
+                let path = path.replace(calls::ROOT, &root.display().to_string());
+                words.extend(["-P".to_owned(), path]);
+            }
         }
     }
     words
@@ -112,7 +116,7 @@ pub fn traced(bench: &Bench, who: Who, ask: Ask<'_>, command: &mut Command) -> S
     };
     let out = host.path("/trace.out");
     let _ = fs::remove_file(&out);
-    let words = words(ask, &out);
+    let words = words(ask, &out, host.root());
     let ran = match who {
         Who::Command => run(&mut wrapped(command, &words), b""),
         Who::Started | Who::Far => {
