@@ -9,7 +9,7 @@ use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 
-use crate::wire::{MAX_PIECE, send_parts};
+use crate::wire::{Frame, MAX_PIECE, send_parts};
 
 /// Number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
@@ -25,7 +25,7 @@ impl<'a, W: Write> Out<'a, W> {
         Self(Mutex::new(to))
     }
 
-    pub(super) fn say(&self, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
+    pub(super) fn say(&self, kind: Frame, parts: &[&[u8]]) -> io::Result<()> {
         let mut to = self.0.lock().map_err(|_| io::Error::other("a panic"))?;
         send_parts(&mut **to, kind, parts)?;
         to.flush()
@@ -43,12 +43,12 @@ pub(super) fn carry<W: Write>(
     loop {
         match from.read(&mut piece) {
             Ok(0) => break,
-            Ok(length) => out.say(b'b', &[&[number], &piece[..length]])?,
+            Ok(length) => out.say(Frame::Channel, &[&[number], &piece[..length]])?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => break,
         }
     }
-    out.say(b'b', &[&[number]])
+    out.say(Frame::Channel, &[&[number]])
 }
 
 /// Gives a frame to the channel that it is for.
@@ -103,7 +103,7 @@ mod tests {
         });
         let mut wire = sent.as_slice();
         while let Some((kind, body)) = receive(&mut wire, MAX_FRAME_BYTES).unwrap() {
-            assert_eq!(kind, b'b');
+            assert_eq!(kind, Frame::Channel);
             deliver(&[&other, &other, &other, &near], &body).unwrap();
         }
         assert!(reader.join().unwrap() == text);

@@ -21,7 +21,7 @@ use storage::sparse::{self, BLOCK, Sum};
 use vm::Format;
 
 use crate::waiting_guest::{self, NVRAM};
-use crate::wire::{Arrange, ArrangeDisk, Wire};
+use crate::wire::{Arrange, ArrangeDisk, Frame, Wire};
 use control::protocol::LeaveDisk;
 use host::{Error, Host};
 use kernelzone::record::Record;
@@ -142,7 +142,7 @@ impl Load {
         for (role, path) in &self.files {
             let file = File::open(path)?;
             let head = head(&file, role, false)?;
-            wire.say_json(b'f', &head)?;
+            wire.say_json(Frame::File, &head)?;
             let mut sum = Sum::new(head.size);
             let mut stream = wire.stream();
             let mut send = |at, block: &[u8]| stream.write_all(&piece(at, block)?);
@@ -161,8 +161,8 @@ impl Load {
                 }
             }
             stream.end()?;
-            wire.say(b's', sum.end().to_string().as_bytes())?;
-            wire.expect(b'k')?;
+            wire.say(Frame::FileDigest, sum.end().to_string().as_bytes())?;
+            wire.expect(Frame::Done)?;
         }
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Load {
         for (role, path) in &self.files {
             let file = File::open(path)?;
             let head = head(&file, role, true)?;
-            wire.say_json(b'f', &head)?;
+            wire.say_json(Frame::File, &head)?;
             let sums = self.drafts.entry(path.clone()).or_default();
             let mut stream = wire.stream();
             let mut send = |at, block: &[u8]| {
@@ -241,7 +241,7 @@ impl Load {
             };
             changes(&file, head.size, sums, &mut |_, _| Ok(()), &mut send)?;
             stream.end()?;
-            wire.expect(b'k')?;
+            wire.expect(Frame::Done)?;
         }
         Ok(sent)
     }

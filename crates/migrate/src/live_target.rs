@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::channels::{self, MAX_FRAME_BYTES, Out, carry, deliver};
 use crate::waiting_guest::Arrival;
-use crate::wire::{Wire, receive};
+use crate::wire::{Frame, Wire, receive};
 use control::protocol::Coming;
 use host::{Error, flatten};
 
@@ -74,7 +74,7 @@ fn listen<W: Write>(
             return Err(io::ErrorKind::UnexpectedEof.into());
         };
         let word = match kind {
-            b'u' => {
+            Frame::Undo => {
                 if let Some(arrival) = waits.take() {
                     channels::end(all);
                     arrival.give_up();
@@ -83,13 +83,13 @@ fn listen<W: Write>(
             }
             // It was told why, and will say that it is not to come.
             _ if waits.is_none() => continue,
-            b'b' => match deliver(all, &body) {
+            Frame::Channel => match deliver(all, &body) {
                 Ok(()) => continue,
                 // Its QEMU knows why.
                 Err(_) => Coming::WhyNot,
             },
-            b'q' => Coming::DisksAreWhole,
-            b'g' => Coming::IsWhole,
+            Frame::DisksSent => Coming::DisksAreWhole,
+            Frame::MemorySent => Coming::IsWhole,
             _ => return Err(io::Error::other("something odd while a machine comes")),
         };
         let Some(arrival) = waits.take() else {
@@ -103,15 +103,15 @@ fn listen<W: Write>(
         }
         .and_then(|()| arrival.ask(word));
         match done {
-            Ok(()) if kind == b'g' => return Ok(Came::Whole(arrival)),
+            Ok(()) if kind == Frame::MemorySent => return Ok(Came::Whole(arrival)),
             Ok(()) => {
-                out.say(b'k', &[])?;
+                out.say(Frame::Done, &[])?;
                 waits = Some(arrival);
             }
             Err(error) => {
                 channels::end(all);
                 arrival.give_up();
-                out.say(b'n', &[flatten(&error).as_bytes()])?;
+                out.say(Frame::Refused, &[flatten(&error).as_bytes()])?;
             }
         }
     }

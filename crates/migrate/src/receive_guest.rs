@@ -13,7 +13,7 @@ use store::index::Index;
 use vm::Format;
 
 use crate::guest::{Cargo, Head, Role};
-use crate::wire::{Arrange, Wire, plain};
+use crate::wire::{Arrange, Frame, Wire, plain};
 use host::{Error, Host, flatten};
 use kernelzone::record::{Disk, Record};
 use kernelzone::{clone, disks, image};
@@ -321,7 +321,7 @@ fn receive<R: Read, W: Write>(
     if head.draft {
         return Ok((file, None));
     }
-    let wanted = wire.expect(b's').map_err(lost)?;
+    let wanted = wire.expect(Frame::FileDigest).map_err(lost)?;
     let found = Digest::of_blocks(&file).map_err(Error::io(format!("read {}", path.display())))?;
     if String::from_utf8_lossy(&wanted).parse() != Ok(found) {
         return Err(Error::Refused(format!(

@@ -13,7 +13,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::channels::{self, Out};
-use crate::wire::{Wire, plain, receive};
+use crate::wire::{Frame, Wire, plain, receive};
 use control::protocol::{Left, MAX_PACKET, Word};
 use host::fault::Fault;
 
@@ -41,7 +41,7 @@ const MAX_TARGET_MESSAGES: usize = 16;
 enum Heard {
     Zoneadmd(Left),
     ZoneadmdIsGone,
-    Target(u8, Vec<u8>),
+    Target(Frame, Vec<u8>),
     TargetIsGone(io::Error),
     /// The last of a disk is on the wire.
     DiskIsSent,
@@ -220,20 +220,20 @@ impl Carrying<'_> {
                     }
                 }
                 Heard::DiskIsSent => disks = disks.saturating_sub(1),
-                Heard::Target(b'k', _) if closed && !went => {
+                Heard::Target(Frame::Done, _) if closed && !went => {
                     went = true;
                     word(self.socket, Word::Go);
                 }
                 Heard::Zoneadmd(Left::Sent) => sent = true,
                 Heard::MemoryIsSent => carried = true,
-                Heard::Target(b'o', _) => {
+                Heard::Target(Frame::Over, _) => {
                     if let Some(since) = stands.filter(|_| asked) {
                         return Ok(since);
                     }
                     return Err(Stop::Lost("the target said something odd".to_owned()));
                 }
-                Heard::Target(b'n', why) => return Err(undone(&plain(&why))),
-                Heard::Target(b'x', why) => return Err(Stop::Lost(plain(&why))),
+                Heard::Target(Frame::Refused, why) => return Err(undone(&plain(&why))),
+                Heard::Target(Frame::Failed, why) => return Err(Stop::Lost(plain(&why))),
                 Heard::Target(..) => {
                     return Err(Stop::Lost("the target said something odd".to_owned()));
                 }
@@ -245,14 +245,14 @@ impl Carrying<'_> {
             }
             if stands.is_some() && disks == 0 && !closed {
                 closed = true;
-                out.say(b'q', &[]).map_err(lost)?;
+                out.say(Frame::DisksSent, &[]).map_err(lost)?;
             }
             if sent && carried && !asked {
                 asked = true;
                 if self.fault.strikes("live") {
                     return Err(undone("a fault was asked for"));
                 }
-                out.say(b'g', &[]).map_err(lost)?;
+                out.say(Frame::MemorySent, &[]).map_err(lost)?;
             }
         }
     }
@@ -280,12 +280,13 @@ fn undone(why: &str) -> Stop {
 fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Result<(), String> {
     let (mut here, mut there) = (told, false);
     // The guest runs on before the target is waited for.
-    out.say(b'u', &[]).map_err(|error| error.to_string())?;
+    out.say(Frame::Undo, &[])
+        .map_err(|error| error.to_string())?;
     while !(here && there) {
         match heard.recv_timeout(STOPPED_REPLY_TIMEOUT) {
             Ok(Heard::Zoneadmd(Left::Failed(_))) => here = true,
-            Ok(Heard::Target(b'o', _)) => there = true,
-            Ok(Heard::Target(b'x', why)) => return Err(plain(&why)),
+            Ok(Heard::Target(Frame::Over, _)) => there = true,
+            Ok(Heard::Target(Frame::Failed, why)) => return Err(plain(&why)),
             Ok(Heard::TargetIsGone(error)) => return Err(error.to_string()),
             // It hangs up when it has said that.
             Ok(Heard::ZoneadmdIsGone) if !here => return Err("its zoneadmd went away".to_owned()),
@@ -324,7 +325,7 @@ fn listen_to_target(from: &mut impl Read, disks: &[&UnixStream], tell: &Sender<H
     let mut said = 0;
     loop {
         let heard = match receive(from, channels::MAX_FRAME_BYTES) {
-            Ok(Some((b'b', body))) => {
+            Ok(Some((Frame::Channel, body))) => {
                 // QEMU notices by itself what it does not get.
                 let _ = channels::deliver(disks, &body);
                 continue;
@@ -340,7 +341,7 @@ fn listen_to_target(from: &mut impl Read, disks: &[&UnixStream], tell: &Sender<H
             Err(error) => Heard::TargetIsGone(error),
         };
         let last = match &heard {
-            Heard::Target(kind, _) => matches!(kind, b'o' | b'x'),
+            Heard::Target(kind, _) => matches!(kind, Frame::Over | Frame::Failed),
             _ => true,
         };
         if tell.send(heard).is_err() || last {
@@ -403,10 +404,10 @@ mod tests {
                 rounds: 3,
             }),
             Heard::Zoneadmd(Left::Stands),
-            Heard::Target(b'k', Vec::new()),
+            Heard::Target(Frame::Done, Vec::new()),
             Heard::MemoryIsSent,
             Heard::Zoneadmd(Left::Sent),
-            Heard::Target(b'o', Vec::new()),
+            Heard::Target(Frame::Over, Vec::new()),
         ] {
             sides.tell.send(heard).unwrap();
         }
@@ -421,7 +422,10 @@ mod tests {
         let sides = sides();
         let pairs = [UnixStream::pair().unwrap(), UnixStream::pair().unwrap()];
         let channels: Vec<UnixStream> = pairs.into_iter().map(|pair| pair.0).collect();
-        for heard in [Heard::Zoneadmd(Left::Stands), Heard::Target(b'k', vec![])] {
+        for heard in [
+            Heard::Zoneadmd(Left::Stands),
+            Heard::Target(Frame::Done, vec![]),
+        ] {
             sides.tell.send(heard).unwrap();
         }
         let mut sent = Vec::new();
@@ -439,7 +443,7 @@ mod tests {
         for heard in [
             Heard::DiskIsSent,
             Heard::Zoneadmd(Left::Stands),
-            Heard::Target(b'n', b"full".to_vec()),
+            Heard::Target(Frame::Refused, b"full".to_vec()),
         ] {
             sides.tell.send(heard).unwrap();
         }
@@ -473,7 +477,7 @@ mod tests {
             (disks(1 << 30), disks(1 << 40), "its disks"),
             (
                 disks(1),
-                Heard::Target(b'n', b"no\x1b space".to_vec()),
+                Heard::Target(Frame::Refused, b"no\x1b space".to_vec()),
                 "no space",
             ),
         ] {
@@ -492,9 +496,9 @@ mod tests {
     #[test]
     fn nothing_is_asked_for_before_the_machine_stands_still() {
         for odd in [
-            Heard::Target(b'k', Vec::new()),
-            Heard::Target(b'o', Vec::new()),
-            Heard::Target(b'c', Vec::new()),
+            Heard::Target(Frame::Done, Vec::new()),
+            Heard::Target(Frame::Over, Vec::new()),
+            Heard::Target(Frame::Commit, Vec::new()),
             Heard::ZoneadmdIsGone,
             Heard::TargetIsGone(io::Error::other("gone")),
         ] {
@@ -528,7 +532,7 @@ mod tests {
             undo(&heard, &Out::new(&mut Vec::new()), told)
         };
         let here = || Heard::Zoneadmd(Left::Failed("x".to_owned()));
-        let there = || Heard::Target(b'o', Vec::new());
+        let there = || Heard::Target(Frame::Over, Vec::new());
         assert!(undone(vec![Heard::MemoryIsSent, here(), there()], false).is_ok());
         assert!(undone(vec![there()], true).is_ok());
         assert!(undone(vec![there()], false).is_err());

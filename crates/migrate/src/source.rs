@@ -11,7 +11,7 @@ use storage::Dataset;
 
 use crate::guest::Load;
 use crate::top_listing::Listing;
-use crate::wire::{Commit, Hello, VERSION, Welcome, Wire, plain};
+use crate::wire::{Commit, Frame, Hello, VERSION, Welcome, Wire, plain};
 use crate::{Kind, Options, keeps, ssh};
 use control::protocol::LeaveDisk;
 use host::{Error, Host};
@@ -111,8 +111,8 @@ impl Trip {
         };
         let welcome = trip
             .wire
-            .say_json(b'h', &hello)
-            .and_then(|()| trip.wire.expect(b'w'));
+            .say_json(Frame::Hello, &hello)
+            .and_then(|()| trip.wire.expect(Frame::Welcome));
         let welcome = welcome.map_err(trip.lost())?;
         let welcome: Welcome = serde_json::from_slice(&welcome)
             .map_err(|error| trip.lost()(std::io::Error::other(error)))?;
@@ -164,7 +164,7 @@ impl Trip {
         let lacks = self.layers.len() - self.have;
         progress(&format!("Sending {lacks} of {} layers.", self.layers.len()));
         for layer in self.layers.split_off(self.have) {
-            self.wire.say(b'l', b"").map_err(self.lost())?;
+            self.wire.say(Frame::Layer, b"").map_err(self.lost())?;
             self.send_tree(&layer.tree, None)?;
             self.answer()?;
         }
@@ -194,7 +194,7 @@ impl Trip {
         )
         .and_then(rustix::fs::syncfs)
         .map_err(|errno| Error::Io(format!("sync {}", self.top.display()), errno.into()))?;
-        self.wire.say(b't', b"").map_err(self.lost())?;
+        self.wire.say(Frame::Top, b"").map_err(self.lost())?;
         let top = self.top.clone();
         self.send_tree(&top, before.as_ref())?;
         self.sent = Some(now);
@@ -203,7 +203,7 @@ impl Trip {
 
     /// Sends names that are gone.
     fn gone(&mut self, names: &mut Vec<u8>) -> Result<(), Error> {
-        self.wire.say(b'r', names).map_err(self.lost())?;
+        self.wire.say(Frame::Removed, names).map_err(self.lost())?;
         names.clear();
         self.answer()
     }
@@ -256,23 +256,25 @@ impl Trip {
         ));
         load.send_bases(&mut self.wire).map_err(&lost)?;
         let arrange = load.arrange(machine).map_err(&lost)?;
-        self.wire.say_json(b'm', &arrange).map_err(&lost)?;
+        self.wire
+            .say_json(Frame::Arrange, &arrange)
+            .map_err(&lost)?;
         match self.wire.hear().map_err(&lost)? {
-            Some((b'k', _)) => Ok(Ok(load.leaving())),
-            Some((b'n', why)) => Ok(Err(plain(&why))),
-            Some((b'x', why)) => Err(lost(std::io::Error::other(plain(&why)))),
+            Some((Frame::Done, _)) => Ok(Ok(load.leaving())),
+            Some((Frame::Refused, why)) => Ok(Err(plain(&why))),
+            Some((Frame::Failed, why)) => Err(lost(std::io::Error::other(plain(&why)))),
             _ => Err(lost(std::io::Error::other("the connection ended"))),
         }
     }
 
     /// Has the target forget the machine that waits.
     pub(super) fn forget_arrival(&mut self) -> Result<(), Error> {
-        self.wire.say(b'u', b"").map_err(self.lost())?;
+        self.wire.say(Frame::Undo, b"").map_err(self.lost())?;
         loop {
             // Those that wait for its disks have come to their ends.
             match self.wire.hear().map_err(self.lost())? {
-                Some((b'o', _)) => return Ok(()),
-                Some((b'b', _)) => {}
+                Some((Frame::Over, _)) => return Ok(()),
+                Some((Frame::Channel, _)) => {}
                 _ => return Err(self.lost()(std::io::Error::other("no answer"))),
             }
         }
@@ -297,7 +299,9 @@ impl Trip {
     /// Asks whether a machine that runs could go on over there.
     pub(super) fn probe(&mut self, host: &Host, subject: &Subject) -> Result<(), Error> {
         let machine = suspend::machine_of(host, subject)?;
-        self.wire.say_json(b'p', &machine).map_err(self.lost())?;
+        self.wire
+            .say_json(Frame::Probe, &machine)
+            .map_err(self.lost())?;
         self.answer()
     }
 
@@ -326,7 +330,7 @@ impl Trip {
     pub(super) fn compare(&mut self) -> Result<(), Error> {
         let digest = storage::Digest::of_layer(&self.top, &keeps)?;
         self.wire
-            .say(b'v', digest.to_string().as_bytes())
+            .say(Frame::TopDigest, digest.to_string().as_bytes())
             .map_err(self.lost())?;
         self.answer()
     }
@@ -346,14 +350,17 @@ impl Trip {
     /// on there, if anything does.
     pub(super) fn hand_over(&mut self, boot: bool) -> Result<Option<String>, Error> {
         self.wire
-            .say_json(b'c', &Commit { boot })
+            .say_json(Frame::Commit, &Commit { boot })
             .map_err(self.lost())?;
-        let told = self.wire.expect(b'k').map_err(self.lost())?;
+        let told = self.wire.expect(Frame::Done).map_err(self.lost())?;
         Ok((!told.is_empty()).then(|| plain(&told)))
     }
 
     fn answer(&mut self) -> Result<(), Error> {
-        self.wire.expect(b'k').map(|_| ()).map_err(self.lost())
+        self.wire
+            .expect(Frame::Done)
+            .map(|_| ())
+            .map_err(self.lost())
     }
 }
 

@@ -23,7 +23,7 @@ use crate::live_target::{self, Came};
 use crate::receive_guest::Unloading;
 use crate::waiting_guest;
 use crate::waiting_guest::Arrival;
-use crate::wire::{Arrange, Commit, Fate, Hello, VERSION, Welcome, Wire, digest};
+use crate::wire::{Arrange, Commit, Fate, Frame, Hello, VERSION, Welcome, Wire, digest};
 use crate::{keeps, wire};
 use control::client;
 use control::protocol::Coming;
@@ -53,7 +53,7 @@ pub fn receive(
     let done = converse(host, zone, &mut wire);
     if let Err(error) = &done {
         // Perhaps nobody listens any more.
-        let _ = wire.say(b'x', flatten(error).as_bytes());
+        let _ = wire.say(Frame::Failed, flatten(error).as_bytes());
     }
     done
 }
@@ -92,7 +92,7 @@ fn converse<R: Read + AsFd, W: Write + Send>(
     zone: &ZoneName,
     wire: &mut Wire<R, W>,
 ) -> Result<(), Error> {
-    let hello: Hello = serde_json::from_slice(&wire.expect(b'h').map_err(lost)?)
+    let hello: Hello = serde_json::from_slice(&wire.expect(Frame::Hello).map_err(lost)?)
         .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
     if hello.version != VERSION {
         return Err(Error::Refused(format!(
@@ -113,7 +113,9 @@ fn converse<R: Read + AsFd, W: Write + Send>(
     if hello.dry_run {
         let have = look(host, zone, &manifest, &hello, &layers)?;
         let files = Vec::new();
-        return wire.say_json(b'w', &Welcome { have, files }).map_err(lost);
+        return wire
+            .say_json(Frame::Welcome, &Welcome { have, files })
+            .map_err(lost);
     }
     let mut guest = Guest::admit(host, zone, &manifest, &hello)?;
     let have = guest.stand(&hello, &layers)?;
@@ -121,12 +123,12 @@ fn converse<R: Read + AsFd, W: Write + Send>(
         Some(machine) => machine.begin(host)?,
         None => Vec::new(),
     };
-    wire.say_json(b'w', &Welcome { have, files })
+    wire.say_json(Frame::Welcome, &Welcome { have, files })
         .map_err(lost)?;
     for n in have..layers.len() {
-        wire.expect(b'l').map_err(lost)?;
+        wire.expect(Frame::Layer).map_err(lost)?;
         guest.layer(wire, &layers[..=n])?;
-        wire.say(b'k', b"").map_err(lost)?;
+        wire.say(Frame::Done, b"").map_err(lost)?;
     }
     let mut compared = false;
     loop {
@@ -141,15 +143,15 @@ fn converse<R: Read + AsFd, W: Write + Send>(
             ));
         };
         match kind {
-            b't' => guest.top(wire)?,
-            b'r' => guest.remove(&body)?,
-            b'v' => {
+            Frame::Top => guest.top(wire)?,
+            Frame::Removed => guest.remove(&body)?,
+            Frame::TopDigest => {
                 guest.compare(&String::from_utf8_lossy(&body))?;
                 compared = true;
             }
-            b'f' => guest.file(wire, &body)?,
-            b'p' => guest.probe(&body)?,
-            b'm' => {
+            Frame::File => guest.file(wire, &body)?,
+            Frame::Probe => guest.probe(&body)?,
+            Frame::Arrange => {
                 let arrange: Arrange = serde_json::from_slice(&body)
                     .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
                 let arranged = guest.arrange(&arrange);
@@ -159,23 +161,23 @@ fn converse<R: Read + AsFd, W: Write + Send>(
                 }
                 match arranged.and_then(|()| guest.wait_for_machine()) {
                     Ok(arrival) => {
-                        wire.say(b'k', b"").map_err(lost)?;
+                        wire.say(Frame::Done, b"").map_err(lost)?;
                         let came = live_target::take(wire, arrival).map_err(lost)?;
                         guest.came(came)?;
-                        wire.say(b'o', b"").map_err(lost)?;
+                        wire.say(Frame::Over, b"").map_err(lost)?;
                     }
                     Err(error) => {
                         guest.forget_arrival()?;
                         let why = flatten(&error);
-                        wire.say(b'n', why.as_bytes()).map_err(lost)?;
+                        wire.say(Frame::Refused, why.as_bytes()).map_err(lost)?;
                     }
                 }
                 continue;
             }
             // Of what is not to come any more.
-            b'b' => continue,
-            b'u' => guest.came(Came::Undone)?,
-            b'c' if compared => {
+            Frame::Channel => continue,
+            Frame::Undo => guest.came(Came::Undone)?,
+            Frame::Commit if compared => {
                 let commit: Commit = serde_json::from_slice(&body)
                     .map_err(|error| Error::Refused(error.to_string()))?;
                 let told = match guest.arrival.take() {
@@ -183,12 +185,12 @@ fn converse<R: Read + AsFd, W: Write + Send>(
                     None => guest.keep(commit.boot).map(|()| String::new())?,
                 };
                 // The zone is here, whoever hears of it.
-                let _ = wire.say(b'k', told.as_bytes());
+                let _ = wire.say(Frame::Done, told.as_bytes());
                 return Ok(());
             }
             _ => return Err(Error::Refused("was told something odd.".to_owned())),
         }
-        wire.say(b'k', b"").map_err(lost)?;
+        wire.say(Frame::Done, b"").map_err(lost)?;
     }
 }
 

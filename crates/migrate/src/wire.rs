@@ -37,6 +37,70 @@ use storage::Digest;
 use crate::channels::Out;
 use crate::guest::Cargo;
 
+/// The kind of a frame; its letter on the wire is the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Frame {
+    Hello = b'h',
+    Welcome = b'w',
+    Layer = b'l',
+    Top = b't',
+    Removed = b'r',
+    TopDigest = b'v',
+    File = b'f',
+    FileDigest = b's',
+    Probe = b'p',
+    Arrange = b'm',
+    Refused = b'n',
+    Channel = b'b',
+    DisksSent = b'q',
+    MemorySent = b'g',
+    Undo = b'u',
+    Over = b'o',
+    Commit = b'c',
+    Done = b'k',
+    Failed = b'x',
+    Data = b'd',
+    EndOfStream = b'e',
+}
+
+impl Frame {
+    /// Every kind there is.
+    const ALL: [Self; 21] = [
+        Self::Hello,
+        Self::Welcome,
+        Self::Layer,
+        Self::Top,
+        Self::Removed,
+        Self::TopDigest,
+        Self::File,
+        Self::FileDigest,
+        Self::Probe,
+        Self::Arrange,
+        Self::Refused,
+        Self::Channel,
+        Self::DisksSent,
+        Self::MemorySent,
+        Self::Undo,
+        Self::Over,
+        Self::Commit,
+        Self::Done,
+        Self::Failed,
+        Self::Data,
+        Self::EndOfStream,
+    ];
+
+    /// Fails for a letter that no kind has.
+    fn of(letter: u8) -> io::Result<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| *kind as u8 == letter).ok_or_else(|| {
+            io::Error::other(format!(
+                "expected a kind of frame that version {VERSION} knows, found byte {letter}"
+            ))
+        })
+    }
+}
+
 /// Longest frame that is no stream's.
 const MAX_FRAME: usize = 16 << 20;
 
@@ -122,18 +186,18 @@ impl<R: Read, W: Write> Wire<R, W> {
         Self { from, to }
     }
 
-    pub(super) fn say(&mut self, kind: u8, body: &[u8]) -> io::Result<()> {
+    pub(super) fn say(&mut self, kind: Frame, body: &[u8]) -> io::Result<()> {
         send(&mut self.to, kind, body)?;
         self.to.flush()
     }
 
-    pub(super) fn say_json(&mut self, kind: u8, body: &impl Serialize) -> io::Result<()> {
+    pub(super) fn say_json(&mut self, kind: Frame, body: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_vec(body)?;
         self.say(kind, &text)
     }
 
     /// The next frame; nothing at the end.
-    pub(super) fn hear(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
+    pub(super) fn hear(&mut self) -> io::Result<Option<(Frame, Vec<u8>)>> {
         receive(&mut self.from, MAX_FRAME)
     }
 
@@ -141,10 +205,10 @@ impl<R: Read, W: Write> Wire<R, W> {
     ///
     /// # Errors
     /// Fails with the other side's error message.
-    pub(super) fn expect(&mut self, kind: u8) -> io::Result<Vec<u8>> {
+    pub(super) fn expect(&mut self, kind: Frame) -> io::Result<Vec<u8>> {
         match self.hear()? {
             Some((found, body)) if found == kind => Ok(body),
-            Some((b'x', text)) => Err(io::Error::other(plain(&text))),
+            Some((Frame::Failed, text)) => Err(io::Error::other(plain(&text))),
             Some(_) => Err(io::Error::other("an answer that was not asked for")),
             None => Err(io::Error::new(
                 io::ErrorKind::UnexpectedEof,
@@ -202,21 +266,21 @@ pub(super) fn plain(text: &[u8]) -> String {
     text.chars().filter(plain).collect()
 }
 
-fn send(to: &mut impl Write, kind: u8, body: &[u8]) -> io::Result<()> {
+fn send(to: &mut impl Write, kind: Frame, body: &[u8]) -> io::Result<()> {
     send_parts(to, kind, &[body])
 }
 
 /// Sends one frame that is these parts.
-pub(super) fn send_parts(to: &mut impl Write, kind: u8, parts: &[&[u8]]) -> io::Result<()> {
+pub(super) fn send_parts(to: &mut impl Write, kind: Frame, parts: &[&[u8]]) -> io::Result<()> {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let length = u32::try_from(length).map_err(io::Error::other)?;
-    let mut head = [kind, 0, 0, 0, 0];
+    let mut head = [kind as u8, 0, 0, 0, 0];
     head[1..].copy_from_slice(&length.to_be_bytes());
     to.write_all(&head)?;
     parts.iter().try_for_each(|part| to.write_all(part))
 }
 
-pub(super) fn receive(from: &mut impl Read, most: usize) -> io::Result<Option<(u8, Vec<u8>)>> {
+pub(super) fn receive(from: &mut impl Read, most: usize) -> io::Result<Option<(Frame, Vec<u8>)>> {
     let mut head = [0; 5];
     let mut have = 0;
     while have < head.len() {
@@ -228,7 +292,8 @@ pub(super) fn receive(from: &mut impl Read, most: usize) -> io::Result<Option<(u
             Err(error) => return Err(error),
         }
     }
-    let [kind, a, b, c, d] = head;
+    let [letter, a, b, c, d] = head;
+    let kind = Frame::of(letter)?;
     let length = u32::from_be_bytes([a, b, c, d]) as usize;
     if length > most {
         return Err(io::Error::other("a frame that is too long"));
@@ -246,7 +311,7 @@ pub(super) struct Stream<'a, W: Write>(&'a mut W);
 
 impl<W: Write> Stream<'_, W> {
     pub(super) fn end(self) -> io::Result<()> {
-        send(self.0, b'e', b"")?;
+        send(self.0, Frame::EndOfStream, b"")?;
         self.0.flush()
     }
 }
@@ -255,7 +320,7 @@ impl<W: Write> Write for Stream<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let piece = &bytes[..bytes.len().min(MAX_PIECE)];
         if !piece.is_empty() {
-            send(self.0, b'd', piece)?;
+            send(self.0, Frame::Data, piece)?;
         }
         Ok(piece.len())
     }
@@ -287,8 +352,8 @@ impl<R: Read> Read for Incoming<'_, R> {
                 return Ok(0);
             }
             match receive(self.from, MAX_PIECE)? {
-                Some((b'd', piece)) => (self.piece, self.at) = (piece, 0),
-                Some((b'e', _)) => self.ended = true,
+                Some((Frame::Data, piece)) => (self.piece, self.at) = (piece, 0),
+                Some((Frame::EndOfStream, _)) => self.ended = true,
                 Some(_) => return Err(io::Error::other("something else within a stream")),
                 None => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
@@ -314,20 +379,20 @@ mod tests {
     fn streams_and_frames_come_as_they_were_sent() {
         let mut sent = Vec::new();
         let mut out = Wire::new(io::empty(), &mut sent);
-        out.say(b't', b"").unwrap();
+        out.say(Frame::Top, b"").unwrap();
         let text = vec![7; 3 << 20];
         let mut stream = out.stream();
         stream.write_all(&text).unwrap();
         stream.end().unwrap();
-        out.say(b'k', b"more").unwrap();
+        out.say(Frame::Done, b"more").unwrap();
         let mut wire = Wire::new(sent.as_slice(), io::sink());
-        assert_eq!(wire.hear().unwrap(), Some((b't', Vec::new())));
+        assert_eq!(wire.hear().unwrap(), Some((Frame::Top, Vec::new())));
         let mut incoming = wire.incoming();
         let mut read = Vec::new();
         incoming.read_to_end(&mut read).unwrap();
         incoming.finish().unwrap();
         assert!(read == text);
-        assert_eq!(wire.expect(b'k').unwrap(), b"more");
+        assert_eq!(wire.expect(Frame::Done).unwrap(), b"more");
         assert_eq!(wire.hear().unwrap(), None);
     }
 
@@ -355,10 +420,15 @@ mod tests {
             b"w\0\0\0\0",
             b"",
         ] {
-            assert!(Wire::new(bytes, io::sink()).expect(b'k').is_err());
+            assert!(Wire::new(bytes, io::sink()).expect(Frame::Done).is_err());
         }
-        let error = Wire::new(&b"x\0\0\0\x03a\x1bb"[..], io::sink()).expect(b'k');
+        let error = Wire::new(&b"x\0\0\0\x03a\x1bb"[..], io::sink()).expect(Frame::Done);
         assert_eq!(error.unwrap_err().to_string(), "ab");
+        let error = Wire::new(&b"Z\0\0\0\0"[..], io::sink()).hear();
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "expected a kind of frame that version 4 knows, found byte 90"
+        );
         let mut wire = Wire::new(&b"d\0\0\0\x01xk\0\0\0\0"[..], io::sink());
         assert!(wire.incoming().finish().is_err());
     }
