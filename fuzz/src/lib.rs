@@ -14,6 +14,7 @@ pub mod line;
 pub mod mutate;
 pub mod oci;
 pub mod packet;
+pub mod peer;
 pub mod session;
 pub mod words;
 pub mod xml;
@@ -27,6 +28,7 @@ use model::{Config, ZoneName};
 /// The names of the targets.
 pub const TARGETS: &[&str] = &[
     "line", "complete", "session", "xml", "index", "json", "packet", "image", "oci", "archive",
+    "peer",
 ];
 
 /// Checks an input of a target.
@@ -45,6 +47,7 @@ pub fn check(target: &str, data: &[u8]) {
         "oci" => oci::check(data),
         "archive" => archive::check(data),
         "packet" => packet::check(data),
+        "peer" => peer::check(data),
         other => panic!("there is no target {other}"),
     }
 }
@@ -66,6 +69,7 @@ pub fn seeds(target: &str) -> Vec<Vec<u8>> {
         "oci" => oci::seeds(),
         "archive" => archive::seeds(),
         "packet" => packet::seeds(),
+        "peer" => peer::seeds(),
         other => panic!("there is no target {other}"),
     }
 }

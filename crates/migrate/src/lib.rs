@@ -53,6 +53,7 @@ use crate::live_source::Way;
 use crate::source::Trip;
 pub use target::{receive, status};
 use wire::Fate;
+pub use wire::frames_again;
 
 /// The options of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -371,6 +371,34 @@ pub(super) fn digest(text: &str) -> io::Result<Digest> {
     text.parse().map_err(io::Error::other)
 }
 
+/// Reads frames to the end of the bytes, as each side of a migration does, and returns those that
+/// were taken as they are sent. For the fuzzers.
+///
+/// # Errors
+/// For the first frame that is cut off, too long, or of no known kind, and for a first or last
+/// frame without its fields.
+pub fn frames_again(bytes: &[u8]) -> io::Result<Vec<u8>> {
+    let mut from = bytes;
+    let mut again = Vec::new();
+    while let Some((kind, body)) = receive(&mut from, MAX_FRAME)? {
+        match kind {
+            Frame::Hello => drop(serde_json::from_slice::<Hello>(&body)?),
+            Frame::Welcome => drop(serde_json::from_slice::<Welcome>(&body)?),
+            Frame::Arrange => drop(serde_json::from_slice::<Arrange>(&body)?),
+            Frame::Commit => {
+                serde_json::from_slice::<Commit>(&body)?;
+            }
+            Frame::TopDigest | Frame::FileDigest => {
+                digest(&String::from_utf8_lossy(&body))?;
+            }
+            Frame::Failed | Frame::Refused => drop(plain(&body)),
+            _ => {}
+        }
+        send(&mut again, kind, &body)?;
+    }
+    Ok(again)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
