@@ -30,7 +30,7 @@ pub enum Error {
     Template(#[from] TemplateError),
     /// Somebody else committed a change since this session read the configuration.
     #[error(
-        "{0}: the configuration was changed by somebody else meanwhile: use revert, and make the change again"
+        "{0}: another session changed the configuration meanwhile: use revert, and make the change again"
     )]
     Changed(ZoneName),
     /// Another zone has the new name.

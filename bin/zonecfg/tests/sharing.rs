@@ -49,7 +49,7 @@ fn a_change_made_meanwhile_is_not_overwritten() {
     assert_eq!(first.wait().unwrap().code(), Some(1));
     assert_eq!(
         errors,
-        "web1: the configuration was changed by somebody else meanwhile: use revert, and make the change again\n\
+        "web1: another session changed the configuration meanwhile: use revert, and make the change again\n\
          Configuration not saved.\n"
     );
     let after = host.run(&["-z", "web1", "info autoboot; info bootargs"]);

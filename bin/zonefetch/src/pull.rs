@@ -200,7 +200,8 @@ fn has_space(into: &Path, layers: &[(Digest, u64)]) -> Result<(), String> {
 
 /// Tells who waits. When nobody does any more, nobody wants the image.
 fn say(line: &str) -> Result<(), String> {
-    writeln!(io::stdout(), "{line}").map_err(|error| format!("nobody waits: {error}"))
+    writeln!(io::stdout(), "{line}")
+        .map_err(|error| format!("could not write to standard output: {error}"))
 }
 
 #[cfg(test)]

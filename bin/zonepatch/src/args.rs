@@ -91,7 +91,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
             (Value(word), Some(_)) => {
                 let word = word
                     .into_string()
-                    .map_err(|_| usage("an odd name".into()))?;
+                    .map_err(|_| usage("a name that is not valid UTF-8".into()))?;
                 operands.push(word);
             }
             (Short('z'), Some(_)) => {

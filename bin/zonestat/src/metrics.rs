@@ -251,7 +251,7 @@ fn host(page: &mut Page, sample: &Sample, zones: &[&ZoneSample]) {
         (
             "zones_host_memory_used_bytes",
             Kind::Gauge,
-            "Memory of the host that holds something, cached files included.",
+            "Used memory of the host, cached files included.",
             used(host.memory, host.free),
         ),
         (
@@ -263,7 +263,7 @@ fn host(page: &mut Page, sample: &Sample, zones: &[&ZoneSample]) {
         (
             "zones_host_swap_used_bytes",
             Kind::Gauge,
-            "Swap space of the host that holds something.",
+            "Used swap space of the host.",
             used(host.swap, host.swap_free),
         ),
     ] {

@@ -196,7 +196,7 @@ fn ask(socket: &OwnedFd, request: &Request) -> io::Result<Outcome> {
 }
 
 fn odd() -> io::Error {
-    io::Error::other("zoneauthd said something odd")
+    io::Error::other("zoneauthd sent an unexpected reply; it may be of another version")
 }
 
 fn hear(socket: &OwnedFd) -> io::Result<Reply> {

@@ -161,7 +161,9 @@ pub fn change_controls(socket: &OwnedFd, new: &Controls) -> Result<Changed, Erro
 fn refusal(reply: Reply) -> Error {
     Error::Daemon(match reply {
         Reply::Error(text) => text,
-        other => format!("zoneadmd said something odd: {other:?}"),
+        other => {
+            format!("zoneadmd sent an unexpected reply: {other:?}; it may be of another version")
+        }
     })
 }
 
@@ -202,7 +204,11 @@ fn hear(socket: &OwnedFd) -> Result<Option<Reply>, Error> {
     };
     serde_json::from_slice(&answer[..length])
         .map(Some)
-        .map_err(|error| Error::Daemon(format!("zoneadmd said something odd: {error}")))
+        .map_err(|error| {
+            Error::Daemon(format!(
+                "zoneadmd sent an unexpected reply: {error}; it may be of another version"
+            ))
+        })
 }
 
 /// Longest time in which a zoneadmd answers a request to cancel.

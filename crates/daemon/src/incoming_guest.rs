@@ -67,7 +67,10 @@ pub(super) fn arrive(
             // Killed, or the connection was cut.
             return match has_arrived(root, zone)? {
                 true => live::run(monitor).map_err(|error| flatten(&error)),
-                false => Err("it did not come as a whole, and nothing of it stays".to_owned()),
+                false => Err(
+                    "the source ended before the zone was complete; its parts are removed here"
+                        .to_owned(),
+                ),
             };
         };
         if word == Coming::Run {
@@ -113,7 +116,7 @@ fn hear(control: &OwnedFd) -> Result<Option<Coming>, String> {
         Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => Ok(None),
         Ok((length, _)) => serde_json::from_slice(&packet[..length])
             .map(Some)
-            .map_err(|error| format!("was told something odd: {error}")),
+            .map_err(|error| format!("unexpected message of zoneadm receive: {error}")),
         Err(errno) => Err(format!("hear who receives it: {errno}")),
     }
 }

@@ -332,7 +332,7 @@ impl Server<'_> {
 
 /// What is said of a machine that stands still and may run elsewhere.
 pub(super) const AWAY: &str =
-    "stands still, as it may run on another host by now: give its zoneadm migrate again";
+    "stands still, as it may already run on another host: give its zoneadm migrate command again";
 
 /// A connection for each disk, and one for the memory: the ends of who carries them, and
 /// QEMU's.

@@ -203,7 +203,7 @@ pub fn migrate(
         subject.runtime = None;
     }
     let sent = subject::settle(host, zone).and_then(|()| {
-        progress("Sending what is left.");
+        progress("Sending the changes since.");
         trip.send_top()?;
         trip.compare()?;
         trip.send_machine(host, &subject, progress)
@@ -264,7 +264,7 @@ fn stay(
             Ok(Fate::Unknown) => come_back(&subject.zonepath)?,
             Err(_) => {
                 return Err(Error::Refused(format!(
-                    "{}: it may be on {} by now: give the same command again when that can be reached.",
+                    "{}: it may already be on {}: give the same command again when that host can be reached.",
                     flatten(&error),
                     options.host
                 )));

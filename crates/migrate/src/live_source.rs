@@ -113,7 +113,7 @@ pub(super) fn go(
                 Some(Ok(Fate::Arrived)) => None,
                 Some(Err(_)) => {
                     return Err(Error::Refused(format!(
-                        "{}: it may run on {} by now, and stands still here: give the same command again when that can be reached.",
+                        "{}: it may already run on {}, and stands still here: give the same command again when that host can be reached.",
                         flatten(&error),
                         options.host
                     )));
@@ -171,7 +171,7 @@ fn begin(socket: &OwnedFd, order: Leave) -> Result<Vec<UnixStream>, Error> {
             Ok(passed.into_iter().map(UnixStream::from).collect())
         }
         Ok(Reply::Error(why)) => Err(Error::Daemon(why)),
-        _ => Err(Error::Daemon("zoneadmd said something odd".to_owned())),
+        _ => Err(Error::Daemon("zoneadmd sent an unexpected reply instead of the connections of the disks; it may be of another version".to_owned())),
     }
 }
 

@@ -90,7 +90,11 @@ fn listen<W: Write>(
             },
             Frame::DisksSent => Coming::DisksAreWhole,
             Frame::MemorySent => Coming::IsWhole,
-            _ => return Err(io::Error::other("something odd while a machine comes")),
+            _ => {
+                return Err(io::Error::other(
+                    "an unexpected message of the source while a running zone arrives; its programs may be of another version",
+                ));
+            }
         };
         let Some(arrival) = waits.take() else {
             continue;

@@ -180,21 +180,30 @@ impl Carrying<'_> {
             };
             let next = match next {
                 Ok(next) => next,
-                Err(RecvTimeoutError::Timeout) => return Err(undone("it takes too long")),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(undone(&format!(
+                        "no answer within {} s while it stands still",
+                        STOPPED_REPLY_TIMEOUT.as_secs()
+                    )));
+                }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Stop::Lost("nobody answers".to_owned()));
+                    return Err(Stop::Lost(
+                        "zoneadmd and the target have both closed their connections".to_owned(),
+                    ));
                 }
             };
             match next {
                 Heard::Zoneadmd(Left::Disks { done, total }) => {
                     let first = *first.get_or_insert(total);
                     if is_hopeless(first, total) {
-                        return Err(undone("its disks are written to faster than they can go"));
+                        return Err(undone(
+                            "its disks are written to faster than they can be sent",
+                        ));
                     }
                     if told.elapsed() >= PROGRESS_INTERVAL {
                         told = Instant::now();
                         (self.progress)(&format!(
-                            "Disks: {} of {} MB are gone.",
+                            "Disks: {} of {} MB sent.",
                             done / 1_000_000,
                             total / 1_000_000
                         ));
@@ -202,12 +211,14 @@ impl Carrying<'_> {
                 }
                 Heard::Zoneadmd(Left::Memory { left, sent, rounds }) => {
                     if rounds > MAX_MEMORY_ROUNDS {
-                        return Err(undone("its memory is written to faster than it can go"));
+                        return Err(undone(
+                            "its memory is written to faster than it can be sent",
+                        ));
                     }
                     if told.elapsed() >= PROGRESS_INTERVAL {
                         told = Instant::now();
                         (self.progress)(&format!(
-                            "Memory: {} MB are gone, {} MB are left of round {rounds}.",
+                            "Memory: {} MB sent, {} MB left in round {rounds}.",
                             sent / 1_000_000,
                             left / 1_000_000
                         ));
@@ -230,12 +241,16 @@ impl Carrying<'_> {
                     if let Some(since) = stands.filter(|_| asked) {
                         return Ok(since);
                     }
-                    return Err(Stop::Lost("the target said something odd".to_owned()));
+                    let why = "the target says that it has all before it was asked";
+                    return Err(Stop::Lost(why.to_owned()));
                 }
                 Heard::Target(Frame::Refused, why) => return Err(undone(&plain(&why))),
                 Heard::Target(Frame::Failed, why) => return Err(Stop::Lost(plain(&why))),
                 Heard::Target(..) => {
-                    return Err(Stop::Lost("the target said something odd".to_owned()));
+                    return Err(Stop::Lost(
+                        "the target sent an unexpected message; its programs may be of another version"
+                            .to_owned(),
+                    ));
                 }
                 Heard::TargetIsGone(error) => return Err(Stop::Lost(error.to_string())),
                 Heard::Zoneadmd(Left::Failed(why)) => return Err(Stop::Undo { why, told: true }),
@@ -266,6 +281,12 @@ enum Stop {
     Lost(String),
 }
 
+/// Returns the reason that an answer did not come in time.
+fn late() -> String {
+    let seconds = STOPPED_REPLY_TIMEOUT.as_secs();
+    format!("no answer within {seconds} s while the machine stands still")
+}
+
 fn undone(why: &str) -> Stop {
     Stop::Undo {
         why: why.to_owned(),
@@ -291,7 +312,7 @@ fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Resu
             // It hangs up when it has said that.
             Ok(Heard::ZoneadmdIsGone) if !here => return Err("its zoneadmd went away".to_owned()),
             Ok(_) => {}
-            Err(_) => return Err("it takes too long".to_owned()),
+            Err(_) => return Err(late()),
         }
     }
     Ok(())

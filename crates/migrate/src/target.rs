@@ -188,7 +188,10 @@ fn converse<R: Read + AsFd, W: Write + Send>(
                 let _ = wire.say(Frame::Done, told.as_bytes());
                 return Ok(());
             }
-            _ => return Err(Error::Refused("was told something odd.".to_owned())),
+            _ => return Err(Error::Refused(
+                "the source sent an unexpected message; its programs may be of another version."
+                    .to_owned(),
+            )),
         }
         wire.say(Frame::Done, b"").map_err(lost)?;
     }

@@ -140,10 +140,10 @@ impl Arrival {
             Ok(Reply::Done) => Ok(Some(())),
             Ok(Reply::Error(why)) => Err(Error::Daemon(why)),
             Ok(other) => Err(Error::Daemon(format!(
-                "zoneadmd said something odd: {other:?}"
+                "zoneadmd sent an unexpected reply: {other:?}; it may be of another version"
             ))),
             Err(error) => Err(Error::Daemon(format!(
-                "zoneadmd said something odd: {error}"
+                "zoneadmd sent an unexpected reply: {error}; it may be of another version"
             ))),
         }
     }

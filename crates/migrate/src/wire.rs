@@ -354,7 +354,11 @@ impl<R: Read> Read for Incoming<'_, R> {
             match receive(self.from, MAX_PIECE)? {
                 Some((Frame::Data, piece)) => (self.piece, self.at) = (piece, 0),
                 Some((Frame::EndOfStream, _)) => self.ended = true,
-                Some(_) => return Err(io::Error::other("something else within a stream")),
+                Some(_) => {
+                    return Err(io::Error::other(
+                        "expected data, found another message within a stream",
+                    ));
+                }
                 None => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
         }

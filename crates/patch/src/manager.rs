@@ -148,7 +148,7 @@ fn shown(files: &[PathBuf]) -> Result<Vec<String>, String> {
         Some(format!("{SHOWN}/{name}"))
     };
     let files: Option<Vec<String>> = files.iter().map(shown).collect();
-    files.ok_or_else(|| "a package file has an odd name".to_owned())
+    files.ok_or_else(|| "the name of a package file is not valid UTF-8: rename it".to_owned())
 }
 
 impl Manager for Apt {

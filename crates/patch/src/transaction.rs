@@ -108,7 +108,7 @@ impl Done {
     /// A zone that has its patch, though something failed when it had.
     pub(crate) fn late(entry: Box<Entry>, error: &Error) -> Self {
         let witness = Witness {
-            unfit: Some("something failed when it was patched".to_owned()),
+            unfit: Some("a step failed after it had its patch".to_owned()),
             warning: Some(not_cleared(error)),
             ..Witness::default()
         };

@@ -167,7 +167,7 @@ impl Way {
             self.enter()?;
             let place = place::open(CWD, &relative(at))?;
             if rustix::fs::fstatfs(&place)?.f_type != TMPFS {
-                return Err("something else is mounted on it in the zone".into());
+                return Err("the zone has mounted another file system over it: unmount that in the zone first".into());
             }
             let options = options.iter().filter_map(|one| one.split_once('='));
             let params: Vec<Param<'_>> = options
@@ -187,7 +187,7 @@ impl Way {
             if let Some(at) = whereabouts(&myself, mounted)? {
                 let found = place::find(CWD, &at)?;
                 if (found.id, found.unique) != (mounted.id, mounted.unique) {
-                    return Err("something else is mounted on it in the zone".into());
+                    return Err("the zone has mounted another file system over it: unmount that in the zone first".into());
                 }
                 let how = match in_use {
                     InUse::Refuse => UnmountFlags::NOFOLLOW,
@@ -322,7 +322,7 @@ fn refuse_word(_: Word) -> Result<(), Error> {
 }
 
 fn odd() -> Error {
-    Error::Refused("a process in the zone said something odd".to_owned())
+    Error::Refused("a helper process in the zone sent an unexpected message".to_owned())
 }
 
 /// An end of the conversation with the process.

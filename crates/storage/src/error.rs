@@ -143,7 +143,7 @@ pub enum Error {
         tree: PathBuf,
     },
     /// A tree changes while it is removed.
-    #[error("{}: cannot be emptied, something writes into it", .0.display())]
+    #[error("{}: cannot be emptied, as a process writes into it: end the process and try again", .0.display())]
     NotEmptied(PathBuf),
 }
 

@@ -56,7 +56,7 @@ impl Away {
         match &self.host {
             Some(host) if without_user(host) != without_user(asked) => {
                 Err(Error::Refused(format!(
-                    "may be on {host} by now, and {asked} cannot know: give its zoneadm migrate {host} again."
+                    "may already be on {host}, and {asked} cannot tell: give its zoneadm migrate {host} again."
                 )))
             }
             _ => Ok(()),
@@ -144,7 +144,7 @@ mod tests {
         away.refuse_other("root@two").unwrap();
         away.refuse_other("two").unwrap();
         let error = away.refuse_other("root@three").unwrap_err();
-        assert!(error.to_string().contains("may be on root@two by now"));
+        assert!(error.to_string().contains("may already be on root@two"));
         // What an older one wrote.
         fs::write(path.join(AWAY), "1f2e").unwrap();
         let away = Away::of(path).unwrap().unwrap();

@@ -101,7 +101,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The machine that the image was made of is not the one it would be restored to.
-    #[error("{path}: was made of something else: {}", list(differences), path = path.display())]
+    #[error("{path}: does not fit this zone: {}", list(differences), path = path.display())]
     Differs {
         /// The image.
         path: PathBuf,

@@ -216,7 +216,7 @@ fn what_does_not_fit_is_refused_with_the_reason() {
     assert_eq!(
         error.unwrap_err().to_string(),
         format!(
-            "{}: was made of something else: machine was \"pc-q35-7.2\" and is \"pc-q35-10.0\"",
+            "{}: does not fit this zone: machine was \"pc-q35-7.2\" and is \"pc-q35-10.0\"",
             path.display()
         )
     );

@@ -63,7 +63,7 @@ pub enum Error {
     #[error("{0} has closed the connection")]
     Closed(&'static str),
     /// The answer is too long or not understood.
-    #[error("{what} said something odd: {why}")]
+    #[error("{what} sent an unexpected answer: {why}")]
     Odd {
         /// The program that sent it.
         what: &'static str,

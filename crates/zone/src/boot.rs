@@ -229,7 +229,7 @@ fn start_admitted(
     verify::before(host, subject, &config, verb)?;
     if away::is_away(&subject.zonepath) {
         return Err(Error::Refused(
-            "may be on another host by now: give its zoneadm migrate again.".to_owned(),
+            "may already be on another host: give its zoneadm migrate command again.".to_owned(),
         ));
     }
     if is_ready && options.environment.is_some() {

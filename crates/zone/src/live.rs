@@ -104,7 +104,7 @@ pub fn commit(
             let running = load(host, zone)?;
             if Some(&running) != base {
                 return Err(Error::Refused(
-                    "the running configuration was changed by somebody else meanwhile: use revert, and make the change again".to_owned(),
+                    "another session changed the running configuration meanwhile: use revert, and make the change again".to_owned(),
                 ));
             }
             check_live(&running, wanted)?;

@@ -165,7 +165,7 @@ pub fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
     let program = program.map_err(Error::io("look at its QEMU"))?;
     if program.to_string_lossy().ends_with(" (deleted)") {
         return Err(refused(
-            "its QEMU is another by now than it runs in, in which it could not go on: boot it again first"
+            "its QEMU was replaced on this host since it booted, and the new one could not resume it: reboot the zone first"
                 .to_owned(),
         ));
     }

@@ -407,7 +407,7 @@ fn cpio_archives() {
             vec![cpio(reg, 1, &"n".repeat(5000), b"")],
             "larger than any name",
         ),
-        (vec![field(0, b"0000000G")], "something else than digits"),
+        (vec![field(0, b"0000000G")], "other characters than digits"),
         (vec![field(2, b"00010000")], "a zone has ids up to 65535"),
         (vec![field(3, b"FFFFFFFF")], "a zone has ids up to 65535"),
         (vec![field(6, b"FFFFFFFF")], "truncated"),

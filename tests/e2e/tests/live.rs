@@ -496,7 +496,7 @@ fn two_who_edit_a_running_zone_do_not_overwrite_each_other() {
     let second = live(&host, "set cpu-shares=5");
     let _ = second.ok();
     first.types("commit\n");
-    first.expect("changed by somebody else meanwhile");
+    first.expect("another session changed the");
     first.expect("zonecfg:web> ");
     first.types("revert -F\n");
     first.expect("zonecfg:web> ");

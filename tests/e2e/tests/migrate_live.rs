@@ -289,10 +289,10 @@ fn a_cut_at_any_moment_leaves_it_on_one_side() {
             });
             assert_eq!(machine::auxiliary(here, "k1"), "migrating-out");
             for verb in ["suspend", "shutdown"] {
-                here.on("k1", &[verb]).mentions(1, "another host by now");
+                here.on("k1", &[verb]).mentions(1, "another host");
             }
             let other = server.migrate_to(here, "k1", "127.0.0.2");
-            other.mentions(1, "may be on root@127.0.0.1 by now");
+            other.mentions(1, "may already be on root@127.0.0.1");
         }
         let moved = settled(server, here, there);
         let (at, other) = if moved { (there, here) } else { (here, there) };

@@ -115,7 +115,7 @@ fn a_run_killed_at_any_moment_leaves_old_and_new_zones_and_no_others() {
                 let other = ran
                     .err
                     .lines()
-                    .find(|line| !line.contains(" trees that nobody needs "));
+                    .find(|line| !line.contains(" unused trees "));
                 assert_eq!(other, None, "{ran:?}");
             }
         }

@@ -162,7 +162,7 @@ impl Reader {
                 .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
                 .and_then(|digits| u32::from_str_radix(digits, 16).ok())
                 .ok_or_else(|| {
-                    unpack.refuse("damaged: a header with something else than digits")
+                    unpack.refuse("damaged: a header has other characters than digits")
                 })?;
         }
         Ok(Some((Header(numbers), *summed)))

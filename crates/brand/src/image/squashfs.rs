@@ -128,7 +128,7 @@ impl Image {
         if !matches!(compressor, 1 | 6) {
             let name = COMPRESSORS
                 .get(usize::from(compressor))
-                .unwrap_or(&"something else");
+                .unwrap_or(&"an unknown compressor");
             return Err(format!(
                 "a squashfs image compressed with {name}, which is not read: \
                  unpack it with unsquashfs and install it with -d"

@@ -248,7 +248,7 @@ impl<'p> Unpack<'p> {
             (other, "members of unknown kind"),
             (
                 mounts,
-                "directories on which something else is mounted: their content",
+                "the contents of directories with another file system mounted on them",
             ),
         ] {
             if count > 0 {
@@ -258,7 +258,7 @@ impl<'p> Unpack<'p> {
         }
         if foreign_owners > 0 {
             (self.progress)(&format!(
-                "{foreign_owners} files have owners above {MAX_ID}: nobody in the zone owns them."
+                "{foreign_owners} files have owners above {MAX_ID}, which no zone has: they belong to no user of the zone."
             ));
         }
     }

@@ -363,7 +363,7 @@ impl fmt::Display for Step {
             ),
             Self::DestroySnapshot { path, name } => write!(
                 f,
-                "remove snapshot {name} of {} and layers nobody else needs",
+                "remove snapshot {name} of {} and the layers that only it uses",
                 path.display()
             ),
             Self::Identify { path, .. } => {
@@ -383,7 +383,7 @@ impl fmt::Display for Step {
             Self::DestroyDataset { path } => {
                 write!(
                     f,
-                    "remove the root of {} and layers nobody else needs",
+                    "remove the root of {} and the layers that only it uses",
                     path.display()
                 )
             }

@@ -72,7 +72,7 @@ pub fn tidy(host: &Host) -> Vec<String> {
     for layers in layers(host) {
         match storage::collect(&layers, storage::Lost::Keep) {
             Ok(collected) if collected.removed > 0 => remarks.push(format!(
-                "removed {} trees that nobody needs from {}",
+                "removed {} unused trees from {}",
                 collected.removed,
                 host.root.shown(&layers).display()
             )),
