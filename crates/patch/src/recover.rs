@@ -164,7 +164,7 @@ pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
                 None => path.display().to_string(),
             };
             left.push(format!(
-                "{whose}: what a patch that was cut off has left cannot be cleared up: {}",
+                "{whose}: the leftovers of an interrupted patch could not be removed: {}",
                 flatten(&error)
             ));
         }

@@ -65,8 +65,7 @@ pub fn detach(
     // Who has no root here cannot be brought to its old or its new one.
     if job::journal_of(&host.root, &subject.entry).exists() {
         return Err(Error::Refused(
-            "has a patch that was cut off; clear up after it first with zonepatch recover."
-                .to_owned(),
+            "has an interrupted patch: run zonepatch recover first.".to_owned(),
         ));
     }
     subject::settle(host, zone)?;

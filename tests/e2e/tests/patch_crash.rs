@@ -288,7 +288,10 @@ fn one_that_cannot_be_cleared_up_is_in_nobodys_way(host: &Host) {
     let staged = host.path("/var/lib/zones/patch/files-left");
     fs::create_dir(&staged).unwrap();
     host.on("web1", &["mount"]).quiet();
-    zonepatch(&["recover"]).mentions(1, "zonepatch: zone 'web1': what a patch that was cut off");
+    zonepatch(&["recover"]).mentions(
+        1,
+        "zonepatch: zone 'web1': the leftovers of an interrupted patch",
+    );
     assert!(one.exists() && !other.exists() && !staged.exists());
     let ran = zonepatch(&["apply", "-z", "web2"]);
     assert_eq!(ran.code(), Some(0), "{ran:?}");
