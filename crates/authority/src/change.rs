@@ -1,9 +1,9 @@
 //! Decides which changes of a configuration can be delegated.
 //!
-//! A user with the auth `config` must not become root of the host by it. So only what
-//! concerns nobody but the zone itself may differ, which the table says
-//! (`delegable`): no path, device, network, privilege, name or user of the host.
-//! The configuration at commit is compared as a whole, whatever commands made it.
+//! A user with the auth `config` must not become root of the host by it. So only settings that
+//! affect the zone alone may differ, which the table marks as `delegable`: no path, device,
+//! network, privilege, name or user of the host. The configuration at commit is compared as a
+//! whole, whatever commands made it.
 
 use model::Config;
 use model::table::{self, GLOBAL};
@@ -69,8 +69,8 @@ mod tests {
         resource
     }
 
-    /// The whole list, so that a new row is delegable only when somebody says so here,
-    /// too. None of these names a thing of the host or guards it.
+    /// The whole list, so that a new row becomes delegable only if it is added here, too. None of
+    /// these names a thing of the host or guards it.
     #[test]
     fn what_can_be_delegated() {
         let globals = GLOBAL

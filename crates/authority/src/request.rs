@@ -1,8 +1,7 @@
 //! The one packet that a client sends to be served.
 //!
-//! It comes from anybody, so it has no lengths and no nesting: a header of fixed size,
-//! then words, each with a zero byte at its end. The user is not in it: that the kernel
-//! knows.
+//! A request can come from any user, so it has no lengths and no nesting: a header of fixed size,
+//! then words, each with a zero byte at its end. The user is not in it: that the kernel knows.
 
 use crate::Program;
 

@@ -1,8 +1,8 @@
 //! The one table of what can be delegated.
 //!
-//! A row is a command and all that may go with it. What is not here cannot be
-//! delegated: a new subcommand or option is refused until somebody has thought about
-//! it. No option that takes a path, an alternate root or a uuid is here.
+//! A row is a command and all that may go with it. Commands that are missing here cannot be
+//! delegated: a new subcommand or option is refused until its row is added. No option that takes a
+//! path, an alternate root or a uuid is here.
 
 use std::fmt;
 

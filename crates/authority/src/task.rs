@@ -5,7 +5,7 @@ use model::ZoneName;
 use crate::table::{self, Opt, Program, Rest, Value};
 use crate::{Auth, Auths};
 
-/// Why a command cannot be delegated, whoever asks.
+/// The reason why a command cannot be delegated to any user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The subcommand is not in the table.
@@ -75,8 +75,8 @@ impl Task {
         self.verb
     }
 
-    /// The zones to act on, at least one. They are named one by one: globs and ranges
-    /// are for whoever asks to resolve.
+    /// The zones to act on, at least one. They are named one by one: the client resolves globs and
+    /// ranges.
     #[must_use]
     pub fn zones(&self) -> &[ZoneName] {
         &self.zones

@@ -33,9 +33,9 @@ use crate::tree::{Meta, Tree, is};
 
 pub use profile::lay;
 
-/// Properties that are one zone's alone: the type of resource, none for a property of the
-/// zone, and the name. Addresses in networks are not among them: whoever gives a zone
-/// one has to give its clone another.
+/// Properties that are one zone's alone: the type of resource, none for a property of the zone, and
+/// the name. Addresses in networks are not in this list: an administrator who sets an address on a
+/// zone has to set another one on its clone.
 pub const CONFIGURED: &[(Option<&str>, &str)] = &[(None, "hostid"), (Some("anet"), "mac-address")];
 
 /// Largest `/etc/hosts` that is carried over; a larger one is replaced.

@@ -113,7 +113,7 @@ pub fn unpack_part(
 /// The content of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// A root, from anybody.
+    /// A root from an untrusted source.
     Root,
     /// A layer or top of a zone, from another host's root: with the whiteouts, and the
     /// marks of overlay that say which folders hide or move what is below.

@@ -1,4 +1,4 @@
-//! Questions to whoever types.
+//! Asks the user questions.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -24,7 +24,7 @@ pub fn confirm(question: &str) -> bool {
 
 fn ask_on(question: &str, input: &mut impl BufRead, output: &mut impl Write) -> Option<bool> {
     loop {
-        // Without a reader there is still whoever answers.
+        // Without a reader of the output the user can still answer.
         let _ = write!(output, "{question} (y/[n])? ").and_then(|()| output.flush());
         let mut answer = String::new();
         if !matches!(input.read_line(&mut answer), Ok(1..)) {

@@ -1,9 +1,8 @@
 //! `beadm` in a zone: what it says to zoneadmd, on a socket in the zone.
 //!
-//! A request is one packet: the words of a command line, parted by spaces. The answer is
-//! packets that begin with a letter: `o` some standard output, `e` some standard error,
-//! `x` the exit status, which comes last. Which zone is meant nobody says: every zone has
-//! a socket of its own.
+//! A request is one packet: the words of a command line, parted by spaces. The answer is packets
+//! that begin with a letter: `o` some standard output, `e` some standard error, `x` the exit
+//! status, which comes last. A request does not name its zone: every zone has a socket of its own.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -86,7 +85,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Sends it; whoever asked may be gone, or not listen.
+    /// Sends it; the client may have ended, or not read.
     pub fn send(&self, client: impl AsFd) {
         let (kind, body) = match self {
             Self::Output(body) => (b'o', body.as_slice()),

@@ -45,8 +45,8 @@ pub enum Request {
     Console,
     /// Changes the resource controls to these; answered with [`Reply::Changed`].
     Controls(Box<Controls>),
-    /// Stops every process of the zone until the connection is closed, so also when
-    /// whoever asked dies.
+    /// Stops every process of the zone until the connection is closed, so also until the client
+    /// dies.
     Freeze,
 }
 

@@ -10,7 +10,7 @@ enum Kind {
     Fail,
     /// The process is killed before the step.
     Kill,
-    /// The process is stopped before the step, until somebody lets it go on.
+    /// The process is stopped before the step, until a test continues it.
     Stop,
 }
 

@@ -28,8 +28,8 @@ const FORMAT: u64 = 1;
 /// Largest file that is read, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Fills in which CPUs the pool of these controls has. A pool that the host does not
-/// know stays without: the zone then shares the CPUs that nobody has for himself.
+/// Fills in which CPUs the pool of these controls has. A zone with an unknown pool runs without
+/// one: it shares the CPUs that no other zone has for itself.
 ///
 /// # Errors
 /// [`Error::Refused`] names the line that cannot be understood.

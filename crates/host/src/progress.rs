@@ -40,13 +40,13 @@ impl Teller {
 
     /// So many bytes of so many. By any thread.
     pub fn tell(&self, done: u64, total: u64) {
-        // Somebody else is about to.
+        // Another thread is about to report.
         let Ok(mut told) = self.told.try_lock() else {
             return;
         };
         if told.elapsed() >= REPORT_INTERVAL {
             *told = Instant::now();
-            // Nobody needs it.
+            // A missing file is no error: the report is optional.
             let _ = fs::write(&self.path, format!("{done} {total}\n"));
         }
     }

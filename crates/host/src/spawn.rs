@@ -36,7 +36,7 @@ pub fn zoneadmd(
         let group = limits::zone::open_daemons(&base)?;
         let group = Some(group.as_fd());
         match start(host, "zoneadmd", &arguments, group, None, None, pass) {
-            // Another command took the group for one that nobody needs any more.
+            // Another command took the group for an unused one.
             Err(Error::Io(_, error)) if limits::zone::is_gone(&error) && tries > 0 => tries -= 1,
             other => return other,
         }

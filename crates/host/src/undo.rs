@@ -53,7 +53,7 @@ pub fn reap(child: &sys::process::Child, patience: Duration) {
     let limit = Timespec::try_from(patience).ok();
     let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
     if matches!(poll(&mut watched, limit.as_ref()), Ok(1)) {
-        // Fails where somebody else is the parent; then there is nothing to collect.
+        // Fails if another process is the parent; then there is nothing to collect.
         let _ = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
 }

@@ -47,9 +47,8 @@ pub fn bind(
         ..Attr::default()
     };
     match sys::mount::set_attr(&mount, &attr, Extent::One, source) {
-        // This file system cannot map ids (tmpfs before 6.3, overlay, NFS): its
-        // files then belong to nobody, which for shared software is enough to
-        // read and run it.
+        // This file system cannot map ids (tmpfs before 6.3, overlay, NFS): its files then belong
+        // to no user of the zone, which for shared software is enough to read and run it.
         Err(error) if read_only && error.errno() == Errno::INVAL.raw_os_error() => {
             let plain = Attr {
                 idmap: None,

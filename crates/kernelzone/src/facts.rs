@@ -205,7 +205,7 @@ fn ask_kvm(host: &Host) -> Result<bool, String> {
         return Err("its KVM interprets instructions one by one".to_owned());
     }
     let status = status.ok().flatten();
-    // Nor is that somebody killed it.
+    // Nor does a kill say anything.
     let status = status.and_then(|status| status.exit_status());
     status
         .map(|status| status == 0)

@@ -171,8 +171,8 @@ fn described(found: &sys::processor::Processor) -> Value {
     })
 }
 
-/// Returns whether nobody sees it when one of these is written to: there it counts how often the
-/// machine was started.
+/// Returns whether writes to one of these cannot be detected: for such disks the number of starts
+/// counts.
 pub fn are_unseen(disks: &[PathBuf]) -> bool {
     let is_device =
         |path: &PathBuf| fs::metadata(path).map_or(true, |meta| meta.file_type().is_block_device());
@@ -217,7 +217,7 @@ fn disk(path: &Path, zonepath: &Path) -> Result<Value, String> {
     let meta = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let path = path.strip_prefix(zonepath).unwrap_or(path);
     Ok(match meta.file_type().is_block_device() {
-        // When a device was written to nobody knows.
+        // The time of the last write to a device is not known.
         true => json!({ "path": path }),
         false => json!({
             "path": path,

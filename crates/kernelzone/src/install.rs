@@ -586,7 +586,7 @@ pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyEr
     if let Ok(record) = Record::load(zonepath) {
         paths.extend(record.files().map(|name| zonepath.join(name)));
     }
-    // An image that lies elsewhere stays, and nobody can open it without the key.
+    // An image elsewhere stays, and without the key it cannot be opened.
     if let Some(image) = image::path(host, config).filter(|path| path.starts_with(zonepath)) {
         image::remove(&image)?;
     }

@@ -46,7 +46,7 @@ fn disk(file: &File) -> io::Result<Ways> {
     }
     let mut kinds = (0..4).map(|at| head[446 + 16 * at + 4]);
     Ok(Ways {
-        // A table that nobody made for a BIOS has no program before it.
+        // A table that was not made for a BIOS has no program before it.
         bios: head[..440].iter().any(|&byte| byte != 0),
         uefi: kinds.any(|kind| kind == OLD_SYSTEM) || has_system(file).unwrap_or(false),
     })

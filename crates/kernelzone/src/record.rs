@@ -100,8 +100,7 @@ pub struct Base {
     pub name: String,
     /// The format of the file.
     pub format: Format,
-    /// The digest of its blocks, once somebody wanted to know it: another host may have
-    /// such a file.
+    /// The digest of its blocks, once it was computed: another host may have such a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }

@@ -1,9 +1,9 @@
 //! The UEFI firmware of a machine, and the keys of secure boot in what it keeps.
 //!
 //! The code of a firmware is the host's, and read-only. What it keeps (the boot menu, the keys) is
-//! a file of the zone, made of the firmware's template. Where signatures are to be checked the keys
-//! are put in before the machine is started: when there are none yet, when the configuration names
-//! others than it did, and when somebody at the console has switched the check off.
+//! a file of the zone, made of the firmware's template. If signatures are checked the keys are put
+//! in before the machine is started: when there are none yet, when the configuration names other
+//! ones, and when the check was switched off at the console.
 
 use std::fs::File;
 use std::io::Read;

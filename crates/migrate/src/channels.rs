@@ -54,7 +54,7 @@ pub(super) fn carry<W: Write>(
 /// Gives a frame to the channel that it is for.
 ///
 /// # Errors
-/// There is no such channel, or nobody reads there any more.
+/// There is no such channel, or its reader has ended.
 pub(super) fn deliver(channels: &[&UnixStream], body: &[u8]) -> io::Result<()> {
     let (number, bytes) = body
         .split_first()

@@ -54,8 +54,8 @@ pub(super) enum Role {
 pub(super) struct Head {
     pub(super) role: Role,
     pub(super) size: u64,
-    /// When it was written last, in nanoseconds since 1970: an image of memory fits only
-    /// disks that nobody has written to since.
+    /// The time of its last write, in nanoseconds since 1970: an image of memory fits only disks
+    /// that were not written to since.
     pub(super) written: i64,
     /// It is being written to: what is new in it comes later.
     #[serde(default)]
@@ -299,8 +299,7 @@ fn changes(
     Ok(())
 }
 
-/// Disks that lie elsewhere do not go along: nobody knows whether the other host has the
-/// same there.
+/// Disks elsewhere are not sent: the other host may have other data at the same path.
 fn refuse_elsewhere(
     host: &Host,
     config: &Config,

@@ -9,8 +9,8 @@
 //!    zone is its own: it stores that, and lets it run;
 //! 5. it is taken down here.
 //!
-//! Until the mark is there whoever dies leaves the machine to the source, whose zoneadmd lets
-//! it run on.
+//! Until the mark is written, the machine belongs to the source: if a process dies, the source's
+//! zoneadmd lets it run on.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -48,7 +48,8 @@ pub(super) enum Way {
 /// Sends a machine that runs.
 ///
 /// # Errors
-/// When the connection has ended, or nobody knows whose the zone is; the message says so.
+/// Fails when the connection has ended, or when it is unknown which host owns the zone; the message
+/// says so.
 pub(super) fn go(
     host: &Host,
     subject: &Subject,

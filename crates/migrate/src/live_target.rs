@@ -29,7 +29,7 @@ pub(super) enum Came {
 /// wrong here the source is told, which then says that it is not to come.
 ///
 /// # Errors
-/// When the connection has ended, or something odd was said.
+/// Fails when the connection has ended, or after an unexpected message.
 pub(super) fn take<R: Read, W: Write + Send>(
     wire: &mut Wire<R, W>,
     arrival: Arrival,

@@ -103,7 +103,7 @@ impl Carrying<'_> {
         let memory = all.len() - 1;
         let socket = self.socket;
         let over = AtomicBool::new(false);
-        // To look now and then whether anybody wants to hear of it.
+        // Checks from time to time whether a reader is left.
         let _ = set_socket_timeout(socket, Timeout::Recv, Some(ZONEADMD_POLL_INTERVAL));
         let ended = std::thread::scope(|scope| {
             for (number, one) in (0_u8..).zip(&all) {
@@ -140,7 +140,7 @@ impl Carrying<'_> {
         match self.lead(heard, out) {
             Ok(since) => Carried::Whole(since),
             Err(Stop::Lost(why)) => {
-                // Whoever reads from it, or waits to write to it.
+                // Ends the child that reads from it, or waits to write to it.
                 let _ = child.kill();
                 Carried::Lost(why)
             }
@@ -166,8 +166,8 @@ impl Carrying<'_> {
     ) -> Result<Instant, Stop> {
         let mut stands = None;
         let (mut sent, mut carried, mut asked) = (false, false, false);
-        // Those whose ends are not on the wire yet, each: what comes behind the order to
-        // close them would be for nobody.
+        // The ends that are not on the wire yet, each: data behind the order to close them would
+        // have no reader.
         let mut disks = self.channels.len().saturating_sub(1);
         let (mut closed, mut went) = (false, false);
         let mut first = None;
@@ -318,7 +318,7 @@ fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Resu
     Ok(())
 }
 
-/// Until it says no more, or nobody wants to hear it.
+/// Listens until the end of the connection, or until there is no reader.
 fn listen_to_zoneadmd(socket: &OwnedFd, tell: &Sender<Heard>, over: &AtomicBool) {
     let mut reset = false;
     while !over.load(Ordering::Relaxed) {

@@ -1,5 +1,5 @@
-//! The side of a migration that the zone comes to: `zoneadm receive`, which `migrate`
-//! starts over ssh. Whoever can start it is root here.
+//! The side of a migration that the zone comes to: `zoneadm receive`, which `migrate` starts over
+//! ssh. Any user who can start it is root here.
 //!
 //! Until it is told that the zone is its own, what it has is thrown away when the
 //! connection ends. What a cut left that killed it is thrown away by the next one.
@@ -52,13 +52,13 @@ pub fn receive(
     let mut wire = Wire::new(from, to);
     let done = converse(host, zone, &mut wire);
     if let Err(error) = &done {
-        // Perhaps nobody listens any more.
+        // The source may have ended.
         let _ = wire.say(Frame::Failed, flatten(error).as_bytes());
     }
     done
 }
 
-/// Tells what became of a migration, as JSON, when nobody works on the zone any more.
+/// Prints the result of a migration, as JSON, once no process works on the zone any more.
 ///
 /// # Errors
 /// When the state of the zone cannot be read.
@@ -67,7 +67,7 @@ pub fn status(host: &Host, zone: &ZoneName, id: &str) -> Result<String, Error> {
     let fate = match known {
         false => Fate::Unknown,
         true => {
-            // Whoever receives it holds the lock until all is decided.
+            // The receiving process holds the lock until the migration is decided.
             let (_lock, entry, _) = subject::lock_known(host, zone, Wait::Yes)?;
             let came_by = arrived::of(&host.root.path(&entry.zonepath))?;
             match came_by.as_deref() == Some(id) && entry.state == State::Installed {
@@ -184,7 +184,7 @@ fn converse<R: Read + AsFd, W: Write + Send>(
                     Some(arrival) => guest.keep_running(arrival)?,
                     None => guest.keep(commit.boot).map(|()| String::new())?,
                 };
-                // The zone is here, whoever hears of it.
+                // The zone is here, even if the source does not get the answer.
                 let _ = wire.say(Frame::Done, told.as_bytes());
                 return Ok(());
             }
@@ -478,7 +478,7 @@ impl<'a> Guest<'a> {
         let machine = self.machine.as_mut();
         let machine = machine.ok_or_else(|| Error::Refused("waits for no machine.".to_owned()))?;
         machine.make_disks(arrange)?;
-        // It needs its range of ids, and nobody boots what is incomplete.
+        // It needs its range of ids, and an incomplete zone is never booted.
         let mut entry = Entry {
             state: State::Incomplete,
             uuid: Some(self.uuid),

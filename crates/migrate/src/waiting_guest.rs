@@ -75,7 +75,7 @@ pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<A
         Ok((listener, connected?.into_iter().map(Into::into).collect()))
     };
     let connected = connect();
-    // Nobody else connects.
+    // No other process connects.
     let _ = fs::remove_file(&place);
     let (listener, disks) =
         connected.map_err(Error::io(format!("listen on {}", place.display())))?;

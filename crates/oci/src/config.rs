@@ -79,7 +79,7 @@ impl Config {
     /// Reads a configuration; `what` names it in messages.
     ///
     /// # Errors
-    /// For what is none, or names more than anybody needs.
+    /// Fails if the text is no configuration, or names more than any image needs.
     pub fn read(what: &str, bytes: &[u8]) -> Result<Self, Error> {
         let bad = |problem: String| Error::bad(what, problem);
         if bytes.len() as u64 > MAX_CONFIG {

@@ -267,8 +267,8 @@ fn any_words() -> impl Strategy<Value = Vec<String>> {
 }
 
 proptest! {
-    /// Whatever is let through says the same to whoever reads it again, and among our
-    /// own words is nothing that the table does not have.
+    /// An accepted request means the same when it is parsed again, and our own words are all in the
+    /// table.
     #[test]
     fn what_is_let_through_is_known(
         program in proptest::sample::select(Program::ALL.to_vec()),

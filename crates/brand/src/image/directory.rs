@@ -189,7 +189,7 @@ impl Copy<'_, '_> {
         std::io::copy(&mut (&from).take(size), &mut to)
             .map_err(|error| Error::io("copy to", root.show(name), error))?;
         root.finish(name, &to, unshift(Meta::of(&stat), self.unpack.shift))?;
-        // Shared blocks take no space; how many are shared nobody says.
+        // Shared blocks take no space; their number is not known.
         self.unpack.count_bytes(size, 0)?;
         copy_attributes(&from, &to)
             .map_err(|errno| Error::io("copy the attributes of", self.source.show(name), errno))?;

@@ -206,7 +206,7 @@ impl<W: Write> Pack<W> {
         let mut header = header(&stat, EntryType::Regular);
         let size = u64::try_from(stat.st_size).unwrap_or(0);
         header.set_size(size);
-        // Exactly as long as was said, whatever somebody does to it meanwhile.
+        // Exactly as long as announced, even if the file changes meanwhile.
         let content = file.take(size).chain(io::repeat(0)).take(size);
         let written = self.tar.append_data(&mut header, shown, content);
         written.map_err(fail)?;

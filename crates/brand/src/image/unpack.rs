@@ -166,8 +166,8 @@ impl<'p> Unpack<'p> {
         }
     }
 
-    /// Refuses an owner that a zone cannot have: outside of it the number is that of
-    /// somebody else.
+    /// Refuses an owner that a zone cannot have: outside of the zone the number belongs to another
+    /// user.
     pub(super) fn check_owner(&self, member: &Path, meta: Meta) -> Result<(), Error> {
         let (uid, gid) = (meta.uid, meta.gid);
         if self.content == Content::Root && (uid > MAX_ID || gid > MAX_ID) {

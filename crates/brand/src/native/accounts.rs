@@ -13,7 +13,7 @@ use crate::tree::{Meta, Tree};
 /// First id that belongs to a person (`UID_MIN` of login.defs).
 const FIRST_PERSON: u32 = 1000;
 
-/// The id that stands for nobody.
+/// The id of the user `nobody`.
 const NOBODY: u32 = 65534;
 
 /// Most accounts or groups taken over.
@@ -61,8 +61,8 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Reads the host's; where it has none, the distribution's own list; where
-    /// that is missing too, root and nobody.
+    /// Reads the host's; if it has none, the distribution's own list; if that is missing too, the
+    /// users `root` and `nobody`.
     pub fn of(host: &Tree) -> Result<Self, Error> {
         let read = |names: [&str; 2]| -> Result<Vec<u8>, Error> {
             for name in names {

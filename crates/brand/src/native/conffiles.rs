@@ -1,8 +1,8 @@
 //! The first rule: a file of the host is copied when it is a package's
 //! configuration file and still has the checksum it was packaged with.
 //!
-//! Such a file is public: anybody can read it in the package. The content is
-//! read once; what was hashed is what is written.
+//! Such a file is public: it is part of the package. The content is read once; what was hashed is
+//! what is written.
 
 use std::path::Path;
 

@@ -55,8 +55,8 @@ const COMMON: &[Common] = &[
     },
 ];
 
-/// Services that must work although the host's file was changed and left out:
-/// root may become anybody, others need their password.
+/// Services that must work although the host's changed file was left out: root may become any user,
+/// others need their password.
 const SERVICES: &[(&str, &str)] = &[
     ("login", COMMON_STACK),
     ("other", COMMON_STACK),

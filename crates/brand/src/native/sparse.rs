@@ -154,8 +154,8 @@ pub(crate) fn lexical(path: &Path) -> PathBuf {
     clean
 }
 
-/// Lists what is wrong with an inherited directory: it is missing, or somebody
-/// other than the host's root could put programs into it.
+/// Lists the problems of an inherited directory: it is missing, or users other than the host's root
+/// could put programs into it.
 pub(crate) fn verify(layout: &Layout, host_root: &Path) -> Vec<String> {
     let missing = layout.missing.iter().map(|dir| {
         let dir = dir.display();
