@@ -109,7 +109,7 @@ pub(crate) fn reach(root: &Root, zone: &ZoneName) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Puts the calling process under a filter that asks whoever is at the other end.
+/// Puts the calling process under a filter that passes calls to the process at the other end.
 pub(crate) fn ask(answerer: BorrowedFd<'_>) -> io::Result<()> {
     let listener = seccomp::install_asking(&asking_about_uname())?;
     sys::passing::send(answerer, listener.as_fd(), "uname")
@@ -158,7 +158,7 @@ fn serve(kernel: &Kernel, listening: BorrowedFd<'_>, first: BorrowedFd<'_>) -> i
             false
         });
         listeners.extend(come.into_iter().map(|(listener, _)| listener));
-        // Whoever is one too many hears it by the end of the connection.
+        // A client over the limit notices it by the end of the connection.
         if let Ok(one) = accept_with(listening, SocketFlags::CLOEXEC)
             && listeners.len() + arriving.len() < MAX_LISTENERS
         {

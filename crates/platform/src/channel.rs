@@ -112,7 +112,7 @@ impl Channel {
 
     /// First process: says why it ends.
     pub(crate) fn send_error(&self, text: &str) {
-        // If nobody listens there is nobody to tell.
+        // If zoneadmd has ended there is no reader of the message.
         let _ = self.send(b'e', text.as_bytes());
     }
 

@@ -23,7 +23,7 @@ pub struct Console {
 /// The descriptor on which zinit keeps zoneadmd's side of the console.
 const KEPT_BY_ZINIT: i32 = 3;
 
-/// Rows and columns of a terminal that nobody looks at: of 0 and 0 some programs make nothing.
+/// Rows and columns of a terminal without a window: some programs cannot handle 0 and 0.
 pub(crate) const COMMON_SIZE: Winsize = Winsize {
     ws_row: 24,
     ws_col: 80,

@@ -8,8 +8,8 @@ use host::flatten;
 /// A delegated dataset and the name by which ZFS knows the zone.
 #[derive(Debug)]
 pub struct Delegated {
-    /// The zone's user namespace. ZFS keeps it as long as it has a dataset, and only
-    /// whoever has it open can take that back when the zone's processes are gone.
+    /// The zone's user namespace. ZFS keeps it as long as it has a dataset, and only a process that
+    /// has it open can undo that when the zone's processes are gone.
     users: OwnedFd,
     datasets: Vec<String>,
 }

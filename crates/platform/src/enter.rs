@@ -194,7 +194,7 @@ impl RunningZone {
     }
 
     fn become_inmate(&self, tasks: &[OwnedFd], answerer: Option<&OwnedFd>) -> Result<(), String> {
-        // Nobody in the zone may look into this process while it still is ours.
+        // No process in the zone may look into this process while it still is ours.
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         let hide = || set_dumpable_behavior(DumpableBehavior::NotDumpable);
         hide().map_err(|errno| errno.to_string())?;

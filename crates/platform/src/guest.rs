@@ -123,8 +123,8 @@ impl Opened {
     }
 }
 
-/// The file that is the guest's memory: on a file system of its own, which nobody else
-/// can reach, and in large pages where there are any.
+/// The file that is the guest's memory: on a file system of its own, which no other process can
+/// reach, and in large pages if there are any.
 fn memory(size: u64, large_pages: bool, owner: u32) -> Result<OwnedFd, AnyError> {
     let bytes = size.to_string();
     let make = |more: &[Param<'_>]| {

@@ -445,7 +445,7 @@ fn become_init(first: &FirstProcess<'_>, init: &Init, passed: &[OwnedFd]) -> Str
         }
         Ok(program) => {
             let error = match &init.path {
-                // Its console outlives a zoneadmd that is killed: whoever writes there goes on.
+                // Its console outlives a zoneadmd that is killed: programs can still write there.
                 None => {
                     let console = first.console.controller.as_fd();
                     program.exec_passing_with_blocked(&[console], &ORDERS)

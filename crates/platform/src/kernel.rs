@@ -55,7 +55,7 @@ fn reworded(version: &str, kernel: &Kernel) -> String {
     text
 }
 
-/// Mounts a file of the zone's /dev over another, which nobody can write then.
+/// Mounts a file of the zone's /dev over another, which the zone cannot write then.
 fn cover(path: &str, text: &str) -> Result<(), AnyError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let place = match openat(CWD, path, flags, Mode::empty()) {

@@ -213,9 +213,8 @@ impl Platform {
         places.iter().map(find).collect()
     }
 
-    /// Keeps the zone's root from being closed as long as the descriptor is open.
-    /// Closing an overlay writes its whole file system out, which nobody who halts
-    /// a zone needs to wait for.
+    /// Keeps the zone's root from being closed as long as the descriptor is open. Closing an
+    /// overlay writes its whole file system out; a halt does not need to wait for that.
     #[must_use]
     pub fn hold_root(&self) -> Option<OwnedFd> {
         use rustix::fs::{CWD, Mode, OFlags, openat};

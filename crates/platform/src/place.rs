@@ -73,7 +73,7 @@ pub(super) fn open_or_make_folder(
         None => return Err(fail(&path)(Errno::NOENT)),
     };
     match make(folder.as_fd(), path.file_name().unwrap_or_default()) {
-        // Somebody in the zone was quicker.
+        // A process in the zone was quicker.
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(fail(&path)(error));
         }

@@ -1,11 +1,10 @@
 //! Files of /proc and /sys that show a zone its limits in place of the whole host.
 //!
-//! A zone with a limit on memory or CPUs has ordinary files of the host mounted
-//! read-only over some of the kernel's. A small process, the zone's reader, is asked by
-//! the kernel before somebody reads one (fanotify), writes what is true now, and lets
-//! the read go on. Then nobody asks for [`serve::FRESH_FOR`]: however often the zone
-//! reads, the reader works a few times a second at most, and not at all while nobody
-//! reads.
+//! A zone with a limit on memory or CPUs has ordinary files of the host mounted read-only over some
+//! of the kernel's. A small process, the zone's reader, is asked by the kernel before a process
+//! reads one (fanotify), writes the present values, and admits the read. After that the kernel does
+//! not ask for [`serve::FRESH_FOR`]: however often the zone reads, the reader works a few times a
+//! second at most, and not at all while the zone reads nothing.
 //!
 //! ```text
 //! /run/zones/web.proc/meminfo <- written by the reader (zone-proc)

@@ -262,7 +262,7 @@ impl Building<'_> {
             self.shared_tasks
                 .push(limits::zone::open_shared_tasks(path)?);
         }
-        // zoneadmd itself leaves the session of whoever typed the command.
+        // zoneadmd itself leaves the session of the user who typed the command.
         for tasks_file in &self.shared_tasks {
             rustix::io::write(tasks_file, b"0")?;
         }
@@ -339,7 +339,7 @@ impl Building<'_> {
                 inside::run(&first)
             })
         })??;
-        // The answerer ends when nobody can hand it anything.
+        // The answerer ends when no process can pass it a filter any more.
         self.answerer = None;
         let child = Rc::new(child);
         let ended = Rc::clone(&child);

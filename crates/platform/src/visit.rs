@@ -104,8 +104,8 @@ enum Word {
 }
 
 impl Way {
-    /// Opens the namespaces of a running zone. `scratch` is a folder of the host that
-    /// is mounted on, where nobody sees it.
+    /// Opens the namespaces of a running zone. `scratch` is a folder of the host that is mounted
+    /// on, where no other process sees it.
     pub fn open(runtime: &Runtime, scratch: PathBuf) -> Result<Self, Error> {
         let open = |name: &str| {
             let path = format!("/proc/{}/ns/{name}", runtime.init.pid);
@@ -301,7 +301,7 @@ impl Way {
     }
 }
 
-/// Lets nobody in the zone look into this process, whoever it becomes.
+/// Prevents processes in the zone from looking into this process, also after it changes its ids.
 fn not_dumpable() -> rustix::io::Result<()> {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     set_dumpable_behavior(DumpableBehavior::NotDumpable)

@@ -40,7 +40,7 @@ pub struct Interval {
     pub size: Figures,
     /// All use: that of the system and of every zone.
     pub total: Use,
-    /// Use by the kernel, or by nobody in particular.
+    /// The use by the kernel, or by no zone in particular.
     pub system: Use,
     /// The global zone, then the zones by id.
     pub rows: Vec<Row>,
@@ -157,9 +157,9 @@ struct Parts {
     global: u64,
 }
 
-/// Divides a quantity: what zones have is known, `system` is nobody's, and the rest is
-/// the global zone's. Nothing is negative, the parts are the total, and that is not
-/// more than `size`; readings that are no moment in common may say otherwise.
+/// Divides a quantity: the zones' parts are known, `system` belongs to no zone, and the rest is the
+/// global zone's. Nothing is negative, the parts are the total, and that is not more than `size`;
+/// readings that are no moment in common may say otherwise.
 fn divide(size: u64, total: u64, system: u64, zones: &mut [u64]) -> Parts {
     let sum: u128 = zones.iter().map(|used| u128::from(*used)).sum();
     if sum > u128::from(size) {
@@ -382,7 +382,7 @@ fn parts<'a>(
         .map(|(last, is_over)| {
             let before = before.get(&last.id).copied();
             let cpu_usec = match before {
-                // It was being booted, or nobody could read it: see below.
+                // It was being booted, or could not be read: see below.
                 None if last.booted < first.at => 0,
                 None => last.cpu_usec,
                 Some(before) => {
@@ -417,7 +417,8 @@ fn parts<'a>(
             rest -= part.cpu_usec;
         }
     }
-    // Among zones that ended in one interval it is shared equally: nobody knows better.
+    // Among zones that ended in one interval it is shared equally, as their real parts are not
+    // known.
     let mut ends = u64::try_from(second.ended.len()).unwrap_or(u64::MAX);
     for part in parts.iter_mut().filter(|part| part.is_over) {
         let share = rest / ends.max(1);

@@ -10,10 +10,10 @@
 //! | [`report`] | many intervals as one: total, average, high |
 //! | [`history`] | the last figures of each zone |
 //!
-//! CPU time is what the control groups of zones have accounted: exact to the
-//! microsecond, processes that lived shorter than an interval included. Memory is
-//! what the kernel charges a zone with. A page that several zones use, of a shared
-//! layer or of the host's /usr, is charged once, to whoever touched it first.
+//! CPU time is what the control groups of zones have accounted: exact to the microsecond, processes
+//! that lived shorter than an interval included. Memory is what the kernel charges a zone with. A
+//! page that several zones use, of a shared layer or of the host's /usr, is charged once, to the
+//! zone that used it first.
 //!
 //! Sums hold by construction: `[total]` is `[system]` and all zones, the global one
 //! among them, and never more than the host has.

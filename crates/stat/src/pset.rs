@@ -51,7 +51,7 @@ impl Interval {
         for (place, row) in self.rows.iter().enumerate() {
             sets.entry(&row.setting.pset).or_default().push(place);
         }
-        // CPUs of pools and of single zones are nobody else's.
+        // CPUs of pools and of single zones are used by no other zone.
         let taken: u64 = sets.keys().map(|pset| pset.cpus()).sum();
         let left = self.online.saturating_sub(taken).max(1);
         sets.into_iter()

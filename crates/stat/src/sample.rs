@@ -47,7 +47,7 @@ pub struct HostSample {
     pub online: u64,
     /// Busy time of all CPUs in microseconds, interrupts included.
     pub busy_usec: u64,
-    /// Of it, interrupts, which are nobody's.
+    /// The part of interrupts, which belong to no zone.
     pub interrupt_usec: u64,
     /// Memory.
     pub memory: u64,

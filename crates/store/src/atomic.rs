@@ -1,8 +1,8 @@
 //! Files that are whole at any moment: written aside, fsynced, renamed, and the
 //! folder fsynced. After a crash a reader sees the old content or the new.
 //!
-//! The file aside has one name, `.NAME.new`, and whoever writes it holds its lock. The next
-//! writer writes over the file of a writer that was killed; removing the file removes it.
+//! The file aside has one name, `.NAME.new`, and its writer holds its lock. The next writer writes
+//! over the file of a writer that was killed; removing the file removes it.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -108,8 +108,8 @@ pub fn remove(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Removes the file that a killed writer of `path` left beside it. Whoever removes `path` itself by
-/// other means than [`remove`] begins with it.
+/// Removes the file that a killed writer of `path` left beside it. Call it before you remove `path`
+/// by other means than [`remove`].
 pub fn remove_aside(path: &Path) {
     let aside = aside(path);
     let Ok(file) = File::open(&aside) else {

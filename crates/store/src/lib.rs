@@ -57,7 +57,7 @@ pub enum Error {
     /// The zone is in no index.
     #[error("{0}: No such zone configured")]
     NoSuchZone(ZoneName),
-    /// Somebody else works on the zone.
+    /// Another process works on the zone.
     #[error("{0}")]
     Locked(lock::Busy),
     /// No id range is left for one more zone.

@@ -1,4 +1,4 @@
-//! A lock per zone: whoever changes a zone or its configuration holds it.
+//! A lock per zone: every process that changes a zone or its configuration holds it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -119,7 +119,7 @@ pub fn exclusive(path: &Path) -> Result<File, Error> {
         .map_err(Error::file("lock", path))
 }
 
-/// Locks any file of ours without waiting; `None` when somebody else holds it.
+/// Locks any file of ours without waiting; `None` when another process holds it.
 ///
 /// # Errors
 /// [`Error::File`].
@@ -127,7 +127,7 @@ pub fn try_exclusive(path: &Path) -> Result<Option<File>, Error> {
     take(path, Wait::No).map_err(Error::file("lock", path))
 }
 
-/// Tells whether somebody holds a lock on a file of ours.
+/// Returns whether a process holds a lock on a file of ours.
 ///
 /// # Errors
 /// [`Error::File`].
@@ -177,8 +177,8 @@ pub(crate) fn take(path: &Path, wait: Wait) -> io::Result<Option<File>> {
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(error) => return Err(error.into()),
         }
-        // The holder before us may have deleted the zone and with it this file:
-        // then somebody else may hold a lock on a new file of the same name.
+        // The holder before us may have deleted the zone and with it this file: then another
+        // process may hold a lock on a new file of the same name.
         let ours = file.metadata()?;
         match fs::metadata(path) {
             Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => {

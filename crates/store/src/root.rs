@@ -92,7 +92,7 @@ impl Root {
         self.run().join(format!("{zone}.root.lock"))
     }
 
-    /// The lock of whoever brings back the zone's zoneadmd.
+    /// Returns the path of the lock of the process that starts the zone's zoneadmd again.
     #[must_use]
     pub fn adopt_lock(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.adopt"))
@@ -134,7 +134,7 @@ impl Root {
         self.run().join(format!("{zone}.zoneadmd_sock"))
     }
 
-    /// The socket of whoever answers uname(2) for the zone.
+    /// Returns the path of the socket of the process that answers uname(2) for the zone.
     #[must_use]
     pub fn kernel_socket(&self, zone: &ZoneName) -> PathBuf {
         self.run().join(format!("{zone}.kernel_sock"))

@@ -93,9 +93,8 @@ struct Stat {
     started: u64,
 }
 
-/// `None` when there is none or it has begun to end: a killed process closes its
-/// files some time before it is a zombie, and whoever saw them close must not find
-/// it alive.
+/// `None` when there is none or it has begun to end: a killed process closes its files some time
+/// before it is a zombie, and a process that saw them close must not find it alive.
 fn stat(pid: i32) -> Option<Stat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command name may hold anything, also ')': fields start after the last one.

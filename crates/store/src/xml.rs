@@ -48,8 +48,8 @@ pub fn load_running(root: &Root, zone: &ZoneName) -> Result<Config, Error> {
     }
 }
 
-/// Stores the configuration that an active zone runs with; it is gone after a boot of
-/// the host, as the zone is. For root only: nobody else needs it.
+/// Stores the configuration that an active zone runs with; it is gone after a boot of the host, as
+/// the zone is. For root only: no other program needs it.
 ///
 /// # Errors
 /// [`Error::File`]; the old file is then in place.

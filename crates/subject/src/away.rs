@@ -27,7 +27,7 @@ impl Away {
     /// That of a zone, if it has one.
     ///
     /// # Errors
-    /// When nobody can tell.
+    /// Fails when the mark cannot be read.
     pub fn of(zonepath: &Path) -> Result<Option<Self>, Error> {
         match fs::read_to_string(zonepath.join(AWAY)) {
             Ok(text) => {
@@ -68,7 +68,7 @@ fn without_user(host: &str) -> &str {
     host.rsplit('@').next().unwrap_or(host)
 }
 
-/// Returns whether a zone may be another host's by now; also when nobody can tell.
+/// Returns whether a zone may already be another host's; also when that is not known.
 pub fn is_away(zonepath: &Path) -> bool {
     zonepath.join(AWAY).try_exists().unwrap_or(true)
 }

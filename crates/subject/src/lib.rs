@@ -175,7 +175,7 @@ impl Subject {
         let zonepath = host.root.path(&entry.zonepath);
         end_of_migration(&entry, &zonepath)?;
         if entry.state == State::Incomplete && is_half(&zonepath) {
-            // A machine may wait there that nobody brings.
+            // A machine may wait there whose source has ended.
             settle(host, zone)?;
         }
         match crate::state(host, &entry)?.0 {
@@ -246,7 +246,7 @@ impl Subject {
             // What cannot be cleared away now stays for the next command: it is only space.
             let _ = storage::tidy(&zonepath);
         }
-        // Never stored, so never booted: nothing of anybody's can be in it.
+        // Never stored, so never booted: it holds no data of a user.
         let unfinished = verb == Verb::Clone
             && entry.state == State::Configured
             && matches!(state, State::Configured | State::Incomplete)
@@ -564,9 +564,9 @@ pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Err
     let zonepath = host.root.path(&entry.zonepath);
     let state = match entry.state {
         State::Installed if is_mount(&zonepath.join(SHOWN)) => State::Mounted,
-        // Clone stores a zone only when it is whole: a root with this mark is half a zone. A
-        // root without a mark is whole; another host may have installed it, and it may be
-        // the only one: nobody is to be told to remove it.
+        // Clone stores a zone only when it is whole: a root with this mark is half a zone. A root
+        // without a mark is whole; another host may have installed it, and it may be the only one:
+        // no message must advise to remove it.
         State::Configured
             if zonepath.join(storage::ROOT).exists()
                 && (zonepath.join(UNFINISHED).exists() || zonepath.join(UNPACKING).exists()) =>
@@ -578,9 +578,9 @@ pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Err
     Ok((state, None))
 }
 
-/// Returns true for the root of a configured zone that this host neither detached nor began
-/// to make: one that another host installed on storage which is mounted here now, or that
-/// somebody put there by hand.
+/// Returns true for the root of a configured zone that this host neither detached nor began to
+/// make: one that another host installed on storage which is mounted here now, or that an
+/// administrator put there by hand.
 fn has_unknown_root(entry: &Entry, zonepath: &Path) -> bool {
     entry.state == State::Configured
         && zonepath.join(storage::ROOT).exists()
@@ -613,8 +613,8 @@ fn refuse_unknown_root(
     )))
 }
 
-/// Returns true when nothing of an installed zone is in its zonepath: the file system with it
-/// is not mounted, or somebody removed it by hand.
+/// Returns true when nothing of an installed zone is in its zonepath: the file system with it is
+/// not mounted, or an administrator removed it by hand.
 pub fn lacks_root(zonepath: &Path) -> bool {
     let is_missing = |name: &str| {
         let found = zonepath.join(name).symlink_metadata();

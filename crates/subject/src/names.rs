@@ -216,7 +216,7 @@ mod tests {
         replace(&hosts, b"new").unwrap();
         assert_eq!(fs::read(&hosts).unwrap(), b"new");
         assert!(fs::symlink_metadata(&aside).is_err());
-        // One with something in it stays, and nobody waits for it.
+        // A folder that is not empty stays, without a wait.
         fs::create_dir_all(aside.join("x")).unwrap();
         assert!(replace(&hosts, b"newer").is_err());
         assert_eq!(fs::read(&hosts).unwrap(), b"new");
@@ -234,7 +234,7 @@ mod tests {
             again,
             format!("127.0.0.1 localhost\n{BEGIN}10.0.0.3\tweb\n{END}10.9.9.9 own\n")
         );
-        // A mark that somebody took away must not take the rest with it.
+        // A mark that an administrator removed must not take the rest with it.
         let torn = with_block(format!("{END}x\n{BEGIN}").as_bytes(), "");
         assert_eq!(String::from_utf8(torn).unwrap(), format!("{END}x\n{BEGIN}"));
     }

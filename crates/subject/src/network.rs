@@ -414,7 +414,7 @@ impl Records {
         let common = Common::open()?;
         self.adopt(&common)?;
         let path = self.path_of(zone.name);
-        // A record that is not stored is nobody's: a claim that fails leaves nothing.
+        // A record that is not stored has no owner: a claim that fails leaves nothing.
         save(&path, kept)?;
         let claimed = self.claim(&common, zone, coming);
         if let Err(error) = claimed {
@@ -446,7 +446,8 @@ impl Records {
             }
             Err("every name for a link of the zone is in use".into())
         };
-        // First what can be refused: until then nothing in the record is somebody else's.
+        // The steps that can be refused come first: until then the record has only this zone's
+        // links.
         for held in coming.links.iter().filter(|held| held.routed) {
             common.take_addresses(&path, held)?;
         }
@@ -622,7 +623,8 @@ fn together(kept: &Record, coming: &Record) -> Record {
     }
 }
 
-/// Prepares the host for zones, and repairs what somebody took away from zones that are up.
+/// Prepares the host for zones, and repairs settings that another program removed from zones that
+/// are up.
 fn prepare(common: &Common, needs: &Needs) -> Result<Vec<String>, AnyError> {
     let path = common.settings();
     let mut settings: Settings = read(&path)?.unwrap_or_default();

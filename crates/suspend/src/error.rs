@@ -54,7 +54,7 @@ pub enum Error {
         /// Bytes.
         free: u64,
     },
-    /// Somebody writes this image, or resumes from it.
+    /// Another process writes this image, or resumes from it.
     #[error("{path}: in use by another suspend or resume", path = path.display())]
     Busy {
         /// The image.

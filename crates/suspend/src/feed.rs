@@ -127,7 +127,7 @@ pub(crate) type Each<'a> =
 pub(crate) struct Feed<'a> {
     pub(crate) threads: NonZero<usize>,
     pub(crate) io: Io,
-    /// When somebody else is in more of a hurry.
+    /// The order with threads that are in more of a hurry.
     pub(crate) turn: Option<&'a Turn>,
 }
 

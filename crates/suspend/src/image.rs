@@ -99,7 +99,7 @@ impl Image {
     /// Takes the image for the caller alone, until it is dropped.
     ///
     /// # Errors
-    /// [`Error::Busy`] when somebody has it, [`Error::Gone`] when it was used.
+    /// [`Error::Busy`] when another process has it, [`Error::Gone`] when it was used.
     pub fn claim(&self) -> Result<(), Error> {
         match rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => self.must_be_there(),
@@ -110,9 +110,8 @@ impl Image {
         }
     }
 
-    /// Removes the image, for good: after this nobody opens it again, not even after a
-    /// power cut. What is open can still be read. To be called before what is resumed
-    /// runs.
+    /// Removes the image: after this no process can open it again, not even after a power cut. What
+    /// is open can still be read. To be called before what is resumed runs.
     ///
     /// # Errors
     /// [`Error::Gone`] when it is no longer there, or another is; then nothing may run.

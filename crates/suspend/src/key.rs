@@ -108,7 +108,7 @@ impl From<[u8; 32]> for Key {
 impl Drop for Key {
     fn drop(&mut self) {
         self.0.fill(0);
-        // The compiler must take it that somebody looks.
+        // The compiler must not assume that the bytes are never read.
         std::hint::black_box(&self.0);
     }
 }

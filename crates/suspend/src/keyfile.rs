@@ -54,8 +54,8 @@ pub enum KeyFileError {
 }
 
 impl Key {
-    /// Reads a key: a plain file of root's or the caller's that nobody else can read, with
-    /// what [`Key::parse`] takes.
+    /// Reads a key in a form of [`Key::parse`]: a plain file of root's or the caller's that other
+    /// users cannot read.
     ///
     /// # Errors
     /// [`KeyFileError`] names the file.

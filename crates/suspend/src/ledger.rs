@@ -13,7 +13,7 @@ use sys::mapping::Table;
 pub(crate) enum Stage {
     /// No pager has begun with it.
     Missing = 0,
-    /// Somebody is at it. Nothing of it can be seen yet.
+    /// A pager works on it. Nothing of it can be seen yet.
     Taken = 1,
     /// All of it is in memory; it may be visible in part, and changed where it is.
     Placed = 2,
@@ -81,7 +81,7 @@ impl Ledger {
         }
     }
 
-    /// Returns whether somebody is at some chunk.
+    /// Returns whether a pager works on some chunk.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         let taken = Stage::Taken as u8;
@@ -96,7 +96,7 @@ impl Ledger {
             return None;
         }
         let taken = self.take(chunk);
-        // Whoever said so meanwhile may already have looked who is busy.
+        // A thread that said so meanwhile may already have looked which are busy.
         if taken && enough() {
             self.set(chunk, Stage::Missing);
             return None;

@@ -122,8 +122,8 @@ impl<'a> Pager<'a> {
         let quit = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| failed("make an event")(error.into()))?;
         for region in &self.regions {
-            // A pager before this one may have read of faults that it did not answer: whoever
-            // waits for that touches the page again.
+            // A pager before this one may have read faults that it did not answer: a thread that
+            // waits for one touches the page again.
             let woken = self.faults.wake(region.address, region.length);
             woken.map_err(failed("wake"))?;
         }
@@ -165,7 +165,7 @@ impl<'a> Pager<'a> {
         })
     }
 
-    /// Brings in what nobody asked for, as it lies in the image.
+    /// Brings in chunks without a fault, in the order of the image.
     fn bring(
         &self,
         loading: &Loading<'_>,

@@ -59,7 +59,7 @@ impl Part {
                 Err(error) => return Err(Error::file("lock", &aside)(error.into())),
             }
             if !is_still(&file, &aside) {
-                // Whoever had the lock has just finished.
+                // The process that had the lock has just finished.
                 continue;
             }
             let part = Self {
@@ -182,7 +182,7 @@ impl Drop for Part {
 /// Renames to a name that nothing has.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // Not every file system can: there nobody must come between.
+        // Not every file system can do it: there no other process must come between.
         Err(Errno::INVAL) => match fs::symlink_metadata(to) {
             Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
             Err(_) => fs::rename(from, to),

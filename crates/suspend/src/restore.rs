@@ -83,11 +83,10 @@ pub fn verify(image: &Image, loading: &Loading<'_>) -> Result<Restored, Error> {
     load(image, &pairs, loading)
 }
 
-/// Brings in chunks, by their places in the image, for a [`Pager`](crate::Pager) with this
-/// ledger that goes on once it is told that it is [enough](crate::Ledger::enough), and is
-/// [busy](crate::Ledger::is_busy) no more: nobody may look at the memory before. It may be
-/// killed at any moment; the ledger must be told then
-/// ([`forget_taken`](crate::Ledger::forget_taken)).
+/// Brings in chunks, by their places in the image, for a [`Pager`](crate::Pager) with this ledger
+/// that continues once it is told that it is [enough](crate::Ledger::enough), and is no longer
+/// [busy](crate::Ledger::is_busy): until then no process may look at the memory. It may be killed
+/// at any moment; the ledger must be told then ([`forget_taken`](crate::Ledger::forget_taken)).
 ///
 /// # Errors
 /// See [`Error`], [`Error::Cancelled`] when it was enough; what was brought in is whole

@@ -52,8 +52,8 @@ impl Source for [u8] {
     }
 }
 
-/// A file of fixed length: read, never mapped, so that holes stay holes and a file that
-/// somebody cuts off is an error and not the end of the process.
+/// A file of fixed length: read, never mapped, so that holes stay holes and a file that is
+/// truncated meanwhile is an error and not the end of the process.
 impl Source for File {
     fn size(&self) -> u64 {
         self.metadata().map_or(0, |file| file.len())

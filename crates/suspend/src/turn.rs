@@ -17,8 +17,8 @@ const MAX_FAULT_WAIT: Duration = Duration::from_millis(300);
 /// Increment of the nice value of threads that are not in a hurry.
 const NICE_INCREMENT: i32 = 10;
 
-/// The threads that bring in what nobody asked for. They step back while faults come, so
-/// that these have the disk and the processors for themselves.
+/// The threads that bring in chunks without a fault. They step back while faults come, so that
+/// these have the disk and the processors for themselves.
 #[derive(Debug)]
 pub(crate) struct Turn {
     began: Instant,
@@ -70,9 +70,8 @@ impl Turn {
         }
     }
 
-    /// Waits until one of these threads is done with something, which whoever waits for a
-    /// page waits for, too: while others have the processors that must not take longer
-    /// because the thread is nice.
+    /// Waits until one of these threads is done with a chunk that a faulting thread waits for, too:
+    /// while others have the processors that must not take longer because the thread is nice.
     pub fn hurry(&self, done: impl Fn() -> bool) {
         if done() {
             return;

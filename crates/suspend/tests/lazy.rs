@@ -226,7 +226,7 @@ fn another_pager_goes_on_where_one_ended() {
         };
         pager.run(&loading)
     };
-    // Before anybody asks for anything, the stream is all there is.
+    // Before the first fault, the stream is all there is.
     let ended = run(3);
     assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
     thread::scope(|scope| {
@@ -250,7 +250,7 @@ fn a_fault_that_a_dead_pager_has_read_is_answered_by_the_next_one() {
     let Some(host) = Host::new(6, 17) else { return };
     let ledger = host.ledger();
     let pager = host.pager(&ledger);
-    // Of a page that no image has nothing is shown unless somebody asks.
+    // Pages without content in the image appear only when they are touched.
     let mut pages = host.memory.chunks(PAGE);
     let page = pages.position(|page| page.iter().all(|&byte| byte == 0));
     let page = page.expect("a page of zeros");

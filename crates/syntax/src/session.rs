@@ -39,7 +39,7 @@ pub trait Console {
     /// Prints the message about a syntax error.
     fn syntax_error(&mut self, error: &SyntaxError);
 
-    /// Asks a question that defaults to no; `None` when there is nobody to ask.
+    /// Asks a question that defaults to no; `None` when there is no user to ask.
     fn ask(&mut self, question: &str) -> Option<bool>;
 }
 
@@ -50,7 +50,7 @@ pub enum Mode {
     Interactive,
     /// A file, or a pipe as `-f -`: the first error ends it.
     File,
-    /// The command line: all commands run, and nobody is asked at the end.
+    /// The command line: all commands run, without questions at the end.
     Words,
 }
 

@@ -1,9 +1,8 @@
 //! Moments at which tests end an operation as SIGKILL or a power cut would.
 //!
-//! Whoever changes something that outlives the process calls [`point`] between two changes.
-//! With the feature `fake` a test ends the operation there by unwinding: no undo runs, and
-//! descriptors are closed with the locks on them, as when a process dies. Without it a point
-//! is nothing.
+//! Code that changes objects which outlive the process calls [`point`] between two changes. With
+//! the feature `fake` a test ends the operation there by unwinding: no undo runs, and descriptors
+//! are closed with the locks on them, as when a process dies. Without it a point is nothing.
 
 #[cfg(feature = "fake")]
 pub use simulated::{Crashed, point, run};

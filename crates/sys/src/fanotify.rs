@@ -1,8 +1,7 @@
 //! Being asked before a file is read: fanotify(7) with permission events.
 //!
-//! Whoever reads a watched file waits until [`Asked::answer_all`] admits it. When the
-//! process that asks ends, the kernel admits everybody who waits, and nobody waits
-//! any more.
+//! A process that reads a watched file waits until [`Asked::answer_all`] admits it. When the
+//! process that asks ends, the kernel admits all waiting reads, and later ones do not wait.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -22,7 +21,7 @@ const EVENTS_PER_READ: usize = 32;
 pub struct Asked(OwnedFd);
 
 impl AsFd for Asked {
-    /// Readable while somebody waits.
+    /// Readable while a process waits.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -95,8 +94,8 @@ impl Asked {
             };
             for descriptor in descriptors(&events[..length]) {
                 self.admit(descriptor);
-                // SAFETY: the kernel has opened it for this event, and nobody else
-                // knows its number.
+                // SAFETY: the kernel has opened it for this event, and no other code knows its
+                // number.
                 drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
             }
         }
@@ -180,7 +179,7 @@ mod tests {
         asked.unwatch(&file).unwrap();
         asked.answer_all().unwrap();
         assert_eq!(reader.join().unwrap(), "new");
-        // Whoever comes now is not asked about; when nobody listens neither.
+        // A read from now on is not asked about, and without a listener neither.
         let path = dir.path().join("file");
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         asked.watch(&file).unwrap();

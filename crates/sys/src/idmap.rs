@@ -93,8 +93,8 @@ pub fn user_namespace(base: u32, count: u32) -> Result<OwnedFd, Error> {
     holder.namespace("user")
 }
 
-/// Makes a network namespace that belongs to a user namespace in which nobody is, and
-/// returns a descriptor of it.
+/// Makes a network namespace that belongs to a user namespace without processes, and returns a
+/// descriptor of it.
 ///
 /// Root of the host administers it as any other. But the kernel sends its messages about
 /// devices (NETLINK_KOBJECT_UEVENT) only to network namespaces of the first user namespace.

@@ -21,8 +21,8 @@ pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     // nothing else in a program that has just started closes it.
     let there = unsafe { BorrowedFd::borrow_raw(number) };
     let copy = rustix::io::fcntl_dupfd_cloexec(there.as_fd(), FLOOR)?;
-    // SAFETY: the number came from outside the program: no value in it owns the
-    // descriptor, and with it gone nobody keeps the other end waiting.
+    // SAFETY: the number came from outside the program: no value in it owns the descriptor, and
+    // without it the other end does not wait.
     unsafe { libc::close(number) };
     Ok(copy)
 }

@@ -292,7 +292,7 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 /// # Safety
-/// The number is a new descriptor that nobody owns, or negative.
+/// The number is a new descriptor without an owner, or negative.
 unsafe fn opened(result: RawFd) -> io::Result<OwnedFd> {
     let number = checked(result)?;
     // SAFETY: the caller says so.

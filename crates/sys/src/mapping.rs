@@ -12,8 +12,8 @@ const POPULATE_WRITE: libc::c_int = 23;
 /// A shared mapping of a file, for reading and writing.
 ///
 /// It never gives out a reference to the memory, because other processes may write there at any
-/// time. Whoever shortens the file below the mapping ends the processes that touch what was cut
-/// off: map only files that are yours.
+/// time. A process that shortens the file below the mapping ends the processes that touch the
+/// removed part: map only files that are yours.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,

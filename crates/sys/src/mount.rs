@@ -1,8 +1,7 @@
 //! The mount calls of Linux 5.12 and newer: mounts as file descriptors.
 //!
-//! A mount that is only a descriptor is in nobody's tree, goes away with its
-//! last descriptor, and can be handed to another process. Nothing here follows
-//! a symbolic link in the last component of a path.
+//! A mount that is only a descriptor is in no tree, goes away with its last descriptor, and can be
+//! passed to another process. Nothing here follows a symbolic link in the last component of a path.
 
 use std::ffi::OsStr;
 use std::io;

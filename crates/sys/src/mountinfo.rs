@@ -1,8 +1,8 @@
 //! The list of mounts of a process, as /proc/PID/mountinfo has it.
 //!
-//! The kernel writes blanks, tabs, line ends and backslashes in paths as a backslash and
-//! three octal digits. Whoever compares a path with an undecoded line does not find a
-//! mount below "/zones/a b", so this is the only reader of that file.
+//! The kernel writes blanks, tabs, line ends and backslashes in paths as a backslash and three
+//! octal digits. A comparison of a path with an undecoded line misses a mount below "/zones/a b",
+//! so this is the only reader of that file.
 
 use std::ffi::OsString;
 use std::fs;

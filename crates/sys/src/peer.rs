@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub struct Peer {
     /// Its effective user id, in our user namespace.
     pub uid: u32,
-    /// Its number, to be shown: it may be somebody else's by now. `None` for a process
-    /// that our pid namespace does not have.
+    /// Its number, to be shown: the number may already belong to another process. `None` for a
+    /// process that our pid namespace does not have.
     pub pid: Option<i32>,
 }
 
@@ -40,7 +40,7 @@ pub fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // A socket without a peer has nobody's ids.
+    // A socket without a peer has no ids.
     if length as usize != size_of::<libc::ucred>() || told.uid == libc::uid_t::MAX {
         return Err(io::Error::from_raw_os_error(libc::ENOTCONN));
     }

@@ -113,9 +113,9 @@ pub fn show_as(text: CString) -> io::Result<()> {
 /// Timeout for the kernel to release a thread that was joined.
 const THREAD_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Waits until the caller is the only thread of its process. Whoever joins a thread is woken
-/// before the kernel has released that thread (kernel/exit.c: exit_mm before release_task),
-/// and until then the thread counts.
+/// Waits until the caller is the only thread of its process. A thread that joins another is woken
+/// before the kernel has released that one (kernel/exit.c: exit_mm before release_task), and until
+/// then the thread counts.
 fn wait_for_threads() -> io::Result<()> {
     let end = Instant::now() + THREAD_END_TIMEOUT;
     while crate::thread_count()? != 1 {
@@ -377,11 +377,11 @@ fn exec_raw(
     environment: &[*const libc::c_char],
     blocked: &[i32],
 ) -> io::Error {
-    // SAFETY: both arrays end with a null pointer (their makers see to it) and all
-    // others point to strings that live until the call replaces the process or fails.
-    // The signal calls only change what this process inherited: the new program
-    // starts with no signal blocked but these and none ignored, whoever called us and
-    // how (SIGPIPE is one that Rust ignores). Numbers that cannot be set are refused.
+    // SAFETY: both arrays end with a null pointer (their makers see to it) and all others point to
+    // strings that live until the call replaces the process or fails. The signal calls only change
+    // what this process inherited: the new program starts with no signal blocked but these and none
+    // ignored, whatever the caller had set (SIGPIPE is one that Rust ignores). Numbers that cannot
+    // be set are refused.
     unsafe {
         let mut mask: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut mask);
@@ -432,7 +432,7 @@ pub(crate) unsafe fn clone3(
     match pid {
         0 => Ok(None),
         pid if pid > 0 => {
-            // SAFETY: the kernel stored a new descriptor that nobody else owns.
+            // SAFETY: the kernel stored a new descriptor that no other value owns.
             let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
             Ok(Some(Child {
                 pid: pid as i32,

@@ -37,7 +37,7 @@ impl Stopped {
     /// Stops a process; it must be one of x86-64.
     ///
     /// # Errors
-    /// EPERM where nobody may, ESRCH when it is gone.
+    /// EPERM if it is not permitted, ESRCH when the process is gone.
     pub fn new(pid: i32) -> io::Result<Self> {
         let call = kernel_call(pid)?;
         request(libc::PTRACE_SEIZE, pid, 0, EXIT_KILL)?;

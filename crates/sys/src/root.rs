@@ -1,4 +1,4 @@
-//! Files of a root that somebody else writes into: a zone's, an archive's, a guest's.
+//! Opens files of a root that other parties write to: a zone's, an archive's, a guest's.
 //!
 //! Every link on the way leads to where a system would follow it whose root that is, and
 //! so to nothing outside of it.

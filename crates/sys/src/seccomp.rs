@@ -22,8 +22,8 @@ pub fn install(program: &[u64]) -> io::Result<()> {
     load(program, SPEC_ALLOW).map(drop)
 }
 
-/// [`install`] of a filter that asks (`SECCOMP_RET_USER_NOTIF`): whoever has the
-/// descriptor is asked, see [`receive`]. Once nobody has it such calls fail with ENOSYS.
+/// [`install`] of a filter that asks (`SECCOMP_RET_USER_NOTIF`): the process that has the
+/// descriptor is asked, see [`receive`]. Once no process has it such calls fail with ENOSYS.
 ///
 /// # Errors
 /// As [`install`]; `EBUSY` below another filter that asks.
@@ -33,7 +33,7 @@ pub fn install_asking(program: &[u64]) -> io::Result<OwnedFd> {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => load(program, flags)?,
         other => other?,
     };
-    // SAFETY: with NEW_LISTENER the result is a new descriptor that nobody else owns.
+    // SAFETY: with NEW_LISTENER the result is a new descriptor that no other value owns.
     Ok(unsafe { OwnedFd::from_raw_fd(listener) })
 }
 

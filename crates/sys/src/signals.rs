@@ -21,8 +21,7 @@ impl Taken {
             // SAFETY: adds to an initialised set of ours.
             unsafe { libc::sigaddset(&raw mut set, number) };
         }
-        // SAFETY: both calls only read the set; the descriptor is new, so nobody else
-        // owns it.
+        // SAFETY: both calls only read the set; the descriptor is new, so no other value owns it.
         unsafe {
             if libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) < 0 {
                 return Err(io::Error::last_os_error());
@@ -56,7 +55,7 @@ impl AsFd for Taken {
     }
 }
 
-/// The signal of whoever writes into a pipe that nobody reads.
+/// The signal of a process that writes into a pipe without a reader.
 pub const PIPE: i32 = libc::SIGPIPE;
 
 /// Ignores signals, as long as the process runs this program.

@@ -1,7 +1,7 @@
 //! Reads and writes of files that go on beside the program: io_uring(7).
 //!
-//! A [`Buffer`] that is in flight belongs to the kernel: it goes into the [`Ring`] and
-//! comes back with its result, so nobody can touch or free it meanwhile.
+//! A [`Buffer`] that is in flight belongs to the kernel: it goes into the [`Ring`] and comes back
+//! with its result, so no code can touch or free it meanwhile.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::io;
@@ -75,7 +75,7 @@ impl Deref for Buffer {
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and nobody else has it while it is borrowed mutably.
+        // SAFETY: as above, and no other code has it while it is borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 }
@@ -95,7 +95,7 @@ pub struct Landed {
 pub struct Ring {
     ring: IoUring,
     flying: Vec<Option<(Buffer, u64)>>,
-    /// The kernel refused the queue itself: what is in it is nobody's any more.
+    /// The kernel refused the queue itself: its entries are lost.
     broken: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Answering page faults of a process from another thread or process:
 //! userfaultfd(2), for shared memory.
 //!
-//! A page of an armed range that is missing stops whoever touches it, until the page is
+//! A page of an armed range that is missing stops the thread that touches it, until the page is
 //! [published](Userfault::publish) (it is in the file by then) or is made to be
 //! [zero](Userfault::zero).
 
@@ -56,7 +56,7 @@ impl From<OwnedFd> for Userfault {
     }
 }
 
-/// The device that makes such descriptors for whoever has it open, without privilege;
+/// The device that makes such descriptors for every process that has it open, without privilege;
 /// from Linux 6.1 on.
 pub const DEVICE: &str = "/dev/userfaultfd";
 
@@ -125,9 +125,9 @@ impl Userfault {
 
     /// Lets the range go: faults are the kernel's again, and who waits goes on.
     ///
-    /// The kernel (6.18 at least, since faults are handled under the lock of a mapping alone)
-    /// wakes the waiting threads before it takes that lock. A thread that faults in between
-    /// begins to wait when nobody will wake it any more, so they are woken once more after.
+    /// The kernel (6.18 at least, since faults are handled under the lock of a mapping alone) wakes
+    /// the waiting threads before it takes that lock. A thread that faults in between would wait
+    /// without end, so all are woken once more after.
     ///
     /// # Errors
     /// Fails with the error of ioctl_userfaultfd(2).
@@ -255,8 +255,8 @@ mod tests {
 
     /// Tests the order of wake and unregister on the kernel itself. A model of the pager (loom,
     /// shuttle) would not find this: the threads that could be lost wait in the kernel, and the
-    /// pager's own hand-over has one compare-and-swap for each chunk and no lock that is held
-    /// while somebody waits.
+    /// pager's own hand-over has one compare-and-swap for each chunk and no lock that is held while
+    /// a thread waits.
     #[test]
     fn nobody_waits_for_a_range_that_was_let_go() {
         let Some(faults) = ours() else { return };

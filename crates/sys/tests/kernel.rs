@@ -67,7 +67,7 @@ fn main() {
     std::process::exit(i32::from(failed > 0));
 }
 
-/// Whoever joins a thread may be faster than the kernel, which still counts the thread: about
+/// A thread that joins another may be faster than the kernel, which still counts the other: about
 /// once in 6,000 times. A thread that is not joined is counted for certain.
 fn after_threads(_: &Path) -> Outcome {
     std::thread::spawn(|| std::thread::sleep(std::time::Duration::from_millis(20)));

@@ -1,8 +1,7 @@
 //! The agent in the guest: commands there, over a virtual serial port.
 //!
-//! This is the protocol of QEMU's guest agent, as far as it is needed; ours in the
-//! guest speaks the same. The guest is hostile: an answer is bounded, and nothing in it
-//! is believed to be more than a text and a number for whoever asked.
+//! This is the protocol of QEMU's guest agent, as far as it is needed; ours in the guest speaks the
+//! same. The guest is hostile: a reply is bounded, and is used only as a text and a number.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -93,12 +92,12 @@ impl Agent {
     /// Begins a conversation. What is left of an earlier one is thrown away.
     ///
     /// # Errors
-    /// When nobody answers within `limit`.
+    /// When no reply comes within `limit`.
     pub fn begin(socket: OwnedFd, limit: Duration) -> Result<Self, Error> {
         let mut agent = Self {
             wire: Wire::new(socket, WHAT, MAX_REPLY_BYTES),
         };
-        // The answer to somebody who has gone may be very long.
+        // The reply to a client that has ended may be very long.
         agent.wire.take_up_to(MAX_REPLY_BYTES, true);
         let end = Instant::now() + limit;
         let mut number = [0; 4];

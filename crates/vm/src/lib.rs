@@ -1,10 +1,9 @@
 //! Virtual machines: QEMU as the machine of a kernel zone.
 //!
-//! This crate knows QEMU and no zones. What a machine is stands in [`Machine`], plain
-//! data, and becomes a command line by a pure function. Everything that the machine
-//! uses of the host (its memory, its disks, its network, the sockets that it is
-//! spoken to on) is opened by whoever starts it and passed by descriptor, so that QEMU
-//! itself needs no right to open anything: [`Descriptors`] says which number is what.
+//! This crate knows QEMU and no zones. What a machine is stands in [`Machine`], plain data, and
+//! becomes a command line by a pure function. The process that starts the machine opens all that it
+//! uses of the host (its memory, its disks, its network, its sockets) and passes descriptors, so
+//! that QEMU itself needs no right to open anything: [`Descriptors`] says which number is what.
 //!
 //! | module | holds |
 //! |---|---|

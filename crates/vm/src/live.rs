@@ -1,10 +1,9 @@
 //! A machine that goes from one QEMU to another while it runs.
 //!
-//! Its disks are mirrored to those of the other over connections of QEMU's block protocol
-//! (NBD), its memory goes as QEMU's own stream; both over sockets that whoever moves it
-//! carries on. When little of the memory is left the machine stands still, and QEMU waits
-//! (`pre-switchover`) until the last blocks of the disks are there. The other one waits
-//! stopped (`-S`) until it is told to run.
+//! Its disks are mirrored to those of the other over connections of QEMU's block protocol (NBD),
+//! its memory goes as QEMU's own stream; the moving process carries both over sockets. When little
+//! of the memory is left the machine stands still, and QEMU waits (`pre-switchover`) until the last
+//! blocks of the disks are there. The other one waits stopped (`-S`) until it is told to run.
 //!
 //! | here | there |
 //! |---|---|
@@ -291,13 +290,13 @@ pub fn complete(monitor: &mut Monitor) -> Result<(), Error> {
 /// # Errors
 /// As [`mirror`]; the machine stands still then.
 pub fn undo(monitor: &mut Monitor) -> Result<(), Error> {
-    // The guest first. What is left of the mirrors harms nobody.
+    // The guest first. Leftover mirrors do no harm.
     let runs = migrate::go_on(monitor);
     let _ = forget_mirrors(monitor);
     runs
 }
 
-/// Ends what there is of mirrors, also in a QEMU that somebody else has spoken to.
+/// Ends all mirrors, also in a QEMU that another process has used.
 ///
 /// # Errors
 /// As [`mirror`].

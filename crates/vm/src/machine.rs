@@ -89,8 +89,7 @@ pub struct Uefi {
     pub code_size: u64,
     /// Bytes that it keeps.
     pub vars_size: u64,
-    /// True if it has the system management mode to itself, and nobody else can write to what it
-    /// keeps.
+    /// True if the flash of variables can be written only in the system management mode.
     pub smm: bool,
 }
 
@@ -141,8 +140,8 @@ pub struct Machine {
 /// Number of the first descriptor that is passed.
 pub const FIRST: i32 = 3;
 
-/// The descriptors that QEMU gets, from [`FIRST`] on. Whoever starts a machine passes them in this
-/// order.
+/// The descriptors that QEMU gets, from [`FIRST`] on. The process that starts a machine passes them
+/// in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Descriptors {
     /// The file that is the guest's memory, as long as that.

@@ -72,8 +72,8 @@ pub fn go_on(monitor: &mut Monitor) -> Result<(), Error> {
         .map(drop)
 }
 
-/// Ends the writing of a state that nobody waits for any more: at its end it would stop
-/// the machine again.
+/// Ends the writing of a state that is no longer needed: at its end it would stop the machine
+/// again.
 fn give_up(monitor: &mut Monitor) -> Result<(), Error> {
     let end = Instant::now() + DEVICE_STATE_TIMEOUT;
     let mut asked = false;

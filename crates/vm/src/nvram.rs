@@ -247,8 +247,8 @@ impl Nvram {
         });
     }
 
-    /// Returns whether signatures are checked: there is a key of the platform, and nobody at the
-    /// console has switched it off.
+    /// Returns whether signatures are checked: there is a key of the platform, and the check was
+    /// not switched off at the console.
     #[must_use]
     pub fn checks(&self) -> bool {
         let enabled = self.get("SecureBootEnable", &ENABLE);

@@ -278,7 +278,7 @@ fn parse(line: &[u8]) -> Result<Value, Error> {
 }
 
 /// Returns the part of an event's data that is kept: many events wait, and each may be as long as a
-/// line. What anybody asks for are short texts and numbers.
+/// line. The callers only use short texts and numbers.
 fn few(data: &Value) -> Value {
     const MAX_FIELDS: usize = 16;
     let short = |value: &&Value| match value {

@@ -104,7 +104,7 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
     let mut capabilities = privilege::capabilities(privileges, config.ip_type())?;
     let own_userland = inputs.layout.is_none();
     let mut openings = privilege::openings(privileges, config.ip_type(), own_userland)?;
-    // QEMU is under the filter always: nobody but itself notices what it costs.
+    // QEMU is under the filter always: only QEMU itself could notice the cost.
     if inputs.machine.is_some() {
         openings = Openings::default();
     }
@@ -381,7 +381,7 @@ fn inside_steps(
     if inputs.machine.is_none() {
         let options = in_memory(0o1777, SHARED_MEMORY, &inputs.controls);
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
-        // Programs map memory there to run it, and whoever starts as init finds it mounted.
+        // Programs map memory there to run it, and every init finds it mounted.
         steps.push(mount("tmpfs", SHARED_MEMORY, &options, false, false));
     }
     if !inputs.nodes.is_empty() {
@@ -406,7 +406,7 @@ fn inside_steps(
         steps.push(InsideStep::Commands { names });
     }
     steps.push(InsideStep::Enter);
-    // In a machine's zone there is nobody to ask.
+    // A machine's zone has no processes that could ask.
     if inputs.machine.is_none() {
         steps.push(InsideStep::BootId);
         steps.push(InsideStep::Environments {

@@ -173,7 +173,7 @@ const REFUSED_COMMANDS: [u32; 3] = [1024, 1026, 1040];
 /// Families of sockets that network namespaces keep apart: AF_UNIX, AF_INET, AF_INET6,
 /// AF_NETLINK, AF_PACKET.
 const FAMILIES: [u32; 5] = [1, 2, 10, 16, 17];
-/// AF_KEY: keys of IPsec, for whoever administers a network.
+/// AF_KEY: keys of IPsec, for the administrator of a network.
 const FAMILY_OF_ADMINISTRATORS: u32 = 15;
 
 /// The numbers within socketcall(2) of socket and socketpair. Their arguments lie in

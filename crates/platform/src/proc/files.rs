@@ -218,7 +218,7 @@ pub(crate) fn make(
     let mut made = Vec::new();
     for (file, text) in contents.of(&missing) {
         let path = folder.join(file.name());
-        // As those of the kernel: everybody reads, nobody writes.
+        // As those of the kernel: readable for all, writable for none.
         let mut options = fs::OpenOptions::new();
         let opened = options.write(true).create_new(true).mode(0o444).open(&path);
         opened?.write_all(text.as_bytes())?;

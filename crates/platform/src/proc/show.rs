@@ -16,9 +16,8 @@ use crate::proc::sizes::{self, Size};
 use crate::visit::{Way, What};
 use host::{Error, Host, flatten};
 
-/// Returns a file as a mount that nobody can write through. It keeps the host's owner:
-/// in the zone it belongs to nobody, as the kernel's own files do, so nobody there can
-/// take a lease of it.
+/// Returns a file as a mount that is read-only for all. It keeps the host's owner, which is no user
+/// of the zone, as the kernel's own files do, so no process there can take a lease of it.
 pub(crate) fn source(path: &Path) -> Result<OwnedFd, sys::mount::Error> {
     let mount = sys::mount::open_tree(CWD, path, Extent::One)?;
     let attr = Attr {

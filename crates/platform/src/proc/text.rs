@@ -79,8 +79,7 @@ pub(super) fn meminfo(host: &str, view: &MemoryView) -> String {
             "KernelStack" => parts.kernel_stack,
             "PageTables" => parts.pagetables,
             "AnonHugePages" => parts.anon_thp,
-            // Half of the memory and all swap space, as a kernel has it that nobody
-            // has told otherwise.
+            // Half of the memory and all swap space, which is the kernel's default.
             "CommitLimit" => total / 2 + swap,
             "Committed_AS" => parts.anon + parts.shmem + view.swap_used,
             _ => 0,

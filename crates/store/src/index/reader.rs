@@ -47,7 +47,7 @@ impl Reader {
     /// Those of [`Index::load`].
     pub fn load(&self, root: &Root) -> Result<Arc<Index>, Error> {
         let path = root.index();
-        // Nothing is left half done by whoever panicked.
+        // A thread that panicked leaves nothing half done.
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(known), Ok(meta)) = (known.as_ref(), fs::metadata(&path)) {
             if known.stamp == Stamp::of(&meta) {

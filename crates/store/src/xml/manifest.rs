@@ -298,7 +298,7 @@ mod tests {
             Manifest::from_stream(text.as_bytes(), path).unwrap(),
             manifest
         );
-        // And it is a configuration for whoever looks for that.
+        // It is also a valid configuration.
         let zone = "web".parse().unwrap();
         assert_eq!(parse_any(&text, path, &zone).unwrap(), manifest.config);
     }

@@ -31,15 +31,15 @@ const NAMES: &str = "names";
 /// The number of tables of routes that zones may have.
 const MAX_TABLES: u32 = 65_536;
 
-/// The shared state of the calling thread's network namespace. Nobody else changes it as
-/// long as this is there.
+/// The shared state of the calling thread's network namespace. No other process changes it as long
+/// as this exists.
 #[derive(Debug)]
 pub(super) struct Common {
     folder: PathBuf,
     _lock: fs::File,
 }
 
-/// Somebody else's address.
+/// The address of another zone.
 #[derive(Debug, thiserror::Error)]
 #[error("the address {address} is in use by {owner}")]
 pub(super) struct Taken {
@@ -48,8 +48,8 @@ pub(super) struct Taken {
 }
 
 impl Common {
-    /// Waits until nobody else changes the state, and makes its folder. To be called in
-    /// the host's namespaces.
+    /// Waits until no other process changes the state, and makes its folder. To be called in the
+    /// host's namespaces.
     pub(super) fn open() -> Result<Self, AnyError> {
         let base = Path::new(BASE);
         make_folder(base)?;
@@ -207,8 +207,8 @@ impl Common {
     }
 }
 
-/// The record of the zone that has an address in the calling thread's network namespace,
-/// as far as anybody has said so.
+/// Returns the record of the zone that has an address in the calling thread's network namespace, if
+/// one is known.
 pub(super) fn owner_of(address: IpAddr) -> io::Result<Option<PathBuf>> {
     let link = folder_here()?.join(ADDRESSES).join(address.to_string());
     match fs::read_link(link) {
@@ -256,7 +256,7 @@ fn key(record: &Path) -> String {
     format!("{zone}-{hash:016x}")
 }
 
-/// The owner of a record in words, for somebody who has another one.
+/// Returns the owner of a record in words, for the owner of another one.
 fn whose(owner: &Path, record: &Path) -> String {
     let zone = owner.file_stem().unwrap_or_default().to_string_lossy();
     if owner.parent() == record.parent() {

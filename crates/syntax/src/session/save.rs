@@ -120,8 +120,8 @@ impl<B: Backing, C: Console> Session<B, C> {
         Ok(())
     }
 
-    /// Asks; what to do instead of going on, if anything. Where there is nobody
-    /// to ask, `otherwise` is printed and the session is over.
+    /// Asks; what to do instead of going on, if anything. If there is no user to ask, `otherwise`
+    /// is printed and the session is over.
     fn confirm(&mut self, question: &str, otherwise: &str) -> Option<Flow> {
         match self.console.ask(question) {
             Some(true) => None,

@@ -171,7 +171,7 @@ impl Assembler {
         self.emit(STORE | width.bits(), to, from as u8, offset, 0);
     }
 
-    /// The number of 64 bits at `to` + `offset` grows by `by`, whoever else does so.
+    /// Adds `by` to the number of 64 bits at `to` + `offset`, atomically.
     pub fn add_atomically(&mut self, to: Register, offset: i16, by: Register) {
         self.emit(ATOMIC_DOUBLE, to, by as u8, offset, 0);
     }

@@ -81,8 +81,8 @@ pub fn is_executable(path: &CStr) -> bool {
     check(unsafe { syscall(nr::FACCESSAT, args) }).is_ok()
 }
 
-/// Writes to an open file, as far as it goes: for messages on a console, which
-/// have nobody to tell of a failure.
+/// Writes to an open file, as far as it goes: for messages on a console, whose failure cannot be
+/// reported.
 pub fn write(fd: u8, bytes: &[u8]) {
     let args = [
         usize::from(fd),
@@ -207,10 +207,10 @@ pub struct Place<'a> {
 /// another user.
 const MAX_STRINGS: usize = 1024;
 
-/// Starts a program as somebody, in a session of its own, with no signal blocked. A
-/// name without slash is looked up in PATH of `environment`. The child ends with status
-/// 126 when it cannot become what it should be, 127 when there is no such program; before,
-/// it calls `tell` with what failed and why.
+/// Starts a program as a user, in a session of its own, with no signal blocked. A name without
+/// slash is looked up in PATH of `environment`. The child ends with status 126 when it cannot
+/// become what it should be, 127 when there is no such program; before, it calls `tell` with what
+/// failed and why.
 ///
 /// # Errors
 /// [`Errno::TOO_BIG`] for more than 1023 words or settings, or no word at all; the
@@ -330,7 +330,7 @@ pub fn read_file(path: &CStr, into: &mut [u8]) -> Result<usize, Errno> {
     let done = loop {
         let rest = &mut into[have..];
         let args = [fd, rest.as_mut_ptr().expose_provenance(), rest.len(), 0, 0];
-        // SAFETY: pointer and length are those of one slice that nobody else has.
+        // SAFETY: pointer and length are those of one slice that no other code has.
         match check(unsafe { syscall(nr::READ, args) }) {
             Ok(0) => break Ok(have),
             Ok(read) => have += read,
@@ -423,7 +423,7 @@ mod tests {
         assert_eq!(reap(), Reaped::NoChild);
         assert_eq!(spawn(path, &[c""; 8], &[]), Err(Errno::TOO_BIG));
 
-        // As somebody: here nobody else, for the test need not be root's.
+        // As a user: here the caller's, for the test need not be root's.
         let words = Strings::new(b"sh\0-c\0test \"$A\" = b && test \"$PWD\" = /usr && exit 9\0");
         let environment = Strings::new(b"A=b\0PATH=/nowhere:/bin\0");
         let mut ids = [0; 4096];

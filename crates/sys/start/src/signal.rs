@@ -105,7 +105,7 @@ pub fn wait(set: SignalSet, limit_ms: Option<u64>) -> Option<Signal> {
 /// Sends a signal to a process, or to [`EVERYBODY`].
 ///
 /// # Errors
-/// [`Errno::SRCH`] when nobody is there; the kernel's word otherwise.
+/// [`Errno::SRCH`] when there is no such process; otherwise the kernel's error.
 pub fn send(pid: i32, signal: Signal) -> Result<(), Errno> {
     kill(pid, signal.0)
 }
