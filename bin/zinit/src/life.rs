@@ -12,7 +12,7 @@ use crate::shutdown::shut_down;
 /// The zone's own start and stop program.
 const RC_ZONE: &CStr = c"/etc/rc.zone";
 
-/// The environment of that program: the same whoever booted the zone.
+/// The environment of that program: the same for every boot.
 const ENVIRONMENT: [&CStr; 2] = [c"PATH=/usr/sbin:/usr/bin:/sbin:/bin", c"HOME=/root"];
 
 /// The other side of the console. It is kept open, so that no zoneadmd that is killed takes the

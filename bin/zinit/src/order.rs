@@ -10,7 +10,7 @@ use crate::life::{HALT, POWEROFF, REBOOT};
 enum Wish {
     /// This, of process 1.
     Order(Signal),
-    /// Nothing: it only writes down who is logged in, which nobody does here.
+    /// Nothing: it only records logins, of which there are none here.
     Nothing,
     /// The usage.
     Help,

@@ -4,7 +4,7 @@
 //! 2. Its own signal to the zone's program, if it has one (see [`command`](crate::command)):
 //!    10 s at most.
 //! 3. SIGTERM to everybody, SIGCONT so that stopped ones hear it: 5 s at most.
-//! 4. SIGKILL to whoever is left.
+//! 4. SIGKILL to the remaining processes.
 //!
 //! A further order to end while this is under way ends all waiting: who asks
 //! twice is in a hurry. What the first order said still stands.
@@ -70,7 +70,7 @@ pub(crate) fn shut_down(power: Power, program: Option<Command>) {
         hurry = matches!(end, End::Hurry);
     }
 
-    // Failures mean that nobody is there.
+    // Fails if there is no process.
     let _ = start::send(EVERYBODY, Signal::TERM);
     let _ = start::send(EVERYBODY, Signal::CONT);
     let grace = if hurry { 0 } else { KILL_DELAY_MS };
@@ -92,9 +92,8 @@ enum Left {
     Nobody,
     /// Their end is a signal.
     Children,
-    /// Processes that zlogin put here: children of somebody outside, so no
-    /// signal tells their end and looking is the only way. It is done at most
-    /// 250 times, in the last seconds of a zone.
+    /// Processes that zlogin put here: their parent is outside, so no signal tells their end and
+    /// looking is the only way. It is done at most 250 times, in the last seconds of a zone.
     Strangers,
 }
 
@@ -105,7 +104,7 @@ enum End {
     Hurry,
 }
 
-/// Waits until `look` finds nobody, the limit is over, or an order to end comes.
+/// Waits until `look` finds no process, the limit is over, or an order to end comes.
 fn wait_while(limit_ms: u64, mut look: impl FnMut() -> Left) -> End {
     let end = start::clock_ms() + limit_ms;
     loop {

@@ -3,7 +3,7 @@
 //! Each zone here is `unshare` with a chroot into a folder that sees the
 //! host's /usr and /dev; its parent passes on the signal that zinit dies of.
 
-// Its output is for whoever runs the test.
+// Its output is for the user who runs the test.
 #![allow(clippy::disallowed_macros)]
 #![allow(clippy::missing_docs_in_private_items)]
 
@@ -171,7 +171,7 @@ impl Drop for Zone {
     }
 }
 
-/// The children of a process, the dead ones that nobody has reaped included.
+/// The children of a process, including dead ones that are not reaped.
 fn children(pid: u32) -> Vec<u32> {
     let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     list.split_whitespace()

@@ -33,8 +33,8 @@ pub fn forward(child: &Child, number: i32) {
         return;
     };
     if let Some(group) = group_behind_su(child) {
-        // The zone chooses what has that number. In its own pid namespace, where our
-        // children are now, it can be nobody else's process.
+        // The zone chooses what has that number. In its own pid namespace, where our children are
+        // now, the number belongs to no other process.
         let sent = sys::process::fork(0, None, &[], || {
             u8::from(kill_process_group(group, signal).is_err())
         });

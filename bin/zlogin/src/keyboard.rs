@@ -7,8 +7,8 @@ use rustix::io::{Errno, Result, read, write};
 use crate::escape::Escape;
 use crate::terminal;
 
-/// Most bytes that wait for the zone. Of a keyboard more are dropped, with a bell,
-/// as terminals do: whoever types must be able to leave.
+/// Most bytes that wait for the zone. Of a keyboard more are dropped, with a bell, as terminals do:
+/// the user must be able to leave.
 const MAX_WAITING_BYTES: usize = 1 << 20;
 
 /// Maximum number of bytes that are read at a time.

@@ -93,7 +93,7 @@ fn prepare(call: &Call) -> Result<host::Host, String> {
     cli::host(None)
 }
 
-/// The status of a zlogin that zoneauthd ran, or would not run, for somebody who is not
+/// Returns the status of a zlogin that zoneauthd ran, or refused to run, for a user other than
 /// root.
 fn delegated(call: &Call) -> Option<u8> {
     if cli::is_root() || cli::current_zone().is_some() || call.zone == cli::GLOBAL {

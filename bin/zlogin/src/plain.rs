@@ -173,7 +173,7 @@ impl Output {
                 Ok(()) if self.buffer.is_empty() => {}
                 Ok(()) => return,
                 Err(errno) => {
-                    // Nobody reads: the command will be told by the closed pipe.
+                    // The pipe has no reader: the closed pipe will end the command.
                     self.problem = (errno != Errno::PIPE).then_some(errno);
                     self.from = None;
                     self.buffer = Buffer::default();

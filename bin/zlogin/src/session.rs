@@ -32,7 +32,7 @@ const MAX_FINAL_BYTES: u64 = 1 << 20;
 /// The end of a session.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// The user left it, or nobody sees it any more.
+    /// The user left it, or its terminal is gone.
     Left,
     /// The program has ended with this status.
     Ended(u8),

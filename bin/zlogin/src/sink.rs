@@ -88,7 +88,7 @@ fn way(stream: BorrowedFd<'static>) -> Result<Way> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     match openat(CWD, path, flags, Mode::empty()) {
         Ok(again) => Ok(Way::Again(again)),
-        // A pipe that nobody reads.
+        // A pipe without a reader.
         Err(Errno::NXIO) => Err(Errno::PIPE),
         Err(_) => Ok(Way::Carefully),
     }

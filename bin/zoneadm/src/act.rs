@@ -298,7 +298,7 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
         "apply" => apply::all(host, zones, options.dry_run, options.quiet),
         "uninstall" if !options.force && !options.dry_run => {
             let (zones, refused) = can_be_uninstalled(host, zones);
-            // Nobody is asked about what cannot be.
+            // No question is asked about zones that do not exist.
             match zones.as_slice() {
                 [] => refused,
                 zones => refused.max(

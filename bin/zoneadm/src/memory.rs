@@ -30,7 +30,7 @@ impl Shown<'_> {
         self.told = now;
         self.drawn = self.terminal;
         let text = text(self.zone, self.what, took, done, total);
-        // Nobody looks any more: the work goes on.
+        // The output has no reader any more: the work goes on.
         let _ = match self.terminal {
             true => write!(out, "\r\x1b[K{text}"),
             false => writeln!(out, "{text}"),

@@ -142,8 +142,8 @@ fn run(call: &Call) -> ExitCode {
     });
     match served {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever waits has heard it over the pipe; standard error is /dev/null
-        // unless somebody looks.
+        // The caller has got the error over the pipe; standard error is /dev/null unless it was
+        // redirected.
         Err(error) => {
             eprintln!("zone '{}': {error}", call.zone);
             ExitCode::from(cli::status::ERROR)

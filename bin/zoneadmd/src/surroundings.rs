@@ -20,10 +20,10 @@ const QUEUES: Limit = (Some(819_200), Some(819_200));
 /// A soft and a hard limit; none is no limit.
 type Limit = (Option<u64>, Option<u64>);
 
-/// Puts umask, priority, limits and all else to what the first process of a system has. Each
-/// is tried; a host that forbids one leaves it as it is. Signals are the business
-/// of exec. Returns the limits that are lower than they should be: without CAP_SYS_RESOURCE none
-/// can be higher than that of whoever typed the command.
+/// Puts umask, priority, limits and all else to what the first process of a system has. Each is
+/// tried; a host that forbids one leaves it as it is. Signals are the business of exec. Returns the
+/// limits that are lower than they should be: without CAP_SYS_RESOURCE none can be higher than that
+/// of the user who typed the command.
 pub fn make_ordinary() -> Vec<String> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::surroundings::forget_caller();

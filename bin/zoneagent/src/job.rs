@@ -88,7 +88,7 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    /// Takes note of what has ended, and forgets what nobody has asked for.
+    /// Records ended programs, and forgets those whose result was not asked for.
     fn tidy(&mut self) {
         let mut ended: Vec<(u64, u32, usize)> = Vec::new();
         for (number, job) in &mut self.jobs {

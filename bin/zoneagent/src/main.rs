@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         let Some(answer) = answer(&line, &mut jobs) else {
             continue;
         };
-        // Whoever asked may be gone.
+        // The client may have ended.
         let _ = port.write_all(format!("{answer}\n").as_bytes());
     }
 }

@@ -62,7 +62,7 @@ impl Port {
                 self.read.clear();
             }
             match self.file.read(&mut piece) {
-                // Nobody of the host has the other end.
+                // No program of the host has the other end.
                 Ok(0) => std::thread::sleep(RECONNECT_POLL_INTERVAL),
                 Ok(length) => self.take(&piece[..length]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,7 +1,7 @@
 //! Limits the number of connections, and the log entries about refused ones.
 //!
-//! Anybody can connect. Nobody may keep others from it, fill the log, or make the
-//! service hold more than it can.
+//! Every user can connect. No user may block the others, fill the log, or make the service hold
+//! more than it can.
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -66,7 +66,7 @@ pub enum Tell {
 
 impl Doors {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Counters: whoever panicked left them as good as they were.
+        // Counters: a thread that panicked has left them valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -71,7 +71,7 @@ fn passed() -> Result<Option<OwnedFd>, String> {
         let text = std::env::var(name).ok()?;
         text.parse::<u32>().ok()
     };
-    // Meant for us, and not for somebody who started us.
+    // Meant for us, and not for the process that started us.
     if number("LISTEN_PID") != Some(std::process::id()) {
         return Ok(None);
     }

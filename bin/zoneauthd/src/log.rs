@@ -93,7 +93,7 @@ impl Log {
         open()
     }
 
-    /// Never waits: whoever reads there may be slow or gone.
+    /// Never waits: the reader may be slow or gone.
     fn to_syslog(&self, event: Event<'_>, line: &str) {
         let priority = match event {
             Event::Refused(_) => NOTICE,

@@ -37,8 +37,8 @@ struct Service {
     host: Host,
     log: Log,
     doors: Arc<Doors>,
-    /// The user id that the kernel shows for ids which this user namespace does not
-    /// have, if there are such: it is nobody's.
+    /// The user id that the kernel shows for ids which this user namespace does not have, if there
+    /// are such.
     nobody: Option<u32>,
 }
 
@@ -55,7 +55,7 @@ pub fn serve(host: &Host, listener: &Listener) -> Result<(), String> {
             Ok(socket) => welcome(&service, socket),
             Err(Errno::INTR | Errno::CONNABORTED) => {}
             Err(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS) => {
-                // Until somebody has gone.
+                // Waits until a connection has ended.
                 std::thread::sleep(REFUSAL_DELAY);
             }
             Err(errno) => return Err(format!("could not accept connections: {errno}")),
@@ -159,7 +159,7 @@ impl Guest {
         }
     }
 
-    /// Refuses those who are nobody in particular, and root, who needs nobody.
+    /// Refuses clients without an id of their own, and root, who does not need the service.
     fn is_somebody(&self) -> Result<(), Denied> {
         let why = match self.peer.uid {
             0 => "root does it itself",

@@ -20,7 +20,7 @@ const GETENT: [&str; 2] = ["/usr/bin/getent", "/bin/getent"];
 /// Most bytes that are read of either.
 const MAX_SIZE: u64 = 16 << 20;
 
-/// Somebody who asks for something.
+/// A user who sends a request.
 #[derive(Debug)]
 pub struct User {
     /// The number, as the kernel says.
@@ -87,7 +87,7 @@ fn uid_of(text: &str, name: &str) -> Option<u32> {
         .map(|account| account.uid)
 }
 
-/// The file, or nothing: without accounts nobody may anything.
+/// The file, or nothing: without accounts all users are refused.
 fn read(path: &Path) -> String {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(MAX_SIZE).read_to_string(&mut text));

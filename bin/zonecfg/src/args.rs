@@ -74,7 +74,7 @@ pub enum Zone {
 /// The source of commands.
 #[derive(Debug)]
 pub enum Commands {
-    /// From whoever is at standard input.
+    /// From the user at standard input.
     Interactive,
     /// From the command line.
     Words(String),

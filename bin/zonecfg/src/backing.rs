@@ -28,7 +28,7 @@ pub enum Error {
     /// There is no such template.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// Somebody else committed a change since this session read the configuration.
+    /// Another session committed a change since this session read the configuration.
     #[error(
         "{0}: another session changed the configuration meanwhile: use revert, and make the change again"
     )]
@@ -292,7 +292,7 @@ impl Backing for Stored {
         })?;
         if old != new {
             xml::remove(&self.root, old)?;
-            // One of them is the old name's, which nobody will lock again.
+            // One of them is the old name's, which will not be locked again.
             if let Some(held) = held.first() {
                 lock::forget(&self.root, old, held)?;
             }

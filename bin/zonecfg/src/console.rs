@@ -17,7 +17,7 @@ pub struct Terminal {
     file: Option<String>,
     line: usize,
     may_ask: bool,
-    /// Whoever types the commands gives the answers too.
+    /// The user who types the commands gives the answers too.
     keyboard: Option<Rc<RefCell<Keyboard>>>,
     pager: Option<String>,
 }

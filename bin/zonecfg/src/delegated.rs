@@ -57,7 +57,7 @@ fn changes(line: &str) -> bool {
 /// Whom the session is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// Whoever has started zonecfg.
+    /// The user who has started zonecfg.
     Himself,
     /// A user whom an `admin` resource of the zone names.
     Delegated,

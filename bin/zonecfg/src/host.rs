@@ -19,7 +19,7 @@ pub fn software_dirs() -> Vec<&'static str> {
 pub fn cpus() -> u32 {
     let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     match limits::CpuSet::parse(&online).len() {
-        // Without /sys nobody knows.
+        // Without /sys the number is not known.
         0 => u32::MAX,
         count => u32::try_from(count).unwrap_or(u32::MAX),
     }

@@ -113,10 +113,10 @@ fn many_zones_are_created_at_once() {
 #[test]
 fn without_write_access_nothing_changes() {
     let host = Host::with_web1();
-    // Where nobody else may read the build's own folders.
+    // For the case that other users may not read the build's own folders.
     let program = host.dir().join("zonecfg");
-    // By another process: a child that some other test starts at this moment would have
-    // the copy open for writing, and then nobody can execute it.
+    // By another process: a child that some other test starts at this moment would have the copy
+    // open for writing, and then it cannot be executed.
     let copied = Command::new("cp").arg(ZONECFG).arg(&program).status();
     assert!(copied.unwrap().success());
     for (path, mode) in [(host.dir(), 0o755), (&host.root().etc(), 0o555)] {

@@ -1,10 +1,9 @@
 //! Requests to a registry: where they may go, and who asks.
 //!
-//! Plain HTTP is spoken to this machine itself and to nobody else, whatever a registry
-//! answers, and not to a registry that speaks TLS; a redirection or a place to get tokens that
-//! says otherwise is refused. The
-//! password goes to the registry and to where it says tokens are given out; a token goes
-//! to the registry alone.
+//! Plain HTTP is used only for this machine itself, whatever a registry answers, and not for a
+//! registry that speaks TLS; a redirection or a place to get tokens that says otherwise is refused.
+//! The password goes to the registry and to where it says tokens are given out; a token goes to the
+//! registry alone.
 
 use std::cell::RefCell;
 use std::io::Read;

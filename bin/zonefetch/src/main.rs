@@ -66,7 +66,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    // Whoever called removes what was fetched, and cannot any more when it is killed.
+    // The caller removes the downloaded files, and cannot any more when it is killed.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     match run(&call) {
         Ok(()) => ExitCode::SUCCESS,

@@ -198,7 +198,7 @@ fn has_space(into: &Path, layers: &[(Digest, u64)]) -> Result<(), String> {
     Ok(())
 }
 
-/// Tells who waits. When nobody does any more, nobody wants the image.
+/// Tells who waits. If the output has no reader any more, the image is not needed.
 fn say(line: &str) -> Result<(), String> {
     writeln!(io::stdout(), "{line}")
         .map_err(|error| format!("could not write to standard output: {error}"))

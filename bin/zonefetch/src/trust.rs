@@ -26,7 +26,7 @@ const BUNDLES: [&str; 4] = [
 /// Names another file, as with OpenSSL.
 const VARIABLE: &str = "SSL_CERT_FILE";
 
-/// Returns the settings of TLS. Fails if the host trusts nobody.
+/// Returns the settings of TLS. Fails if the host has no trusted certificates.
 pub fn config() -> Result<Arc<ClientConfig>, String> {
     let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
     let places: Vec<PathBuf> = match named {
@@ -64,7 +64,7 @@ pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// True if a request failed since nobody that the host trusts has signed the certificate.
+/// True if a request failed because no authority that the host trusts has signed the certificate.
 pub fn is_unknown(error: &ureq::Error) -> bool {
     let error = match error {
         ureq::Error::Rustls(error) => Some(error),
@@ -169,7 +169,7 @@ mod tests {
     /// As `openssl req -x509` makes them, for registry.test and 127.0.0.1.
     const OWN: &[u8] = include_bytes!("../testdata/self.crt");
     const OTHER: &[u8] = include_bytes!("../testdata/other.crt");
-    /// The certificate of a server, signed by an authority that nobody knows.
+    /// The certificate of a server, signed by an unknown authority.
     const LEAF: &[u8] = include_bytes!("../testdata/leaf.crt");
     /// All three are valid from 2026-11-23 to 2036-11-20.
     const THEN: u64 = 1_900_000_000;

@@ -164,7 +164,7 @@ impl Report {
     }
 }
 
-/// The system may be anybody's: nothing of its files may move the cursor or end a line.
+/// The system may be hostile: nothing of its files may move the cursor or end a line.
 pub fn harmless(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { '?' } else { c })

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let status = match args::parse(words) {
         Ok(call) => {
-            // Zones are patched to the end, whoever stops reading of it.
+            // Zones are patched to the end, even if the reader of the output ends.
             if matches!(call.verb, "status" | "history") {
                 cli::output::only_prints();
             }
@@ -144,7 +144,7 @@ fn act(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     }
 }
 
-/// Makes sure that nobody else is at work; the lock ends with the file.
+/// Makes sure that no other command is at work; the lock ends with the file.
 fn begin(host: &Host, zones: &[ZoneName]) -> Result<fs::File, Error> {
     let (held, left) = run::begin(host, Some(zones))?;
     warn(&left);

@@ -220,7 +220,7 @@ impl Screen {
         }
         self.drawn = self.order.len();
         let mut stdout = std::io::stdout().lock();
-        // Nobody looks any more: the work goes on.
+        // The output has no reader any more: the work goes on.
         let _ = stdout.write_all(out.as_bytes());
         let _ = stdout.flush();
     }

@@ -134,7 +134,7 @@ pub fn status(rows: &[Row]) -> String {
         if !row.held.is_empty() {
             notes.push(format!("held: {}", row.held.join(" ")));
         }
-        // Nobody has counted those of some package managers.
+        // Some package managers do not report a count.
         let packages = match row.packages {
             0 => "-".to_owned(),
             count => count.to_string(),

@@ -105,7 +105,7 @@ fn watched(call: &Call, jobs: usize, work: impl FnOnce(Tell<'_>) + Send) -> Vec<
     let (sender, events) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(move || {
-            // Nobody is there any more only when this process ends.
+            // The receiver ends only with this process.
             work(&|event| drop(sender.send(event)));
         });
         loop {

@@ -113,7 +113,7 @@ fn lock(shown: &Mutex<Shown>) -> std::sync::MutexGuard<'_, Shown> {
     shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The history as it was stored, with nothing where nobody looked since.
+/// Returns the history as it was stored, with empty points for the time since.
 fn load(file: &PathBuf, now: u64) -> (History, u64) {
     let read = || -> Option<(History, u64)> {
         let file = std::fs::File::open(file).ok()?;
@@ -225,7 +225,7 @@ fn respond(request: &str, shown: &Mutex<Shown>, zones: &Zones) -> String {
     )
 }
 
-/// OpenMetrics for whoever says that he reads it.
+/// Returns OpenMetrics for clients that accept it.
 fn wanted_format(request: &str) -> Format {
     let accepts = request.lines().any(|line| {
         let line = line.to_ascii_lowercase();

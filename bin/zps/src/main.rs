@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         return ExitCode::from(status);
     }
     let status = match run(&args) {
-        // As every ps: nothing to show is a failure for whoever asks in a script.
+        // As every ps: nothing to show is a failure in a script.
         Ok(0) => cli::status::ERROR,
         Ok(_) => cli::status::OK,
         Err(text) => {

@@ -41,7 +41,7 @@ impl Rate {
 
     /// MB (10^6 bytes) a second.
     pub fn megabytes(self) -> f64 {
-        // Not exact beyond 2^53, which nobody measures.
+        // Not exact beyond 2^53, which is never reached.
         #[allow(clippy::cast_precision_loss)]
         let bytes = self.bytes as f64;
         bytes / 1e6 / self.took.as_secs_f64().max(1e-9)
@@ -204,7 +204,7 @@ fn look(guest: &Mapping, quit: &AtomicBool, hundred: &AtomicU64) -> io::Result<(
         let page = usize::try_from(random >> 20).unwrap_or_default() % pages;
         let mut byte = [0];
         guest.read(page * 4096, &mut byte)?;
-        // Else nobody would look.
+        // Otherwise the compiler would drop the read.
         black_box(byte);
     }
     let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
