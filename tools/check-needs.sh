@@ -6,15 +6,62 @@ tools=$top/target/tools
 PATH=$tools:$top/target/cargo/bin:$PATH
 [ -z "${USER_PATH-}" ] || USER_PATH=$top/target/cargo/bin:$USER_PATH
 
-# The lint tools: useful, and the stages that want them are skipped without.
+# need_check_tools STAGE...: installs what these stages need. They skip tests, or are skipped, where
+# that cannot be done.
 need_check_tools() {
-    local missing=() for_vm=() component package program
+    local missing=() stage
     have shellcheck || missing+=(shellcheck)
-    have lintian || missing+=(lintian)
     # What shows where a test stands still.
     have gdb || have eu-stack || missing+=(gdb)
     # What libFuzzer is compiled with.
     have "${CXX:-c++}" || missing+=(g++)
+    need_components
+    for stage; do
+        case $stage in
+        scripts | fmt | clippy | fuzz | build | property) ;;
+        deny) need_cargo_deny ;;
+        *)
+            need_test_tools
+            return
+            ;;
+        esac
+    done
+    install_what_can
+}
+# Installs the packages of $missing.
+install_what_can() {
+    local package
+    [ ${#missing[@]} -gt 0 ] || return 0
+    package_lists || true
+    # All at once is quicker, but the machine may have one and lack the other.
+    (install_packages "${missing[@]}") && return
+    for package in "${missing[@]}"; do
+        (install_packages "$package") || warn "going on without $package"
+    done
+}
+# Adds rustfmt and clippy to $missing, or has rustup add them.
+need_components() {
+    local component
+    if [ -z "$(as_user sh -c 'command -v rustup')" ]; then
+        as_user cargo fmt --version >/dev/null 2>&1 || missing+=("$(component_package rustfmt)")
+        as_user cargo clippy --version >/dev/null 2>&1 || missing+=("$(component_package rust-clippy)")
+    else
+        for component in rustfmt clippy; do
+            as_user cargo "${component#rust}" --version >/dev/null 2>&1 ||
+                as_user rustup component add "$component" >/dev/null 2>&1 || true
+        done
+    fi
+}
+# It takes minutes to build, which is too long for every run.
+need_cargo_deny() {
+    if [ -n "${ZONES_TEST_LONG-}" ] && ! as_user cargo deny --version >/dev/null 2>&1; then
+        as_user cargo install --quiet --locked --root "$top/target/cargo" cargo-deny || warn "going on without cargo-deny"
+    fi
+}
+# What runs zones, machines and other tools.
+need_test_tools() {
+    local for_vm=() program
+    have lintian || missing+=(lintian)
     # The readers of manual pages, and the shells that completions are for.
     have man || missing+=(man-db)
     for program in groff mandoc zsh fish tmux; do
@@ -58,15 +105,6 @@ need_check_tools() {
     have makepkg || missing+=(makepkg)
     have gpg-agent || missing+=(gnupg)
     [ -x /usr/bin/qemu-aarch64-static ] || missing+=(qemu-user-static)
-    if [ -z "$(as_user sh -c 'command -v rustup')" ]; then
-        as_user cargo fmt --version >/dev/null 2>&1 || missing+=("$(component_package rustfmt)")
-        as_user cargo clippy --version >/dev/null 2>&1 || missing+=("$(component_package rust-clippy)")
-    else
-        for component in rustfmt clippy; do
-            as_user cargo "${component#rust}" --version >/dev/null 2>&1 ||
-                as_user rustup component add "$component" >/dev/null 2>&1 || true
-        done
-    fi
     read -ra for_vm < <(tests/vm/run --needs)
     missing+=("${for_vm[@]}")
     if [ -n "${ZONES_TEST_LONG-}${named_zfs-}" ]; then
@@ -77,14 +115,9 @@ need_check_tools() {
         read -ra for_vm < <(tests/vm/systemd/run --needs)
         missing+=("${for_vm[@]}")
     fi
+    install_what_can
     # The kernel of the vm stage is looked for in the lists, too.
-    if [ ${#missing[@]} -gt 0 ] || ! apt-cache show linux-image-amd64 >/dev/null 2>&1; then
-        package_lists || true
-    fi
-    # One by one: the machine may have one and lack the other.
-    for package in "${missing[@]}"; do
-        (install_packages "$package") || warn "going on without $package"
-    done
+    apt-cache show linux-image-amd64 >/dev/null 2>&1 || package_lists || true
     # The checker of metrics, and a registry of others.
     have promtool || fetch_program promtool prometheus || warn "going on without promtool"
     have docker-registry || fetch_program docker-registry docker-registry || warn "going on without docker-registry"
@@ -94,10 +127,7 @@ need_check_tools() {
     fetch_tree podman podman crun || warn "going on without podman"
     fetch_tree samba samba smbclient || warn "going on without samba"
     if [ -n "${ZONES_TEST_LONG-}" ]; then fetch_tree docker docker.io || warn "going on without docker"; fi
-    # It takes minutes to build, which is too long for every run.
-    if [ -n "${ZONES_TEST_LONG-}" ] && ! as_user cargo deny --version >/dev/null 2>&1; then
-        as_user cargo install --quiet --locked --root "$top/target/cargo" cargo-deny || warn "going on without cargo-deny"
-    fi
+    need_cargo_deny
 }
 # fetch_program PROGRAM PACKAGE: takes one program out of a package. The rest of it is a
 # server, which would run here from then on.
