@@ -22,12 +22,10 @@ use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::MountAttrFlags;
 use sys::mount::{Attr, Extent, MountFd, Param};
 
-use crate::dataset::{ROOT, WORK};
 use crate::error::{Error, Result};
-use crate::fstype;
-
+use crate::layout::{ROOT, WORK};
 use crate::stack::Stack;
-use crate::zfs;
+use crate::{fstype, zfs};
 
 /// Mounts `stack`, detached: the caller attaches it or hands it on.
 ///

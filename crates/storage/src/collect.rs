@@ -5,13 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::dataset::{Dataset, LINK, MOUNTED, check_path, ref_target};
+use crate::dataset::{Dataset, MOUNTED, check_path, ref_target};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::id::Id;
-use crate::layers::{DEAD, LAYERS, LayerPath, Layers, REFS, User, has_remains, is_mark, same_path};
+use crate::layers::{LayerPath, Layers, User, has_remains, is_mark, same_path};
+use crate::layout::{DEAD, LAYERS, LINK, REFS, SNAPSHOTS};
 use crate::remove;
-use crate::snapshot::SNAPSHOTS;
 
 /// What [`collect`] did and found.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -66,6 +66,16 @@ impl Collected {
         self.stale_refs += other.stale_refs;
         self.removed += other.removed;
         self.lost.extend(other.lost);
+    }
+}
+
+impl Dataset {
+    /// Runs [`crate::collect`] on the folder of layers where the dataset at
+    /// `zonepath`, which need not be one, has or would have its layers.
+    pub fn collect(zonepath: &Path, lost: Lost) -> Result<Collected> {
+        check_path(zonepath)?;
+        let home = Layers::home(&Folder::open(zonepath)?)?;
+        crate::collect(&home, lost)
     }
 }
 

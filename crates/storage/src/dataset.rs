@@ -11,39 +11,21 @@ use std::path::{Component, Path};
 
 use rustix::fs::{FileType, FlockOperation};
 
-pub(crate) use bond::{Bond, has_tree, ref_target};
-pub(crate) use mounted::MOUNTED;
-pub use seal::{DEEP, SHORT};
-
-use crate::collect::{Collected, Lost};
-use crate::crash;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
-use crate::fstype;
-use crate::layers::{LayerPath, Layers, VOLUME};
-use crate::remove;
-use crate::snapshot::SNAPSHOTS;
+use crate::form::Form;
+use crate::layers::LayerPath;
+use crate::layout::{LINK, ROOT, SNAPSHOTS, TOPS, VOLUME};
 use crate::stack::Stack;
-use crate::top::Form;
 use crate::usage::Usage;
+use crate::{crash, fstype, remove};
 
-/// Name of the writable top in a zonepath.
-pub const ROOT: &str = "root";
-/// Name of overlay's work folder in a zonepath.
-pub const WORK: &str = "work";
-/// Name of the link that names the topmost sealed layer.
-pub const LINK: &str = "dataset";
-/// The next top, while a seal is under way.
-pub(crate) const NEXT_ROOT: &str = "root.new";
+pub(crate) use crate::layout::MOUNTED;
+pub(crate) use bond::{Bond, has_tree, ref_target};
+pub use seal::{DEEP, SHORT};
 
-/// The limit of the top: a link whose text is the bytes.
-pub(crate) const QUOTA: &str = "quota";
-/// A rollback that counts: a link to the reference on the layer to go back to.
-pub(crate) const BACK: &str = "back";
 /// The text of the link `root` of a dataset whose top is a subvolume.
 const IN_VOLUME: &str = "vol/root";
-/// Where something may be mounted.
-pub(crate) const TOPS: &[&str] = &[ROOT, NEXT_ROOT, WORK, VOLUME];
 
 /// The dataset at a zonepath.
 #[derive(Debug)]
@@ -210,14 +192,6 @@ impl Dataset {
     /// The space this dataset takes; walks through all of it.
     pub fn usage(&self) -> Result<Usage> {
         crate::usage::of(&self.stack()?)
-    }
-
-    /// Runs [`crate::collect`] on the folder of layers where the dataset at
-    /// `zonepath`, which need not be one, has or would have its layers.
-    pub fn collect(zonepath: &Path, lost: Lost) -> Result<Collected> {
-        check_path(zonepath)?;
-        let home = Layers::home(&Folder::open(zonepath)?)?;
-        crate::collect(&home, lost)
     }
 
     pub(crate) fn at(zonepath: Folder) -> Self {

@@ -23,12 +23,10 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::str::FromStr;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use sha2::{Digest as _, Sha256};
@@ -36,13 +34,10 @@ use sha2::{Digest as _, Sha256};
 use crate::attributes::{Xattrs, xattrs};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::sha256::Digest;
 
 /// Folders in folders that are walked; a descriptor is open for each.
 const DEPTH: usize = 256;
-
-/// A SHA-256 digest, written `sha256:` and 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Digest([u8; 32]);
 
 impl Digest {
     /// The digest of the tree at `root`.
@@ -69,24 +64,6 @@ impl Digest {
         walk.tree(root)
     }
 
-    /// The digest of a chain of layers, from those of its parts.
-    #[must_use]
-    pub fn of_chain(parts: &[Self]) -> Self {
-        let mut hash = Sha256::new();
-        hash.update(b"zones-chain 1\n");
-        parts.iter().for_each(|part| hash.update(part.0));
-        Self(hash.finalize().into())
-    }
-
-    pub(crate) const fn from_hash(hash: [u8; 32]) -> Self {
-        Self(hash)
-    }
-
-    /// The digest of these bytes.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
-        Self(Sha256::digest(bytes).into())
-    }
-
     /// The digest of the bytes in a file.
     pub fn of_file(path: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
@@ -99,45 +76,6 @@ impl Digest {
         let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         let mut copy = File::create_new(to).map_err(|e| Error::io("create", to, e))?;
         content(&mut file, |bytes| copy.write_all(bytes)).map_err(|e| Error::io("copy", path, e))
-    }
-
-    /// The digits alone, as folders are called.
-    pub(crate) fn hex(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
-}
-
-impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.hex())
-    }
-}
-
-impl fmt::Debug for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// The text is not a digest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("not a digest: expected sha256: and 64 hexadecimal digits")]
-pub struct BadDigest;
-
-impl FromStr for Digest {
-    type Err = BadDigest;
-
-    /// Reads a digest; `sha256:` may be missing, as in lists of checksums.
-    fn from_str(text: &str) -> std::result::Result<Self, BadDigest> {
-        let text = text.strip_prefix("sha256:").unwrap_or(text);
-        if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(BadDigest);
-        }
-        let mut bytes = [0; 32];
-        for (n, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * n..2 * n + 2], 16).map_err(|_| BadDigest)?;
-        }
-        Ok(Self(bytes))
     }
 }
 
@@ -159,7 +97,7 @@ impl Walk<'_> {
         self.line(b'd', &stat, b"", 0);
         self.finish(&attributes(&folder, "")?);
         self.folder(&folder, &mut Vec::new(), 0)?;
-        Ok(Digest(self.hash.finalize().into()))
+        Ok(Digest::from_hash(self.hash.finalize().into()))
     }
 
     fn folder(&mut self, folder: &Folder, path: &mut Vec<u8>, depth: usize) -> Result<()> {
@@ -291,7 +229,7 @@ fn content(
     let mut buffer = vec![0; 256 << 10];
     loop {
         match file.read(&mut buffer) {
-            Ok(0) => return Ok(Digest(hash.finalize().into())),
+            Ok(0) => return Ok(Digest::from_hash(hash.finalize().into())),
             Ok(read) => {
                 hash.update(&buffer[..read]);
                 also(&buffer[..read])?;
@@ -305,6 +243,7 @@ fn content(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sha256::BadDigest;
     use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -5,15 +5,14 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 
 use crate::collect::{Collected, Lost};
-use crate::dataset::{Dataset, ROOT};
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::form::Form;
 use crate::name::Name;
 use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
-use crate::top::Form;
 use crate::usage::Usage;
-use crate::zfs::{self, Zfs};
 
 /// A kind of storage. Datasets are named by the zonepath they are at.
 pub trait Driver: Debug + Send + Sync {
@@ -115,33 +114,6 @@ pub trait Driver: Debug + Send + Sync {
 /// to, as subvolumes on btrfs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layered(pub(crate) Form);
-
-/// The driver of the dataset at `zonepath`; where there is none, the one that suits
-/// the file system, of the next folder above while the zonepath is not made.
-pub fn driver_at(zonepath: &Path) -> Result<&'static dyn Driver> {
-    static FOLDERS: Layered = Layered(Form::Folder);
-    static SUBVOLUMES: Layered = Layered(Form::Volume);
-    let folder = Folder::open(zonepath);
-    if let Ok(folder) = &folder {
-        folder.must_be_known()?;
-    }
-    let form = match folder {
-        // Without a look at more: a dataset may be half removed.
-        Ok(folder) if zfs::is_at(&folder)? => return Ok(&Zfs),
-        Ok(folder) if folder.kind(ROOT)?.is_some() => Dataset::at(folder).form()?,
-        _ => {
-            let nearest = nearest(zonepath)?;
-            if zfs::is_on(&nearest)? {
-                return Ok(&Zfs);
-            }
-            Form::best(&nearest)?
-        }
-    };
-    Ok(match form {
-        Form::Folder => &FOLDERS,
-        Form::Volume => &SUBVOLUMES,
-    })
-}
 
 /// The folder at a path, or the next one above that is there.
 pub(crate) fn nearest(path: &Path) -> Result<Folder> {

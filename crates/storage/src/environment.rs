@@ -20,16 +20,15 @@ use std::time::SystemTime;
 
 use rustix::fs::RenameFlags;
 
-use crate::crash;
 use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::folder::Folder;
 use crate::id::Id;
 use crate::layers::{LayerPath, dataset_ref};
+use crate::layout::{HALF, SNAPSHOTS};
 use crate::name::Name;
-use crate::remove;
-use crate::snapshot::{HALF, SNAPSHOTS};
 use crate::stack::Stack;
+use crate::{crash, remove};
 
 impl Dataset {
     /// Makes a snapshot that is the same as another one of this dataset.

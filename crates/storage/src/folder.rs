@@ -31,8 +31,8 @@ const FORMAT: u64 = 1;
 /// Fails with [`Error::Newer`] when only newer programs know the format of a zonepath, or of
 /// the layers beside it. That there is none is fine.
 pub fn must_be_known(zonepath: &Path) -> Result<()> {
-    let layers = zonepath.with_file_name(crate::layers::LAYERS);
-    for path in [zonepath, &layers, &zonepath.join(crate::layers::LAYERS)] {
+    let layers = zonepath.with_file_name(crate::layout::LAYERS);
+    for path in [zonepath, &layers, &zonepath.join(crate::layout::LAYERS)] {
         // Whoever needs one that cannot be opened says why.
         if let Ok(folder) = Folder::open(path) {
             folder.must_be_known()?;

@@ -38,21 +38,19 @@ use std::time::SystemTime;
 use rustix::fs::Mode;
 
 use crate::collect::{Collected, Lost, collect};
-use crate::crash;
 use crate::dataset::{Dataset, has_tree, ref_target};
-use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Lock};
-use crate::layers::{LAYERS, LayerPath, Layers, User, dataset_ref};
-use crate::remove;
-use crate::usage;
-use crate::zfs;
+use crate::layers::{LayerPath, Layers, User, dataset_ref};
+use crate::layout::LAYERS;
+use crate::sha256::Digest;
+use crate::{crash, remove, usage, zfs};
+use about::read_about;
+use stack::{configured, stacked};
 
 pub use about::About;
-use about::read_about;
 pub use import::{Download, Import};
 pub use stack::{Base, Part};
-use stack::{configured, stacked};
 
 /// What an image says of itself.
 const CONFIG: &str = "config";

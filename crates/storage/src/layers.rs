@@ -22,21 +22,13 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use crate::crash;
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Lock};
+use crate::form::Form;
 use crate::id::Id;
+use crate::layout::{DEAD, LAYERS, PARENT, REFS, ROOT, TREE, VOLUME};
 use crate::merge::{Below, merge};
-use crate::remove;
-use crate::top::Form;
-
-/// Name of the folder of sealed layers.
-pub(crate) const LAYERS: &str = ".layers";
-pub(crate) const TREE: &str = "tree";
-pub(crate) const VOLUME: &str = "vol";
-pub(crate) const PARENT: &str = "parent";
-pub(crate) const REFS: &str = "refs";
-pub(crate) const DEAD: &str = ".dead";
+use crate::{crash, remove};
 
 /// Prefix of the marks in [`DEAD`] that show that an operation is at work.
 const BUSY: &str = "busy-";
@@ -91,6 +83,34 @@ impl LayerPath {
             current = parent;
         }
         Ok(chain)
+    }
+
+    /// The form of this layer's tree; nothing when it has none yet.
+    pub(crate) fn form(&self) -> Result<Option<Form>> {
+        let folder = match self.open() {
+            Err(e) if e.is_missing() => return Ok(None),
+            other => other?,
+        };
+        for form in [Form::Folder, Form::Volume] {
+            if folder.is_folder(form.sealed())? {
+                return Ok(Some(form));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where the tree is.
+    pub(crate) fn tree(&self) -> Result<PathBuf> {
+        Ok(match self.form()? {
+            Some(Form::Volume) => self.path().join(VOLUME).join(ROOT),
+            _ => self.path().join(TREE),
+        })
+    }
+
+    /// Opens the tree.
+    pub(crate) fn open_tree(&self) -> Result<Folder> {
+        let form = self.form()?.unwrap_or(Form::Folder);
+        form.open_tree(&self.open()?, form.sealed())
     }
 
     /// Names `user` as a user of this layer, with a link to where it is.

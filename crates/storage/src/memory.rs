@@ -11,11 +11,12 @@ use sys::mount::Param;
 
 use crate::attributes::Attributes;
 use crate::copy::{Copied, Copier};
-use crate::dataset::{Dataset, ROOT, WORK};
+use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::folder::Folder;
 use crate::id::Id;
 use crate::layers::Layers;
+use crate::layout::{ROOT, WORK};
 use crate::remove;
 use crate::stack::Stack;
 

@@ -6,11 +6,12 @@
 
 use rustix::io::Errno;
 
-use crate::dataset::{Dataset, QUOTA};
+use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::form::Form;
 use crate::fstype;
-use crate::top::Form;
+use crate::layout::QUOTA;
 
 impl Dataset {
     /// Limits the bytes that the files of the top may take, or lifts the limit.

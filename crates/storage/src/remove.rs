@@ -15,8 +15,8 @@ use rustix::io::Errno;
 use crate::crash;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::form::Form;
 use crate::id::Id;
-use crate::top::Form;
 
 /// Folders held open at once; what lies deeper is moved up into the grave, so
 /// that depth costs neither descriptors nor stack.

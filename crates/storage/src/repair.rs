@@ -1,14 +1,13 @@
 //! Mends a dataset that a crash left between two steps, or that was moved or
 //! copied by hand.
 
-use crate::crash;
-use crate::dataset::{BACK, Bond, Dataset, LINK, has_tree, ref_target};
+use crate::dataset::{Bond, Dataset, has_tree, ref_target};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::id::Id;
 use crate::layers::{dataset_ref, same_path};
-use crate::remove;
-use crate::snapshot::HALF_PATH;
+use crate::layout::{BACK, HALF_PATH, LINK};
+use crate::{crash, remove};
 
 impl Dataset {
     /// Tells whether nothing is left of an interrupted seal or a move.

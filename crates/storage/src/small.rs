@@ -10,9 +10,10 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::dataset::{ROOT, one_journal};
+use crate::dataset::one_journal;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::layout::ROOT;
 
 /// With more files than that, one `syncfs` is the better way.
 const MOST: usize = 64;

@@ -37,24 +37,16 @@ use rustix::io::Errno;
 
 use crate::attributes::Attributes;
 use crate::copy::{Copied, Copier};
-use crate::crash;
-use crate::dataset::{BACK, Bond, Dataset, LINK};
+use crate::dataset::{Bond, Dataset};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::form::Form;
 use crate::id::Id;
-use crate::layers::{AtWork, DEAD, LayerPath, Layers, dataset_ref};
+use crate::layers::{AtWork, LayerPath, Layers, dataset_ref};
+use crate::layout::{BACK, DEAD, HALF, HALF_PATH, LINK, SNAPSHOTS};
 use crate::name::Name;
-use crate::remove;
-use crate::top::Form;
-use crate::usage;
+use crate::{crash, remove, usage};
 
-/// The folder of a dataset's snapshots.
-pub(crate) const SNAPSHOTS: &str = "snapshots";
-/// A snapshot that does not count, as deep in folders as the others so that its
-/// links are written alike.
-pub(crate) const HALF: &str = ".half";
-/// Where that is in a zonepath.
-pub(crate) const HALF_PATH: &str = "snapshots/.half";
 /// When a snapshot was made.
 const CREATED: &str = "created";
 
@@ -245,7 +237,7 @@ impl Dataset {
     /// Goes back to a snapshot: what was written since is lost. Other snapshots
     /// stay, also younger ones. For halted zones.
     pub fn rollback(&self, name: &Name) -> Result<()> {
-        remove::refuse_mounts(self.zonepath.path(), crate::dataset::TOPS)?;
+        remove::refuse_mounts(self.zonepath.path(), crate::layout::TOPS)?;
         let graves = {
             let _lock = self.lock()?;
             let layer = self.find_snapshot(name)?.layer;

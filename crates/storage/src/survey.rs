@@ -7,7 +7,8 @@ use crate::collect::{Reference, Verdict, has_no_top, neighbours, users};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
-use crate::layers::{DEAD, Layers, User};
+use crate::layers::{Layers, User};
+use crate::layout::DEAD;
 
 /// Something that operations which were killed left in a folder of layers, or beside it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -17,8 +17,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::collect::{Lost, collect};
-use crate::dataset::{Dataset, LINK, ROOT, WORK};
+use crate::dataset::Dataset;
 use crate::error::Error;
+use crate::layout::{LINK, ROOT, WORK};
 use crate::name::Name;
 
 struct Zones(tempfile::TempDir);

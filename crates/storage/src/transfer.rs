@@ -8,10 +8,12 @@
 use std::path::{Path, PathBuf};
 
 use crate::dataset::Dataset;
-use crate::digest::{Digest, Keeps};
+use crate::digest::Keeps;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
-use crate::layers::{LAYERS, LayerPath, Layers};
+use crate::layers::{LayerPath, Layers};
+use crate::layout::LAYERS;
+use crate::sha256::Digest;
 
 const DIGEST: &str = "digest";
 const CHAIN: &str = "chain";

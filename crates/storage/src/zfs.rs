@@ -47,6 +47,7 @@ mod command;
 mod delegate;
 mod owners;
 mod place;
+pub(crate) mod property;
 mod rollback;
 mod stream;
 
@@ -54,32 +55,23 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FlockOperation, FsWord};
+use rustix::fs::FlockOperation;
 
 use crate::collect::{Collected, Lost};
-use crate::dataset::{ROOT, WORK};
 use crate::driver::{Driver, nearest};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::layout::{ROOT, WORK};
 use crate::name::Name;
 use crate::snapshot::{Snapshot, SnapshotUsage, TopCopy};
 use crate::stack::Stack;
 use crate::usage::Usage;
-pub use beside::{Received, receive_beside};
-pub use delegate::{delegate, set_apart, take_back, why_not_delegated};
-
-use command::{FileSystem, version, zfs};
+use crate::zfs::property::{LINK, fail, is_on, number};
+use command::{version, zfs};
 use place::{Part, Place, Shot, holder};
 
-/// `f_type` of ZFS.
-const ZFS: FsWord = 0x2fc1_2fc1;
-
-/// The link that names the zone's file system.
-const LINK: &str = "zfs";
-
-/// A user property that says whose the file system is: of no other may anything be
-/// destroyed, whatever the link says.
-const OWNER: &str = "zones:zonepath";
+pub use beside::{Received, receive_beside};
+pub use delegate::{delegate, set_apart, take_back, why_not_delegated};
 
 /// The first release with id-mapped mounts and user namespaces.
 const MAPPED: (u32, u32) = (2, 2);
@@ -91,40 +83,6 @@ pub struct Zfs;
 /// Whether a zonepath holds, or held, a dataset of this driver.
 pub(crate) fn is_at(zonepath: &Folder) -> Result<bool> {
     Ok(zonepath.read_link(LINK)?.is_some())
-}
-
-/// Whether something is on ZFS.
-pub(crate) fn is_on(folder: &Folder) -> Result<bool> {
-    let vfs = rustix::fs::fstatfs(folder).map_err(|e| folder.fail("fstatfs", "", e))?;
-    Ok(vfs.f_type == ZFS)
-}
-
-fn fail(path: &Path, why: impl Into<String>) -> Error {
-    Error::ZfsRoot {
-        zonepath: path.to_owned(),
-        why: why.into(),
-    }
-}
-
-/// A property; nothing when there is no such file system.
-fn property(of: &FileSystem, name: &str) -> Result<Option<String>> {
-    match zfs(&["get", "-H", "-p", "-o", "value", name, of.as_str()]) {
-        Ok(text) => Ok(Some(text.trim_end_matches('\n').to_owned())),
-        Err(e) if is_missing(&e) => Ok(None),
-        Err(e) => Err(e),
-    }
-}
-
-fn is_missing(error: &Error) -> bool {
-    matches!(error, Error::Zfs { why, .. } if why.contains("does not exist"))
-}
-
-fn number(of: &FileSystem, name: &str) -> Result<u64> {
-    let text = property(of, name)?.unwrap_or_default();
-    text.parse().map_err(|_| Error::Zfs {
-        command: format!("zfs get {name} {of}"),
-        why: format!("not a number: {text:?}"),
-    })
 }
 
 /// The version of OpenZFS, where it is one without id-mapped mounts.

@@ -4,14 +4,15 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::{Dataset, LINK};
+use super::Dataset;
 use crate::crash;
 use crate::error::Result;
 use crate::folder::Folder;
 use crate::id::Id;
 use crate::layers::{
-    LayerPath, Layers, REFS, User, bad_link, dataset_ref, parse_layer, relative, resolve, same_path,
+    LayerPath, Layers, User, bad_link, dataset_ref, parse_layer, relative, resolve, same_path,
 };
+use crate::layout::{LINK, REFS};
 
 /// What the link of a dataset says.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use super::bond::common;
-use super::{Bond, Dataset, LINK, check_path};
+use super::{Bond, Dataset, check_path};
 use crate::attributes::Attributes;
-use crate::crash;
 use crate::error::Result;
 use crate::folder::Folder;
 use crate::id::Id;
 use crate::layers::{LayerPath, Layers, dataset_ref, relative};
-use crate::remove;
+use crate::layout::LINK;
+use crate::{crash, remove};
 
 impl Dataset {
     /// Makes a dataset at `zonepath` that starts as an equal of this one and

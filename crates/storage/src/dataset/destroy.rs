@@ -3,14 +3,14 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::{BACK, Dataset, QUOTA, ROOT, TOPS, WORK, check_path};
+use super::{Dataset, check_path};
 use crate::collect::{Lost, collect};
-use crate::crash;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::form::Form;
 use crate::layers::{Layers, has_remains};
-use crate::remove;
-use crate::top::Form;
+use crate::layout::{BACK, QUOTA, ROOT, TOPS, WORK};
+use crate::{crash, remove};
 
 impl Dataset {
     /// Removes the dataset at `zonepath`, whatever state it is in, and every

@@ -10,16 +10,13 @@
 
 use std::path::PathBuf;
 
-use super::{Bond, Dataset, LINK, ref_target};
+use super::{Bond, Dataset, ref_target};
 use crate::collect::{Lost, collect_around};
-use crate::crash;
 use crate::error::Result;
 use crate::id::Id;
 use crate::layers::{LayerPath, Layers, dataset_ref};
-use crate::remove;
-
-/// The folder in the zonepath.
-pub(crate) const MOUNTED: &str = "mounted";
+use crate::layout::{LINK, MOUNTED};
+use crate::{crash, remove};
 
 impl Dataset {
     /// How many layers a zone that runs has mounted until its next boot, when those are

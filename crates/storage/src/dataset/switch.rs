@@ -7,16 +7,16 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BACK, Bond, Dataset, TOPS};
+use super::{Bond, Dataset};
 use crate::attributes::Attributes;
-use crate::crash;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::form::Form;
 use crate::id::Id;
 use crate::layers::{LayerPath, Layers, dataset_ref};
+use crate::layout::{BACK, TOPS};
 use crate::merge::Below;
-use crate::remove;
-use crate::top::Form;
+use crate::{crash, remove};
 
 impl Dataset {
     /// Seals the top; the tree of the topmost layer then, which tells whether another

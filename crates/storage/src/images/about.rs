@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use rustix::io::Errno;
 
-use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::sha256::Digest;
 
 /// The longest text that is kept of an image, in bytes.
 const LONGEST: usize = 1024;

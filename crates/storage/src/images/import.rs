@@ -8,15 +8,14 @@ use rustix::fs::{Mode, RenameFlags};
 use super::about::write_about;
 use super::stack::{Base, DIGEST, Part, STACK, configured, stacked};
 use super::{About, CONFIG, FETCH, HALF, Image, Images};
-use crate::crash;
 use crate::dataset::{Bond, Dataset};
-use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Lock};
+use crate::form::Form;
 use crate::id::Id;
 use crate::layers::{AtWork, LayerPath, Layers, dataset_ref, relative};
-use crate::remove;
-use crate::top::Form;
+use crate::sha256::Digest;
+use crate::{crash, remove};
 
 /// A tree being filled to become an image. Dropped, it is garbage.
 #[derive(Debug)]

@@ -9,12 +9,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::{Images, Import};
-use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::id::Id;
 use crate::layers::{AtWork, LayerPath, Layers, layer_ref};
 use crate::merge::{Below, merge};
 use crate::remove;
+use crate::sha256::Digest;
 
 /// What names the stack up to a layer, for others.
 pub(super) const STACK: &str = "stack";

@@ -4,8 +4,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use super::Zones;
+use crate::choose::driver_at;
 use crate::dataset::Dataset;
-use crate::driver::driver_at;
 use crate::error::Error;
 use crate::images::Images;
 

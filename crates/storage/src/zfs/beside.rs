@@ -21,9 +21,7 @@ use super::Place;
 use super::command::{FileSystem, zfs, zfs_reads};
 use super::stream::refuse_properties;
 use crate::error::{Error, Result};
-
-/// The file system that is received, and the folder in the zonepath where it is mounted.
-pub(super) const RECEIVED: &str = "received";
+use crate::zfs::property::RECEIVED;
 
 /// Bytes that are handed on at a time.
 const PIECE: usize = 256 << 10;
@@ -133,7 +131,7 @@ impl Received {
 
     fn destroy(&self) -> Result<()> {
         match zfs(&["destroy", "-r", self.name.as_str()]) {
-            Err(error) if !super::is_missing(&error) => return Err(error),
+            Err(error) if !super::property::is_missing(&error) => return Err(error),
             _ => {}
         }
         match std::fs::remove_dir(self.path()) {

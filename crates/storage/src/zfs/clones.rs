@@ -4,13 +4,13 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::beside::RECEIVED;
 use super::command::{FileSystem, zfs};
-use super::{LINK, OWNER, Place, Shot, fail, holder, number, owners};
-use crate::dataset::ROOT;
+use super::{Place, Shot, holder, owners};
 use crate::error::{Error, Result};
 use crate::id::Id;
+use crate::layout::ROOT;
 use crate::name::Name;
+use crate::zfs::property::{LINK, OWNER, RECEIVED, fail, number};
 
 /// How often a clone is promoted at the most: others may clone meanwhile.
 const ROUNDS: usize = 1000;

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Gid, Uid};
 
+use super::MAPPED;
 use super::command::{FileSystem, table, version, zfs};
-use super::{MAPPED, OWNER, is_missing, is_on, property};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
+use crate::zfs::property::{OWNER, is_missing, is_on, property};
 
 /// Why a dataset cannot be delegated on this host; nothing when it can.
 #[must_use]

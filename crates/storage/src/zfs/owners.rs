@@ -290,7 +290,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::dataset::ROOT;
+    use crate::layout::ROOT;
 
     const A: u32 = 0x2000_0000;
     const B: u32 = 0x2001_0000;

@@ -6,12 +6,13 @@ use std::path::{Component, Path};
 use rustix::fs::FlockOperation;
 
 use super::command::{FileSystem, table, zfs};
-use super::{LINK, OWNER, fail, is_missing, is_on, property};
-use crate::dataset::{ROOT, check_path};
+use crate::dataset::check_path;
 use crate::error::{Error, Result};
 use crate::folder::{Folder, Lock};
 use crate::id::Id;
+use crate::layout::ROOT;
 use crate::name::Name;
+use crate::zfs::property::{LINK, OWNER, fail, is_missing, is_on, property};
 
 /// Where the dataset of a zone is.
 pub(super) struct Place {

@@ -26,7 +26,7 @@ impl Place {
         zfs(&["promote", new.as_str()])?;
         self.take_new(true)?;
         self.drop_old_roots()?;
-        self.zonepath.make(crate::dataset::ROOT)?;
+        self.zonepath.make(crate::layout::ROOT)?;
         zfs(&["mount", self.root()?.as_str()]).map(drop)
     }
 

@@ -1,0 +1,105 @@
+//! The forms of a top: a plain folder, or a btrfs subvolume.
+
+use std::ffi::OsStr;
+
+use rustix::fs::FsWord;
+use rustix::io::Errno;
+
+use crate::error::Result;
+use crate::folder::Folder;
+use crate::layout::{NEXT_ROOT, NEXT_VOLUME, ROOT, TREE, VOLUME, WORK};
+
+/// The forms of a top.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// A folder of the file system that the zonepath is on.
+    Folder,
+    /// A btrfs subvolume.
+    Volume,
+}
+
+impl Form {
+    /// The form for new datasets in a folder.
+    pub(crate) fn best(at: &Folder) -> Result<Self> {
+        let vfs = rustix::fs::fstatfs(at).map_err(|e| at.fail("fstatfs", "", e))?;
+        Ok(match vfs.f_type {
+            BTRFS => Self::Volume,
+            _ => Self::Folder,
+        })
+    }
+
+    /// What is renamed into a layer to seal it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Folder => ROOT,
+            Self::Volume => VOLUME,
+        }
+    }
+
+    /// Name of the next top, while a seal is under way.
+    pub(crate) const fn next(self) -> &'static str {
+        match self {
+            Self::Folder => NEXT_ROOT,
+            Self::Volume => NEXT_VOLUME,
+        }
+    }
+
+    /// What the sealed top is called in its layer.
+    pub(crate) const fn sealed(self) -> &'static str {
+        match self {
+            Self::Folder => TREE,
+            Self::Volume => VOLUME,
+        }
+    }
+
+    /// Opens the tree of a top that is called `name` in `at`.
+    pub(crate) fn open_tree(self, at: &Folder, name: &str) -> Result<Folder> {
+        let folder = at.open_child(name)?;
+        match self {
+            Self::Folder => Ok(folder),
+            Self::Volume => folder.open_child(ROOT),
+        }
+    }
+
+    /// Makes an empty top called `name` in `at`, with a work folder.
+    pub(crate) fn make(self, at: &Folder, name: &str) -> Result<Folder> {
+        match self {
+            Self::Folder => {
+                at.make(WORK)?;
+                at.make(name)?;
+            }
+            Self::Volume => {
+                if at.kind(name)?.is_none() {
+                    sys::btrfs::create_subvolume(at, OsStr::new(name))
+                        .map_err(|e| at.fail("make the subvolume", name, e))?;
+                }
+                let volume = at.open_child(name)?;
+                volume.make(WORK)?;
+                volume.make(ROOT)?;
+            }
+        }
+        self.open_tree(at, name)
+    }
+
+    /// Removes a top into which nobody has written yet.
+    pub(crate) fn unmake(self, at: &Folder, name: &str) -> Result<()> {
+        if self == Self::Volume && at.is_folder(name)? {
+            let volume = at.open_child(name)?;
+            for inner in [ROOT, WORK] {
+                absent(volume.rmdir(inner)).map_err(|e| volume.fail("rmdir", inner, e))?;
+            }
+        }
+        // The kernel takes an empty subvolume for a folder here.
+        absent(at.rmdir(name)).map_err(|e| at.fail("rmdir", name, e))
+    }
+}
+
+/// `f_type` of btrfs.
+pub(crate) const BTRFS: FsWord = 0x9123_683E;
+
+pub(crate) fn absent(removed: std::result::Result<(), Errno>) -> rustix::io::Result<()> {
+    match removed {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,56 @@
+//! What OpenZFS knows of a file system, and what marks those of zones.
+
+use std::path::Path;
+
+use rustix::fs::FsWord;
+
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::zfs::command::{FileSystem, zfs};
+
+/// `f_type` of ZFS.
+pub(crate) const ZFS: FsWord = 0x2fc1_2fc1;
+
+/// The link that names the zone's file system.
+pub(crate) const LINK: &str = "zfs";
+
+/// A user property that says whose the file system is: of no other may anything be
+/// destroyed, whatever the link says.
+pub(crate) const OWNER: &str = "zones:zonepath";
+
+/// Whether something is on ZFS.
+pub(crate) fn is_on(folder: &Folder) -> Result<bool> {
+    let vfs = rustix::fs::fstatfs(folder).map_err(|e| folder.fail("fstatfs", "", e))?;
+    Ok(vfs.f_type == ZFS)
+}
+
+pub(crate) fn fail(path: &Path, why: impl Into<String>) -> Error {
+    Error::ZfsRoot {
+        zonepath: path.to_owned(),
+        why: why.into(),
+    }
+}
+
+/// A property; nothing when there is no such file system.
+pub(crate) fn property(of: &FileSystem, name: &str) -> Result<Option<String>> {
+    match zfs(&["get", "-H", "-p", "-o", "value", name, of.as_str()]) {
+        Ok(text) => Ok(Some(text.trim_end_matches('\n').to_owned())),
+        Err(e) if is_missing(&e) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+pub(crate) fn is_missing(error: &Error) -> bool {
+    matches!(error, Error::Zfs { why, .. } if why.contains("does not exist"))
+}
+
+pub(crate) fn number(of: &FileSystem, name: &str) -> Result<u64> {
+    let text = property(of, name)?.unwrap_or_default();
+    text.parse().map_err(|_| Error::Zfs {
+        command: format!("zfs get {name} {of}"),
+        why: format!("not a number: {text:?}"),
+    })
+}
+
+/// The file system that is received, and the folder in the zonepath where it is mounted.
+pub(crate) const RECEIVED: &str = "received";
