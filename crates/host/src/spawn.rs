@@ -37,7 +37,7 @@ pub fn zoneadmd(
         let group = Some(group.as_fd());
         match start(host, "zoneadmd", &arguments, group, None, None, pass) {
             // Another command took the group for an unused one.
-            Err(Error::Io(_, error)) if limits::zone::is_gone(&error) && tries > 0 => tries -= 1,
+            Err(Error::Io(_, error)) if limits::is_gone(&error) && tries > 0 => tries -= 1,
             other => return other,
         }
     }

@@ -12,17 +12,15 @@
 //! every CPU, as their groups are not ours to change.
 
 use std::fs;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use model::controls::{Control, Controls, Dedicated};
-use rustix::fs::{FlockOperation, Mode, XattrFlags, flock};
+use rustix::fs::XattrFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::change::move_into;
 use crate::cpus::{read, with_number};
+use crate::groups::{is_gone, lock, make_v1, move_into, zones};
 use crate::pools::{Number, Want, deal};
-use crate::zone::{is_gone, make_v1};
 use crate::{CpuSet, Error, ZoneCgroups, controllers};
 
 /// The attribute that holds a claim.
@@ -206,17 +204,6 @@ fn clear(path: &Path) {
     }
 }
 
-/// Whether a path is, or would be, in a v1 hierarchy that only binds to CPUs. What
-/// shares one with other controllers is made with the zone.
-pub(crate) fn is_cpuset(path: &Path) -> bool {
-    path.ancestors()
-        .find(|path| path.exists())
-        .is_some_and(|group| {
-            let has = |file: &str| group.join(file).exists();
-            has("cpuset.cpus") && !has("cpu.shares") && !has("memory.limit_in_bytes")
-        })
-}
-
 /// Whether nothing but its zone runs on the CPUs of a v2 group.
 fn is_closed(group: &Path) -> bool {
     let shown = fs::read_to_string(group.join("cpuset.cpus.partition"));
@@ -320,15 +307,6 @@ fn release_v2(groups: &ZoneCgroups) -> Result<(), Error> {
     arrange(&seat, Change::None)
 }
 
-/// Two zones that boot at once must not take the same.
-pub(crate) fn lock(base: &Path) -> Result<OwnedFd, Error> {
-    let folder = rustix::fs::open(base, crate::zone::FOLDER, Mode::empty())
-        .map_err(|errno| Error::file("open", base)(errno.into()))?;
-    flock(&folder, FlockOperation::LockExclusive)
-        .map_err(|errno| Error::file("lock", base)(errno.into()))?;
-    Ok(folder)
-}
-
 enum Change {
     /// Of the zone whose seat it is.
     Claim(Option<Claim>),
@@ -349,18 +327,6 @@ impl Change {
 fn held_by(claims: &[(PathBuf, Claim)]) -> CpuSet {
     let sets = claims.iter().map(|(_, claim)| CpuSet::parse(&claim.cpus));
     sets.fold(CpuSet::default(), |all, set| all.with(&set))
-}
-
-/// The groups of zones in a base.
-pub(crate) fn zones(base: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(base).into_iter().flatten().flatten();
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let mut zones: Vec<PathBuf> = folders
-        .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
-        .map(|entry| entry.path())
-        .collect();
-    zones.sort();
-    zones
 }
 
 /// What is claimed, but for what was claimed by zones that died.

@@ -11,9 +11,10 @@ use std::path::PathBuf;
 
 use rustix::fs::XattrFlags;
 
-use crate::arrange::{lock, zones};
+use crate::groups::{lock, zones};
 use crate::knob::Knob;
-use crate::{Base, Error, ZoneCgroups, shares};
+use crate::place::unit;
+use crate::{Base, Error, ZoneCgroups, knob, place};
 
 /// The attribute of the base that holds the shares of the global zone.
 const SHARES: &str = "user.zones.global-shares";
@@ -65,7 +66,7 @@ pub(crate) fn rebalance(groups: &ZoneCgroups) -> Result<(), Error> {
 }
 
 fn read(base: &std::path::Path) -> Option<u64> {
-    shares::number(base, SHARES)
+    place::number(base, SHARES)
 }
 
 fn balance(bases: &[PathBuf]) -> Result<(), Error> {
@@ -86,13 +87,13 @@ fn weigh(bases: &[PathBuf], weight: impl FnOnce(u64, u64) -> u64) -> Result<(), 
         return Ok(());
     };
     let _lock = lock(v2)?;
-    let unit = shares::unit(v2, knob);
+    let unit = unit(v2, knob);
     let shares = zones(base).into_iter().filter_map(|zone| {
         let text = fs::read_to_string(zone.join(knob.file())).ok()?;
         knob.value(&text, unit)
     });
     let sum = shares.fold(0, u64::saturating_add);
-    let (usual, most) = shares::of_the_host(knob);
+    let (usual, most) = knob::of_the_host(knob);
     let path = base.join(knob.file());
     // The least that v1 takes is 2.
     let text = weight(usual, sum).clamp(2, most).to_string();

@@ -4,92 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use model::controls::{Control, Controls, Dedicated, Pool};
-use serde::{Deserialize, Serialize};
 
 use crate::arrange::{self, Claim, KeptOff};
-use crate::knob::{Knob, Places, controller};
+use crate::changed::{Applied, Changed, Warning};
+use crate::groups::{make_v1, move_into};
+use crate::knob::Knob;
+use crate::place::{Place, Places, controller};
 use crate::writes::{Write, writes};
-use crate::zone::processes;
-use crate::{Base, CpuSet, Error, ZoneCgroups, balance, controllers, shares};
-
-/// A control after it was set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Applied {
-    /// Which.
-    pub control: Control,
-    /// The number it was to have.
-    pub requested: u64,
-    /// The number that the kernel says it has; none is no limit.
-    pub effective: Option<u64>,
-}
-
-impl Applied {
-    /// Whether it holds what was wanted; the kernel rounds sizes down to pages.
-    #[must_use]
-    pub fn is_exact(&self) -> bool {
-        let page = if self.control.is_size() { 1 << 16 } else { 1 };
-        self.effective
-            .and_then(|effective| self.requested.checked_sub(effective))
-            .is_some_and(|less| less < page)
-    }
-}
-
-/// Something that Linux does otherwise than Solaris.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warning {
-    /// Of which control.
-    pub control: Control,
-    /// What.
-    pub text: String,
-}
-
-impl std::fmt::Display for Warning {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.control, self.text)
-    }
-}
-
-/// What a change came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changed {
-    /// Every control that is set now, with the value that is effective. Of
-    /// max-processes beside max-lwps there is none.
-    pub applied: Vec<Applied>,
-    /// What has no or another effect on Linux.
-    pub warnings: Vec<Warning>,
-}
-
-impl Changed {
-    /// Everything to tell whoever wanted these controls: what Linux does otherwise,
-    /// and numbers that are not those that were asked for.
-    pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
-        let told = |control| self.warnings.iter().any(|one| one.control == control);
-        let inexact = self
-            .applied
-            .iter()
-            .filter(move |one| !one.is_exact() && !told(one.control))
-            .map(|one| match one.effective {
-                Some(number) => format!(
-                    "{}: {} was asked for, {} is in force",
-                    one.control,
-                    one.control.show(one.requested),
-                    one.control.show(number)
-                ),
-                None => format!(
-                    "{}: {} was asked for, there is no limit in force",
-                    one.control,
-                    one.control.show(one.requested)
-                ),
-            });
-        self.warnings.iter().map(ToString::to_string).chain(inexact)
-    }
-
-    /// Adds what else was done.
-    pub fn extend(&mut self, other: Self) {
-        self.applied.extend(other.applied);
-        self.warnings.extend(other.warnings);
-    }
-}
+use crate::{Base, CpuSet, Error, ZoneCgroups, balance, controllers, groups, shares};
 
 /// What to take back: a knob and the value before, or what CPUs were claimed.
 enum Undo {
@@ -224,7 +146,7 @@ impl ZoneCgroups {
     #[must_use]
     pub fn effective(&self) -> Controls {
         let places = Places::find(self);
-        let read = |place: &Option<crate::knob::Place>| {
+        let read = |place: &Option<Place>| {
             let place = place.as_ref()?;
             place.value(&fs::read_to_string(&place.path).ok()?)
         };
@@ -272,8 +194,8 @@ impl ZoneCgroups {
             .collect();
         for path in more {
             // Where CPUs are set the group is made when it is needed.
-            if !arrange::is_cpuset(&path) {
-                crate::zone::make_v1(&path)?;
+            if !groups::is_cpuset(&path) {
+                make_v1(&path)?;
                 move_into(&path, &self.v2)?;
             }
             self.v1.push(path);
@@ -386,31 +308,4 @@ fn give_back(memory_max: &Path, limit: Option<u64>) -> Result<(), Error> {
         });
     }
     Ok(())
-}
-
-/// Moves every process of a zone into a v1 group. Who is born meanwhile is seen in
-/// the next round, and after the last one everybody is the child of one who is in.
-pub(crate) fn move_into(group: &Path, zone: &Path) -> Result<(), Error> {
-    let file = group.join("cgroup.procs");
-    let mut moved = std::collections::BTreeSet::new();
-    loop {
-        let mut more = false;
-        for pid in processes(zone) {
-            if !moved.insert(pid) {
-                continue;
-            }
-            more = true;
-            match fs::write(&file, pid.to_string()) {
-                Err(error)
-                    if error.raw_os_error() != Some(rustix::io::Errno::SRCH.raw_os_error()) =>
-                {
-                    return Err(Error::file("write", &file)(error));
-                }
-                _ => {}
-            }
-        }
-        if !more {
-            return Ok(());
-        }
-    }
 }

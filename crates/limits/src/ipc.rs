@@ -11,7 +11,7 @@ use rustix::process::{WaitId, WaitIdOptions, waitid};
 use sys::bpf::instruction;
 use sys::process::ns;
 
-use crate::change::{Applied, Changed, Warning};
+use crate::changed::{Applied, Changed, Warning};
 use crate::process::First;
 use crate::{Error, ZoneCgroups};
 

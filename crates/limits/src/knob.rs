@@ -1,11 +1,5 @@
 //! The files of control groups that hold a limit: what is written and read there.
 
-use std::path::PathBuf;
-
-use model::controls::Control;
-
-use crate::{ZoneCgroups, shares};
-
 /// CPU time is portioned out in spans of this many microseconds, the kernel's default.
 const PERIOD: u64 = 100_000;
 
@@ -94,7 +88,7 @@ impl Knob {
     /// nearest one that it does. `unit` is what a share weighs.
     pub fn text(self, value: Option<u64>, unit: u64) -> String {
         let or = |none: &str| value.map_or_else(|| none.to_owned(), |value| value.to_string());
-        let weight = |value: Option<u64>, most| {
+        let of_io = |value: Option<u64>, most| {
             let weight = value.unwrap_or(1).saturating_mul(IO_DEFAULT);
             weight.clamp(1, most).to_string()
         };
@@ -105,14 +99,14 @@ impl Knob {
                 None => format!("max {PERIOD}"),
             },
             Self::V1Quota => value.map_or_else(|| "-1".to_owned(), |cap| quota(cap).to_string()),
-            Self::CpuWeight | Self::V1Shares => shares::weight(self, unit, value).to_string(),
+            Self::CpuWeight | Self::V1Shares => weight(self, unit, value).to_string(),
             Self::MemoryMax | Self::SwapMax => or("max"),
             Self::PidsMax | Self::V1Pids => {
                 value.map_or_else(|| "max".to_owned(), |pids| pids.min(PIDS).to_string())
             }
             Self::V1Memory | Self::V1MemorySwap => or("-1"),
-            Self::IoWeight => weight(value, 10_000),
-            Self::IoBfqWeight | Self::V1BfqWeight | Self::V1BlkioWeight => weight(value, 1_000),
+            Self::IoWeight => of_io(value, 10_000),
+            Self::IoBfqWeight | Self::V1BfqWeight | Self::V1BlkioWeight => of_io(value, 1_000),
         }
     }
 
@@ -140,93 +134,51 @@ impl Knob {
     }
 }
 
-/// A knob of one zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
-    pub knob: Knob,
-    pub path: PathBuf,
-    /// What a share weighs.
-    pub unit: u64,
-    /// The base of the zones in v2.
-    pub v2: Option<PathBuf>,
+/// What a share weighs at most and at least, and the largest weight there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub(crate) usual: u64,
+    least: u64,
+    most: u64,
 }
 
-impl Place {
-    /// The first of these knobs that a zone has.
-    pub fn find(cgroups: &ZoneCgroups, knobs: &[Knob]) -> Option<Self> {
-        knobs.iter().find_map(|&knob| {
-            let groups = if knob.is_v2() {
-                std::slice::from_ref(&cgroups.v2)
-            } else {
-                &cgroups.v1
-            };
-            let mut paths = groups.iter().map(|group| group.join(knob.file()));
-            let path = paths.find(|path| path.exists())?;
-            let v2 = cgroups.v2.parent().map(PathBuf::from);
-            let unit = v2
-                .as_ref()
-                .map_or_else(|| shares::usual(knob), |v2| shares::unit(v2, knob));
-            Some(Self {
-                knob,
-                path,
-                unit,
-                v2,
-            })
-        })
+impl Scale {
+    pub(crate) const fn of(knob: Knob) -> Option<Self> {
+        let (usual, least, most) = match knob {
+            Knob::CpuWeight => (100, 1, 10_000),
+            // Ten of v1 are about one of v2.
+            Knob::V1Shares => (1024, 10, 262_144),
+            _ => return None,
+        };
+        Some(Self { usual, least, most })
     }
 
-    /// What to write for a value.
-    pub fn text(&self, value: Option<u64>) -> String {
-        self.knob.text(value, self.unit)
-    }
-
-    /// The value in what the kernel shows.
-    pub fn value(&self, text: &str) -> Option<u64> {
-        self.knob.value(text, self.unit)
+    /// What a share weighs when a zone has so many.
+    pub(crate) fn unit(self, shares: u64) -> u64 {
+        (self.most / shares.max(1)).clamp(self.least, self.usual)
     }
 }
 
-/// Where each kind of control of a zone is; none where this host has no place for it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Places {
-    pub cap: Option<Place>,
-    pub shares: Option<Place>,
-    pub memory: Option<Place>,
-    pub swap: Option<Place>,
-    pub pids: Option<Place>,
-    pub io: Option<Place>,
-}
-
-impl Places {
-    /// Looks which files there are in a zone's groups.
-    pub fn find(cgroups: &ZoneCgroups) -> Self {
-        let find = |knobs: &[Knob]| Place::find(cgroups, knobs);
-        Self {
-            cap: find(Knob::CAP),
-            shares: find(Knob::SHARES),
-            memory: find(Knob::MEMORY),
-            swap: find(Knob::SWAP),
-            pids: find(Knob::PIDS),
-            io: find(Knob::IO),
-        }
+/// What a share weighs when no zone has many; 1 for what is not counted in shares.
+pub(crate) const fn usual(knob: Knob) -> u64 {
+    match Scale::of(knob) {
+        Some(scale) => scale.usual,
+        None => 1,
     }
 }
 
-/// The controller that a control belongs to, as v2 names it; none for what is not
-/// set in control groups.
-pub(crate) const fn controller(control: Control) -> Option<&'static str> {
-    match control {
-        Control::CpuCap | Control::CpuShares => Some("cpu"),
-        Control::DedicatedCpu | Control::Pool => Some("cpuset"),
-        Control::MaxPhysicalMemory | Control::MaxSwap => Some("memory"),
-        Control::MaxLwps | Control::MaxProcesses => Some("pids"),
-        Control::IoPriority => Some("io"),
-        Control::MaxLockedMemory
-        | Control::MaxShmMemory
-        | Control::MaxShmIds
-        | Control::MaxMsgIds
-        | Control::MaxSemIds => None,
+/// What a group of the host weighs, and the most that one can.
+pub(crate) const fn of_the_host(knob: Knob) -> (u64, u64) {
+    match Scale::of(knob) {
+        Some(scale) => (scale.usual, scale.most),
+        None => (1, 1),
     }
+}
+
+/// The weight of so many shares: a zone that has none set has one.
+pub(crate) fn weight(knob: Knob, unit: u64, shares: Option<u64>) -> u64 {
+    let weight = shares.unwrap_or(1).saturating_mul(unit);
+    Scale::of(knob).map_or(weight, |scale| weight.min(scale.most))
 }
 
 #[cfg(test)]
@@ -244,7 +196,7 @@ mod tests {
             Knob::IO,
         ] {
             for knob in knobs {
-                let unit = shares::usual(*knob);
+                let unit = usual(*knob);
                 for value in [1, 7, 10] {
                     let text = knob.text(Some(value), unit);
                     assert_eq!(knob.value(&text, unit), Some(value), "{knob:?} {text}");
@@ -256,7 +208,7 @@ mod tests {
     #[test]
     fn no_limit_is_what_the_kernel_calls_it() {
         let none = |knob: Knob| {
-            let unit = shares::usual(knob);
+            let unit = usual(knob);
             let text = knob.text(None, unit);
             let value = knob.value(&text, unit);
             (text, value)
@@ -282,5 +234,22 @@ mod tests {
         assert_eq!(Knob::PidsMax.text(Some(u64::MAX), 1), "4194304");
         assert_eq!(Knob::CpuMax.value("0 0", 1), None);
         assert_eq!(Knob::V1Quota.value("", 1), None);
+    }
+
+    #[test]
+    fn few_shares_weigh_what_the_kernel_gives_and_many_keep_their_ratio() {
+        let v1 = Scale::of(Knob::V1Shares).unwrap();
+        assert_eq!(
+            [1, 256, 300, 60_000].map(|most| v1.unit(most)),
+            [1024, 1024, 873, 10]
+        );
+        let v2 = Scale::of(Knob::CpuWeight).unwrap();
+        assert_eq!(
+            [1, 100, 300, 10_000].map(|most| v2.unit(most)),
+            [100, 100, 33, 1]
+        );
+        let both = [300, 100].map(|shares| weight(Knob::CpuWeight, 33, Some(shares)));
+        assert_eq!(both, [9900, 3300]);
+        assert_eq!(weight(Knob::V1Shares, 10, Some(60_000)), 262_144);
     }
 }

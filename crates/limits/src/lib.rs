@@ -32,12 +32,15 @@
 mod arrange;
 mod balance;
 mod change;
+mod changed;
 mod controllers;
 mod cpus;
 pub mod devices;
+mod groups;
 pub mod hierarchy;
 mod ipc;
 mod knob;
+mod place;
 mod pools;
 mod ports;
 pub mod process;
@@ -53,15 +56,16 @@ use std::path::{Path, PathBuf};
 
 pub use arrange::{Claim, claimed};
 pub use balance::{global_shares, set_global_shares};
-pub use change::{Applied, Changed, Warning};
+pub use changed::{Applied, Changed, Warning};
 pub use cpus::CpuSet;
+pub use groups::is_gone;
+pub use groups::ZoneCgroups;
 pub use hierarchy::Base;
 pub use model::controls::{Control, Controls, Dedicated, IpcLimits, Pool};
 pub use process::{First, change_zone};
 pub use usage::Usage;
 pub use view::{CpuView, MemoryParts, MemoryView};
 pub use watch::{Hit, Watch};
-pub use zone::ZoneCgroups;
 
 /// A control group operation that failed.
 #[derive(Debug, thiserror::Error)]

@@ -1,14 +1,13 @@
 //! Controls that processes have and control groups have not.
 
-use std::fs;
-use std::io;
 use std::os::fd::BorrowedFd;
+use std::{fs, io};
 
 use model::controls::{Control, Controls};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use crate::change::{Applied, Changed, Warning};
-use crate::zone::processes;
+use crate::changed::{Applied, Changed, Warning};
+use crate::groups::processes;
 use crate::{Base, Error, ZoneCgroups, ipc};
 
 /// The first process of a zone, whose namespaces and limits are the zone's.

@@ -16,76 +16,10 @@ use std::path::Path;
 
 use rustix::fs::XattrFlags;
 
-use crate::arrange::{lock, zones};
-use crate::knob::{Knob, Place};
+use crate::groups::{lock, zones};
+use crate::knob::{Knob, Scale};
+use crate::place::{MOST, Place, unit};
 use crate::{Error, ZoneCgroups};
-
-/// The attribute of the base that holds the most shares that any zone had.
-const MOST: &str = "user.zones.most-shares";
-
-/// What a share weighs at most and at least, and the largest weight there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Scale {
-    usual: u64,
-    least: u64,
-    most: u64,
-}
-
-impl Scale {
-    const fn of(knob: Knob) -> Option<Self> {
-        let (usual, least, most) = match knob {
-            Knob::CpuWeight => (100, 1, 10_000),
-            // Ten of v1 are about one of v2.
-            Knob::V1Shares => (1024, 10, 262_144),
-            _ => return None,
-        };
-        Some(Self { usual, least, most })
-    }
-
-    /// What a share weighs when a zone has so many.
-    fn unit(self, shares: u64) -> u64 {
-        (self.most / shares.max(1)).clamp(self.least, self.usual)
-    }
-}
-
-/// What a share weighs when no zone has many; 1 for what is not counted in shares.
-pub(crate) const fn usual(knob: Knob) -> u64 {
-    match Scale::of(knob) {
-        Some(scale) => scale.usual,
-        None => 1,
-    }
-}
-
-/// What a group of the host weighs, and the most that one can.
-pub(crate) const fn of_the_host(knob: Knob) -> (u64, u64) {
-    match Scale::of(knob) {
-        Some(scale) => (scale.usual, scale.most),
-        None => (1, 1),
-    }
-}
-
-/// What a share weighs now, below the base of the zones in v2.
-pub(crate) fn unit(v2: &Path, knob: Knob) -> u64 {
-    Scale::of(knob).map_or(1, |scale| scale.unit(most(v2)))
-}
-
-/// The weight of so many shares: a zone that has none set has one.
-pub(crate) fn weight(knob: Knob, unit: u64, shares: Option<u64>) -> u64 {
-    let weight = shares.unwrap_or(1).saturating_mul(unit);
-    Scale::of(knob).map_or(weight, |scale| weight.min(scale.most))
-}
-
-fn most(v2: &Path) -> u64 {
-    number(v2, MOST).unwrap_or(1)
-}
-
-/// The number in an attribute of a group, unless it is 0.
-pub(crate) fn number(group: &Path, attribute: &str) -> Option<u64> {
-    let mut text = [0; 32];
-    let length = rustix::fs::getxattr(group, attribute, &mut text[..]).ok()?;
-    let text = std::str::from_utf8(text.get(..length)?).ok()?;
-    text.parse().ok().filter(|number| *number > 0)
-}
 
 /// Writes one share for a zone that was just made.
 pub(crate) fn begin(zone: &ZoneCgroups) -> Result<(), Error> {
@@ -143,27 +77,5 @@ impl Place {
         let mut place = self.clone();
         place.unit = unit(v2, self.knob);
         Ok((place, Some(lock)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn few_shares_weigh_what_the_kernel_gives_and_many_keep_their_ratio() {
-        let v1 = Scale::of(Knob::V1Shares).unwrap();
-        assert_eq!(
-            [1, 256, 300, 60_000].map(|most| v1.unit(most)),
-            [1024, 1024, 873, 10]
-        );
-        let v2 = Scale::of(Knob::CpuWeight).unwrap();
-        assert_eq!(
-            [1, 100, 300, 10_000].map(|most| v2.unit(most)),
-            [100, 100, 33, 1]
-        );
-        let both = [300, 100].map(|shares| weight(Knob::CpuWeight, 33, Some(shares)));
-        assert_eq!(both, [9900, 3300]);
-        assert_eq!(weight(Knob::V1Shares, 10, Some(60_000)), 262_144);
     }
 }

@@ -5,9 +5,10 @@ use std::path::Path;
 
 use model::controls::{Controls, IpcLimits};
 
-use crate::knob::{Knob, Places};
+use crate::groups::processes;
+use crate::knob::Knob;
+use crate::place::Places;
 use crate::process::First;
-use crate::zone::processes;
 use crate::{Error, ZoneCgroups};
 
 /// One look at a zone. What this host does not account is none.

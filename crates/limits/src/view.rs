@@ -5,7 +5,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use crate::knob::{Knob, Place, Places};
+use crate::knob::Knob;
+use crate::place::{Place, Places};
 use crate::{CpuSet, ZoneCgroups};
 
 /// Largest file of a control group that is read, in bytes.

@@ -3,7 +3,8 @@
 use model::controls::{Control, Controls};
 
 use crate::Warning;
-use crate::knob::{Knob, Place, Places};
+use crate::knob::Knob;
+use crate::place::{Place, Places};
 
 /// One write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +149,7 @@ mod tests {
             Some(Place {
                 knob,
                 path: knob.file().into(),
-                unit: crate::shares::usual(knob),
+                unit: crate::knob::usual(knob),
                 v2: None,
             })
         };

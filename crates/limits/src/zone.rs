@@ -13,13 +13,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::change::move_into;
-use crate::{Base, Error, arrange, balance, controllers, cpus, shares};
-
-/// Flags that open a group.
-pub(crate) const FOLDER: OFlags = OFlags::RDONLY
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::CLOEXEC);
+use crate::groups::{FOLDER, ZoneCgroups, is_gone, make_and, make_v1, move_into, processes};
+use crate::{Base, Error, arrange, balance, controllers, groups, shares};
 
 /// How long halt waits for killed processes to be gone.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,13 +30,6 @@ const MAX_GROUPS: &str = "10000";
 
 /// Files of a v2 group that its user needs to divide it (cgroup(7), delegation).
 const DELEGATED: [&str; 3] = ["cgroup.procs", "cgroup.threads", "cgroup.subtree_control"];
-
-/// The control groups of one zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ZoneCgroups {
-    pub(crate) v2: PathBuf,
-    pub(crate) v1: Vec<PathBuf>,
-}
 
 impl ZoneCgroups {
     /// Names all groups that a zone may have below a base; nothing is made.
@@ -250,7 +238,7 @@ impl ZoneCgroups {
     /// The group that only binds the zone to CPUs; there or not.
     pub(crate) fn cpuset(&self) -> Option<&PathBuf> {
         // Those that not every zone has come last.
-        self.v1.iter().rev().find(|path| arrange::is_cpuset(path))
+        self.v1.iter().rev().find(|path| groups::is_cpuset(path))
     }
 
     /// Sees to it that the zone is in all of its v1 groups: while a process of it was
@@ -340,63 +328,9 @@ fn open_tasks(group: &Path) -> Result<OwnedFd, Error> {
         .map_err(|errno| Error::file("open", &path)(errno.into()))
 }
 
-/// How often to try again what another command undoes at this moment: it removes
-/// groups that it finds empty, each of them once.
-const TRIES: usize = 10;
-
-/// Makes a group and calls `open` on it, again if it was removed in between.
-fn make_and<T>(path: &Path, open: impl Fn(&Path) -> Result<T, Error>) -> Result<T, Error> {
-    let mut tries = TRIES;
-    loop {
-        match make(path).and_then(|()| open(path)) {
-            Err(Error::File { source, .. }) if is_gone(&source) && tries > 0 => tries -= 1,
-            other => return other,
-        }
-    }
-}
-
-/// Whether this is the error of a group that was removed before or after it was opened.
-#[must_use]
-pub fn is_gone(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
-}
-
-fn make(path: &Path) -> Result<(), Error> {
-    match fs::create_dir(path) {
-        Ok(()) => Ok(()),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::create_dir_all(path).map_err(Error::file("make", path))
-        }
-        Err(error) => Err(Error::file("make", path)(error)),
-    }
-}
-
 /// Whether a v1 group is there, or must be: only where CPUs are set it may be missing.
 fn is_made(path: &Path) -> bool {
-    path.exists() || !arrange::is_cpuset(path)
-}
-
-/// Makes a group in a v1 hierarchy that processes can enter.
-pub(crate) fn make_v1(path: &Path) -> Result<(), Error> {
-    make_and(path, |path| {
-        if path.join("cpuset.cpus").exists() {
-            cpus::fill(path)?;
-        }
-        Ok(())
-    })
-}
-
-/// The processes in a v2 group and in those below it, [`MAX_DEPTH`] of them at most.
-pub(crate) fn processes(group: &Path) -> Vec<i32> {
-    let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-    let mut pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-    for entry in fs::read_dir(group).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            pids.extend(processes(&entry.path()));
-        }
-    }
-    pids
+    path.exists() || !groups::is_cpuset(path)
 }
 
 fn open_folder(path: &Path) -> Result<OwnedFd, Error> {

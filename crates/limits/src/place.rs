@@ -1,0 +1,117 @@
+//! Where the limits of a zone are in its control groups.
+
+use std::path::{Path, PathBuf};
+
+use model::controls::Control;
+
+use crate::knob::{Knob, Scale};
+use crate::{ZoneCgroups, knob};
+
+/// A knob of one zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub knob: Knob,
+    pub path: PathBuf,
+    /// What a share weighs.
+    pub unit: u64,
+    /// The base of the zones in v2.
+    pub v2: Option<PathBuf>,
+}
+
+impl Place {
+    /// The first of these knobs that a zone has.
+    pub fn find(cgroups: &ZoneCgroups, knobs: &[Knob]) -> Option<Self> {
+        knobs.iter().find_map(|&knob| {
+            let groups = if knob.is_v2() {
+                std::slice::from_ref(&cgroups.v2)
+            } else {
+                &cgroups.v1
+            };
+            let mut paths = groups.iter().map(|group| group.join(knob.file()));
+            let path = paths.find(|path| path.exists())?;
+            let v2 = cgroups.v2.parent().map(PathBuf::from);
+            let unit = v2
+                .as_ref()
+                .map_or_else(|| knob::usual(knob), |v2| unit(v2, knob));
+            Some(Self {
+                knob,
+                path,
+                unit,
+                v2,
+            })
+        })
+    }
+
+    /// What to write for a value.
+    pub fn text(&self, value: Option<u64>) -> String {
+        self.knob.text(value, self.unit)
+    }
+
+    /// The value in what the kernel shows.
+    pub fn value(&self, text: &str) -> Option<u64> {
+        self.knob.value(text, self.unit)
+    }
+}
+
+/// Where each kind of control of a zone is; none where this host has no place for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub cap: Option<Place>,
+    pub shares: Option<Place>,
+    pub memory: Option<Place>,
+    pub swap: Option<Place>,
+    pub pids: Option<Place>,
+    pub io: Option<Place>,
+}
+
+impl Places {
+    /// Looks which files there are in a zone's groups.
+    pub fn find(cgroups: &ZoneCgroups) -> Self {
+        let find = |knobs: &[Knob]| Place::find(cgroups, knobs);
+        Self {
+            cap: find(Knob::CAP),
+            shares: find(Knob::SHARES),
+            memory: find(Knob::MEMORY),
+            swap: find(Knob::SWAP),
+            pids: find(Knob::PIDS),
+            io: find(Knob::IO),
+        }
+    }
+}
+
+/// The controller that a control belongs to, as v2 names it; none for what is not
+/// set in control groups.
+pub(crate) const fn controller(control: Control) -> Option<&'static str> {
+    match control {
+        Control::CpuCap | Control::CpuShares => Some("cpu"),
+        Control::DedicatedCpu | Control::Pool => Some("cpuset"),
+        Control::MaxPhysicalMemory | Control::MaxSwap => Some("memory"),
+        Control::MaxLwps | Control::MaxProcesses => Some("pids"),
+        Control::IoPriority => Some("io"),
+        Control::MaxLockedMemory
+        | Control::MaxShmMemory
+        | Control::MaxShmIds
+        | Control::MaxMsgIds
+        | Control::MaxSemIds => None,
+    }
+}
+
+/// The attribute of the base that holds the most shares that any zone had.
+pub(crate) const MOST: &str = "user.zones.most-shares";
+
+/// What a share weighs now, below the base of the zones in v2.
+pub(crate) fn unit(v2: &Path, knob: Knob) -> u64 {
+    Scale::of(knob).map_or(1, |scale| scale.unit(most(v2)))
+}
+
+pub(crate) fn most(v2: &Path) -> u64 {
+    number(v2, MOST).unwrap_or(1)
+}
+
+/// The number in an attribute of a group, unless it is 0.
+pub(crate) fn number(group: &Path, attribute: &str) -> Option<u64> {
+    let mut text = [0; 32];
+    let length = rustix::fs::getxattr(group, attribute, &mut text[..]).ok()?;
+    let text = std::str::from_utf8(text.get(..length)?).ok()?;
+    text.parse().ok().filter(|number| *number > 0)
+}
