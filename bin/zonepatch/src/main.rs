@@ -15,20 +15,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use args::{Call, Problem};
 use host::{Error, Host, flatten};
 use model::ZoneName;
 use model::name::GLOBAL;
 use patch::health::Health;
-use patch::recover::STAGED;
+use patch::remains::STAGED;
 use patch::report::Event;
 use patch::transaction::{Patch, Running};
 use patch::{Options, Order, Outcome, Report, conf, record, rollback, run, status};
-use progress::Progress;
 use rustix::event::{PollFd, PollFlags, poll};
 use store::index::Index;
 use sys::signals::Taken;
 use zone::environments::When;
+
+use args::{Call, Problem};
+use progress::Progress;
 
 fn main() -> ExitCode {
     if let Some(status) = cli::output::version("zonepatch") {

@@ -51,7 +51,7 @@ fn act(host: &Host, call: &Call) -> Result<u8, host::Error> {
     let damaged = tell_damaged(&survey);
     // A crash of the host may have cut off a patch: each zone boots as the old or the new one.
     if call.action == Action::Start {
-        let left = patch::recover::at_boot(host).unwrap_or_else(|error| vec![flatten(&error)]);
+        let left = patch::run::at_boot(host).unwrap_or_else(|error| vec![flatten(&error)]);
         for text in left {
             complain(&format!("zones-service: WARNING: {text}"));
         }

@@ -17,7 +17,7 @@ pub(crate) const FOLDER: OFlags = OFlags::RDONLY
 
 /// How often to try again what another command undoes at this moment: it removes
 /// groups that it finds empty, each of them once.
-pub(crate) const TRIES: usize = 10;
+const TRIES: usize = 10;
 
 /// Makes a group and calls `open` on it, again if it was removed in between.
 pub(crate) fn make_and<T>(
@@ -39,7 +39,7 @@ pub fn is_gone(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
 }
 
-pub(crate) fn make(path: &Path) -> Result<(), Error> {
+fn make(path: &Path) -> Result<(), Error> {
     match fs::create_dir(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),

@@ -21,6 +21,7 @@ use zone::boot::{self, BootOptions};
 use zone::environments::{self, When};
 use zone::reboot;
 
+use crate::ending;
 use crate::record::{self, History, Standing};
 
 /// Refuses a zone whose next boot takes another root than the one that would be patched.
@@ -139,7 +140,7 @@ pub(crate) fn boot_into(
         },
     };
     let why = flatten(&error);
-    let former = crate::recover::name(former)?;
+    let former = ending::name(former)?;
     let back = environments::activate(host, zone, &former, When::Now, false)
         .and_then(|_| start_if_halted(host, zone));
     Err(Error::Refused(match back {

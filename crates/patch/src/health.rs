@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use host::{Error, Host};
 use model::{Config, ZoneName};
-use zone::job;
 
 use crate::inside::{self, Ended};
-use crate::transaction::Patch;
 
 /// The attribute of a zone's configuration that has a command of its own.
 const ATTRIBUTE: &str = "patch-health";
@@ -84,25 +82,6 @@ impl Health {
             }
             std::thread::sleep(PAUSE);
         }
-    }
-}
-
-impl Patch<'_> {
-    /// Whether a zone has a health command.
-    pub(crate) fn has_health(&self, zone: &ZoneName) -> bool {
-        let config = store::xml::load(&self.host.root, zone);
-        config.is_ok_and(|config| self.health.of(&config).is_some())
-    }
-
-    /// Asks a zone that was booted with its patch; false when it has no health command.
-    pub(crate) fn check(&self, zone: &ZoneName) -> Result<bool, Error> {
-        let config = store::xml::load(&self.host.root, zone)?;
-        let Some(command) = self.health.of(&config) else {
-            return Ok(false);
-        };
-        let log = job::open_log(&self.log(zone))?;
-        self.health.check(self.host, zone, &command, &log)?;
-        Ok(true)
     }
 }
 

@@ -16,13 +16,15 @@
 //! | [`share`] | the result of two zones for all that are like them |
 //! | [`run`], `queue` | many zones at a time, and which is next |
 //! | [`report`] | what became of each |
-//! | [`recover`] | what a crash left |
+//! | [`recover`], `ending` | what a crash left of a transaction, and how it ends |
+//! | [`remains`] | what crashes left of the transactions of all zones |
 //! | [`rollback`], [`status`] | the way back, and where zones stand |
 //!
 //! A zone is the old one or the new one at every moment: what is patched is a clone of
 //! a snapshot of it, which the zone takes over by the rename that a rollback ends with.
 
 pub mod conf;
+mod ending;
 pub mod environment;
 pub mod follow;
 pub mod health;
@@ -35,6 +37,7 @@ pub mod order;
 mod queue;
 pub mod record;
 pub mod recover;
+pub mod remains;
 pub mod report;
 pub mod rollback;
 pub mod run;
@@ -44,6 +47,6 @@ pub mod status;
 pub mod transaction;
 
 pub use order::Order;
+pub use queue::Options;
 pub use record::{Change, Entry};
 pub use report::{Outcome, Report};
-pub use run::Options;

@@ -21,20 +21,20 @@ use std::fs::File;
 use host::{Error, Host, flatten};
 use model::State;
 use platform::enter::RunningZone;
-use storage::Dataset;
 use subject::Subject;
 use zone::boot::BootOptions;
-use zone::environments;
-use zone::{job, reboot};
+use zone::{environments, job, reboot};
 
+use crate::ending::End;
 use crate::inside::{self, Ended, quoted};
 use crate::inventory::{self, Inventory};
 use crate::manager::{Mood, NOT_BEGUN, NOT_READY, SHOWN, Work};
 use crate::order::Order;
-use crate::record::{self, Change, Entry, History, How, Journal, Phase, Standing};
-use crate::recover::{self, End};
+use crate::record::{Change, Entry, How, Journal, Phase};
+use crate::recover::stay;
 use crate::stale::{self, Stale};
 use crate::transaction::{Done, Patch, Ready, Said, Witness};
+use crate::{ending, record, recover};
 
 /// What a zone that was patched in place has come to.
 #[derive(Debug)]
@@ -151,7 +151,7 @@ impl Patch<'_> {
             });
         }
         // What cannot be removed here is removed by the next call.
-        let _ = recover::finish(host, subject, &ready.dataset, &journal, &End::Back);
+        let _ = ending::finish(host, subject, &ready.dataset, &journal, &End::Back);
         let (zone, why) = (zone.clone(), flatten(&trouble.why));
         drop(ready);
         let back = reboot::reboot(host, &zone, &BootOptions::default(), false);
@@ -171,7 +171,7 @@ impl Patch<'_> {
         journal.phase = Phase::Working;
         record::save(&record::journal_of(&host.root, &subject.entry), &journal)?;
         stay(subject, &journal)?;
-        recover::finish(host, subject, &ready.dataset, &journal, &End::Old)
+        ending::finish(host, subject, &ready.dataset, &journal, &End::Old)
     }
 
     /// Works, and looks at what came of it: nothing, or an entry for the history and
@@ -304,59 +304,6 @@ fn is_early(status: i32, before: &Inventory) -> bool {
         _ if NOT_READY.contains(&status) => before.broken.is_empty(),
         _ => false,
     }
-}
-
-/// Lets the next boot of the zone take what there is, if it was to take the snapshot of this
-/// transaction.
-pub(crate) fn stay(subject: &Subject, journal: &Journal) -> Result<(), Error> {
-    match environments::marked(&subject.zonepath)? {
-        (_, Some(next)) if next.as_str() == journal.snapshot => environments::choose(subject, None),
-        _ => Ok(()),
-    }
-}
-
-/// After a crash: the zone is the new one if the history says so, and goes back to the
-/// snapshot from before otherwise.
-pub(crate) fn recover(
-    host: &Host,
-    subject: &Subject,
-    dataset: &Dataset,
-    journal: &Journal,
-) -> Result<End, Error> {
-    let path = record::history_of(&host.root, &subject.entry);
-    let history: History = record::load(&path)?.unwrap_or_default();
-    let entry = history.entries.into_iter();
-    let entry = entry.rev().find(|one| one.patch == journal.patch);
-    let (active, next) = environments::marked(&subject.zonepath)?;
-    if active.as_str() == journal.snapshot {
-        // It has booted, and is back.
-        if entry.is_some() {
-            record::change(&host.root, &subject.entry, |history| {
-                for entry in &mut history.entries {
-                    if entry.patch == journal.patch {
-                        entry.standing = Standing::RolledBack;
-                    }
-                }
-            })?;
-        }
-        return Ok(End::Old);
-    }
-    if let Some(entry) = entry {
-        stay(subject, journal)?;
-        return Ok(End::New(Box::new(entry)));
-    }
-    let known = dataset.snapshots()?;
-    let Some(snapshot) = known
-        .iter()
-        .find(|one| one.name.as_str() == journal.snapshot)
-    else {
-        return Ok(End::Old);
-    };
-    // Unless somebody has chosen another one since.
-    if next.is_none() {
-        environments::choose(subject, Some(&snapshot.name))?;
-    }
-    Ok(End::Back)
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use store::index::Index;
 use zone::job;
 
 use crate::inventory;
-use crate::run::Options;
 use crate::share::{Seen, Shared};
 
 /// As many zones as two of them are worth patching for the others.
@@ -211,4 +210,13 @@ fn survey(host: &Host, zones: &[ZoneName], parallel: usize) -> Vec<Option<Facts>
 /// What a mutex holds; a thread that panicked has left it whole.
 pub(crate) fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How zones are gone through.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Zones at a time.
+    pub parallel: usize,
+    /// Whether zones that are alike share a result.
+    pub share: bool,
 }

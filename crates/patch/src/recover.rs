@@ -1,35 +1,15 @@
 //! What a crash left: each zone is the old one or the new one, and what was beside it goes.
 
-use std::fs;
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-use host::{Error, Host, flatten};
-use model::ZoneName;
+use host::{Error, Host};
+use model::{Config, State};
 use storage::{Dataset, Name};
-use store::index::Index;
 use subject::Subject;
-use zone::job;
+use zone::{environments, job};
 
-use crate::environment;
-use crate::live;
-use crate::record::{self, Entry, Journal, Phase};
-use crate::share;
-use crate::transaction;
-
-/// What begins the names of folders with package files that zones are shown.
-pub const STAGED: &str = "files-";
-
-/// How a transaction ended for its zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    /// The zone is the old one.
-    Old,
-    /// It was patched in place, and its next boot takes the snapshot from before.
-    Back,
-    /// It is the new one.
-    New(Box<Entry>),
-}
+use crate::ending::{End, finish, name};
+use crate::inventory::Inventory;
+use crate::record::{History, Journal, Phase, Standing};
+use crate::{environment, inventory, record};
 
 /// Clears up after a transaction of a zone whose lock is held; says how that ended, if
 /// there was one.
@@ -45,7 +25,7 @@ pub fn zone(host: &Host, subject: &Subject) -> Result<Option<End>, Error> {
     let dataset = Dataset::open(&subject.zonepath)?;
     let end = match &journal.phase {
         Phase::Working => {
-            live::stay(subject, &journal)?;
+            stay(subject, &journal)?;
             End::Old
         }
         Phase::Switching { tree, entry } => match dataset.stack()?.lowers.contains(tree) {
@@ -59,7 +39,7 @@ pub fn zone(host: &Host, subject: &Subject) -> Result<Option<End>, Error> {
         } => {
             let is_new = dataset.stack()?.lowers.contains(tree);
             let name = name(&journal.snapshot)?;
-            match is_new && share::recover(host, subject, &dataset, &name, fingerprint)? {
+            match is_new && shared(host, subject, &dataset, &name, fingerprint)? {
                 true => End::New(entry.clone()),
                 false => End::Old,
             }
@@ -71,161 +51,132 @@ pub fn zone(host: &Host, subject: &Subject) -> Result<Option<End>, Error> {
                 false => End::Old,
             }
         }
-        Phase::Live => live::recover(host, subject, &dataset, &journal)?,
+        Phase::Live => live(host, subject, &dataset, &journal)?,
     };
     finish(host, subject, &dataset, &journal, &end)?;
     Ok(Some(end))
 }
 
-/// Ends a transaction whose zone is what it is to be. The journal is the last to go: until
-/// then whoever comes next does the same again.
-///
-/// # Errors
-/// When something cannot be written or removed; the next call tries again.
-pub(crate) fn finish(
+/// Lets the next boot of the zone take what there is, if it was to take the snapshot of this
+/// transaction.
+pub(crate) fn stay(subject: &Subject, journal: &Journal) -> Result<(), Error> {
+    match environments::marked(&subject.zonepath)? {
+        (_, Some(next)) if next.as_str() == journal.snapshot => environments::choose(subject, None),
+        _ => Ok(()),
+    }
+}
+
+/// After a crash: the zone is the new one if the history says so, and goes back to the
+/// snapshot from before otherwise.
+fn live(
     host: &Host,
     subject: &Subject,
     dataset: &Dataset,
     journal: &Journal,
-    end: &End,
-) -> Result<(), Error> {
-    let path = record::journal_of(&host.root, &subject.entry);
-    // The journal goes durably, which what was linked and renamed in the zonepath is not.
-    dataset.settle(&path)?;
-    if let End::New(entry) = end {
-        record::add(&host.root, &subject.entry, (**entry).clone())?;
-    }
-    job::remove_copy(&journal.copy)?;
-    if *end == End::Old {
-        forget_snapshot(dataset, &journal.snapshot)?;
-    }
-    Ok(store::atomic::remove(&path)?)
-}
-
-/// How long jobs of commands that were killed may take to end.
-const ENDING: Duration = Duration::from_secs(60);
-
-/// Takes the zone's lock, which a job that is being killed may still hold.
-fn wait_for(host: &Host, zone: &ZoneName, end: Instant) -> Result<Box<Subject>, Error> {
-    loop {
-        match transaction::admit(host, zone) {
-            Err(Error::Store(store::Error::Locked(_))) if Instant::now() < end => {
-                std::thread::sleep(LOOK);
-            }
-            other => return other,
+) -> Result<End, Error> {
+    let path = record::history_of(&host.root, &subject.entry);
+    let history: History = record::load(&path)?.unwrap_or_default();
+    let entry = history.entries.into_iter();
+    let entry = entry.rev().find(|one| one.patch == journal.patch);
+    let (active, next) = environments::marked(&subject.zonepath)?;
+    if active.as_str() == journal.snapshot {
+        // It has booted, and is back.
+        if entry.is_some() {
+            record::change(&host.root, &subject.entry, |history| {
+                for entry in &mut history.entries {
+                    if entry.patch == journal.patch {
+                        entry.standing = Standing::RolledBack;
+                    }
+                }
+            })?;
         }
+        return Ok(End::Old);
     }
-}
-
-/// How often a lock is tried.
-const LOOK: Duration = Duration::from_millis(20);
-
-fn forget_snapshot(dataset: &Dataset, name: &str) -> Result<(), Error> {
+    if let Some(entry) = entry {
+        stay(subject, journal)?;
+        return Ok(End::New(Box::new(entry)));
+    }
     let known = dataset.snapshots()?;
-    match known.iter().find(|one| one.name.as_str() == name) {
-        Some(one) => Ok(dataset.destroy_snapshot(&one.name)?),
-        None => Ok(()),
-    }
-}
-
-/// Clears up after all transactions, and waits for zones that are locked if they are
-/// `wanted`; without names all are. What stands in the way of one is in no other's: a text
-/// for each zone that still has something left, with its name. Whoever calls this holds the
-/// lock that only one command at a time has.
-#[must_use]
-pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
-    let end = Instant::now() + ENDING;
-    let mut left = Vec::new();
-    for entry in fs::read_dir(record::folder(&host.root))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let path = entry.path();
-        let name = entry.file_name();
-        if name.to_string_lossy().starts_with(STAGED) {
-            // Nobody is at work who needs them.
-            let _ = storage::remove_tree(&path);
-        }
-        if path.extension().is_none_or(|kind| kind != "journal") {
-            continue;
-        }
-        let journal = match record::load::<Journal>(&path) {
-            Ok(Some(journal)) => journal,
-            Ok(None) => continue,
-            Err(error) => {
-                left.push(flatten(&error));
-                continue;
-            }
-        };
-        if let Err(error) = one(host, &path, &journal, wanted, end) {
-            let whose = match &journal.zone {
-                Some(zone) => format!("zone '{zone}'"),
-                None => path.display().to_string(),
-            };
-            left.push(format!(
-                "{whose}: the leftovers of an interrupted patch could not be removed: {}",
-                flatten(&error)
-            ));
-        }
-    }
-    left
-}
-
-fn one(
-    host: &Host,
-    path: &Path,
-    journal: &Journal,
-    wanted: Option<&[ZoneName]>,
-    end: Instant,
-) -> Result<(), Error> {
-    if let Some(name) = &journal.zone {
-        let index = Index::load(&host.root)?;
-        let zone = name.parse::<ZoneName>().ok();
-        // It may have been uninstalled since.
-        let known = zone.filter(|zone| {
-            let found = index.find(zone);
-            found.is_some_and(|one| record::journal_of(&host.root, one) == *path)
-        });
-        if let Some(known) = known {
-            let end = match wanted.is_none_or(|wanted| wanted.contains(&known)) {
-                true => end,
-                false => Instant::now(),
-            };
-            let subject = wait_for(host, &known, end)?;
-            return self::zone(host, &subject).map(drop);
-        }
-    }
-    job::remove_copy(&journal.copy)?;
-    Ok(store::atomic::remove(path)?)
-}
-
-/// Clears up when the host has booted, before zones do, and returns what [`all`] does.
-/// Nothing to do is the usual case.
-///
-/// # Errors
-/// When a zonepatch is at work already.
-pub fn at_boot(host: &Host) -> Result<Vec<String>, Error> {
-    let is_journal = |entry: fs::DirEntry| {
-        let path = entry.path();
-        path.extension().is_some_and(|kind| kind == "journal")
+    let Some(snapshot) = known
+        .iter()
+        .find(|one| one.name.as_str() == journal.snapshot)
+    else {
+        return Ok(End::Old);
     };
-    let mut files = fs::read_dir(record::folder(&host.root))
-        .into_iter()
-        .flatten()
-        .flatten();
-    match files.any(is_journal) {
-        // What a job that is being killed still holds is to be cleared up, too.
-        true => crate::run::begin(host, None).map(|(_, left)| left),
-        false => Ok(Vec::new()),
+    // Unless somebody has chosen another one since.
+    if next.is_none() {
+        environments::choose(subject, Some(&snapshot.name))?;
     }
+    Ok(End::Back)
 }
 
-/// The name of a snapshot, checked.
-///
-/// # Errors
-/// For what cannot be one.
-pub(crate) fn name(text: &str) -> Result<Name, Error> {
-    text.parse()
-        .map_err(|error: storage::BadName| Error::Refused(error.to_string()))
+pub(crate) fn look(host: &Host, config: &Config, dataset: &Dataset) -> Result<Inventory, Error> {
+    job::look(host, config, &dataset.stack()?, inventory::read)
+}
+
+/// Lets a zone stay on a shared layer when it has come to what it should, and takes it back
+/// otherwise, also when nobody can say.
+pub(crate) fn keep_or_go_back(
+    dataset: &Dataset,
+    name: &Name,
+    after: Result<Inventory, Error>,
+    wanted: &str,
+) -> Result<bool, Error> {
+    let is_right = after
+        .as_ref()
+        .is_ok_and(|after| after.fingerprint == wanted && after.broken.is_empty());
+    if !is_right {
+        dataset.rollback(name)?;
+    }
+    after.map(|_| is_right)
+}
+
+/// After a crash, of a zone that stands on a shared layer: says whether it stays there.
+fn shared(
+    host: &Host,
+    subject: &Subject,
+    dataset: &Dataset,
+    name: &Name,
+    wanted: &str,
+) -> Result<bool, Error> {
+    // Somebody has booted it, and goes on with it.
+    if subject.state != State::Installed {
+        return Ok(true);
+    }
+    // What cannot be looked at has come to nothing.
+    let after = look(host, &subject.config(host)?, dataset).unwrap_or_default();
+    keep_or_go_back(dataset, name, Ok(after), wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_looked_at_goes_back() {
+        let found = |fingerprint: &str| Inventory {
+            fingerprint: fingerprint.to_owned(),
+            ..Inventory::default()
+        };
+        let name: Name = "patch-x".parse().unwrap();
+        let unknown = || Error::Refused("cannot be looked at".to_owned());
+        for (after, outcome, word) in [
+            (Ok(found("right")), Some(true), "new"),
+            (Ok(found("wrong")), Some(false), "old"),
+            (Err(unknown()), None, "old"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("web");
+            let dataset = Dataset::create(&path).unwrap();
+            std::fs::write(path.join("root/word"), "old").unwrap();
+            dataset.snapshot(&name).unwrap();
+            std::fs::write(path.join("root/word"), "new").unwrap();
+            let kept = keep_or_go_back(&dataset, &name, after, "right");
+            assert_eq!(kept.ok(), outcome);
+            let stack = dataset.stack().unwrap();
+            let mut trees = std::iter::once(stack.top).chain(stack.lowers);
+            let is = trees.find_map(|tree| std::fs::read_to_string(tree.join("word")).ok());
+            assert_eq!(is.unwrap(), word);
+        }
+    }
 }

@@ -7,10 +7,8 @@ use subject::Subject;
 use zone::environments::{self, When};
 use zone::job;
 
-use crate::environment;
 use crate::record::{self, Entry, Standing};
-use crate::recover;
-use crate::transaction;
+use crate::{ending, environment, recover, transaction};
 
 /// Takes a zone back to what it was before a patch, by default the last one. What was
 /// written to a halted zone since is lost; a boot environment that was left keeps it. A
@@ -49,11 +47,11 @@ pub fn zone(
             entry.patch
         )));
     };
-    let snapshot = recover::name(snapshot)?;
+    let snapshot = ending::name(snapshot)?;
     let place = subject.entry.clone();
     match (&entry.environment, entry.standing, subject.state) {
         (Some(own), Standing::Pending, _) => {
-            let own = recover::name(own)?;
+            let own = ending::name(own)?;
             // Nobody has booted it: it goes.
             drop(subject);
             environments::activate(host, zone, &snapshot, When::NextBoot, false)?;

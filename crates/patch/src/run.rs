@@ -1,6 +1,7 @@
 //! Many zones at a time.
 
 use std::collections::VecDeque;
+use std::fs;
 use std::fs::File;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,23 +12,13 @@ use store::index::Index;
 use store::lock;
 use zone::environments::When;
 
-use crate::environment;
 use crate::order::Order;
-use crate::queue::{Queue, Task, Verdict, lock_of, queue};
+use crate::queue::{Options, Queue, Task, Verdict, lock_of, queue};
 use crate::record::{self, Change, Standing};
-use crate::recover;
 use crate::report::{Checked, Event, Outcome, Report, Teller, in_order};
 use crate::share::{self, Fared, Seen, Shared};
 use crate::transaction::{self, Done, Patch, Ready, Running};
-
-/// How zones are gone through.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Zones at a time.
-    pub parallel: usize,
-    /// Whether zones that are alike share a result.
-    pub share: bool,
-}
+use crate::{environment, remains};
 
 /// How long the lock is tried: a command that was killed while it started a process holds
 /// it until that process executes its program.
@@ -35,7 +26,7 @@ const MOMENT: Duration = Duration::from_secs(5);
 
 /// Makes sure that no other command of ours is at work, and that nothing is left of one
 /// that was killed. The lock ends with the file. With it comes what is still left of zones,
-/// see [`recover::all`]: it concerns no others.
+/// see [`crate::remains::all`]: it concerns no others.
 ///
 /// # Errors
 /// When another one is at work.
@@ -44,7 +35,7 @@ pub fn begin(host: &Host, wanted: Option<&[ZoneName]>) -> Result<(File, Vec<Stri
     std::fs::create_dir_all(&folder).map_err(Error::io(format!("make {}", folder.display())))?;
     let held = lock::exclusive_within(&folder.join("lock"), MOMENT)?;
     let held = held.ok_or_else(|| Error::Refused("another zonepatch is at work.".to_owned()))?;
-    Ok((held, recover::all(host, wanted)))
+    Ok((held, remains::all(host, wanted)))
 }
 
 /// Patches zones. A zone's failure stops no other.
@@ -461,4 +452,25 @@ fn take_back(patch: &Patch<'_>, former: &str, zone: &ZoneName) -> Result<Done, E
         }
     })?;
     Ok(done)
+}
+
+/// Clears up when the host has booted, before zones do, and returns what [`remains::all`] does.
+/// Nothing to do is the usual case.
+///
+/// # Errors
+/// When a zonepatch is at work already.
+pub fn at_boot(host: &Host) -> Result<Vec<String>, Error> {
+    let is_journal = |entry: fs::DirEntry| {
+        let path = entry.path();
+        path.extension().is_some_and(|kind| kind == "journal")
+    };
+    let mut files = fs::read_dir(record::folder(&host.root))
+        .into_iter()
+        .flatten()
+        .flatten();
+    match files.any(is_journal) {
+        // What a job that is being killed still holds is to be cleared up, too.
+        true => begin(host, None).map(|(_, left)| left),
+        false => Ok(Vec::new()),
+    }
 }

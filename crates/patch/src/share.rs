@@ -9,14 +9,15 @@
 use std::path::{Path, PathBuf};
 
 use host::{Error, Host};
-use model::{Config, State, ZoneName};
+use model::{State, ZoneName};
 use storage::{Dataset, Name, differences, holds, misfit};
-use subject::Subject;
 use zone::job;
 
-use crate::inventory::{self, Inventory};
+use crate::ending::End;
+use crate::inventory;
 use crate::record::{self, Change, How, Journal, Phase};
-use crate::recover::{self, End};
+use crate::recover;
+use crate::recover::{keep_or_go_back, look};
 use crate::transaction::{self, Done, Patch, Ready, Witness};
 
 /// What is of one zone or of one moment, and no part of a patch: files and links that are
@@ -331,75 +332,9 @@ impl Shared {
     }
 }
 
-fn look(host: &Host, config: &Config, dataset: &Dataset) -> Result<Inventory, Error> {
-    job::look(host, config, &dataset.stack()?, inventory::read)
-}
-
-/// Lets a zone stay on a shared layer when it has come to what it should, and takes it back
-/// otherwise, also when nobody can say.
-fn keep_or_go_back(
-    dataset: &Dataset,
-    name: &Name,
-    after: Result<Inventory, Error>,
-    wanted: &str,
-) -> Result<bool, Error> {
-    let is_right = after
-        .as_ref()
-        .is_ok_and(|after| after.fingerprint == wanted && after.broken.is_empty());
-    if !is_right {
-        dataset.rollback(name)?;
-    }
-    after.map(|_| is_right)
-}
-
-/// After a crash, of a zone that stands on a shared layer: says whether it stays there.
-pub(crate) fn recover(
-    host: &Host,
-    subject: &Subject,
-    dataset: &Dataset,
-    name: &Name,
-    wanted: &str,
-) -> Result<bool, Error> {
-    // Somebody has booted it, and goes on with it.
-    if subject.state != State::Installed {
-        return Ok(true);
-    }
-    // What cannot be looked at has come to nothing.
-    let after = look(host, &subject.config(host)?, dataset).unwrap_or_default();
-    keep_or_go_back(dataset, name, Ok(after), wanted)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_cannot_be_looked_at_goes_back() {
-        let found = |fingerprint: &str| Inventory {
-            fingerprint: fingerprint.to_owned(),
-            ..Inventory::default()
-        };
-        let name: Name = "patch-x".parse().unwrap();
-        let unknown = || Error::Refused("cannot be looked at".to_owned());
-        for (after, outcome, word) in [
-            (Ok(found("right")), Some(true), "new"),
-            (Ok(found("wrong")), Some(false), "old"),
-            (Err(unknown()), None, "old"),
-        ] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("web");
-            let dataset = Dataset::create(&path).unwrap();
-            std::fs::write(path.join("root/word"), "old").unwrap();
-            dataset.snapshot(&name).unwrap();
-            std::fs::write(path.join("root/word"), "new").unwrap();
-            let kept = keep_or_go_back(&dataset, &name, after, "right");
-            assert_eq!(kept.ok(), outcome);
-            let stack = dataset.stack().unwrap();
-            let mut trees = std::iter::once(stack.top).chain(stack.lowers);
-            let is = trees.find_map(|tree| std::fs::read_to_string(tree.join("word")).ok());
-            assert_eq!(is.unwrap(), word);
-        }
-    }
 
     #[test]
     fn what_is_of_one_zone_is_not_shared() {

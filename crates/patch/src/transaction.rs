@@ -15,11 +15,13 @@
 //! | `ready` | a zone that is taken in hand |
 //! | `work` | the package manager at work in the clone |
 //! | `said` | what it said |
+//! | `well` | whether it is well with its patch |
 //! | `kept` | which snapshots stay |
 
 mod kept;
 mod ready;
 mod said;
+mod well;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -33,14 +35,12 @@ use subject::Subject;
 use zone::environments::{self, When};
 use zone::job;
 
-use crate::environment;
-use crate::follow;
+use crate::ending::{End, name};
 use crate::health::Health;
-use crate::inventory;
 use crate::manager::{Mood, Work};
 use crate::order::Order;
 use crate::record::{self, Change, Entry, How, Journal, Phase, Standing};
-use crate::recover::{self, End};
+use crate::{ending, environment, follow, inventory, recover};
 
 pub use ready::{Ready, admit, prepare};
 pub(crate) use said::Said;
@@ -153,7 +153,7 @@ impl<'a> Patch<'a> {
 
     /// The name of the boot environment that is made of a zone that runs.
     fn environment(&self) -> Result<Name, Error> {
-        recover::name(&format!("patched-{}", self.name))
+        name(&format!("patched-{}", self.name))
     }
 
     /// The name of what is made of a zone before the package manager works.
@@ -228,7 +228,7 @@ impl<'a> Patch<'a> {
         let journal = self.begin(subject, name.as_str(), Phase::Working)?;
         match self.work(ready, &journal, work.as_ref(), base) {
             Ok(Done::Unchanged) => {
-                recover::finish(self.host, subject, dataset, &journal, &End::Old)?;
+                ending::finish(self.host, subject, dataset, &journal, &End::Old)?;
                 Ok(Done::Unchanged)
             }
             Ok(Done::Patched(entry, mut witness)) => {
@@ -255,7 +255,7 @@ impl<'a> Patch<'a> {
         let Ready {
             subject, dataset, ..
         } = ready;
-        let left = recover::finish(self.host, subject, dataset, journal, end)
+        let left = ending::finish(self.host, subject, dataset, journal, end)
             .and_then(|()| self.thin_out(dataset, ready));
         left.err().map(|error| not_cleared(&error))
     }

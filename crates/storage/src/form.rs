@@ -95,9 +95,9 @@ impl Form {
 }
 
 /// `f_type` of btrfs.
-pub(crate) const BTRFS: FsWord = 0x9123_683E;
+const BTRFS: FsWord = 0x9123_683E;
 
-pub(crate) fn absent(removed: std::result::Result<(), Errno>) -> rustix::io::Result<()> {
+fn absent(removed: std::result::Result<(), Errno>) -> rustix::io::Result<()> {
     match removed {
         Ok(()) | Err(Errno::NOENT) => Ok(()),
         Err(e) => Err(e),

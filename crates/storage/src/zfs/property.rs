@@ -9,7 +9,7 @@ use crate::folder::Folder;
 use crate::zfs::command::{FileSystem, zfs};
 
 /// `f_type` of ZFS.
-pub(crate) const ZFS: FsWord = 0x2fc1_2fc1;
+const ZFS: FsWord = 0x2fc1_2fc1;
 
 /// The link that names the zone's file system.
 pub(crate) const LINK: &str = "zfs";

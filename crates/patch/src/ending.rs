@@ -1,0 +1,62 @@
+//! How a transaction ends: the entry of the history, and the copy and journal that go.
+
+use host::{Error, Host};
+use storage::{Dataset, Name};
+use subject::Subject;
+use zone::job;
+
+use crate::record;
+use crate::record::{Entry, Journal};
+
+/// How a transaction ended for its zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The zone is the old one.
+    Old,
+    /// It was patched in place, and its next boot takes the snapshot from before.
+    Back,
+    /// It is the new one.
+    New(Box<Entry>),
+}
+
+/// Ends a transaction whose zone is what it is to be. The journal is the last to go: until
+/// then whoever comes next does the same again.
+///
+/// # Errors
+/// When something cannot be written or removed; the next call tries again.
+pub(crate) fn finish(
+    host: &Host,
+    subject: &Subject,
+    dataset: &Dataset,
+    journal: &Journal,
+    end: &End,
+) -> Result<(), Error> {
+    let path = record::journal_of(&host.root, &subject.entry);
+    // The journal goes durably, which what was linked and renamed in the zonepath is not.
+    dataset.settle(&path)?;
+    if let End::New(entry) = end {
+        record::add(&host.root, &subject.entry, (**entry).clone())?;
+    }
+    job::remove_copy(&journal.copy)?;
+    if *end == End::Old {
+        forget_snapshot(dataset, &journal.snapshot)?;
+    }
+    Ok(store::atomic::remove(&path)?)
+}
+
+fn forget_snapshot(dataset: &Dataset, name: &str) -> Result<(), Error> {
+    let known = dataset.snapshots()?;
+    match known.iter().find(|one| one.name.as_str() == name) {
+        Some(one) => Ok(dataset.destroy_snapshot(&one.name)?),
+        None => Ok(()),
+    }
+}
+
+/// The name of a snapshot, checked.
+///
+/// # Errors
+/// For what cannot be one.
+pub(crate) fn name(text: &str) -> Result<Name, Error> {
+    text.parse()
+        .map_err(|error: storage::BadName| Error::Refused(error.to_string()))
+}

@@ -1,0 +1,107 @@
+//! What transactions of all zones left.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use host::{Error, Host, flatten};
+use model::ZoneName;
+use store::index::Index;
+use subject::Subject;
+use zone::job;
+
+use crate::record::Journal;
+use crate::{record, recover, transaction};
+
+/// What begins the names of folders with package files that zones are shown.
+pub const STAGED: &str = "files-";
+
+/// How long jobs of commands that were killed may take to end.
+const ENDING: Duration = Duration::from_secs(60);
+
+/// How often a lock is tried.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Takes the zone's lock, which a job that is being killed may still hold.
+fn wait_for(host: &Host, zone: &ZoneName, end: Instant) -> Result<Box<Subject>, Error> {
+    loop {
+        match transaction::admit(host, zone) {
+            Err(Error::Store(store::Error::Locked(_))) if Instant::now() < end => {
+                std::thread::sleep(LOOK);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Clears up after all transactions, and waits for zones that are locked if they are
+/// `wanted`; without names all are. What stands in the way of one is in no other's: a text
+/// for each zone that still has something left, with its name. Whoever calls this holds the
+/// lock that only one command at a time has.
+#[must_use]
+pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
+    let end = Instant::now() + ENDING;
+    let mut left = Vec::new();
+    for entry in fs::read_dir(record::folder(&host.root))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let path = entry.path();
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with(STAGED) {
+            // Nobody is at work who needs them.
+            let _ = storage::remove_tree(&path);
+        }
+        if path.extension().is_none_or(|kind| kind != "journal") {
+            continue;
+        }
+        let journal = match record::load::<Journal>(&path) {
+            Ok(Some(journal)) => journal,
+            Ok(None) => continue,
+            Err(error) => {
+                left.push(flatten(&error));
+                continue;
+            }
+        };
+        if let Err(error) = one(host, &path, &journal, wanted, end) {
+            let whose = match &journal.zone {
+                Some(zone) => format!("zone '{zone}'"),
+                None => path.display().to_string(),
+            };
+            left.push(format!(
+                "{whose}: the leftovers of an interrupted patch could not be removed: {}",
+                flatten(&error)
+            ));
+        }
+    }
+    left
+}
+
+fn one(
+    host: &Host,
+    path: &Path,
+    journal: &Journal,
+    wanted: Option<&[ZoneName]>,
+    end: Instant,
+) -> Result<(), Error> {
+    if let Some(name) = &journal.zone {
+        let index = Index::load(&host.root)?;
+        let zone = name.parse::<ZoneName>().ok();
+        // It may have been uninstalled since.
+        let known = zone.filter(|zone| {
+            let found = index.find(zone);
+            found.is_some_and(|one| record::journal_of(&host.root, one) == *path)
+        });
+        if let Some(known) = known {
+            let end = match wanted.is_none_or(|wanted| wanted.contains(&known)) {
+                true => end,
+                false => Instant::now(),
+            };
+            let subject = wait_for(host, &known, end)?;
+            return recover::zone(host, &subject).map(drop);
+        }
+    }
+    job::remove_copy(&journal.copy)?;
+    Ok(store::atomic::remove(path)?)
+}
