@@ -14,8 +14,8 @@ pub use typed::{Admin, Autoshutdown, BootPriority, DedicatedCpu, FileSystem, IpT
 
 use std::collections::BTreeMap;
 
-use crate::ZoneName;
-use crate::table::{self, BadValue, Kind, PropertySpec, Tokens};
+use crate::table::{BadValue, Kind, PropertySpec, Tokens};
+use crate::{ZoneName, table};
 
 /// Most resources of all types in one zone.
 pub const MAX_RESOURCES: usize = 1024;

@@ -6,11 +6,11 @@
 
 use std::fmt;
 
-use crate::Config;
 use crate::brands::Family;
 use crate::config::{FileSystem, Resource, Value};
 use crate::controls::Controls;
-use crate::table::{self, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
+use crate::table::{GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
+use crate::{Config, table};
 
 /// Kinds of file systems that belong to namespaces which are made with the zone.
 const OF_NAMESPACES: &[&str] = &["proc", "mqueue"];

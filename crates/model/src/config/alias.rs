@@ -2,7 +2,8 @@
 //! properties that the table calls aliases.
 
 use super::{Config, Error, Resource, Value};
-use crate::table::{self, Alias, PropertySpec, ResourceSpec};
+use crate::table;
+use crate::table::{Alias, PropertySpec, ResourceSpec};
 
 /// The privilege of the values that aliases set and show.
 const PRIVILEGED: &str = "privileged";

@@ -1,7 +1,8 @@
 //! The resources of a configuration: their order, their keys and their numbers.
 
 use super::{Config, Error, MAX_RESOURCES, Resource};
-use crate::table::{self, PropertySpec, ResourceSpec};
+use crate::table;
+use crate::table::{PropertySpec, ResourceSpec};
 
 impl Config {
     /// The resources that are stored, by type in the order of the table. Limits

@@ -12,8 +12,9 @@ mod resources;
 pub use globals::GLOBAL;
 pub use resources::{IGNORED_ELEMENTS, RESOURCES};
 
-use super::{Alias, Brands, Effect, Kind, PropertySpec, ResourceSpec, Show, Token, Unit, Xml};
+use super::{Alias, Kind, Token, Unit};
 use crate::brands::Family;
+use crate::table::spec::{Brands, Effect, PropertySpec, ResourceSpec, Show, Xml};
 
 const KZ: Brands = Brands::Only(&[Family::Kz]);
 const NOT_KZ: Brands = Brands::Only(&[Family::Native, Family::Lx]);

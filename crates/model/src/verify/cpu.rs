@@ -1,7 +1,7 @@
 //! Ways to give CPUs to a zone that exclude each other.
 
-use super::Problem;
 use crate::Config;
+use crate::verify::problem::Problem;
 
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();

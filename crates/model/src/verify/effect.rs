@@ -1,10 +1,9 @@
 //! Finds settings that are legal and have no effect, so that users do not rely on them.
 
-use crate::Config;
 use crate::brands::Family;
 use crate::config::IpType;
-use crate::privilege;
 use crate::table::{Effect, GLOBAL, PropertySpec, is_known_rctl};
+use crate::{Config, privilege};
 
 /// A line for each such setting of a configuration, once for all resources of a type.
 #[must_use]

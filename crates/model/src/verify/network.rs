@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use super::{Problem, invalid};
 use crate::Config;
 use crate::config::IpType;
+use crate::verify::problem::{Problem, invalid};
 
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
     let shared = config.ip_type() == IpType::Shared;

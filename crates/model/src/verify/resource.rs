@@ -1,10 +1,10 @@
 //! The rules of single resources.
 
-use super::{Problem, invalid};
 use crate::Config;
 use crate::brands::Family;
 use crate::config::Resource;
 use crate::table::{Kind, is_known_rctl, short_size};
+use crate::verify::problem::{Problem, invalid};
 
 /// Every problem of one resource by itself: what `end` checks.
 #[must_use]

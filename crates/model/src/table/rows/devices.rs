@@ -1,7 +1,8 @@
 //! Devices of a zone.
 
 use super::{ALL_TOKENS, KZ, many, property};
-use crate::table::{Effect, Kind, PropertySpec, ResourceSpec, Show};
+use crate::table::Kind;
+use crate::table::spec::{Effect, PropertySpec, ResourceSpec, Show};
 
 pub(super) const DEVICE: ResourceSpec = ResourceSpec {
     live: true,

@@ -2,7 +2,8 @@
 
 use super::{ALL_TOKENS, NOT_KZ, many, property, required, single};
 use crate::brands::Family;
-use crate::table::{Brands, Effect, Kind, PropertySpec, ResourceSpec, Show, Token, Xml};
+use crate::table::spec::{Brands, Effect, PropertySpec, ResourceSpec, Show, Xml};
+use crate::table::{Kind, Token};
 
 const fn storage(help: &'static str) -> PropertySpec {
     PropertySpec {

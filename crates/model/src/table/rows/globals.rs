@@ -2,7 +2,8 @@
 
 use super::{alias, in_info, kept, property, required};
 use crate::brands::Family;
-use crate::table::{Brands, Effect, Kind, PropertySpec, Show, Token, Unit, Xml};
+use crate::table::spec::{Brands, Effect, PropertySpec, Show, Xml};
+use crate::table::{Kind, Token, Unit};
 
 /// Properties of releases after illumos' that are printed only where they are set.
 const fn later(spec: PropertySpec) -> PropertySpec {

@@ -2,7 +2,8 @@
 
 use super::{KZ, alias, kept, many, property, required, single};
 use crate::brands::Family;
-use crate::table::{Brands, Kind, PropertySpec, ResourceSpec, Show, Unit, Xml};
+use crate::table::spec::{Brands, PropertySpec, ResourceSpec, Show, Xml};
+use crate::table::{Kind, Unit};
 
 pub(super) const DEDICATED_CPU: ResourceSpec = ResourceSpec {
     live: true,

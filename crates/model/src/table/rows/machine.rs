@@ -1,7 +1,8 @@
 //! The resources and properties that only a zone with a kernel of its own has.
 
 use super::{ALL_TOKENS, KZ, property, required, single};
-use crate::table::{Kind, PropertySpec, ResourceSpec, Token, Xml};
+use crate::table::spec::{PropertySpec, ResourceSpec, Xml};
+use crate::table::{Kind, Token};
 
 pub(super) const VIRTUAL_CPU: ResourceSpec = ResourceSpec {
     brands: KZ,

@@ -1,7 +1,8 @@
 //! Links of a zone.
 
 use super::{KZ, NOT_KZ, in_info, kept, many, property, required};
-use crate::table::{Brands, Effect, Kind, PropertySpec, ResourceSpec, Show, Token, Xml};
+use crate::table::spec::{Brands, Effect, PropertySpec, ResourceSpec, Show, Xml};
+use crate::table::{Kind, Token};
 
 pub(super) const NET: ResourceSpec = ResourceSpec {
     brands: NOT_KZ,

@@ -1,7 +1,8 @@
 //! The users who may administer a zone, and its attributes.
 
 use super::{many, property, required, single};
-use crate::table::{Effect, Kind, ResourceSpec};
+use crate::table::Kind;
+use crate::table::spec::{Effect, ResourceSpec};
 
 const AUTHS: &[&str] = &[
     "login",

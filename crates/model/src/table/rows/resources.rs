@@ -1,7 +1,7 @@
 //! The resource types, in the order of `info`.
 
 use super::{devices, files, limits, machine, network, others};
-use crate::table::ResourceSpec;
+use crate::table::spec::ResourceSpec;
 
 /// Elements of the zones DTD that say nothing about a configuration: what was
 /// installed in a detached zone, and a remnant of old releases.
