@@ -1,58 +1,15 @@
 //! The subcommands that act on zones, on one or on many at once.
 
-use std::path::PathBuf;
-
 use host::{Error, Host, flatten};
-use lexopt::prelude::*;
 use model::verb::Admission;
 use model::{Verb, ZoneName};
 use store::index::Index;
-use zone::boot::BootOptions;
 use zone::clone::Unknown;
-use zone::executor::Outcome;
-use zone::snapshot::{BadName, Name};
 
 use crate::call::Call;
-use crate::{apply, attach, delegated, many, memory, report, space, usage};
-
-/// The options and operands of a subcommand.
-#[derive(Debug, Default)]
-struct Options {
-    dry_run: bool,
-    quiet: bool,
-    force: bool,
-    create: bool,
-    /// Boot again after shutdown.
-    again: bool,
-    /// The source of a clone, the state for mark, or a snapshot.
-    operand: Option<String>,
-    /// The snapshot of the source that is cloned.
-    snapshot: Option<Name>,
-    /// A folder of files that a clone gets.
-    profile: Option<PathBuf>,
-    /// The limit to set; none lifts it.
-    quota: Option<u64>,
-    boot: BootOptions,
-    attach: zone::attach::Options,
-    /// The manifest that is only looked at.
-    manifest: Option<PathBuf>,
-    /// The options for the brand, after `--`.
-    brand: Vec<String>,
-}
-
-impl Options {
-    /// The snapshot that the operand names; looked at when it was read.
-    fn named(&self) -> Result<Name, Error> {
-        let name = self.operand.as_deref().unwrap_or_default();
-        name.parse()
-            .map_err(|error: BadName| Error::Usage(error.to_string()))
-    }
-}
-
-enum Parsed {
-    Options(Box<Options>),
-    Help,
-}
+use crate::choose::prepare;
+use crate::options::{Options, Parsed, parse};
+use crate::{apply, attach, delegated, many, memory, report, usage};
 
 pub fn run(call: &Call) -> u8 {
     let verb = call.verb.as_str();
@@ -133,152 +90,6 @@ pub fn admitted(call: &Call) -> Result<(Host, Vec<ZoneName>), u8> {
         eprintln!("zoneadm: {text}");
         cli::status::ERROR
     })
-}
-
-/// The host, and the zones that are meant.
-pub fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
-    let host = cli::host(call.root.as_deref())?;
-    let plain = call.uuid.is_none() && !call.zones.iter().any(|zone| cli::select::is_pattern(zone));
-    // Names stand for themselves: whether there is such a zone the verb will see.
-    let index = match plain {
-        true => Index::default(),
-        false => Index::load(&host.root).map_err(|error| flatten(&error))?,
-    };
-    let zones = chosen(call, &index)?;
-    Ok((host, zones))
-}
-
-/// The zones that -u or -z name; -u wins when it names one.
-pub fn chosen(call: &Call, index: &Index) -> Result<Vec<ZoneName>, String> {
-    if let Some(text) = &call.uuid {
-        let uuid = text.parse().map_err(|error| format!("{error}"))?;
-        match index.by_uuid(uuid) {
-            Some(entry) => return Ok(vec![entry.name.clone()]),
-            None if call.zones.is_empty() => {
-                return Err(format!("{text}: No such zone configured"));
-            }
-            None => {}
-        }
-    }
-    let known: Vec<ZoneName> = index
-        .entries()
-        .iter()
-        .map(|entry| entry.name.clone())
-        .collect();
-    let words = call.zones.iter().map(String::as_str);
-    cli::select::resolve(words, &known).map_err(|error| match error {
-        // A name that no zone can have is simply no zone's.
-        cli::select::Error::Name(bad) => format!("{}: No such zone configured", bad.0),
-        other => other.to_string(),
-    })
-}
-
-fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
-    let mut options = Options::default();
-    if verb == "install" {
-        // Options are the brand's, but for -n, which every verb has, and help.
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "-n" => options.dry_run = true,
-                "-?" | "--help" => return Ok(Parsed::Help),
-                // Automation passes on the options it was given, also when those are "".
-                "" => {}
-                // As illumos' zones without a ZFS dataset of their own: all of ours.
-                "-x" if words.as_slice().first().is_some_and(|x| x == "nodataset") => {
-                    words.next();
-                }
-                other => options.brand.push(other.to_owned()),
-            }
-        }
-        return Ok(Parsed::Options(Box::new(options)));
-    }
-    if verb == "attach" {
-        return Ok(match attach::parse(words)? {
-            Some((attach, manifest)) => Parsed::Options(Box::new(Options {
-                attach,
-                manifest,
-                ..options
-            })),
-            None => Parsed::Help,
-        });
-    }
-    let (ours, theirs) = match words.iter().position(|word| word == "--") {
-        Some(at) if matches!(verb, "boot" | "reboot" | "shutdown") => {
-            (&words[..at], &words[at + 1..])
-        }
-        _ => (words, [].as_slice()),
-    };
-    let mut parser = lexopt::Parser::from_args(ours);
-    while let Some(word) = parser.next().map_err(|error| error.to_string())? {
-        match word {
-            Short('n') | Long("dry-run") => options.dry_run = true,
-            Short('?' | 'h') | Long("help") => return Ok(Parsed::Help),
-            Short('F') if matches!(verb, "uninstall" | "rollback" | "detach") => {
-                options.force = true;
-            }
-            Short('s') if verb == "clone" => {
-                let value = parser.value().and_then(|value| value.string());
-                options.snapshot = Some(snapshot(&value.map_err(|error| error.to_string())?)?);
-            }
-            Short('c') if verb == "clone" => {
-                let value = parser.value().map_err(|error| error.to_string())?;
-                options.profile = Some(value.into());
-            }
-            Short('q') if verb == "apply" => options.quiet = true,
-            Short('r') if verb == "shutdown" => options.again = true,
-            Long("create") if verb == "clone" => options.create = true,
-            Short('m') if verb == "clone" => {
-                let value = parser.value().map_err(|error| error.to_string())?;
-                if value != "copy" {
-                    return Err("the only method of clone -m is copy".to_owned());
-                }
-                // Sharing is as independent as a copy, and costs nothing.
-            }
-            // Immutable zones do not exist yet; for others both are ignored.
-            Short('w' | 'W') if verb == "boot" => {}
-            Value(value) if takes_operand(verb) && options.operand.is_none() => {
-                options.operand = Some(value.string().map_err(|error| error.to_string())?);
-            }
-            other => return Err(other.unexpected().to_string()),
-        }
-    }
-    match (verb, options.operand.as_deref()) {
-        ("clone", None) => return Err("clone needs the name of a source zone".to_owned()),
-        ("snapshot" | "rollback" | "destroy-snapshot", None) => {
-            return Err(format!("{verb} needs the name of a snapshot"));
-        }
-        ("snapshot" | "rollback" | "destroy-snapshot", Some(name)) => {
-            snapshot(name)?;
-        }
-        ("quota", operand) => {
-            let operand = operand.ok_or("quota needs a size, or none")?;
-            options.quota = space::quota(operand)?;
-        }
-        ("mark", Some("incomplete")) => {}
-        ("mark", _) => return Err("mark takes the state incomplete".to_owned()),
-        _ => {}
-    }
-    let (boot, unknown) = BootOptions::parse(theirs).map_err(|error| error.to_string())?;
-    if !unknown.is_empty() {
-        eprintln!(
-            "zoneadm: WARNING: unused or invalid boot arguments: {}",
-            unknown.join(" ")
-        );
-    }
-    options.boot = boot;
-    Ok(Parsed::Options(Box::new(options)))
-}
-
-fn takes_operand(verb: &str) -> bool {
-    matches!(
-        verb,
-        "clone" | "mark" | "snapshot" | "rollback" | "destroy-snapshot" | "quota"
-    )
-}
-
-fn snapshot(text: &str) -> Result<Name, String> {
-    text.parse().map_err(|error: BadName| error.to_string())
 }
 
 fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u8 {
@@ -416,27 +227,4 @@ fn ask(verb: &str, deed: &str, zones: &[ZoneName]) -> Option<u8> {
     };
     let yes = cli::prompt::confirm(&format!("Are you sure you want to {deed} {what}"));
     (!yes).then_some(cli::status::OK)
-}
-
-/// Prints what a zone came to and returns the exit status.
-pub fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
-    match result {
-        Ok(Outcome::Done) => cli::status::OK,
-        Ok(Outcome::Remarks(remarks)) => {
-            for remark in remarks {
-                eprintln!("zoneadm: zone '{zone}': WARNING: {remark}");
-            }
-            cli::status::OK
-        }
-        Ok(Outcome::Already(notice)) => {
-            eprintln!("zoneadm: zone '{zone}': {notice}");
-            cli::status::OK
-        }
-        Ok(Outcome::Planned(plan)) => {
-            cli::output::only_prints();
-            print!("{plan}");
-            cli::status::OK
-        }
-        Err(error) => report::error(zone.as_str(), error),
-    }
 }

@@ -4,7 +4,7 @@ use host::Host;
 use model::ZoneName;
 use zone::live::{self, Options, Told};
 
-use crate::act;
+use crate::outcome;
 
 /// Changes zones, one after the other: what goes into a zone is a process, and a
 /// program with threads cannot make one that is whole.
@@ -17,7 +17,7 @@ pub fn all(host: &Host, zones: &[ZoneName], dry_run: bool, quiet: bool) -> u8 {
             Told::Warning(text) => eprintln!("zone '{zone}': warning: {text}"),
         };
         let applied = live::apply(host, zone, options, &mut tell);
-        status = status.max(act::show(zone, &applied));
+        status = status.max(outcome::show(zone, &applied));
     }
     status
 }

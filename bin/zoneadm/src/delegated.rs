@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use authority::Program;
 use cli::delegate::{self, Input};
 
-use crate::act;
 use crate::call::Call;
+use crate::choose;
 
 /// Asks zoneauthd to run the subcommand. `asks` tells whether it has a question.
 pub fn run(call: &Call, asks: bool) -> u8 {
     // Zones are named one by one: what a glob or a uuid means is our business.
-    let zones = match act::prepare(call) {
+    let zones = match choose::prepare(call) {
         Ok((_, zones)) => zones,
         Err(text) => {
             eprintln!("zoneadm: {text}");

@@ -13,7 +13,7 @@ use zone::snapshot::{BadName, Name};
 
 use crate::call::Call;
 use crate::listing::{self, Form};
-use crate::{act, inside, many, report, usage};
+use crate::{act, inside, many, outcome, report, usage};
 
 /// The task that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ fn of_zone(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
         }),
     };
     match done {
-        Ok(outcome) => act::show(zone, &Ok(outcome)),
+        Ok(outcome) => outcome::show(zone, &Ok(outcome)),
         Err(error) => inside::tell(host, zone, &error),
     }
 }

@@ -8,7 +8,7 @@ use store::index::Index;
 use zone::list::{Listing, Row, Selection, list};
 
 use crate::call::Call;
-use crate::{listing, usage};
+use crate::{choose, listing, usage};
 
 #[derive(Debug, Default)]
 struct Options {
@@ -123,7 +123,7 @@ fn named(call: &Call, index: &Index) -> Result<(Selection, bool), String> {
     if global && call.zones.is_empty() {
         return Ok((Selection::Named(Vec::new()), true));
     }
-    let names = crate::act::chosen(&call, index)?;
+    let names = choose::chosen(&call, index)?;
     if let Some(missing) = names.iter().find(|name| index.find(name).is_none()) {
         return Err(format!("{missing}: No such zone configured"));
     }

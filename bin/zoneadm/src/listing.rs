@@ -8,7 +8,7 @@ use serde::Serialize;
 use store::index::Index;
 
 use crate::call::Call;
-use crate::{act, report, usage};
+use crate::{choose, report, usage};
 
 /// The form of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,7 +56,7 @@ fn list<R>(
 ) -> Result<u8, String> {
     let host = cli::host(call.root.as_deref())?;
     let index = Index::load(&host.root).map_err(|error| flatten(&error))?;
-    let zones = act::chosen(call, &index)?;
+    let zones = choose::chosen(call, &index)?;
     let (mut rows, mut status) = (Vec::new(), cli::status::OK);
     for zone in &zones {
         match find(&host, zone) {

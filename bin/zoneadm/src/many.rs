@@ -13,7 +13,7 @@ use zone::executor::Outcome;
 use zone::snapshot::Name;
 use zone::uninstall::{self, Admitted};
 
-use crate::act::show;
+use crate::outcome::show;
 use crate::report;
 
 /// Maximum number of zones that are stored in one write of the index. Their locks are held until

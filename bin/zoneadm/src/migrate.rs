@@ -7,7 +7,7 @@ use lexopt::prelude::*;
 use migrate::{Kind, Options};
 
 use crate::call::Call;
-use crate::{act, report, usage};
+use crate::{act, outcome, report, usage};
 
 pub fn run(call: &Call) -> u8 {
     let verb = call.verb.as_str();
@@ -28,7 +28,7 @@ pub fn run(call: &Call) -> u8 {
                 println!("zoneadm: zone '{zone}': {line}");
             }
         });
-        status = status.max(act::show(zone, &done));
+        status = status.max(outcome::show(zone, &done));
     }
     status
 }

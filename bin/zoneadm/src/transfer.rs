@@ -8,7 +8,7 @@ use zone::export::Cipher;
 use zone::import::Options;
 
 use crate::call::Call;
-use crate::{act, attach, usage};
+use crate::{act, attach, outcome, usage};
 
 /// The task that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn run(call: &Call) -> u8 {
             })
         }
     };
-    act::show(zone, &done)
+    outcome::show(zone, &done)
 }
 
 /// Says how far it is. Standard output may be the archive.

@@ -1,0 +1,45 @@
+//! Which zones a command line means.
+
+use host::{Host, flatten};
+use model::ZoneName;
+use store::index::Index;
+
+use crate::call::Call;
+
+/// The host, and the zones that are meant.
+pub fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
+    let host = cli::host(call.root.as_deref())?;
+    let plain = call.uuid.is_none() && !call.zones.iter().any(|zone| cli::select::is_pattern(zone));
+    // Names stand for themselves: whether there is such a zone the verb will see.
+    let index = match plain {
+        true => Index::default(),
+        false => Index::load(&host.root).map_err(|error| flatten(&error))?,
+    };
+    let zones = chosen(call, &index)?;
+    Ok((host, zones))
+}
+
+/// The zones that -u or -z name; -u wins when it names one.
+pub fn chosen(call: &Call, index: &Index) -> Result<Vec<ZoneName>, String> {
+    if let Some(text) = &call.uuid {
+        let uuid = text.parse().map_err(|error| format!("{error}"))?;
+        match index.by_uuid(uuid) {
+            Some(entry) => return Ok(vec![entry.name.clone()]),
+            None if call.zones.is_empty() => {
+                return Err(format!("{text}: No such zone configured"));
+            }
+            None => {}
+        }
+    }
+    let known: Vec<ZoneName> = index
+        .entries()
+        .iter()
+        .map(|entry| entry.name.clone())
+        .collect();
+    let words = call.zones.iter().map(String::as_str);
+    cli::select::resolve(words, &known).map_err(|error| match error {
+        // A name that no zone can have is simply no zone's.
+        cli::select::Error::Name(bad) => format!("{}: No such zone configured", bad.0),
+        other => other.to_string(),
+    })
+}

@@ -1,0 +1,157 @@
+//! The options and operands of the subcommands that act on zones.
+
+use std::path::PathBuf;
+
+use host::Error;
+use lexopt::prelude::*;
+use zone::boot::BootOptions;
+use zone::snapshot::{BadName, Name};
+
+use crate::{attach, space};
+
+/// The options and operands of a subcommand.
+#[derive(Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) dry_run: bool,
+    pub(crate) quiet: bool,
+    pub(crate) force: bool,
+    pub(crate) create: bool,
+    /// Boot again after shutdown.
+    pub(crate) again: bool,
+    /// The source of a clone, the state for mark, or a snapshot.
+    pub(crate) operand: Option<String>,
+    /// The snapshot of the source that is cloned.
+    pub(crate) snapshot: Option<Name>,
+    /// A folder of files that a clone gets.
+    pub(crate) profile: Option<PathBuf>,
+    /// The limit to set; none lifts it.
+    pub(crate) quota: Option<u64>,
+    pub(crate) boot: BootOptions,
+    pub(crate) attach: zone::attach::Options,
+    /// The manifest that is only looked at.
+    pub(crate) manifest: Option<PathBuf>,
+    /// The options for the brand, after `--`.
+    pub(crate) brand: Vec<String>,
+}
+
+impl Options {
+    /// The snapshot that the operand names; looked at when it was read.
+    pub(crate) fn named(&self) -> Result<Name, Error> {
+        let name = self.operand.as_deref().unwrap_or_default();
+        name.parse()
+            .map_err(|error: BadName| Error::Usage(error.to_string()))
+    }
+}
+
+pub(crate) enum Parsed {
+    Options(Box<Options>),
+    Help,
+}
+
+pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
+    let mut options = Options::default();
+    if verb == "install" {
+        // Options are the brand's, but for -n, which every verb has, and help.
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "-n" => options.dry_run = true,
+                "-?" | "--help" => return Ok(Parsed::Help),
+                // Automation passes on the options it was given, also when those are "".
+                "" => {}
+                // As illumos' zones without a ZFS dataset of their own: all of ours.
+                "-x" if words.as_slice().first().is_some_and(|x| x == "nodataset") => {
+                    words.next();
+                }
+                other => options.brand.push(other.to_owned()),
+            }
+        }
+        return Ok(Parsed::Options(Box::new(options)));
+    }
+    if verb == "attach" {
+        return Ok(match attach::parse(words)? {
+            Some((attach, manifest)) => Parsed::Options(Box::new(Options {
+                attach,
+                manifest,
+                ..options
+            })),
+            None => Parsed::Help,
+        });
+    }
+    let (ours, theirs) = match words.iter().position(|word| word == "--") {
+        Some(at) if matches!(verb, "boot" | "reboot" | "shutdown") => {
+            (&words[..at], &words[at + 1..])
+        }
+        _ => (words, [].as_slice()),
+    };
+    let mut parser = lexopt::Parser::from_args(ours);
+    while let Some(word) = parser.next().map_err(|error| error.to_string())? {
+        match word {
+            Short('n') | Long("dry-run") => options.dry_run = true,
+            Short('?' | 'h') | Long("help") => return Ok(Parsed::Help),
+            Short('F') if matches!(verb, "uninstall" | "rollback" | "detach") => {
+                options.force = true;
+            }
+            Short('s') if verb == "clone" => {
+                let value = parser.value().and_then(|value| value.string());
+                options.snapshot = Some(snapshot(&value.map_err(|error| error.to_string())?)?);
+            }
+            Short('c') if verb == "clone" => {
+                let value = parser.value().map_err(|error| error.to_string())?;
+                options.profile = Some(value.into());
+            }
+            Short('q') if verb == "apply" => options.quiet = true,
+            Short('r') if verb == "shutdown" => options.again = true,
+            Long("create") if verb == "clone" => options.create = true,
+            Short('m') if verb == "clone" => {
+                let value = parser.value().map_err(|error| error.to_string())?;
+                if value != "copy" {
+                    return Err("the only method of clone -m is copy".to_owned());
+                }
+                // Sharing is as independent as a copy, and costs nothing.
+            }
+            // Immutable zones do not exist yet; for others both are ignored.
+            Short('w' | 'W') if verb == "boot" => {}
+            Value(value) if takes_operand(verb) && options.operand.is_none() => {
+                options.operand = Some(value.string().map_err(|error| error.to_string())?);
+            }
+            other => return Err(other.unexpected().to_string()),
+        }
+    }
+    match (verb, options.operand.as_deref()) {
+        ("clone", None) => return Err("clone needs the name of a source zone".to_owned()),
+        ("snapshot" | "rollback" | "destroy-snapshot", None) => {
+            return Err(format!("{verb} needs the name of a snapshot"));
+        }
+        ("snapshot" | "rollback" | "destroy-snapshot", Some(name)) => {
+            snapshot(name)?;
+        }
+        ("quota", operand) => {
+            let operand = operand.ok_or("quota needs a size, or none")?;
+            options.quota = space::quota(operand)?;
+        }
+        ("mark", Some("incomplete")) => {}
+        ("mark", _) => return Err("mark takes the state incomplete".to_owned()),
+        _ => {}
+    }
+    let (boot, unknown) = BootOptions::parse(theirs).map_err(|error| error.to_string())?;
+    if !unknown.is_empty() {
+        eprintln!(
+            "zoneadm: WARNING: unused or invalid boot arguments: {}",
+            unknown.join(" ")
+        );
+    }
+    options.boot = boot;
+    Ok(Parsed::Options(Box::new(options)))
+}
+
+pub(crate) fn takes_operand(verb: &str) -> bool {
+    matches!(
+        verb,
+        "clone" | "mark" | "snapshot" | "rollback" | "destroy-snapshot" | "quota"
+    )
+}
+
+pub(crate) fn snapshot(text: &str) -> Result<Name, String> {
+    text.parse().map_err(|error: BadName| error.to_string())
+}
