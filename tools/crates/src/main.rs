@@ -2,7 +2,7 @@
 //! and the longest functions and files.
 //!
 //! Fails if the picture in docs/architecture.md is not the one that it prints, or if more than
-//! [`MAX_CIRCLE_FILES`] files of a crate import each other.
+//! [`MAX_CIRCLE_FILES`] files of a crate that is not in [`KNOWN_CIRCLES`] import each other.
 //!
 //! | file | holds |
 //! |---|---|
@@ -26,6 +26,21 @@ use anyhow::Context as _;
 /// Files of one crate that may import each other; in a larger circle nobody can read one file
 /// without all others.
 const MAX_CIRCLE_FILES: usize = 3;
+
+/// Crates with a larger circle, and the most files that it may have: these numbers may only
+/// become smaller.
+const KNOWN_CIRCLES: [(&str, usize); 10] = [
+    ("brand", 11),
+    ("daemon", 7),
+    ("kernelzone", 4),
+    ("migrate", 4),
+    ("net", 5),
+    ("platform", 7),
+    ("suspend", 4),
+    ("zone", 22),
+    ("zonecfg", 4),
+    ("zonep2vchk", 4),
+];
 
 /// Longest functions and files that are printed.
 const LONGEST_SHOWN: usize = 10;
@@ -67,14 +82,18 @@ fn report() -> anyhow::Result<bool> {
         let imports = imports::of(&source);
         for circle in circles::of(&imports) {
             println!("\n{}: {} files import each other", one.name, circle.len());
-            if circle.len() > MAX_CIRCLE_FILES {
-                good = false;
-            }
+            good &= circle.len() <= max_circle_files(&one.name);
             print!("{}", circles::show(&circle, &imports));
         }
     }
     print!("{}", longest.show(LONGEST_SHOWN));
     Ok(good)
+}
+
+/// Returns how many files of a crate may import each other.
+fn max_circle_files(name: &str) -> usize {
+    let known = KNOWN_CIRCLES.iter().find(|(known, _)| *known == name);
+    known.map_or(MAX_CIRCLE_FILES, |(_, files)| *files)
 }
 
 /// Returns the text of the document with the picture.
@@ -92,6 +111,23 @@ mod tests {
         assert!(
             document().unwrap().contains(&picture),
             "put the picture that `cargo run -p crates` prints into {DOCUMENT}:\n{picture}"
+        );
+    }
+
+    #[test]
+    fn circles_of_imports_are_small() {
+        let mut large = String::new();
+        for one in picture::crates(&top()).unwrap() {
+            let imports = imports::of(&source::read(&one.root).unwrap());
+            for circle in circles::of(&imports) {
+                if circle.len() > max_circle_files(&one.name) {
+                    large += &format!("{}:\n{}", one.name, circles::show(&circle, &imports));
+                }
+            }
+        }
+        assert!(
+            large.is_empty(),
+            "too many files import each other: move the shared names to a file below them\n{large}"
         );
     }
 }
