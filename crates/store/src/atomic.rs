@@ -14,6 +14,7 @@ use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock};
 use rustix::io::Errno;
 
 use crate::Error;
+use sys::crash::point;
 
 /// The state of a write that must survive a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +45,14 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32, durability: Durability) -> 
     // Held until the file has its name.
     let mut file = open_aside(&aside, mode)?;
     let written = fill(&mut file, &aside, bytes, durability)
+        .inspect(|()| point())
         .and_then(|()| fs::rename(&aside, path).map_err(Error::file("rename to", path)));
     if written.is_err() {
         // The write's own error tells more than that of cleaning up after it.
         let _ = fs::remove_file(&aside);
         return written;
     }
+    point();
     if durability == Durability::Stable {
         sync_folder_of(path)?;
     }
@@ -101,6 +104,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
 /// [`Error::File`] when the file could not be removed.
 pub fn remove(path: &Path) -> Result<(), Error> {
     remove_aside(path);
+    point();
     match fs::remove_file(path) {
         Ok(()) => sync_folder_of(path),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

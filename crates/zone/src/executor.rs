@@ -86,6 +86,7 @@ pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Re
     let mut undo = UndoStack::default();
     let verb = plan.verb.as_str();
     for step in &plan.steps {
+        sys::crash::point();
         let done = if fault.strikes(verb) {
             Err(Fault::error())
         } else {
@@ -111,6 +112,7 @@ pub(crate) fn run(work: &mut Work<'_>, plan: &ZonePlan, fault: &mut Fault) -> Re
         }
     }
     undo.disarm();
+    sys::crash::point();
     // One more moment at which a crash must do no harm: all done, nothing said.
     let _ = fault.strikes(verb);
     Ok(())
@@ -496,6 +498,8 @@ fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
 fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
     // A clone that was stored and could not take it away any more leaves it.
     for ours in MARKS {
+        // Also what a command left that was killed while it wrote.
+        store::atomic::remove_aside(&path.join(ours));
         let _ = fs::remove_file(path.join(ours));
     }
     match fs::remove_dir(path) {
