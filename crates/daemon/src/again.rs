@@ -115,24 +115,4 @@ impl Server<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_grow_and_have_an_end() {
-        let seconds = |reboots| pause(reboots).as_secs();
-        assert_eq!(
-            [1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 90, u32::MAX].map(seconds),
-            [0, 0, 0, 1, 2, 4, 32, 60, 60, 60, 60, 60]
-        );
-    }
-
-    #[test]
-    fn a_zone_that_ran_for_a_while_begins_anew() {
-        let short = Duration::from_millis(20);
-        assert_eq!(in_succession(0, short), 1);
-        assert_eq!(in_succession(7, short), 8);
-        assert_eq!(in_succession(7, CALM), 1);
-        assert_eq!(in_succession(u32::MAX, short), u32::MAX);
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
 use model::ZoneName;
+use model::plan::{BootPlan, PlatformStep};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid};
@@ -31,8 +32,8 @@ const PIECE: usize = 16 << 10;
 /// A text for the log; whoever waits on `report` got it too.
 pub fn job(host: &Host, zone: &ZoneName, passed: Passed, log: OwnedFd) -> Result<(), String> {
     let mut report = File::from(passed.report);
-    end_with_starter(&report)?;
-    let done = run(host, zone, passed.plan, File::from(log), &report);
+    let done = Linux::new(host, zone, passed.plan, File::from(log), &report)
+        .and_then(|kernel| run(&kernel));
     let text = match &done {
         Ok(status) => format!("ok {status}"),
         Err(error) => error.clone(),
@@ -58,48 +59,109 @@ fn end_with_starter(report: &File) -> Result<(), String> {
     Ok(())
 }
 
-fn run(
-    host: &Host,
-    zone: &ZoneName,
-    plan: OwnedFd,
-    log: File,
-    report: &File,
-) -> Result<i32, String> {
-    let plan = read_plan(plan)?;
-    let zinit = host
-        .program("zinit")
-        .ok_or("could not find the program zinit")?;
-    let mut platform =
-        Platform::build(&plan, &zinit, &mut Fault::default()).map_err(|error| flatten(&error))?;
+/// The kernel as a job needs it. Tests have one in memory.
+trait Kernel {
+    /// A zone whose platform stands.
+    type Zone;
+
+    /// Has the kernel end this process when whoever started it ends.
+    fn end_with_starter(&self) -> Result<(), String>;
+
+    /// Builds the platform of the zone.
+    fn build(&self) -> Result<Self::Zone, String>;
+
+    /// Starts the program of the job in it.
+    fn start(&self, zone: &mut Self::Zone) -> Result<(), String>;
+
+    /// Waits until the program has ended; returns its status.
+    fn attend(&self, zone: &Self::Zone) -> Result<i32, String>;
+
+    /// Takes the platform down and returns all that went wrong.
+    fn take_down(&self, zone: Self::Zone) -> Vec<String>;
+}
+
+fn run(kernel: &impl Kernel) -> Result<i32, String> {
+    kernel.end_with_starter()?;
+    let mut zone = kernel.build()?;
     // The overlay was mounted under the ids of the zone, which has cleared it.
-    let ran = end_with_starter(report)
-        .and_then(|()| {
-            let started = platform.start(&plan.init);
-            started.map_err(|error| flatten(&error))
-        })
-        .and_then(|()| attend(&platform, log, report));
+    let ran = kernel
+        .end_with_starter()
+        .and_then(|()| kernel.start(&mut zone))
+        .and_then(|()| kernel.attend(&zone));
     let mut errors: Vec<String> = ran.as_ref().err().cloned().into_iter().collect();
-    errors.extend(platform.take_down().err().map(|error| flatten(&error)));
-    let released = platform.go_home().map_err(|error| error.to_string());
-    // Of a zone that runs beside the job the links are its own.
-    let has_links = plan
-        .platform
-        .iter()
-        .any(|step| matches!(step, model::plan::PlatformStep::Links { .. }));
-    let released = released.and_then(|()| match has_links {
-        true => Records::of(&host.root).release(zone),
-        false => Ok(()),
-    });
-    errors.extend(released.err());
+    errors.extend(kernel.take_down(zone));
     match (ran, errors.is_empty()) {
         (Ok(status), true) => Ok(status),
         _ => Err(errors.join("; ")),
     }
 }
 
+/// The kernel that this process runs on.
+struct Linux<'a> {
+    host: &'a Host,
+    name: &'a ZoneName,
+    plan: BootPlan,
+    log: File,
+    report: &'a File,
+}
+
+impl<'a> Linux<'a> {
+    fn new(
+        host: &'a Host,
+        name: &'a ZoneName,
+        plan: OwnedFd,
+        log: File,
+        report: &'a File,
+    ) -> Result<Self, String> {
+        Ok(Self {
+            host,
+            name,
+            plan: read_plan(plan)?,
+            log,
+            report,
+        })
+    }
+}
+
+impl Kernel for Linux<'_> {
+    type Zone = Platform;
+
+    fn end_with_starter(&self) -> Result<(), String> {
+        end_with_starter(self.report)
+    }
+
+    fn build(&self) -> Result<Platform, String> {
+        let zinit = self.host.program("zinit");
+        let zinit = zinit.ok_or("could not find the program zinit")?;
+        let built = Platform::build(&self.plan, &zinit, &mut Fault::default());
+        built.map_err(|error| flatten(&error))
+    }
+
+    fn start(&self, zone: &mut Platform) -> Result<(), String> {
+        let started = zone.start(&self.plan.init);
+        started.map_err(|error| flatten(&error))
+    }
+
+    fn attend(&self, zone: &Platform) -> Result<i32, String> {
+        attend(zone, &self.log, self.report)
+    }
+
+    fn take_down(&self, mut zone: Platform) -> Vec<String> {
+        let down = zone.take_down().err().map(|error| flatten(&error));
+        let released = zone.go_home().map_err(|error| error.to_string());
+        // Of a zone that runs beside the job the links are its own.
+        let is_links = |step: &PlatformStep| matches!(step, PlatformStep::Links { .. });
+        let released = released.and_then(|()| match self.plan.platform.iter().any(is_links) {
+            true => Records::of(&self.host.root).release(self.name),
+            false => Ok(()),
+        });
+        down.into_iter().chain(released.err()).collect()
+    }
+}
+
 /// Writes down what the program says until it ends, or until nobody reads the report any
 /// more; its exit status, or 128 and the number of the signal that ended it.
-fn attend(platform: &Platform, mut log: File, report: &File) -> Result<i32, String> {
+fn attend(platform: &Platform, log: &File, report: &File) -> Result<i32, String> {
     let fail = |errno: Errno| format!("could not wait for the program: {errno}");
     let mut written = 0;
     loop {
@@ -117,7 +179,7 @@ fn attend(platform: &Platform, mut log: File, report: &File) -> Result<i32, Stri
         }
         let ended = !watched[1].revents().is_empty();
         if !watched[0].revents().is_empty() {
-            let more = write_down(&platform.console, &mut log, &mut written);
+            let more = write_down(&platform.console, log, &mut written);
             if more && !ended {
                 continue;
             }
@@ -128,7 +190,7 @@ fn attend(platform: &Platform, mut log: File, report: &File) -> Result<i32, Stri
             loop {
                 let mut rest = [PollFd::new(&platform.console, PollFlags::IN)];
                 if !matches!(poll(&mut rest, Some(&now)), Ok(1))
-                    || !write_down(&platform.console, &mut log, &mut written)
+                    || !write_down(&platform.console, log, &mut written)
                 {
                     break;
                 }
@@ -149,7 +211,7 @@ fn attend(platform: &Platform, mut log: File, report: &File) -> Result<i32, Stri
 }
 
 /// Moves a piece; false when there is nothing more to come.
-fn write_down(console: &OwnedFd, log: &mut File, written: &mut u64) -> bool {
+fn write_down(console: &OwnedFd, mut log: &File, written: &mut u64) -> bool {
     let mut piece = [0; PIECE];
     let Ok(length) = rustix::io::read(console, &mut piece) else {
         return false;
@@ -164,3 +226,6 @@ fn write_down(console: &OwnedFd, log: &mut File, written: &mut u64) -> bool {
     }
     length > 0
 }
+
+#[cfg(test)]
+mod tests;

@@ -697,7 +697,7 @@ impl<'a> Server<'a> {
     }
 
     /// The zone ended by itself: cleans up, answers who waits, boots again if wanted.
-    fn finish(mut self, end: End, held: Option<ZoneLock>) -> Result<(), String> {
+    pub(super) fn finish(mut self, end: End, held: Option<ZoneLock>) -> Result<(), String> {
         // Whoever holds the lock instead of us wants the zone to end.
         let again = held.filter(|_| end == End::Reboot && self.waiting.is_empty());
         let Some(held) = again else {

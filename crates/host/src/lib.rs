@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brand::HostFacts;
+use spawn::{Programs, Starter};
 use store::Root;
 use store::index::Reader;
 
@@ -32,8 +33,13 @@ pub struct Host {
     pub cgroup: PathBuf,
     /// Folders in which our programs look for each other, in this order.
     pub programs: Vec<PathBuf>,
+    /// True where a command only shows its plan: when it looks at a zone, it then clears nothing
+    /// away.
+    pub plan_only: bool,
     /// A fault to inject, for tests.
     pub fault: Fault,
+    /// Starts our programs in the background.
+    pub starter: Arc<dyn Starter>,
     /// The index of the root, for verbs that act on many zones.
     pub index: Arc<Reader>,
 }
@@ -50,7 +56,9 @@ impl Host {
             root,
             cgroup,
             programs: programs.map(Path::to_owned).collect(),
+            plan_only: false,
             fault: Fault::default(),
+            starter: Arc::new(Programs),
             index: Arc::default(),
         }
     }

@@ -21,6 +21,36 @@ pub const INSIDE: &str = "--inside";
 /// Maximum number of attempts when another command undoes the work at the same moment.
 const MAX_ATTEMPTS: usize = 10;
 
+/// Starts our programs in the background. Tests have one that starts none.
+pub trait Starter: std::fmt::Debug + Send + Sync {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// When there is no such program, or it cannot be started.
+    fn start(&self, host: &Host, wanted: &Wanted<'_>) -> Result<Child, Error>;
+}
+
+/// A program that is to be started.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its arguments.
+    pub arguments: &'a [&'a str],
+    /// The control group that it starts in.
+    pub cgroup: Option<BorrowedFd<'a>>,
+    /// Its standard output.
+    pub output: Option<&'a File>,
+    /// Its standard error.
+    pub errors: Option<&'a File>,
+    /// Its descriptors 3, 4, ...
+    pub pass: &'a [BorrowedFd<'a>],
+}
+
+/// The programs beside the calling one, and those that are installed.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs;
+
 /// Starts the zoneadmd of a zone, in the control group of all zoneadmds.
 /// `pass` become its descriptors 3, 4, ...
 pub fn zoneadmd(
@@ -93,6 +123,32 @@ fn start(
     errors: Option<&File>,
     pass: &[BorrowedFd<'_>],
 ) -> Result<Child, Error> {
+    let wanted = Wanted {
+        name,
+        arguments,
+        cgroup,
+        output,
+        errors,
+        pass,
+    };
+    host.starter.start(host, &wanted)
+}
+
+impl Starter for Programs {
+    fn start(&self, host: &Host, wanted: &Wanted<'_>) -> Result<Child, Error> {
+        start_program(host, wanted)
+    }
+}
+
+fn start_program(host: &Host, wanted: &Wanted<'_>) -> Result<Child, Error> {
+    let Wanted {
+        name,
+        arguments,
+        cgroup,
+        output,
+        errors,
+        pass,
+    } = *wanted;
     let path = host.program(name).ok_or_else(|| {
         Error::Refused(format!(
             "could not find the program {name} beside zoneadm or in /usr/lib/zones"

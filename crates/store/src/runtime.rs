@@ -203,6 +203,7 @@ pub fn save(root: &Root, zone: &ZoneName, runtime: &Runtime) -> Result<(), Error
 /// [`Error::File`]; what can be removed is removed all the same.
 pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
     let mut result = remove_files_of(&root.proc_files(zone));
+    sys::crash::point();
     for path in [
         root.socket(zone),
         root.kernel_socket(zone),
@@ -221,6 +222,7 @@ pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
             }
             _ => {}
         }
+        sys::crash::point();
     }
     result
 }

@@ -5,7 +5,7 @@
 //! are closed with the locks on them, as when a process dies. Without it a point is nothing.
 
 #[cfg(feature = "fake")]
-pub use simulated::{Crashed, point, run};
+pub use simulated::{Crashed, point, run, watched};
 
 /// Marks a moment between two effects.
 #[cfg(not(feature = "fake"))]
@@ -14,11 +14,12 @@ pub fn point() {}
 
 #[cfg(feature = "fake")]
 mod simulated {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
     thread_local! {
         static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+        static LOOK: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) };
     }
 
     /// Payload with which a crash unwinds.
@@ -27,6 +28,11 @@ mod simulated {
 
     /// Marks a moment between two effects; a crash that was asked for does not return.
     pub fn point() {
+        // Not while it looks.
+        if let Some(mut look) = LOOK.take() {
+            look();
+            LOOK.set(Some(look));
+        }
         match LEFT.get() {
             Some(0) => {
                 LEFT.set(None);
@@ -35,6 +41,15 @@ mod simulated {
             Some(n) => LEFT.set(Some(n - 1)),
             None => {}
         }
+    }
+
+    /// Runs `work`, and calls `look` at each of its points: what another command could see and do
+    /// at that moment.
+    pub fn watched<T>(look: impl FnMut() + 'static, work: impl FnOnce() -> T) -> T {
+        LOOK.set(Some(Box::new(look)));
+        let done = work();
+        LOOK.set(None);
+        done
     }
 
     /// Runs `work`, crashing at its `k`-th point; returns what it returned if it has fewer.

@@ -1,0 +1,153 @@
+//! A job on a kernel in memory: whoever started it is killed at any moment.
+
+use std::cell::{Cell, RefCell};
+
+use model::config::IpType;
+use model::plan::PlatformStep;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError};
+
+use super::{Kernel, run};
+
+/// Payload with which a process that is killed unwinds: no undo runs.
+struct Killed;
+
+/// The kernel: three processes that hang on each other.
+///
+/// | process | ends with |
+/// |---|---|
+/// | whoever started the job | what the test says |
+/// | the job | its starter, while it is bound |
+/// | the program in the zone | the job, as the first process of its namespace does |
+struct Memory {
+    steps: Vec<PlatformStep>,
+    /// Moments until the starter is killed.
+    left: Cell<u32>,
+    starter_lives: Cell<bool>,
+    /// True while the kernel ends the job with its starter (PR_SET_PDEATHSIG).
+    is_bound: Cell<bool>,
+    /// What the program did after the end of the starter.
+    too_late: RefCell<Vec<String>>,
+}
+
+/// Moments that the package manager works for.
+const WORK: u32 = 5;
+
+impl Memory {
+    fn new(steps: Vec<PlatformStep>, killed_at: u32) -> Self {
+        Self {
+            steps,
+            left: Cell::new(killed_at),
+            starter_lives: Cell::new(true),
+            is_bound: Cell::new(false),
+            too_late: RefCell::default(),
+        }
+    }
+
+    /// Lets a moment go by.
+    fn moment(&self) {
+        match self.left.get() {
+            0 => self.starter_lives.set(false),
+            left => self.left.set(left - 1),
+        }
+        if !self.starter_lives.get() && self.is_bound.get() {
+            std::panic::resume_unwind(Box::new(Killed));
+        }
+    }
+
+    /// Changes ids, or those by which file systems are used: commit_creds() of the kernel then
+    /// forgets what the process is bound to.
+    fn change_ids(&self) {
+        self.is_bound.set(false);
+    }
+}
+
+impl Kernel for Memory {
+    type Zone = ();
+
+    fn end_with_starter(&self) -> Result<(), String> {
+        self.moment();
+        self.is_bound.set(true);
+        match self.starter_lives.get() {
+            true => Ok(()),
+            false => Err("whoever started this is gone".to_owned()),
+        }
+    }
+
+    fn build(&self) -> Result<(), String> {
+        for step in &self.steps {
+            self.moment();
+            match step {
+                // The user namespace is made, the overlay is mounted, and a file is made under
+                // the ids of the zone.
+                PlatformStep::FirstProcess
+                | PlatformStep::Root { .. }
+                | PlatformStep::HostId { .. } => self.change_ids(),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&self, (): &mut ()) -> Result<(), String> {
+        self.moment();
+        Ok(())
+    }
+
+    /// Waits without a look at anything but the program.
+    fn attend(&self, (): &()) -> Result<i32, String> {
+        for work in 1..=WORK {
+            self.moment();
+            if !self.starter_lives.get() {
+                let text = format!("the package manager did piece {work} of its work");
+                self.too_late.borrow_mut().push(text);
+            }
+        }
+        Ok(0)
+    }
+
+    fn take_down(&self, (): ()) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn steps() -> impl Strategy<Value = Vec<PlatformStep>> {
+    let root = PlatformStep::Root {
+        zonepath: "/zones/web".into(),
+        top: "/zones/web/root".into(),
+        work: "/zones/web/work".into(),
+        lowers: Vec::new(),
+        volatile: true,
+    };
+    let network = PlatformStep::Network {
+        ip_type: IpType::Shared,
+        pings: false,
+    };
+    let all = vec![
+        PlatformStep::Clocks,
+        network,
+        PlatformStep::FirstProcess,
+        root,
+        PlatformStep::HostId { id: 7 },
+        PlatformStep::Sysfs,
+        PlatformStep::Console,
+    ];
+    prop::sample::subsequence(all, 0..=7)
+}
+
+proptest! {
+    #![proptest_config(Config { failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn no_program_of_a_job_outlives_the_starter_of_the_job(steps in steps(), killed_at in 0..20_u32) {
+        let kernel = Memory::new(steps, killed_at);
+        let ran = std::panic::AssertUnwindSafe(|| run(&kernel));
+        if let Err(other) = std::panic::catch_unwind(ran) {
+            prop_assert!(other.is::<Killed>());
+        }
+        let too_late = kernel.too_late.borrow().join("; ");
+        if !too_late.is_empty() {
+            return Err(TestCaseError::fail(format!("after the kill {too_late}")));
+        }
+    }
+}
