@@ -13,12 +13,13 @@ use model::{Config, State, Verb, ZoneName};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
 use storage::{BadName, Dataset, Name, Stack, driver_at};
 use store::lock::ZoneLock;
-use store::{runtime, xml};
+use store::{Root, runtime, xml};
 
 use crate::executor::Outcome;
 use crate::{environments, export, room, suspend, verify};
 use control::client;
 use control::protocol::Request;
+use host::undo::UndoStack;
 use host::{Error, Host, devices, spawn};
 use kernelzone::disks::{self, Added};
 use kernelzone::facts::{self, Facts};
@@ -304,22 +305,22 @@ fn start_admitted(
     plan.words = options.words();
     // What is running is what is configured now, whatever is configured later; it goes
     // when the zone does.
+    let mut undo = UndoStack::default();
     xml::save_running(&host.root, &config)?;
-    let mut uncounted = None;
-    if let (Some(facts), None) = (facts, &plan.resume) {
-        // No image of before fits what its disks will be.
-        let disks = facts.disks.iter().filter_map(|files| files.paths.first());
-        let disks: Vec<PathBuf> = disks.cloned().collect();
-        uncounted = image::count_boot(&subject.zonepath, &disks)?;
-    }
-    let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
-    let plan = as_file(&plan).map_err(Error::io("hand the plan to zoneadmd"))?;
-    // zoneadmd goes on if this command is killed, and then the lock is still needed.
-    let pass = [plan.as_fd(), theirs.as_fd(), subject.lock().as_fd()];
-    spawn::zoneadmd(host, zone, &[], &pass)?;
-    drop(theirs);
-    let mut remarks = client::listen_to(report)?;
+    let (root, name) = (host.root.clone(), zone.clone());
+    undo.push("keep the configuration that runs", move || {
+        forget_running(&root, &name).map_err(|error| host::flatten(&error))
+    });
+    let handed = hand_over(host, subject, facts, &plan);
+    let (mut remarks, uncounted) = match handed {
+        Ok(told) => told,
+        Err(error) => {
+            // The reason counts; the next boot writes the file again.
+            let _ = undo.run();
+            return Err(error);
+        }
+    };
+    undo.disarm();
     remarks.extend(given);
     remarks.extend(gone);
     remarks.extend(suspended);
@@ -340,6 +341,40 @@ fn start_admitted(
         return Ok(Outcome::Done);
     }
     Ok(Outcome::Remarks(remarks))
+}
+
+/// Has a zoneadmd boot the zone by the plan. Returns its remarks, and one if the start of a
+/// machine could not be counted.
+fn hand_over(
+    host: &Host,
+    subject: &Subject,
+    facts: Option<&Facts>,
+    plan: &BootPlan,
+) -> Result<(Vec<String>, Option<String>), Error> {
+    let mut uncounted = None;
+    if let (Some(facts), None) = (facts, &plan.resume) {
+        // No image of before fits what its disks will be.
+        let disks = facts.disks.iter().filter_map(|files| files.paths.first());
+        let disks: Vec<PathBuf> = disks.cloned().collect();
+        uncounted = image::count_boot(&subject.zonepath, &disks)?;
+    }
+    let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
+        .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
+    let plan = as_file(plan).map_err(Error::io("hand the plan to zoneadmd"))?;
+    // zoneadmd goes on if this command is killed, and then the lock is still needed.
+    let pass = [plan.as_fd(), theirs.as_fd(), subject.lock().as_fd()];
+    spawn::zoneadmd(host, &subject.entry.name, &[], &pass)?;
+    drop(theirs);
+    Ok((client::listen_to(report)?, uncounted))
+}
+
+/// Removes the configuration that a zone was to run with. Where something of the zone is active
+/// it stays: it goes with the zone.
+fn forget_running(root: &Root, zone: &ZoneName) -> Result<(), store::Error> {
+    match runtime::load_any(root, zone)? {
+        Some(_) => Ok(()),
+        None => store::atomic::remove(&root.running(zone)),
+    }
 }
 
 /// Makes all files of a zone's root its own where the file system stores whose they

@@ -100,6 +100,33 @@ fn a_program_of_an_image_that_cannot_start_says_why() {
 }
 
 #[test]
+fn a_boot_without_its_zoneadmd_leaves_no_configuration_that_runs() {
+    let Some(host) = Host::with_web() else { return };
+    let folder = host.path("/alone");
+    fs::create_dir(&folder).unwrap();
+    let zoneadm = host.command("zoneadm", &["-z", "web", "boot"]);
+    fs::copy(zoneadm.get_program(), folder.join("zoneadm")).unwrap();
+    // Other programs would be found where packages put them.
+    if ["/usr/lib/zones", "/usr/sbin", "/usr/bin"]
+        .iter()
+        .any(|at| std::path::Path::new(at).join("zoneadmd").exists())
+    {
+        e2e::skip("the programs are installed");
+        return;
+    }
+    let mut alone = std::process::Command::new(folder.join("zoneadm"));
+    alone.args(zoneadm.get_args()).env_clear();
+    for (name, value) in zoneadm.get_envs() {
+        value.map(|value| alone.env(name, value));
+    }
+    e2e::run::run(&mut alone, b"").mentions(1, "could not find the program zoneadmd");
+    assert!(!host.path("/run/zones/web.xml").exists());
+    host.boot("web");
+    assert!(host.path("/run/zones/web.xml").exists());
+    host.halt("web");
+}
+
+#[test]
 fn plans_leave_no_trace() {
     let Some(host) = Host::with_web() else { return };
     // Nothing that lives only until the host boots is there yet.
