@@ -44,7 +44,10 @@ pub fn run(call: &Call) -> u8 {
         return delegated::run(call, asks);
     }
     match prepare(call) {
-        Ok((host, zones)) => dispatch(&host, verb, &zones, &options),
+        Ok((host, zones)) => {
+            let plan_only = options.dry_run;
+            dispatch(&Host { plan_only, ..host }, verb, &zones, &options)
+        }
         Err(text) => {
             eprintln!("zoneadm: {text}");
             cli::status::ERROR

@@ -68,10 +68,11 @@ pub fn run(call: &Call) -> u8 {
             Err(status) => status,
         };
     }
-    let (host, zones) = match act::admitted(call) {
+    let (mut host, zones) = match act::admitted(call) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };
+    host.plan_only = options.dry_run;
     if by == By::Zone {
         return of_zone(&host, &zones, &options);
     }

@@ -16,10 +16,11 @@ pub fn run(call: &Call) -> u8 {
         Ok(None) => return usage::print(Some(verb)),
         Err(text) => return usage::complain(&text, Some(verb)),
     };
-    let (host, zones) = match act::admitted(call) {
+    let (mut host, zones) = match act::admitted(call) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };
+    host.plan_only = dry_run;
     // One after the other: they share the line.
     let mut status = cli::status::OK;
     for zone in &zones {

@@ -24,10 +24,11 @@ pub fn run(call: &Call) -> u8 {
         Ok(None) => return usage::print(Some(verb)),
         Err(text) => return usage::complain(&text, Some(verb)),
     };
-    let (host, zones) = match act::admitted(call) {
+    let (mut host, zones) = match act::admitted(call) {
         Ok(admitted) => admitted,
         Err(status) => return status,
     };
+    host.plan_only = dry_run;
     let [zone] = zones.as_slice() else {
         let text = format!("{verb} takes one zone: a file holds one");
         return usage::complain(&text, Some(verb));

@@ -76,7 +76,10 @@ impl Trip {
         let warning = system.warning();
         let manifest = inventory::manifest(&config, subject.entry.uuid, system);
         let dataset = Dataset::open(&path)?;
-        let layers = dataset.known_layers(&keeps)?;
+        let layers = match dry_run {
+            true => dataset.look_at_layers(&keeps)?,
+            false => dataset.known_layers(&keeps)?,
+        };
         let top = dataset.stack()?.top;
         let id = new_uuid()?.simple();
         let hello = Hello {
@@ -377,7 +380,7 @@ fn image_of(host: &Host, lowest: Option<&storage::Known>) -> Result<Option<Strin
     let Some(lowest) = lowest else {
         return Ok(None);
     };
-    let all = images::open(host)?.list()?;
+    let all = images::list(host)?;
     // One of a single layer: of several, the lowest is not the image.
     let is_it =
         |image: &&storage::Image| matches!(image.trees.as_slice(), [tree] if *tree == lowest.tree);

@@ -224,7 +224,7 @@ fn image(host: &Host, hello: &Hello) -> Result<Option<Digest>, Error> {
         return Ok(None);
     };
     let wanted = digest(text).map_err(lost)?;
-    let all = images::open(host)?.list()?;
+    let all = images::list(host)?;
     let found = all.iter().any(|image| image.digest == wanted);
     Ok(found.then_some(wanted))
 }

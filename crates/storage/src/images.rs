@@ -105,6 +105,19 @@ impl Images {
         Ok(Self { folder })
     }
 
+    /// Opens the folder of images to look at them; nothing when it is not there.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or a newer version made it.
+    pub fn existing(path: &Path) -> Result<Option<Self>> {
+        let folder = match Folder::open(path) {
+            Err(e) if e.is_missing() => return Ok(None),
+            other => other?,
+        };
+        folder.must_be_known()?;
+        Ok(Some(Self { folder }))
+    }
+
     /// What an image says of itself, if it came with that.
     pub fn config(&self, image: &Image) -> Result<Option<Vec<u8>>> {
         let at = self.folder.path().join(image.digest.hex()).join(CONFIG);

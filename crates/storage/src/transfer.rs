@@ -33,6 +33,20 @@ impl Dataset {
     /// The layers below the top with their digests, the lowest first. Those that are not
     /// known yet are computed, which reads the layer, and kept.
     pub fn known_layers(&self, keeps: Keeps<'_>) -> Result<Vec<Known>> {
+        self.digested_layers(keeps, &note)
+    }
+
+    /// [`Dataset::known_layers`] for a command that shows its plan: digests that are not known
+    /// yet are computed and not kept.
+    pub fn look_at_layers(&self, keeps: Keeps<'_>) -> Result<Vec<Known>> {
+        self.digested_layers(keeps, &|_, _, _| Ok(()))
+    }
+
+    fn digested_layers(
+        &self,
+        keeps: Keeps<'_>,
+        keep: &dyn Fn(&Folder, Digest, Digest) -> Result<()>,
+    ) -> Result<Vec<Known>> {
         let _lock = self.lock_shared()?;
         let chain = match self.bond()? {
             Some(bond) => bond.layer.chain()?,
@@ -48,7 +62,7 @@ impl Dataset {
             };
             parts.push(digest);
             let chain = Digest::of_chain(&parts);
-            note(&folder, digest, chain)?;
+            keep(&folder, digest, chain)?;
             all.push(Known {
                 tree,
                 digest,

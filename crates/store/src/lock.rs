@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::ZoneName;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, MemfdFlags, flock};
 use rustix::io::Errno;
 
 use crate::{Error, Root};
@@ -84,6 +84,23 @@ pub fn zone_within(root: &Root, zone: &ZoneName, patience: Duration) -> Result<Z
     exclusive_within(&path, patience)?
         .map(|file| ZoneLock { file })
         .ok_or_else(|| Error::Locked(Busy::of(zone, &path)))
+}
+
+/// Takes the lock of a zone for a command that only shows its plan. Where nobody has ever
+/// taken the lock, nobody holds it, and its file is not made.
+///
+/// # Errors
+/// [`Error::Locked`] when it is held that long.
+pub fn zone_for_plan(root: &Root, zone: &ZoneName, patience: Duration) -> Result<ZoneLock, Error> {
+    let path = root.lock(zone);
+    if path.exists() {
+        return zone_within(root, zone, patience);
+    }
+    let nothing = rustix::fs::memfd_create("lock", MemfdFlags::CLOEXEC);
+    let nothing = nothing.map_err(|errno| Error::file("lock", &path)(errno.into()))?;
+    Ok(ZoneLock {
+        file: nothing.into(),
+    })
 }
 
 /// Takes the lock of a zone that is being deleted, so that its file goes too.

@@ -241,7 +241,7 @@ impl Subject {
         }
         let zonepath = host.root.path(&entry.zonepath);
         let owner = identity::other_owner(&host.root, &zonepath);
-        if owner.is_none() {
+        if owner.is_none() && !host.plan_only {
             end_of_migration(&entry, &zonepath)?;
             // What cannot be cleared away now stays for the next command: it is only space.
             let _ = storage::tidy(&zonepath);
@@ -260,7 +260,7 @@ impl Subject {
         }
         if state == State::Installed && entry.state == State::Installed {
             refuse_without_root(verb, &entry, &zonepath)?;
-            let is_ours = owner.is_none() && !lacks_root(&zonepath);
+            let is_ours = owner.is_none() && !lacks_root(&zonepath) && !host.plan_only;
             // Never into the mount point of storage that is not mounted.
             if is_ours {
                 end_of_making(&zonepath);
@@ -306,11 +306,14 @@ impl Subject {
 
 /// Makes sure that nothing is left of a zone that is not active: what died without
 /// its zoneadmd is cleared away, and a zoneadmd that still closes the zone's root is
-/// waited for. The zone's lock is held.
+/// waited for. The zone's lock is held. A command that only shows its plan leaves all there.
 ///
 /// # Errors
 /// When something cannot be removed, or the root stays open for [`WRITE_OUT_TIMEOUT`].
 pub fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
+    if host.plan_only {
+        return Ok(());
+    }
     if let Some(known) = runtime::load_any(&host.root, zone)? {
         // Its zoneadmd may be alive and waiting for our lock.
         if let Some(socket) = control::client::connect_to(&host.root, zone)? {
@@ -342,6 +345,9 @@ pub fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
 /// No such zone, the lock is held, or the mark cannot be removed.
 pub fn forget_gone(host: &Host, zone: &ZoneName) -> Result<bool, Error> {
     let (_lock, entry, _) = lock_known(host, zone, Wait::No)?;
+    if host.plan_only {
+        return Ok(false);
+    }
     end_of_migration(&entry, &host.root.path(&entry.zonepath))
 }
 
@@ -426,8 +432,8 @@ pub fn lock_known(
     wait: Wait,
 ) -> Result<(ZoneLock, Entry, Arc<Index>), Error> {
     let held = match wait {
-        Wait::No => lock_now(host, zone)?,
-        Wait::Yes => lock::zone(&host.root, zone, wait)?,
+        Wait::Yes if !host.plan_only => lock::zone(&host.root, zone, wait)?,
+        _ => lock_now(host, zone)?,
     };
     with_entry(host, zone, held)
 }
@@ -487,7 +493,11 @@ fn lock_cutting(host: &Host, zone: &ZoneName, cuts: Cuts) -> Result<(ZoneLock, b
     // zoneadmd has to keep, so there are few.
     let (mut look, mut pause) = (Instant::now(), LOCK_RETRY_TIME);
     loop {
-        let busy = match lock::zone_within(&host.root, zone, LOCK_POLL_INTERVAL) {
+        let taken = match host.plan_only {
+            true => lock::zone_for_plan(&host.root, zone, LOCK_POLL_INTERVAL),
+            false => lock::zone_within(&host.root, zone, LOCK_POLL_INTERVAL),
+        };
+        let busy = match taken {
             Err(busy @ store::Error::Locked(_)) => busy,
             other => return Ok((other?, was_cut)),
         };

@@ -143,7 +143,9 @@ fn start(
         Start::Go(subject) => start_locked(host, &subject, verb, options, dry_run),
         Start::Already(notice) => {
             // Not quite nothing: the zone may be without its zoneadmd.
-            client::attend(host, zone)?;
+            if !dry_run {
+                client::attend(host, zone)?;
+            }
             Ok(Outcome::Already(notice))
         }
     }
@@ -547,13 +549,7 @@ fn spec(
         return ask(root);
     }
     // In a view of the mounts that ends with this: any folder will do, and none is made.
-    crate::mount::with_view(stack, inherited, any_folder(scratch), ask)
-}
-
-/// Returns a folder that is there: `scratch` itself, or the first of those above it.
-fn any_folder(scratch: &Path) -> &Path {
-    let there = scratch.ancestors().find(|folder| folder.is_dir());
-    there.unwrap_or(Path::new("/"))
+    crate::mount::with_view(stack, inherited, crate::mount::any_folder(scratch), ask)
 }
 
 /// Returns the plan as a file in memory, for zoneadmd.

@@ -61,6 +61,28 @@ pub fn open(host: &Host) -> Result<Images, Error> {
     Ok(Images::open(&host.root.path(Path::new(IMAGES)))?)
 }
 
+/// Returns all images of a host; makes nothing.
+///
+/// # Errors
+/// When they cannot be read.
+pub fn list(host: &Host) -> Result<Vec<Image>, Error> {
+    match Images::existing(&host.root.path(Path::new(IMAGES)))? {
+        Some(images) => Ok(images.list()?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Returns the image that a word names, see [`Images::find`]; makes nothing.
+///
+/// # Errors
+/// When there is no such image, or more than one.
+pub fn find(host: &Host, word: &str) -> Result<Image, Error> {
+    match Images::existing(&host.root.path(Path::new(IMAGES)))? {
+        Some(images) => Ok(images.find(word)?),
+        None => Err(storage::Error::NoImage(word.chars().take(100).collect()).into()),
+    }
+}
+
 /// Returns the folder of the layers of images, which need not exist.
 pub(crate) fn layers(host: &Host) -> PathBuf {
     host.root.path(Path::new(IMAGES)).join(".layers")

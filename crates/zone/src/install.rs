@@ -57,7 +57,7 @@ pub fn install(
             ));
         }
         Some(Named::Here(word)) => {
-            Source::Image(crate::images::open(host)?.find(&word)?.digest.to_string())
+            Source::Image(crate::images::find(host, &word)?.digest.to_string())
         }
         Some(Named::There(request)) => {
             let source = request.source.to_string();

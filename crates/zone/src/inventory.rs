@@ -92,6 +92,9 @@ fn with_root<T: Send>(
 /// A folder to mount something on, in a namespace of one's own.
 pub(crate) fn scratch(host: &Host) -> Result<PathBuf, Error> {
     let scratch = host.root.run().join("mnt");
+    if host.plan_only {
+        return Ok(mount::any_folder(&scratch).to_owned());
+    }
     fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
     Ok(scratch)
 }

@@ -128,6 +128,12 @@ fn is_busy(error: &sys::mount::Error) -> bool {
     error.errno() == rustix::io::Errno::BUSY.raw_os_error()
 }
 
+/// Returns a folder that is there: `scratch` itself, or the first of those above it.
+pub(crate) fn any_folder(scratch: &Path) -> &Path {
+    let there = scratch.ancestors().find(|folder| folder.is_dir());
+    there.unwrap_or(Path::new("/"))
+}
+
 /// Calls `look` with the whole root of a zone as the zone sees it, read-only, with
 /// the inherited folders of the host. The zone may be running. `scratch` is any folder.
 pub(crate) fn with_view<T: Send>(
