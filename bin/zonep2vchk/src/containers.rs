@@ -1,8 +1,8 @@
 //! zonecfg commands for a zone like a container of LXC, systemd-nspawn or Incus: what maps
 //! is translated, what does not is named in a comment.
 
-use crate::report::harmless;
-use crate::template::{BRAND, quoted};
+use crate::report::{BRAND, harmless};
+use crate::template::quoted;
 
 /// Maximum size of a configuration that is read, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;

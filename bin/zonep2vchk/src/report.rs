@@ -90,7 +90,7 @@ impl Report {
                 .filter(|kernel| !kernel.is_empty())
                 .unwrap_or_else(|| "not running".to_owned()),
             platform: std::env::consts::ARCH,
-            brand: crate::template::BRAND,
+            brand: crate::report::BRAND,
             ip_type: target.ip_type(),
             checks,
         }
@@ -176,6 +176,9 @@ fn capital(word: &str) -> String {
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
 }
+
+/// A system of its own, from an archive or a directory, is of this brand.
+pub const BRAND: &str = "lx";
 
 #[cfg(test)]
 mod tests {

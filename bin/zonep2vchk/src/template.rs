@@ -2,12 +2,9 @@
 
 use crate::args::Target;
 use crate::network::{self, Interface};
-use crate::report::harmless;
+use crate::report::{BRAND, harmless};
 use crate::storage::{self, Mount};
 use crate::system::System;
-
-/// A system of its own, from an archive or a directory, is of this brand.
-pub const BRAND: &str = "lx";
 
 /// The commands, with comments for who reads them.
 pub fn commands(system: &System, target: Target) -> String {

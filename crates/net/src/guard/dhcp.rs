@@ -4,6 +4,9 @@
 //! A client is known by its client id, and without one by its Ethernet address. Both
 //! have to be the zone's, so that nobody has another's lease.
 
+use Condition::{AnyOf, Equal, NotEqual};
+use Register::{R0, R2, R3, R4, R6, R7, R8, R9, R10};
+use Width::{Byte, Double, Half, Word};
 use sys::bpf::{Condition, Label, Register, Width};
 
 use super::Reason;
@@ -11,18 +14,7 @@ use super::frame::{at, context, half, half_of, halves, next, port, word};
 use super::ipv4::{OFFSET, PORTS};
 use super::program::Builder;
 use crate::client_id::{MAX_ID_BYTES, MAX_IDS};
-use Condition::{AnyOf, Equal, NotEqual};
-use Register::{R0, R2, R3, R4, R6, R7, R8, R9, R10};
-use Width::{Byte, Double, Half, Word};
-
-/// The ids that a zone may use in messages to DHCP servers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clients {
-    /// The link's Ethernet address: what is made of it is the zone's own.
-    pub mac: [u8; 6],
-    /// Other client ids that it may use.
-    pub ids: Vec<Vec<u8>>,
-}
+use crate::guard::rules::Clients;
 
 /// Maximum number of options of a message.
 const MAX_OPTIONS: usize = 32;

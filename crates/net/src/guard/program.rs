@@ -3,14 +3,15 @@
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-use sys::bpf::{Assembler, Condition, Label, Register, Width};
-
-use super::counters::BUSY_UNTIL;
-use super::frame::{at, context, ethernet, half, halves, helper, word};
-use super::{Guard, MAX_SOURCES, Reason, Verdict};
 use Condition::{AtMost, Equal, Greater, Less, NotEqual};
 use Register::{R0, R1, R2, R3, R4, R6, R7, R8, R9, R10};
 use Width::{Double, Half, Word};
+use sys::bpf::{Assembler, Condition, Label, Register, Width};
+
+use super::Reason;
+use super::counters::BUSY_UNTIL;
+use super::frame::{at, context, ethernet, half, halves, helper, word};
+use crate::guard::rules::{Guard, MAX_SOURCES, Verdict};
 
 // What a program returns.
 const TC_ACT_OK: i32 = 0;
