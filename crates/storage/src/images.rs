@@ -229,23 +229,12 @@ impl Images {
         let mut pruned = Pruned::default();
         {
             let _lock = self.lock()?;
+            self.clear_cut_off_locked()?;
             for (name, _) in self.folder.entries()? {
-                if name.to_string_lossy().starts_with(FETCH) {
-                    // One that was ready goes by itself.
-                    let left = match self.folder.open_child(&name) {
-                        Err(e) if e.is_missing() => continue,
-                        other => other?,
-                    };
-                    // Nobody holds it: whoever fetched was cut off.
-                    if left.try_lock()?.is_some() {
-                        remove::bury(left.path())?;
-                    }
-                } else if name.to_string_lossy().starts_with(HALF) {
-                    self.clear(&name.to_string_lossy())?;
-                } else if let Some(digest) = parse(&name) {
+                if let Some(digest) = parse(&name) {
                     match self.image(&digest)? {
-                        Some(image) if !image.users.is_empty() => continue,
-                        image => pruned.images.extend(image),
+                        Some(image) if image.users.is_empty() => pruned.images.push(image),
+                        _ => continue,
                     }
                     self.clear(&digest.hex())?;
                 }
@@ -253,6 +242,60 @@ impl Images {
         }
         pruned.collected = collect(&self.layers(), Lost::Keep)?;
         Ok(pruned)
+    }
+
+    /// Returns the folders of fetches and imports that were killed; none while another command
+    /// changes images.
+    pub fn cut_off(&self) -> Result<Vec<PathBuf>> {
+        match self.folder.try_lock()? {
+            Some(_lock) => self.cut_off_locked(),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Removes what [`Images::cut_off`] returns, with the layers that nothing else stands on.
+    pub fn clear_cut_off(&self) -> Result<()> {
+        {
+            let _lock = self.lock()?;
+            self.clear_cut_off_locked()?;
+        }
+        collect(&self.layers(), Lost::Keep).map(drop)
+    }
+
+    fn cut_off_locked(&self) -> Result<Vec<PathBuf>> {
+        let mut found = Vec::new();
+        for (name, _) in self.folder.entries()? {
+            let is_cut_off = if name.to_string_lossy().starts_with(FETCH) {
+                match self.folder.open_child(&name) {
+                    // One that was ready goes by itself.
+                    Err(e) if e.is_missing() => false,
+                    // Nobody holds it: whoever fetched was cut off.
+                    other => other?.try_lock()?.is_some(),
+                }
+            } else if name.to_string_lossy().starts_with(HALF) {
+                true
+            } else {
+                match parse(&name) {
+                    Some(digest) => self.image(&digest)?.is_none(),
+                    None => false,
+                }
+            };
+            if is_cut_off {
+                found.push(self.folder.path().join(name));
+            }
+        }
+        Ok(found)
+    }
+
+    fn clear_cut_off_locked(&self) -> Result<()> {
+        for path in self.cut_off_locked()? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            match name.starts_with(FETCH) {
+                true => remove::bury(&path)?,
+                false => self.clear(&name)?,
+            }
+        }
+        Ok(())
     }
 
     fn layers(&self) -> PathBuf {

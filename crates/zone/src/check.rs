@@ -40,6 +40,8 @@ pub enum Kind {
     Lost,
     /// The journal of a patch that was cut off.
     Patch,
+    /// An image whose fetch or import was cut off.
+    Image,
     /// A copy of a root that a command works in.
     Copy,
     /// A file that was being written.
@@ -65,6 +67,7 @@ impl Kind {
             Self::Unfinished => "unfinished",
             Self::Lost => "lost",
             Self::Patch => "patch",
+            Self::Image => "image",
             Self::Copy => "copy",
             Self::Aside => "aside",
             Self::Mount => "mount",
@@ -149,6 +152,7 @@ pub fn look(host: &Host) -> Result<Vec<Finding>, Error> {
         found: Vec::new(),
     };
     look.layers()?;
+    look.images()?;
     look.patches()?;
     look.copies()?;
     look.asides()?;

@@ -83,6 +83,11 @@ pub fn find(host: &Host, word: &str) -> Result<Image, Error> {
     }
 }
 
+/// Opens the folder of images; nothing where there is none.
+pub(crate) fn open_existing(host: &Host) -> Result<Option<Images>, Error> {
+    Ok(Images::existing(&host.root.path(Path::new(IMAGES)))?)
+}
+
 /// Returns the folder of the layers of images, which need not exist.
 pub(crate) fn layers(host: &Host) -> PathBuf {
     host.root.path(Path::new(IMAGES)).join(".layers")

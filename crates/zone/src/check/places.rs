@@ -46,6 +46,17 @@ impl Look<'_> {
         Ok(())
     }
 
+    /// Finds images whose fetch or import was cut off.
+    pub(super) fn images(&mut self) -> Result<(), Error> {
+        let Some(images) = images::open_existing(self.host)? else {
+            return Ok(());
+        };
+        for path in images.cut_off()? {
+            self.note(Kind::Image, None, &path, None);
+        }
+        Ok(())
+    }
+
     /// Finds the journals of patches that were cut off.
     pub(super) fn patches(&mut self) -> Result<(), Error> {
         if is_patching(self.host)? {
@@ -165,6 +176,14 @@ pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
             }
             _ => {}
         }
+    }
+    if let Some(one) = found.iter().find(|one| one.kind == Kind::Image) {
+        let images = images::open_existing(host).map_err(|error| flatten(&error));
+        let cleared = images.and_then(|images| match images {
+            Some(images) => images.clear_cut_off().map_err(|error| flatten(&error)),
+            None => Ok(()),
+        });
+        tell(&one.path, cleared);
     }
     // Last: the layers of what went above go, too.
     for folder in all_layers(host) {

@@ -66,6 +66,8 @@ fn remains_are_found_and_go_and_the_rest_stays() {
         "etc/zones/.index.new",
         "zones/.layers/.dead/0123456789abcdef/file",
         "zones/.layers/fedcba9876543210/tree/file",
+        "var/lib/zones/images/.fetch-0123456789abcdef/layer",
+        "var/lib/zones/images/.half-0123456789abcdef/root/file",
     ] {
         write(dir.path(), name);
     }
@@ -75,6 +77,8 @@ fn remains_are_found_and_go_and_the_rest_stays() {
     let expected = [
         "layer - /zones/.layers/fedcba9876543210",
         "dead - /zones/.layers/.dead/0123456789abcdef",
+        "image - /var/lib/zones/images/.fetch-0123456789abcdef",
+        "image - /var/lib/zones/images/.half-0123456789abcdef",
         "copy - /zones/.patch-web",
         "copy web /zones/.attach-web",
         "copy web /zones/.web.be.other",
