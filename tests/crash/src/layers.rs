@@ -17,8 +17,8 @@ pub fn problems(zones: &Path) -> Vec<String> {
 
 /// Returns the users that have lost their layer or their reference on it. There are none at
 /// any moment: whoever collects garbage then would remove a layer in use. Copies and snapshots
-/// that are being made or removed, whose names begin with a dot, and zonepaths with a mark of a
-/// command that is making them are only removed again, and may lack both.
+/// that are being made or removed, whose names begin with a dot, zonepaths with a mark of a
+/// command that is making them and zonepaths without a top are only removed, and may lack both.
 #[must_use]
 pub fn lacking(zones: &Path) -> Vec<String> {
     let mut bonds = bonds(zones);
@@ -33,10 +33,15 @@ fn is_unfinished(bond: &Path, zones: &Path) -> bool {
         return true;
     }
     let zonepath = bond.iter().next().map(|name| zones.join(name));
-    inside(&zonepath.unwrap_or_default()).iter().any(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with(".unfinished-")
-    })
+    let names = inside(&zonepath.unwrap_or_default());
+    let names: Vec<_> = names
+        .iter()
+        .map(|path| path.file_name().unwrap_or_default().to_string_lossy())
+        .collect();
+    let has_top = ["root", "root.new", "vol", "vol.new"]
+        .iter()
+        .any(|top| names.iter().any(|name| name == top));
+    !has_top || names.iter().any(|name| name.starts_with(".unfinished-"))
 }
 
 /// Returns what the links in `bonds` miss, and the layers and references that are wanted.
