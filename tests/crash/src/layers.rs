@@ -33,11 +33,17 @@ fn is_unfinished(bond: &Path, zones: &Path) -> bool {
         return true;
     }
     let zonepath = bond.iter().next().map(|name| zones.join(name));
-    let names = inside(&zonepath.unwrap_or_default());
+    let zonepath = zonepath.unwrap_or_default();
+    let names = inside(&zonepath);
     let names: Vec<_> = names
         .iter()
         .map(|path| path.file_name().unwrap_or_default().to_string_lossy())
         .collect();
+    let layer = |link: &str| linked(&zonepath.join(link))?.parent().map(Path::to_owned);
+    // The zone itself holds the layer until it stands on another one.
+    if bond.ends_with("mounted/dataset") && layer("mounted/dataset") == layer("dataset") {
+        return true;
+    }
     let has_top = ["root", "root.new", "vol", "vol.new"]
         .iter()
         .any(|top| names.iter().any(|name| name == top));
