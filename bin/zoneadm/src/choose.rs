@@ -1,4 +1,4 @@
-//! Which zones a command line means.
+//! Selects the zones of a command line.
 
 use host::{Host, flatten};
 use model::ZoneName;

@@ -24,7 +24,7 @@ pub struct Bench {
     pub host: Host,
     /// Another one, and the way to it.
     pub far: Option<(Host, Server)>,
-    /// Whether the machine of its kernel zone was killed, which strace follows, too.
+    /// True if the machine of its kernel zone was killed, which strace follows, too.
     pub lost_memory: Cell<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! Which file names something of which other file.
+//! Finds the imports between files.
 //!
 //! A module that is named on the way to something does not count, and neither does a
 //! `pub use`: a name counts for the file in which it is defined.

@@ -16,7 +16,7 @@ pub struct Crate {
     pub root: PathBuf,
     /// The libraries of the workspace that it uses.
     pub uses: BTreeSet<String>,
-    /// Whether it is a program.
+    /// True if it is a program.
     pub program: bool,
 }
 

@@ -10,13 +10,13 @@ use syn::{Item, ItemMod, Meta};
 /// The place of a module: the names from the root down.
 pub type Place = Vec<String>;
 
-/// One module without its tests.
+/// A module without its tests.
 pub struct Module {
     /// Its file, below the folder of the root.
     pub file: PathBuf,
     /// Lines of the file, without modules of tests in it.
     pub lines: usize,
-    /// What stands in it, without modules of tests.
+    /// The source text, without modules of tests.
     pub items: Vec<Item>,
 }
 

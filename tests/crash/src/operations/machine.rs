@@ -8,7 +8,7 @@ use e2e::{Host, machine, wait_for};
 use super::{Bench, Operation, goes_on};
 use crate::strike::Who;
 
-/// What the guest keeps in memory: the boot id, a mark in /run, and its disk.
+/// The data that the guest keeps in memory: the boot id, a mark in /run, and its disk.
 const LOOK: &str = "cat /run/boot /run/mark /var/mark";
 
 fn said(host: &Host, script: &str) -> String {
