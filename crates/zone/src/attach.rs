@@ -27,13 +27,13 @@ use subject::{DETACHED, Start, Subject, UNPACKING};
 
 use compare::Comparison;
 
-/// What is updated.
+/// The packages to update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Update {
     /// Nothing: what does not match is refused.
     #[default]
     No,
-    /// What must be (`-u`).
+    /// Packages that are too old (`-u`).
     Needed,
     /// All that can be (`-U`).
     All,
@@ -46,15 +46,15 @@ pub type Script = (&'static str, Vec<String>);
 /// `name=version`, or all when none are. Or why that cannot be.
 pub type Updater<'a> = &'a (dyn Fn(&Path, &[String]) -> Result<Script, String> + Sync);
 
-/// How a zone is attached.
+/// The options of an attach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Without a look at packages (`-F`).
     pub force: bool,
-    /// What is updated.
+    /// The packages to update.
     pub update: Update,
-    /// Where the root comes from, when it is not in the zonepath: `-a archive` or
-    /// `-d directory`, as words for the brand.
+    /// The source of the root, when it is not in the zonepath: `-a archive` or `-d directory`, as
+    /// words for the brand. `-a archive` or `-d directory`, as words for the brand.
     pub source: Option<[String; 2]>,
 }
 
@@ -87,7 +87,7 @@ pub fn check_update(manifest: &Manifest) -> Result<(), Error> {
     }
 }
 
-/// Whether the packages of a sparse zone, which lies at a zonepath, differ from the host's.
+/// Returns whether the packages of a sparse zone, which lies at a zonepath, differ from the host's.
 ///
 /// # Errors
 /// When one of the two cannot be looked at.

@@ -33,7 +33,7 @@ use subject::{away, names, network};
 
 pub use host::spawn::{AGAIN, LOCK_OF_AGAIN};
 
-/// How a zone is started.
+/// The options of a boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootOptions {
     /// Another init (`-i`), a path in the zone.
@@ -428,7 +428,7 @@ pub fn make_plan(
     )
 }
 
-/// Whether a zone is given its network links.
+/// The zone's network links: made or left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Linked {
     /// Those of its configuration.
@@ -504,8 +504,8 @@ pub(crate) fn plan_on(
     })
 }
 
-/// What stands in the place of an init's: QEMU's command line comes with the plan, and
-/// it is told to end over its monitor.
+/// Returns the init that stands for QEMU: its command line comes with the plan, and its monitor
+/// ends it. QEMU's command line comes with the plan, and it is told to end over its monitor.
 fn machine_spec(brand: &dyn brand::Brand) -> BootSpec {
     const SIGTERM: i32 = 15;
     BootSpec {

@@ -1,8 +1,8 @@
 //! `zoneadm check`: what commands that were killed left on this host.
 //!
-//! One rule says what is garbage: what no zone, image or snapshot refers to. Every command
-//! that looks at a zone clears away what it finds beside that zone; [`look`] tells what is on
-//! the whole host and changes nothing, and [`repair`] calls the same collectors for all of it.
+//! A rule says what is garbage: what no zone, image or snapshot refers to. Every command that looks
+//! at a zone clears away what it finds beside that zone; [`look`] tells what is on the whole host
+//! and changes nothing, and [`repair`] calls the same collectors for all of it.
 //!
 //! | file | holds |
 //! |---|---|
@@ -83,7 +83,7 @@ impl Kind {
 pub struct Finding {
     /// Its kind.
     pub kind: Kind,
-    /// Where it is, as users name it.
+    /// The path, as users name it.
     pub path: PathBuf,
     /// The zone that it was made for, as far as that is known.
     pub zone: Option<String>,
@@ -91,7 +91,7 @@ pub struct Finding {
     pub kept: Option<String>,
 }
 
-/// Who may use what was made for a zone.
+/// The use of a path that was made for a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
     /// The zone is active, or a command works on it.

@@ -116,7 +116,7 @@ pub struct Cloned {
     lock: ZoneLock,
 }
 
-/// What one clone came to.
+/// The result of preparing a clone.
 #[derive(Debug)]
 pub enum Prepared {
     /// To be stored by [`store_all`].
@@ -127,7 +127,7 @@ pub enum Prepared {
     Already(&'static str),
 }
 
-/// What to do with a zone that is not configured yet.
+/// The treatment of a zone that is not configured yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// Refuse it.

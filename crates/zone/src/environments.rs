@@ -1,9 +1,9 @@
 //! `zoneadm beadm`: the boot environments of a zone.
 //!
 //! The snapshots of a zone are its boot environments, besides the one that it has now.
-//! What is activated becomes the root at the next boot, when the former root becomes a
-//! snapshot: both are renames, so that takes no longer than a boot without it. The steps
-//! are in [`switch`].
+//! An activated boot environment becomes the root at the next boot, when the former root becomes a
+//! snapshot: both are renames, so that takes no longer than a boot without it. The steps are in
+//! [`switch`].
 //!
 //! | file | holds |
 //! |---|---|
@@ -37,7 +37,7 @@ pub use mounts::{mount, unmount};
 /// Most boot environments with which a zone makes itself one more.
 pub const MOST_INSIDE: usize = 32;
 
-/// Who asks for something.
+/// The caller of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// The global zone.
@@ -57,11 +57,12 @@ pub struct Row {
     pub active_now: bool,
     /// It will be after the next boot.
     pub active_on_reboot: bool,
-    /// Where it is shown: `/` for that of a running zone.
+    /// The mount point: `/` for that of a running zone. `/` for that of a running zone.
     pub mountpoint: Option<String>,
-    /// What removing it would free; of the active one what the zone has written since.
+    /// The space that removing it would free; for the active one, the space of the files that the
+    /// zone has written since.
     pub space_bytes: u64,
-    /// How it came to be removed: always by hand.
+    /// The policy of its removal: always by hand.
     pub policy: &'static str,
     /// When it was made, in seconds since 1970.
     pub created: u64,
@@ -379,7 +380,7 @@ pub fn complete(subject: &Subject) -> Result<(), Error> {
     }
 }
 
-/// Whether a snapshot is in somebody's use: mounted, or made by the zone itself.
+/// Returns whether a snapshot is in somebody's use: mounted, or made by the zone itself.
 ///
 /// # Errors
 /// When the marks cannot be read.

@@ -352,7 +352,7 @@ impl Work<'_> {
 }
 
 impl Work<'_> {
-    /// What comes from outside for a zone that keeps its identity: no brand makes it.
+    /// Unpacks the root of a zone that keeps its identity: no brand makes it.
     fn unpack(&mut self, root: &Path, options: &[String]) -> Result<(), AnyError> {
         let received = Received::of(root, options, &mut *self.progress)?;
         let source = match received.options(options) {
@@ -378,7 +378,7 @@ impl Work<'_> {
     }
 }
 
-/// What stands in [`FORCED`].
+/// The content of [`FORCED`].
 const FORCED_TEXT: &str = "<!-- This zone was attached without a check (attach -F). -->\n";
 
 /// Files that say something of a zone, in its zonepath.
@@ -448,7 +448,7 @@ fn close_zonepath(
     Ok(Some(before.as_raw_mode()))
 }
 
-/// Whether nothing lies in a folder but what a zone has in its zonepath.
+/// Returns whether nothing lies in a folder but what a zone has in its zonepath.
 fn is_zonepath(path: &Path) -> std::io::Result<bool> {
     if path.parent().is_some() && path.join(storage::ROOT).symlink_metadata().is_ok() {
         return Ok(true);
@@ -464,7 +464,7 @@ fn is_zonepath(path: &Path) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// What is there already is not ours, and must not be undone.
+/// Refuses a root that exists already: it is not ours, and an undo must not delete it.
 fn refuse_root(zonepath: &Path) -> Result<(), AnyError> {
     // A link to nothing is what a clone left that died early.
     match zonepath.join(storage::ROOT).metadata() {

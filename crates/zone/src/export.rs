@@ -28,7 +28,7 @@ use target::Target;
 /// Folders in which tar's and cipher's programs are looked for.
 const PROGRAMS: &[&str] = &["/usr/bin", "/bin", "/usr/local/bin"];
 
-/// Who can read an archive.
+/// The recipient of an encrypted archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cipher {
     /// Whoever has the file.
@@ -128,7 +128,7 @@ fn of_running(
     done
 }
 
-/// What begins the name of a snapshot that is exported.
+/// The prefix of the name of a snapshot that is exported.
 const BEGINS: &str = "export-";
 
 /// The file that whoever exports a snapshot has locked.

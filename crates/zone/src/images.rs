@@ -20,18 +20,18 @@ use host::{Error, Host};
 
 pub use source::Source;
 
-/// Where images are kept, below the alternate root.
+/// The folder of images, below the alternate root.
 const IMAGES: &str = "/var/lib/zones/images";
 
 /// An image to be imported.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Where it comes from.
+    /// The source of the image.
     pub source: Source,
-    /// What people shall call it; by default what its source ends with.
+    /// The name of the image; by default the last part of its source.
     pub name: Option<String>,
-    /// What it must be: the digest of the archive's bytes, or that of the image. Of a
-    /// container image, that of its manifest.
+    /// The required digest: that of the archive's bytes, or that of the image. Of a container
+    /// image, that of its manifest.
     pub digest: Option<Digest>,
     /// The kind of machine, where a container image is for several; else the host's.
     pub architecture: Option<String>,
@@ -257,7 +257,7 @@ fn called(path: &Path) -> String {
 /// Removes images that nothing stands on, and what crashes left beside images and zones.
 ///
 /// # Errors
-/// What cannot be removed.
+/// Fails with the image or leftover that cannot be removed.
 pub fn prune(host: &Host) -> Result<Pruned, Error> {
     let mut pruned = open(host)?.prune()?;
     for folder in crate::service::layers(host) {

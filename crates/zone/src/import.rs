@@ -19,7 +19,7 @@ use crate::executor::{self, Outcome};
 use crate::export::start;
 use host::{Error, Host};
 
-/// How a zone is imported.
+/// The options of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// The archive.
@@ -34,7 +34,7 @@ pub struct Options {
     pub update: Update,
 }
 
-/// What the files of the ciphers begin with, and the programs that open them.
+/// The first bytes of encrypted files, and the programs that decrypt them.
 const CIPHERS: &[(&[u8], &str)] = &[
     (b"age-encryption.org/", "age"),
     (b"-----BEGIN AGE", "age"),
@@ -140,7 +140,7 @@ pub fn configuration(manifest: &Manifest, zone: &ZoneName) -> Result<Config, Err
     Ok(config)
 }
 
-/// What a configuration would give a zone of the host, or let it do there.
+/// Returns the parts of the host that a configuration would give a zone.
 pub(crate) fn reaches(config: &Config) -> Vec<String> {
     let mut found = Vec::new();
     let system = [

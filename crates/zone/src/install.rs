@@ -106,7 +106,7 @@ pub fn install(
     Ok(Outcome::Done)
 }
 
-/// What is wrong with the command line is told with the usage, the rest without.
+/// Returns the error with the usage if the command line is wrong, otherwise without it.
 fn refused(error: brand::Error) -> Error {
     match error.is_usage() {
         true => Error::Usage(error.to_string()),
@@ -135,11 +135,11 @@ fn profile_of(options: &[String]) -> Result<(Option<PathBuf>, Vec<String>), Erro
     Ok((profile, rest))
 }
 
-/// Where the root comes from.
+/// The source of the root.
 enum Source {
     /// An image, by its digest.
     Image(String),
-    /// One that comes from there.
+    /// An image that is imported from there.
     Import(String),
     /// An image that is made if there is none.
     Recipe(Recipe),

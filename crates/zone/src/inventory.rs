@@ -1,4 +1,4 @@
-//! What is installed in a zone, and on the host.
+//! Lists the packages of a zone and of the host.
 
 use std::fs;
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::mount;
 use host::error::flatten;
 use host::{Error, Host};
 
-/// Where the name of a system stands.
+/// The files with the name of a system.
 const OS_RELEASE: [&str; 2] = ["etc/os-release", "usr/lib/os-release"];
 
 /// More of it is no such file.

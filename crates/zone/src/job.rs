@@ -31,7 +31,7 @@ use host::{Error, Host, devices, spawn};
 use subject::Subject;
 use subject::network::Records;
 
-/// What begins the name of the control group of a zone's job. No zone has such a name.
+/// The prefix of the name of the control group of a zone's job. No zone has such a name.
 pub(crate) const GROUP: &str = ".job-";
 
 /// Longest report, in bytes.
@@ -42,7 +42,7 @@ const MAX_REPORT: u64 = 64 << 10;
 pub struct Job<'a> {
     /// The copy. When it is volatile nothing of it is on disk afterwards for certain.
     pub stack: Stack,
-    /// What the zone's /bin/sh does; at most some 10,000 characters.
+    /// The script for the zone's /bin/sh; at most some 10,000 characters.
     pub script: &'a str,
     /// Words for the script, `$1` and so on.
     pub words: &'a [String],
@@ -258,7 +258,7 @@ pub fn forget_history(root: &Root, zone: &Entry) -> Result<(), Error> {
     Ok(store::atomic::remove(&path)?)
 }
 
-/// What the files of a zone begin with there.
+/// Returns the prefix of a zone's files there.
 #[must_use]
 pub fn stem(zone: &Entry) -> String {
     match &zone.uuid {
@@ -267,8 +267,8 @@ pub fn stem(zone: &Entry) -> String {
     }
 }
 
-/// Where the copy of a zone is: beside it, or in it where it is a file system of its own,
-/// as layers cannot leave one.
+/// Returns the path of the copy of a zone: beside it, or in it where it is a file system of its
+/// own, as layers cannot leave one.
 ///
 /// # Errors
 /// When the zonepath cannot be looked at.
@@ -398,7 +398,7 @@ pub fn inherited(config: &Config) -> Result<Vec<PathBuf>, Error> {
     Ok(layout.map(|layout| layout.dirs).unwrap_or_default())
 }
 
-/// Whether folders of the host are part of a zone's root.
+/// Returns whether folders of the host are part of a zone's root.
 ///
 /// # Errors
 /// When the host's folders cannot be looked at.

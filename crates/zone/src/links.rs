@@ -20,9 +20,9 @@ pub struct Row {
     pub zone: String,
     /// The link's name in the zone.
     pub link: String,
-    /// What it is made on.
+    /// The lower link.
     pub over: String,
-    /// Whether it is up; none of a zone that is not.
+    /// The state of the link; none if the zone is not up.
     pub up: Option<bool>,
     /// The host's end.
     pub host: Option<String>,

@@ -18,7 +18,7 @@ use control::client;
 use host::{Error, Host};
 use subject::state;
 
-/// Which zones are listed.
+/// The zones that are listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// Those with a virtual platform.
@@ -31,7 +31,7 @@ pub enum Selection {
     Named(Vec<ZoneName>),
 }
 
-/// One zone as listed.
+/// A zone as listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
     /// The numeric id of an active zone.
@@ -48,7 +48,7 @@ pub struct Row {
     pub brand: String,
     /// Whose network it uses.
     pub ip_type: IpType,
-    /// What else is to be known of its state (`-s`), as `panicked`; mostly nothing.
+    /// The auxiliary state (`-s`), as `panicked`; mostly empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub auxiliary: String,
 }
@@ -62,10 +62,10 @@ pub struct Listing {
     pub damaged: Vec<(ZoneName, Error)>,
 }
 
-/// How many zones a listing sees to at a time.
+/// Maximum number of zones that a listing repairs at a time.
 const REVIVERS: usize = 4;
 
-/// How long a listing may take longer because zoneadmds died.
+/// Maximum time that a listing waits for zones whose zoneadmd died.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Lists zones: active ones by id, then the rest in the order of the index. The
@@ -103,7 +103,7 @@ pub fn list(host: &Host, selection: &Selection, global: bool) -> Result<Listing,
     Ok(listing)
 }
 
-/// What a zone lacks whose zoneadmd died.
+/// The missing part of a zone whose zoneadmd died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lacks {
     /// It runs, without a zoneadmd.
@@ -112,7 +112,7 @@ enum Lacks {
     Burial,
 }
 
-/// What there is to do for a zone that is listed.
+/// Returns the missing part of a zone that is listed, if its zoneadmd died.
 fn lacks(host: &Host, zone: &ZoneName, runtime: Option<&Runtime>) -> Option<Lacks> {
     match runtime {
         Some(runtime) => (!runtime.daemon.is_alive()).then_some(Lacks::Zoneadmd),

@@ -30,7 +30,7 @@ use host::undo::UndoStack;
 use host::{Error, Host, devices, flatten};
 use subject::{Start, Subject};
 
-/// How a running zone is changed.
+/// The options of a change of a running zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Nothing is changed.
@@ -39,12 +39,12 @@ pub struct Options {
     pub quiet: bool,
 }
 
-/// What the user is told meanwhile.
+/// The messages to the user while it is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// What is going on.
+    /// The progress.
     Progress(String),
-    /// What is not quite as it was asked for.
+    /// A difference from the requested change.
     Warning(String),
 }
 
@@ -215,11 +215,11 @@ fn checking(plan: &LivePlan, tell: Tell<'_>) {
     }
 }
 
-/// What a zone really has of what it is to run with.
+/// The real state of a zone, compared with the configuration.
 struct Found {
     /// Its running configuration, less the file systems and devices that are gone.
     config: Config,
-    /// What somebody who was killed has mounted and not told of.
+    /// The mounts that a killed command has made and not recorded.
     left: Vec<Mounted>,
 }
 

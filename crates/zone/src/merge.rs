@@ -58,7 +58,7 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
     Ok(Outcome::Done)
 }
 
-/// What keeps the chain of a running zone short when a snapshot puts one more on it.
+/// Returns the step that keeps the chain of a running zone short when a snapshot adds a layer.
 ///
 /// # Errors
 /// When its layers cannot be read.

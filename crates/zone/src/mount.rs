@@ -97,11 +97,11 @@ pub(crate) fn show(zonepath: &Path, at: &Path) -> Result<(), Error> {
     })
 }
 
-/// How long a root that is in use is tried again: a process that is being started has
-/// copies of what its parent had open until it executes its program.
+/// Time for which unmounting a busy root is tried again: a process that is being started has copies
+/// of its parent's descriptors until it executes its program.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// How often.
+/// Interval between the attempts.
 const PAUSE: Duration = Duration::from_millis(5);
 
 pub(crate) fn hide(at: &Path) -> Result<(), Error> {

@@ -22,19 +22,19 @@ pub struct Row {
     pub zone: String,
     /// The control: `zone.max-lwps`, `dedicated-cpu`, `pool`.
     pub control: String,
-    /// Whether its numbers are bytes.
+    /// True if its numbers are bytes.
     pub is_size: bool,
-    /// Who may change it; none where nothing is set.
+    /// The privilege that may change it; none if nothing is set.
     pub privilege: Option<String>,
-    /// What is configured, or was when the zone booted.
+    /// The configured limit, now or when the zone booted.
     pub limit: Option<String>,
-    /// What is done at the limit: `deny` or `none`.
+    /// The action at the limit: `deny` or `none`. `deny` or `none`.
     pub action: Option<String>,
-    /// What the kernel says that holds, of an active zone: a number, or CPUs.
+    /// The limit in the kernel, of an active zone: a number, or CPUs.
     pub effective: Option<String>,
-    /// What is used now.
+    /// The present use.
     pub used: Option<u64>,
-    /// How often the zone ran into it since it booted.
+    /// The number of times that the zone reached it since it booted.
     pub hits: Option<u64>,
 }
 
@@ -125,7 +125,7 @@ fn configured(
     values
 }
 
-/// What the kernel shows of an active zone.
+/// The kernel's figures of an active zone.
 struct Seen {
     groups: ZoneCgroups,
     usage: Usage,

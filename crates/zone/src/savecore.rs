@@ -60,7 +60,7 @@ pub fn savecore(
     Ok(Outcome::Done)
 }
 
-/// One above the highest number that is there.
+/// An above the highest number that is there.
 fn next(folder: &Path) -> u64 {
     let names = fs::read_dir(folder).into_iter().flatten().flatten();
     let numbers = names.filter_map(|entry| {

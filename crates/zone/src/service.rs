@@ -29,16 +29,16 @@ use subject::network::Records;
 /// All zones, and those of which nothing can be told.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// What counts of each zone.
+    /// The zones to act on, with the properties that matter.
     pub zones: Vec<Known>,
     /// Zones whose files are damaged, and how.
     pub damaged: Vec<(ZoneName, Error)>,
 }
 
-/// How a job ended.
+/// The result of a job.
 #[derive(Debug)]
 pub enum End {
-    /// What was to be done was done, and this is to be told about it.
+    /// The job succeeded, with these messages.
     Well(Vec<String>),
     /// It was so already, or had become so meanwhile.
     Already,
@@ -59,15 +59,15 @@ impl End {
 /// A job that is over.
 #[derive(Debug)]
 pub struct Done {
-    /// What was to be done.
+    /// The job.
     pub job: Job,
-    /// What became of it.
+    /// The result of the job.
     pub end: End,
-    /// How long it took.
+    /// The duration of the job.
     pub took: Duration,
 }
 
-/// What happens while the service works.
+/// The events while the service works.
 #[derive(Debug)]
 pub enum Event {
     /// A job was begun.
@@ -94,7 +94,8 @@ pub fn survey(host: &Host) -> Result<Survey, Error> {
     Ok(survey)
 }
 
-/// What counts of a zone; `None` for one that has just gone.
+/// Returns the properties of a zone that matter to the service; `None` for a zone that has just
+/// been deleted.
 fn known(host: &Host, entry: &Entry) -> Result<Option<Known>, Error> {
     let zone = &entry.name;
     let (state, runtime) = subject::state(host, entry)?;

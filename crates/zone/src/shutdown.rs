@@ -11,7 +11,7 @@ use control::protocol::Request;
 use host::{Error, Host, listening};
 use subject::{Start, Subject};
 
-/// How long a zone may take: the stop timeout of the zones service.
+/// Timeout of a zone's shutdown: the stop timeout of the zones service.
 pub const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Shuts a running zone down, and boots it again if `reboot` says how.

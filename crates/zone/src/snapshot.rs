@@ -234,7 +234,7 @@ impl Taking<'_> {
     }
 }
 
-/// What a snapshot of a running zone has cost it.
+/// Returns the message about the cost of a snapshot of a running zone.
 fn said(copy: &TopCopy, stood: std::time::Duration) -> String {
     let how = match copy.method {
         Method::Subvolume => "Made a snapshot of its subvolume".to_owned(),

@@ -22,8 +22,8 @@ use kernelzone::image;
 use kernelzone::record::Record;
 use subject::{Start, Subject};
 
-/// How long a zone may take that nobody waits for in particular: as long as an hour, for
-/// one of very much memory on a slow disk.
+/// Timeout for a suspend or resume without a time limit of its own: an hour, for a zone with very
+/// much memory on a slow disk.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Suspends a zone.
@@ -69,7 +69,7 @@ pub fn suspend_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
     suspending(host, subject, path, &running, PATIENCE)
 }
 
-/// Where a zone that runs would be suspended to, and the configuration that it runs with.
+/// Returns the path of a running zone's image, and the configuration that it runs with.
 ///
 /// # Errors
 /// [`Error::Refused`] when there is no such place.
@@ -151,7 +151,8 @@ fn suspending(
         .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))
 }
 
-/// What a machine that runs is, without its disks: the same it must be where it goes on.
+/// Returns the description of a running machine without its disks: it must be the same on the host
+/// where it resumes.
 ///
 /// # Errors
 /// [`Error::Refused`] for one that goes on nowhere.
@@ -180,10 +181,11 @@ pub fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
     .map_err(refused)
 }
 
-/// What the machine of a zone would be here, as [`machine_of`] says of one that runs.
+/// Returns the description that the machine of a zone would have here, as [`machine_of`] for a
+/// running one.
 ///
 /// # Errors
-/// What keeps it from being started.
+/// Fails with the reason why it cannot be started.
 pub fn machine_here(host: &Host, subject: &Subject, config: &Config) -> Result<Value, Error> {
     let facts = facts::find(host, subject, config, Added::Refused)?;
     let plan = plan_on(
@@ -211,8 +213,8 @@ fn written(disks: Vec<disks::Files>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What keeps a zone from being suspended to where it is configured to be: what is there,
-/// or another zone that is suspended to there.
+/// Returns why the configured path of a zone's image cannot be used: another file exists there, or
+/// the image of another suspended zone.
 pub(crate) fn why_no_place(
     host: &Host,
     subject: &Subject,
@@ -254,7 +256,7 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether a zone that is not active has an image of its memory.
+/// Returns whether a zone that is not active has an image of its memory.
 pub fn is_suspended(host: &Host, entry: &Entry, config: &Config) -> bool {
     entry.state == model::State::Installed
         && config.family() == Family::Kz
@@ -276,7 +278,7 @@ fn may_suspend(config: &Config) -> Result<(), Error> {
 }
 
 /// Makes the boot of a zone that is suspended go on from its image, or throws that away.
-/// What is to be told is returned.
+/// Returns the messages for the user.
 ///
 /// # Errors
 /// [`Error::Refused`] with what keeps the image from being used; it stays.

@@ -32,7 +32,7 @@ impl Subjected {
     }
 }
 
-/// How an uninstall begins.
+/// The ways to begin an uninstall.
 #[derive(Debug)]
 pub enum Admitted {
     /// With this zone.

@@ -138,8 +138,8 @@ pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Re
     }
 }
 
-/// What the filter of system calls refuses and this host does not: a zone that shall run
-/// without the filter must find it refused by the kernel.
+/// Returns the settings of this host that allow users calls that the filter refuses: a zone without
+/// the filter needs the kernel to refuse them.
 fn open_to_users(settings: &Path) -> Vec<String> {
     let needed = [
         ("unprivileged_bpf_disabled", "bpf(2)"),
@@ -307,8 +307,8 @@ fn check_no_root(subject: &Subject, verb: Verb, problems: &mut Vec<String>) {
     });
 }
 
-/// Whether users of the host, members of groups among them, are kept out of a folder by
-/// one above it, or by itself. What the path leads to counts, not the links in it.
+/// Returns whether users of the host, members of groups among them, are kept out of a folder by one
+/// above it, or by itself. What the path leads to counts, not the links in it.
 fn is_closed_to_users(path: &Path) -> bool {
     let Ok(path) = path.canonicalize() else {
         return false;
@@ -321,7 +321,7 @@ fn is_closed_to_users(path: &Path) -> bool {
         })
 }
 
-/// Where a path really leads, if that is not where it says.
+/// Returns the real path if it differs from the given one.
 fn real_path(path: &Path) -> Option<PathBuf> {
     // Components, so that a slash more is no difference.
     path.canonicalize().ok().filter(|real| real != path)

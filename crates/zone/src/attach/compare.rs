@@ -9,7 +9,7 @@ use packages::{Mismatch, Scope};
 use crate::inventory::System;
 use host::Error;
 
-/// What does not match.
+/// The mismatches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Comparison {
     /// The zone runs this host's programs.

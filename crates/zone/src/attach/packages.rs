@@ -39,7 +39,7 @@ const MAX_REASON: usize = 300;
 /// the zone, and the zone is locked meanwhile.
 const UPDATE_TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// What is to be done.
+/// The work of the package manager.
 pub(super) struct Work<'a> {
     pub(super) host: &'a Host,
     pub(super) config: &'a Config,
@@ -137,7 +137,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// What is installed in a root that was updated, if it is as it must be.
+    /// Returns the packages of a root that was updated, if they are in order.
     fn checked(&self, place: &Path) -> Result<System, Error> {
         let now = inventory::of_zone(self.host, place, self.config)?.known()?;
         if let Some(broken) = now.inventory.broken.first() {
@@ -202,7 +202,7 @@ fn tell(was: &System, now: &System, progress: &mut dyn FnMut(&str)) {
     progress(&format!("Updated {} packages.", changed.count()));
 }
 
-/// What the package manager complained of first of all, or said last.
+/// Returns the package manager's first error message, or its last line.
 fn reason(log: &Path) -> String {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(log) {

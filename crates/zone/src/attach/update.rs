@@ -1,5 +1,4 @@
-//! What `attach -u` changes in the root of a sparse zone, and the way back of every
-//! update that was cut off.
+//! Changes the root of a sparse zone for `attach -u`, and undoes every update that was cut off.
 
 use std::fs;
 use std::io::ErrorKind;

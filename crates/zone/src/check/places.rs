@@ -1,4 +1,4 @@
-//! What is left beside zonepaths: layers, copies, mounts, files that were being written.
+//! Finds leftovers beside zonepaths: layers, copies, mounts, files that were being written.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -135,7 +135,7 @@ impl Look<'_> {
     }
 }
 
-/// Whether a zonepatch is at work, whose journals and copies are in use.
+/// Returns whether a zonepatch is at work, whose journals and copies are in use.
 fn is_patching(host: &Host) -> Result<bool, Error> {
     Ok(lock::is_held(&host.root.lib().join("patch/lock"))?)
 }

@@ -1,4 +1,4 @@
-//! What is left of zones in `/run/zones` and in the kernel.
+//! Finds leftovers of zones in `/run/zones` and in the kernel.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! What is known of boot environments besides the snapshots: links in `<zonepath>/be`,
-//! whose texts say it.
+//! Records the properties of boot environments that snapshots do not have: links in
+//! `<zonepath>/be`, in their texts.
 //!
 //! | link | text |
 //! |---|---|
@@ -25,10 +25,10 @@ const FOLDER: &str = "be";
 /// The name of the root that a zone was installed with.
 const INITIAL: &str = "initial";
 
-/// What begins the name of the mark of a mount.
+/// The prefix of the name of the mark of a mount.
 const MOUNT: &str = "mount-";
 
-/// What begins the name of the mark of one that the zone itself made.
+/// The prefix of the name of the mark of a boot environment that the zone itself made.
 const INSIDE: &str = "inside-";
 
 /// The active boot environment.
@@ -39,7 +39,7 @@ pub(super) struct Active {
     pub(super) created: Option<u64>,
 }
 
-/// Where a boot environment is shown.
+/// A mounted boot environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mounted {
     pub(super) path: PathBuf,
@@ -212,7 +212,7 @@ impl Marks {
         }
     }
 
-    /// Where one is shown when no other folder is named.
+    /// Returns the default mount point of a boot environment.
     pub(super) fn place(&self, name: &Name) -> PathBuf {
         self.folder.join(format!("at-{name}"))
     }

@@ -112,7 +112,7 @@ fn throw_away(place: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where the dataset is that a shown boot environment is written into: on the file
+/// Returns the path of the dataset that holds the writes to a mounted boot environment: on the file
 /// system of the zonepath, and beside it like those of zones.
 fn place(zonepath: &Path, name: &Name) -> PathBuf {
     let zone = zonepath.file_name().unwrap_or_default().to_string_lossy();

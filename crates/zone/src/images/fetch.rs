@@ -12,7 +12,7 @@ use host::{Error, Host};
 /// The program.
 const PROGRAM: &str = "zonefetch";
 
-/// Where credentials are looked for, below the alternate root.
+/// The default file of credentials, below the alternate root.
 const CREDENTIALS: &str = "/etc/zones/registries.json";
 
 /// The most that is kept of what it has to say about an error.

@@ -1,4 +1,4 @@
-//! Where an image comes from, as it is written on a command line.
+//! Parses the source of an image on a command line.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,16 @@ pub enum Source {
     Files(PathBuf),
     /// Container images, in a folder or an archive, and which of them.
     Images {
-        /// Where they are.
+        /// The path of the images.
         path: PathBuf,
-        /// What the wanted one is called there; needed where there are several.
+        /// The name of the wanted image there; needed where there are several.
         name: Option<String>,
     },
     /// An image in a registry.
     Registry(Reference),
 }
 
-/// How a path with container images may begin.
+/// The prefixes of a path with container images.
 const PREFIXES: [&str; 3] = ["oci:", "oci-archive:", "docker-archive:"];
 
 impl Source {
@@ -48,7 +48,7 @@ impl Source {
         }
     }
 
-    /// What people shall call it.
+    /// Returns the default name of the image.
     #[must_use]
     pub fn called(&self) -> String {
         let text = match self {

@@ -1,23 +1,23 @@
-//! What the command line of install says of an image.
+//! Parses the image options of install.
 
 use std::path::{Path, PathBuf};
 
 use crate::images::{Request, Source};
 use host::Error;
 
-/// What the command line says of an image.
+/// The image options of install.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub image: Option<Named>,
-    /// Whether the zone runs what the image runs.
+    /// True if the zone runs what the image runs.
     pub init: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum Named {
-    /// One that was imported, by name or digest.
+    /// An image that was imported, by name or digest.
     Here(String),
-    /// One that is to be imported.
+    /// An image that is to be imported.
     There(Request),
 }
 

@@ -28,10 +28,10 @@ pub(super) struct Running {
     zone: ZoneName,
     /// The first host id of its range.
     first_id: u32,
-    /// What the configuration has mounted in it.
+    /// The mounts of the configuration.
     pub(super) mounts: Vec<Mounted>,
     controls: Controls,
-    /// What its links are made by.
+    /// The configuration that its links are made by.
     config: Config,
     up: Up,
     cgroups: ZoneCgroups,
@@ -128,7 +128,7 @@ fn with_device(config: &Config, pattern: &str) -> Patterns {
     patterns
 }
 
-/// Which devices a zone is admitted to.
+/// The devices that a zone may use.
 #[derive(Clone, Debug)]
 struct Patterns {
     platform: Option<&'static brand::Platform>,
@@ -335,7 +335,7 @@ impl Running {
     }
 }
 
-/// What says which devices a zone is admitted to.
+/// Sets the devices that a zone may use.
 trait Admits {
     fn patterns(&self) -> Patterns;
 }

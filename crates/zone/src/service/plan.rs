@@ -1,4 +1,4 @@
-//! What the service does with each zone: from what is known of the zones to jobs.
+//! Makes the jobs of the service from the states of the zones.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,30 +8,30 @@ use model::config::{Autoshutdown, BootPriority};
 use model::{State, ZoneName};
 use serde::Serialize;
 
-/// What counts of a zone when the host boots or shuts down.
+/// The properties of a zone that matter when the host boots or shuts down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     /// The zone.
     pub zone: ZoneName,
     /// Its state.
     pub state: State,
-    /// What it acts as.
+    /// The behaviour of its brand.
     pub family: Family,
-    /// Whether it boots with the host.
+    /// True if it boots with the host.
     pub autoboot: bool,
     /// When it does.
     pub priority: BootPriority,
-    /// How it ends with the host.
+    /// The action when the host shuts down.
     pub autoshutdown: Autoshutdown,
-    /// Whether its memory is kept in an image.
+    /// True if its memory is kept in an image.
     pub suspended: bool,
-    /// Whether it is active and its zoneadmd died.
+    /// True if it is active and its zoneadmd died.
     pub orphaned: bool,
-    /// Whether it is not active and there are records as if it were.
+    /// True if it is not active and there are records as if it were.
     pub remains: bool,
 }
 
-/// What is done with a zone.
+/// The action on a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Deed {
@@ -58,7 +58,7 @@ pub enum Deed {
 pub struct Job {
     /// The zone.
     pub zone: ZoneName,
-    /// What is done.
+    /// The action.
     pub deed: Deed,
     /// Jobs of a later priority begin when those of an earlier one are over.
     pub wave: BootPriority,
@@ -90,8 +90,7 @@ impl fmt::Display for Job {
     }
 }
 
-/// What is to be done when the host boots: clearing away and taking over first, then
-/// booting in the order of priorities.
+/// Returns the jobs when the host boots: repairs first, then boots in the order of priorities.
 #[must_use]
 pub fn start(zones: &[Known]) -> Vec<Job> {
     let mut jobs: Vec<Job> = zones.iter().filter_map(start_one).collect();
@@ -119,7 +118,7 @@ fn start_one(known: &Known) -> Option<Job> {
     })
 }
 
-/// What is to be done when the host shuts down, all of it at the same time.
+/// Returns the jobs when the host shuts down, all of them at the same time.
 #[must_use]
 pub fn stop(zones: &[Known]) -> Vec<Job> {
     zones.iter().filter_map(stop_one).collect()
@@ -143,7 +142,7 @@ fn stop_one(known: &Known) -> Option<Job> {
     })
 }
 
-/// How long stopping may take.
+/// The timeout of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience(Duration);
 

@@ -1,4 +1,4 @@
-//! What happens to zones when the host boots.
+//! Boots zones when the host boots.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -58,8 +58,8 @@ fn clear(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     subject::settle(host, zone)
 }
 
-/// What is not of one zone: takes back what installs, clones and uninstalls left that
-/// were cut off, and gives the global zone its shares. Returns what is to be told.
+/// Undoes installs, clones and uninstalls that were cut off, and sets the shares of the global
+/// zone. Returns what is to be told.
 #[must_use]
 pub fn tidy(host: &Host) -> Vec<String> {
     let mut remarks = Vec::new();

@@ -1,4 +1,4 @@
-//! What happens to zones when the host shuts down.
+//! Stops zones when the host shuts down.
 
 use std::time::{Duration, Instant};
 
@@ -71,7 +71,7 @@ fn one(host: &Host, job: &Job, patience: Patience, began: Instant) -> End {
     }
 }
 
-/// What is to be done with a zone as it is when nobody else is at work with it.
+/// Returns the action for a zone in its present state once no other command works on it.
 fn again(host: &Host, zone: &ZoneName) -> Result<Option<Deed>, Error> {
     let (_lock, entry, _) = subject::lock_known(host, zone, Wait::No)?;
     let known = crate::service::known(host, &entry)?;
