@@ -10,7 +10,7 @@ use store::Root;
 
 use crate::health;
 
-/// How many patches of a zone can be taken back when the file does not say.
+/// Default number of patches of a zone that can be undone.
 const KEEP: usize = 3;
 
 /// Time that the package manager of a zone may take when the file does not say.
@@ -19,7 +19,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 /// Largest file that is read, in bytes.
 const MAX: u64 = 64 << 10;
 
-/// What the file says.
+/// The settings of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conf {
     /// Zones at a time.
@@ -28,7 +28,7 @@ pub struct Conf {
     pub keep: usize,
     /// The health command of zones that have none of their own.
     pub health: Option<String>,
-    /// How long it may take until that succeeds.
+    /// Timeout of the health command.
     pub health_within: Duration,
     /// Time that the package manager of a zone may take; without one there is no limit.
     pub time_limit: Option<Duration>,
@@ -46,7 +46,7 @@ impl Default for Conf {
     }
 }
 
-/// Where the file is.
+/// Returns the path of the file.
 #[must_use]
 pub fn path(root: &Root) -> PathBuf {
     root.dir().join("etc/patch/pdo.conf")
@@ -113,8 +113,8 @@ pub fn time_limit(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }
 
-/// How many zones are patched at a time: what was asked for, by default as many as there
-/// are CPUs, and at most one and a half times as many and the number of zones.
+/// Returns the number of zones that are patched at a time: the requested number, by default the
+/// number of CPUs, and at most one and a half times as many and the number of zones.
 #[must_use]
 pub fn effective(asked: Option<usize>, cpus: usize, zones: usize) -> usize {
     let cpus = cpus.max(1);

@@ -1,4 +1,4 @@
-//! How a transaction ends: the entry of the history, and the copy and journal that go.
+//! Ends a transaction: writes the entry of the history, and removes the copy and the journal.
 
 use host::{Error, Host};
 use storage::{Dataset, Name};
@@ -8,7 +8,7 @@ use zone::job;
 use crate::record;
 use crate::record::{Entry, Journal};
 
-/// How a transaction ended for its zone.
+/// The end of a transaction for its zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
     /// The zone is the old one.

@@ -9,8 +9,8 @@
 //! | the snapshot becomes what the clone holds | the old zone until it boots |
 //! | **the next boot is to take it**; history; clone and journal go | the same |
 //!
-//! What the zone writes after the snapshot stays in the former boot environment, as it
-//! did with Live Upgrade: data that must not is kept on file systems of its own.
+//! Files that the zone writes after the snapshot stay in the former boot environment, as with Live
+//! Upgrade: data that must not belong on file systems of its own.
 
 use host::{Error, Host, flatten};
 use model::{State, ZoneName};
@@ -37,7 +37,7 @@ pub(crate) fn refuse_pending(subject: &Subject) -> Result<(), Error> {
     }
 }
 
-/// Whether the boot environment `name` stands on the layer with that tree.
+/// Returns whether the boot environment `name` stands on the layer with that tree.
 fn holds(dataset: &Dataset, name: &Name, tree: &std::path::Path) -> Result<bool, Error> {
     if !dataset.snapshots()?.iter().any(|one| one.name == *name) {
         return Ok(false);

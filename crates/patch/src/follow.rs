@@ -28,7 +28,7 @@ pub(crate) fn refuse_order(order: &Order) -> Result<(), Error> {
     }
 }
 
-/// What a zone with these packages lacks of the host's.
+/// Returns the differences between the packages of a zone and those of the host.
 ///
 /// # Errors
 /// When the host has no package database that can be read.

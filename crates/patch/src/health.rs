@@ -14,20 +14,20 @@ use crate::inside::{self, Ended};
 /// The attribute of a zone's configuration that has a command of its own.
 const ATTRIBUTE: &str = "patch-health";
 
-/// How long it may take when nobody says.
+/// Default timeout of the health command.
 pub const WITHIN: Duration = Duration::from_secs(60);
 
-/// How long after one try the next one begins.
+/// Interval between two attempts.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What is asked of zones.
+/// The health checks of zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// The command of the command line, which all zones get.
     pub asked: Option<String>,
     /// That of zones that have none of their own.
     pub otherwise: Option<String>,
-    /// How long it may take until the command succeeds.
+    /// Timeout for the command to succeed.
     pub within: Duration,
 }
 
@@ -57,7 +57,7 @@ impl Health {
     /// Waits until the command succeeds in a running zone.
     ///
     /// # Errors
-    /// How it failed last when the time is over.
+    /// Fails with the last error of the command when the time is over.
     pub(crate) fn check(
         &self,
         host: &Host,

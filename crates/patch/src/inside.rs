@@ -9,13 +9,13 @@ use host::{Error, Host};
 use model::ZoneName;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often a command with a time limit is looked after.
+/// Interval between looks at a command with a time limit.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a command may take to end when it was told to.
+/// Timeout for a command to end after SIGTERM.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     /// With this status, 128 and more for a signal.

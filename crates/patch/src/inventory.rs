@@ -1,5 +1,4 @@
-//! What is installed in a root: its packages, and a fingerprint of all that decides what
-//! a package manager makes of an order.
+//! The packages of a root, and a fingerprint of all files that affect a package manager's result.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -39,7 +38,8 @@ const DECIDE: &[&str] = &[
     "etc/dpkg/dpkg.cfg.d",
 ];
 
-/// What decides nothing, in such a folder: room that dpkg keeps for its next record.
+/// The prefix of files in such a folder that affect nothing: dpkg keeps room for its next record in
+/// them.
 const ROOM: &[u8] = b"tmp.i";
 
 /// Largest single file that is read for a fingerprint, in bytes.
@@ -55,7 +55,7 @@ pub struct Inventory {
     pub fingerprint: String,
     /// Version by name and architecture, of what is in place.
     pub packages: BTreeMap<(String, String), String>,
-    /// What is not installed as it should be, in dpkg's words.
+    /// The packages that are not installed properly, in dpkg's words.
     pub broken: Vec<String>,
     /// Packages that keep their version.
     pub held: Vec<String>,
@@ -121,7 +121,7 @@ const fn word(status: Status) -> &'static str {
     }
 }
 
-/// What changed from one inventory to the next.
+/// Returns the changes from one inventory to the next.
 #[must_use]
 pub fn changes(before: &Inventory, after: &Inventory) -> Vec<Change> {
     differences(&before.packages, &after.packages)

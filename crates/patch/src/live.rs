@@ -11,10 +11,9 @@
 //! | **history** | the new zone, if somebody recovers before it boots; the old one otherwise |
 //! | the next boot takes what there is; the journal goes | the new zone |
 //!
-//! What fails after the package manager may have changed something is taken back by a reboot
-//! into the snapshot. What the zone wrote meanwhile is in the boot environment that it
-//! leaves. A crash alone reboots nothing. Nobody has to recover for the zone to go back: its
-//! boot does.
+//! If a step fails after the package manager may have changed the root, a reboot into the snapshot
+//! undoes it. What the zone wrote meanwhile is in the boot environment that it leaves. A crash
+//! alone reboots nothing. Nobody has to recover for the zone to go back: its boot does.
 
 use std::fs::File;
 
@@ -36,20 +35,20 @@ use crate::stale::{self, Stale};
 use crate::transaction::{Done, Patch, Ready, Said, Witness};
 use crate::{ending, record, recover};
 
-/// What a zone that was patched in place has come to.
+/// The result of patching a zone in place.
 #[derive(Debug)]
 pub(crate) struct Lived {
     pub(crate) done: Done,
     /// Processes that go on with what was replaced.
     pub(crate) stale: Vec<Stale>,
-    /// Whether its health command was run.
+    /// True if its health command was run.
     pub(crate) is_healthy: bool,
 }
 
-/// What keeps the work from being kept.
+/// The reason why the work is not kept.
 struct Trouble {
     why: Error,
-    /// Whether the zone has changed.
+    /// True if the zone has changed.
     changed: bool,
 }
 
@@ -296,7 +295,7 @@ fn goes_on(host: &Host, subject: &Subject) -> Vec<Stale> {
     zone.map_or_else(|_| Vec::new(), |zone| stale::among(&zone.processes()))
 }
 
-/// Whether a script that ended so has left the packages alone.
+/// Returns whether a script that ended so has left the packages alone.
 fn is_early(status: i32, before: &Inventory) -> bool {
     match status {
         NOT_BEGUN => true,

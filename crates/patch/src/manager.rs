@@ -9,10 +9,10 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::order::Order;
 
-/// Where package files of the host are shown in a zone.
+/// The folder in a zone where package files of the host are mounted.
 pub const SHOWN: &str = "/mnt";
 
-/// What begins a line by which a script tells something.
+/// The prefix of a script's messages to us.
 pub const TOLD: &str = "zonepatch: ";
 
 /// The script's exit status when the result is not as it must be.
@@ -44,7 +44,7 @@ impl Work {
     }
 }
 
-/// Whether the work is only tried.
+/// The kind of run: real, or a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     /// It is done, in a copy of a zone that is halted or goes on without it.
@@ -67,15 +67,14 @@ pub trait Manager: std::fmt::Debug + Send + Sync {
         self.name()
     }
 
-    /// What does it.
+    /// Returns the calls that carry out the order.
     ///
     /// # Errors
     /// A text for what it cannot do.
     fn work(&self, order: &Order, mood: Mood) -> Result<Work, String>;
 
-    /// Whether what is installed is known from what its script tells, in lines
-    /// `was NAME ARCHITECTURE VERSION` before and `is ...` after the work, as its database
-    /// is not read here.
+    /// Returns whether what is installed is known from what its script tells, in lines `was NAME
+    /// ARCHITECTURE VERSION` before and `is ...` after the work, as its database is not read here.
     fn tells(&self) -> bool {
         false
     }
@@ -91,7 +90,7 @@ pub trait Manager: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 struct Apt;
 
-/// One that is known by name only.
+/// A package manager that is known by name only.
 #[derive(Debug)]
 struct Unsupported(&'static str);
 
@@ -141,7 +140,7 @@ const fn mood(mood: Mood) -> &'static str {
     }
 }
 
-/// Where a zone sees package files.
+/// Returns the paths of package files in a zone.
 fn shown(files: &[PathBuf]) -> Result<Vec<String>, String> {
     let shown = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;
@@ -292,8 +291,8 @@ mod tests {
         assert!(APT.len() < 4096, "{}", APT.len());
     }
 
-    /// How the script for a zone that runs ends, with an apt-get that fails before or after it
-    /// has called dpkg.
+    /// Returns the exit status of the script for a running zone, with an apt-get that fails before
+    /// or after it has called dpkg.
     fn live(fails: &str) -> i32 {
         use std::os::unix::fs::PermissionsExt;
         let programs = tempfile::tempdir().unwrap();

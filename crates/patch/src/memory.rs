@@ -1,4 +1,4 @@
-//! Which copies are worked on in memory.
+//! Decides which copies are worked on in memory.
 //!
 //! A package manager makes and removes many more files than it leaves. In memory that is
 //! cheap, and the disk sees what stays once. Not every copy may be there: memory is short,
@@ -14,10 +14,10 @@ use crate::order::Order;
 /// The most that one copy may take, in bytes. A patch that is larger is done on disk.
 const SHARE: u64 = 1 << 30;
 
-/// What must be left for all others, in bytes.
+/// Memory that must be left for other programs, in bytes.
 const SPARE: u64 = 1 << 30;
 
-/// What copies may take by now, in bytes.
+/// Memory that was granted to copies so far, in bytes.
 static GRANTED: AtomicU64 = AtomicU64::new(0);
 
 /// Memory for one copy, until it is dropped.
@@ -25,7 +25,7 @@ static GRANTED: AtomicU64 = AtomicU64::new(0);
 pub(crate) struct Grant(());
 
 impl Grant {
-    /// How much it is.
+    /// Returns the number of bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         let Self(()) = self;
         SHARE

@@ -1,4 +1,4 @@
-//! What is to be done to the packages of a zone.
+//! The changes to make to the packages of a zone.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub enum Order {
     Upgrade,
     /// Everything, with packages installed and removed as the newer ones need it.
     DistUpgrade,
-    /// What has a newer version in a security archive.
+    /// Packages with a newer version in a security archive.
     Security,
     /// These packages: names, or `NAME=VERSION`.
     Packages(Vec<String>),
@@ -23,7 +23,7 @@ pub enum Order {
     Back {
         /// The patch that is taken back.
         patch: String,
-        /// What for the package manager.
+        /// The packages for the package manager.
         packages: Vec<String>,
     },
 }
@@ -47,7 +47,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// Whether a word can stand for a package: `NAME`, `NAME:ARCH`, either with `=VERSION`.
+/// Returns whether a word can stand for a package: `NAME`, `NAME:ARCH`, either with `=VERSION`.
 #[must_use]
 pub fn is_package(word: &str) -> bool {
     let (name, version) = match word.split_once('=') {

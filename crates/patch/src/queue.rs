@@ -1,4 +1,4 @@
-//! Which zone is next: those that are alike wait for the two that are patched for them.
+//! Chooses the next zone: zones with the same packages wait for the two that are patched for them.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -43,13 +43,13 @@ pub(crate) enum Verdict {
     Judging,
     /// All others can have this.
     Shared(Arc<Shared>),
-    /// Nobody can.
+    /// No package manager can do it.
     Refused(String),
     /// There is nothing to do for any of them.
     Unchanged,
 }
 
-/// What one thread does next.
+/// The next task of a thread.
 pub(crate) enum Task {
     /// A zone by itself, with the reason if others share.
     Alone(ZoneName, Option<String>),
@@ -207,16 +207,16 @@ fn survey(host: &Host, zones: &[ZoneName], parallel: usize) -> Vec<Option<Facts>
         .collect()
 }
 
-/// What a mutex holds; a thread that panicked has left it whole.
+/// Locks a mutex; a thread that panicked has left its data whole.
 pub(crate) fn lock_of<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How zones are gone through.
+/// The options of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Zones at a time.
     pub parallel: usize,
-    /// Whether zones that are alike share a result.
+    /// True if zones that are alike share a result.
     pub share: bool,
 }

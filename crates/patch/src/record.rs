@@ -47,7 +47,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// How a zone came to its patch.
+/// The way a zone got its patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
@@ -77,7 +77,7 @@ impl How {
     }
 }
 
-/// Whether a zone is as a patch left it.
+/// The state of a zone relative to a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
@@ -111,11 +111,11 @@ pub struct Entry {
     pub patch: String,
     /// When, in seconds since 1970.
     pub at: u64,
-    /// What was asked for.
+    /// The order.
     pub order: Order,
-    /// How it was done.
+    /// The way it was carried out.
     pub how: How,
-    /// Where it stands.
+    /// The state relative to the patch.
     pub standing: Standing,
     /// The snapshot of the zone before it, which for a boot environment is the former one;
     /// none when that is gone.
@@ -123,15 +123,15 @@ pub struct Entry {
     /// The boot environment that was made.
     #[serde(default)]
     pub environment: Option<String>,
-    /// What changed.
+    /// The changed packages.
     pub packages: Vec<Change>,
     /// Services that the packages wanted to be restarted, `NAME ACTION`.
     pub services: Vec<String>,
-    /// What the package manager said.
+    /// The output of the package manager.
     pub log: PathBuf,
 }
 
-/// What a zone's patches were, the oldest first.
+/// The patches of a zone, the oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     /// The patches.
@@ -139,8 +139,8 @@ pub struct History {
 }
 
 impl History {
-    /// Whether a snapshot, or a boot environment, was made by one of these patches: what the
-    /// zone's administrator has made is not, whatever its name begins with.
+    /// Returns whether a snapshot, or a boot environment, was made by one of these patches: what
+    /// the zone's administrator has made is not, whatever its name begins with.
     #[must_use]
     pub fn made(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| {
@@ -152,7 +152,7 @@ impl History {
     }
 }
 
-/// How far a transaction is.
+/// The phase of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -163,7 +163,7 @@ pub enum Phase {
     Switching {
         /// The tree.
         tree: PathBuf,
-        /// What then goes into the history.
+        /// The entry for the history.
         entry: Box<Entry>,
     },
     /// The same, where a layer that others made is put below what the zone has of its own: it
@@ -172,9 +172,9 @@ pub enum Phase {
     Verifying {
         /// The tree.
         tree: PathBuf,
-        /// What then goes into the history.
+        /// The entry for the history.
         entry: Box<Entry>,
-        /// What it is to come to.
+        /// The fingerprint of the expected result.
         fingerprint: String,
     },
     /// The snapshot of the zone becomes a boot environment that stands on the layer with
@@ -182,7 +182,7 @@ pub enum Phase {
     Environment {
         /// The tree.
         tree: PathBuf,
-        /// What then goes into the history.
+        /// The entry for the history.
         entry: Box<Entry>,
     },
     /// The zone is patched in place while it runs: it is between old and new, and goes back
@@ -199,9 +199,9 @@ pub struct Journal {
     pub zone: Option<String>,
     /// The zone's snapshot, which goes when nothing came of it; empty when it is to stay.
     pub snapshot: String,
-    /// Where the copy is, a zonepath of its own.
+    /// The copy, a zonepath of its own.
     pub copy: PathBuf,
-    /// How far it is.
+    /// The phase.
     pub phase: Phase,
 }
 

@@ -1,4 +1,4 @@
-//! What a crash left: each zone is the old one or the new one, and what was beside it goes.
+//! Cleans up after a crash: each zone gets its old or its new root, and copies are removed.
 
 use host::{Error, Host};
 use model::{Config, State};

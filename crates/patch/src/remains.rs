@@ -1,4 +1,4 @@
-//! What transactions of all zones left.
+//! Finds the leftovers of the transactions of all zones.
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +13,13 @@ use zone::job;
 use crate::record::Journal;
 use crate::{record, recover, transaction};
 
-/// What begins the names of folders with package files that zones are shown.
+/// The prefix of the folders with package files that are mounted in zones.
 pub const STAGED: &str = "files-";
 
-/// How long jobs of commands that were killed may take to end.
+/// Timeout for jobs of killed commands to end.
 const ENDING: Duration = Duration::from_secs(60);
 
-/// How often a lock is tried.
+/// Interval between attempts to lock.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Takes the zone's lock, which a job that is being killed may still hold.

@@ -1,4 +1,4 @@
-//! What became of each zone, and what is told meanwhile.
+//! The results of zones, and the messages while they are patched.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::record::{Change, How};
 use crate::stale::Stale;
 
-/// What became of a zone.
+/// The result of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -36,40 +36,40 @@ impl Outcome {
     }
 }
 
-/// What is to be said of a zone.
+/// The report of a zone.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The zone.
     pub zone: String,
-    /// What became of it.
+    /// The result.
     pub outcome: Outcome,
-    /// How.
+    /// The way it was carried out.
     pub how: Option<How>,
     /// Why it failed or was skipped, or why it was patched for real where others share.
     pub reason: Option<String>,
-    /// What changed, or would.
+    /// The changed packages, or those that would change.
     pub packages: Vec<Change>,
     /// Services that the packages wanted to be restarted.
     pub services: Vec<String>,
-    /// How long it took.
+    /// The duration in seconds.
     pub seconds: f64,
     /// The snapshot before it.
     pub snapshot: Option<String>,
-    /// What the package manager said.
+    /// The output of the package manager.
     pub log: Option<PathBuf>,
-    /// What became of its health command, if it has one.
+    /// The result of the health command, if it has one.
     pub health: Option<Checked>,
     /// Processes that go on with what a patch in place replaced.
     pub stale: Vec<Stale>,
 }
 
-/// What became of a zone's health command.
+/// The result of a zone's health command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checked {
     /// It succeeded.
     Passed,
-    /// Nobody ran it, as the zone does not run with its patch.
+    /// It was not run, as the zone does not run with its patch.
     NotRun,
 }
 
@@ -91,7 +91,7 @@ impl Report {
     }
 }
 
-/// What is told while zones are patched.
+/// The events while zones are patched.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// Work on a zone begins.

@@ -20,8 +20,8 @@ use crate::share::{self, Fared, Seen, Shared};
 use crate::transaction::{self, Done, Patch, Ready, Running};
 use crate::{environment, remains};
 
-/// How long the lock is tried: a command that was killed while it started a process holds
-/// it until that process executes its program.
+/// Time for which a held lock is tried again: a command that was killed while it started a process
+/// holds it until that process executes its program.
 const MOMENT: Duration = Duration::from_secs(5);
 
 /// Makes sure that no other command of ours is at work, and that nothing is left of one
@@ -79,7 +79,7 @@ pub fn apply(
     in_order(reports.unwrap_or_else(PoisonError::into_inner), zones)
 }
 
-/// Which of the zones cannot be patched because of their state.
+/// Returns a report for each zone that cannot be patched because of its state.
 fn states(host: &Host, zones: &[ZoneName]) -> Vec<Option<Report>> {
     let index = Index::load(&host.root);
     let look = |zone: &ZoneName| -> Option<Report> {

@@ -20,8 +20,8 @@ use crate::recover;
 use crate::recover::{keep_or_go_back, look};
 use crate::transaction::{self, Done, Patch, Ready, Witness};
 
-/// What is of one zone or of one moment, and no part of a patch: files and links that are
-/// neither compared nor shared. A `/` at the end stands for all below.
+/// Files and links of a single zone or moment, which are no part of a patch and are neither
+/// compared nor shared. A `/` at the end stands for all below.
 const NOISE: &[&str] = &[
     "etc/hostid",
     "etc/hostname",
@@ -49,7 +49,7 @@ const NOISE: &[&str] = &[
     "var/tmp/",
 ];
 
-/// Whether a path is no part of a patch.
+/// Returns whether a path is no part of a patch.
 #[must_use]
 pub fn is_noise(path: &Path) -> bool {
     NOISE.iter().any(|name| match name.strip_suffix('/') {
@@ -67,10 +67,10 @@ pub struct Shared {
     base: PathBuf,
     /// Its own tree.
     tree: PathBuf,
-    /// What the fingerprint of a zone is before and then.
+    /// The fingerprint of the zone before the patch.
     before: String,
     after: String,
-    /// What it changes.
+    /// The changed packages.
     packages: Vec<Change>,
     services: Vec<String>,
     journal: PathBuf,
@@ -81,9 +81,9 @@ pub struct Shared {
 pub struct Seen {
     /// The zone.
     pub zone: ZoneName,
-    /// What it came to.
+    /// The result.
     pub witness: Witness,
-    /// What changed.
+    /// The changed packages.
     pub packages: Vec<Change>,
     /// Services that want to be restarted.
     pub services: Vec<String>,
@@ -100,11 +100,11 @@ pub fn unfit(seen: &Seen) -> Result<Option<String>, Error> {
     in_the_way(&seen.witness.tree, &seen.witness.above)
 }
 
-/// What a package manager writes whatever it does.
+/// The file that a package manager writes in every run.
 const DATABASE: &str = "var/lib/dpkg/status";
 
-/// What a zone has of its own in the way of a layer. Where that is the package database it
-/// is the reason, and all else comes of it.
+/// Returns a file of a zone that prevents a shared layer. Where that is the package database it is
+/// the reason, and all else comes of it.
 fn in_the_way(layer: &Path, own: &[PathBuf]) -> Result<Option<String>, Error> {
     let database = Path::new(DATABASE);
     if holds(layer, database)? {
@@ -193,7 +193,7 @@ pub fn judge(
     }
 }
 
-/// How a zone fared with a shared layer.
+/// The result of sharing a layer with a zone.
 #[derive(Debug)]
 pub enum Fared {
     /// It stands on it.

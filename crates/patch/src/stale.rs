@@ -10,7 +10,7 @@ use serde::Serialize;
 /// Most that is read of a file in /proc, in bytes.
 const MAX: u64 = 16 << 20;
 
-/// What a file without a name is called in /proc.
+/// The suffix of a deleted file's name in /proc.
 const DELETED: &str = " (deleted)";
 
 /// A process that should be started anew.

@@ -1,4 +1,4 @@
-//! Where zones stand.
+//! Shows the state of zones.
 
 use host::{Error, Host, flatten};
 use model::{State, ZoneName};
@@ -25,11 +25,11 @@ pub struct Row {
     pub patch: Option<String>,
     /// When it was applied, in seconds since 1970.
     pub at: Option<u64>,
-    /// How.
+    /// The way the last patch was carried out.
     pub how: Option<String>,
     /// Packages that keep their version.
     pub held: Vec<String>,
-    /// What is wrong.
+    /// The problems.
     pub problems: Vec<String>,
     /// Zones with the same beginning have the same packages.
     pub fingerprint: Option<String>,

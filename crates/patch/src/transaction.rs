@@ -1,4 +1,4 @@
-//! One zone: snapshot, work in a copy, verify, switch.
+//! A zone: snapshot, work in a copy, verify, switch.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -45,22 +45,22 @@ use crate::{ending, environment, follow, inventory, recover};
 pub use ready::{Ready, admit, prepare};
 pub(crate) use said::Said;
 
-/// What all zones of one command have in common.
+/// The parameters that all zones of a command have in common.
 #[derive(Debug)]
 pub struct Patch<'a> {
     /// The host.
     pub host: &'a Host,
     /// The name of the patch, unique on this host.
     pub name: String,
-    /// What is to be done.
+    /// The order.
     pub order: Order,
     /// A folder with the package files of the order.
     pub files: Option<PathBuf>,
     /// Snapshots of former patches that a zone keeps.
     pub keep: usize,
-    /// What is done with zones that run.
+    /// The treatment of running zones.
     pub running: Running,
-    /// What says whether a zone is well with its patch.
+    /// The check of a zone with its patch.
     pub health: Health,
     /// Time that the package manager of a zone may take.
     pub within: Option<Duration>,
@@ -68,7 +68,7 @@ pub struct Patch<'a> {
     pub cancelled: &'a AtomicBool,
 }
 
-/// How zones that run are patched.
+/// The way running zones are patched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Running {
     /// Not at all.
@@ -80,7 +80,7 @@ pub enum Running {
     Live,
 }
 
-/// What became of a zone.
+/// The result of a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
     /// It is patched.
@@ -89,18 +89,18 @@ pub enum Done {
     Unchanged,
 }
 
-/// What others may take over from a zone that was patched.
+/// The parts of a patched zone that others may take over.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Witness {
     /// The tree of the layer with the changes.
     pub tree: PathBuf,
     /// Trees that lie between the base of its group and that, topmost first.
     pub above: Vec<PathBuf>,
-    /// What its fingerprint is now.
+    /// Its present fingerprint.
     pub fingerprint: String,
     /// Why nobody can.
     pub unfit: Option<String>,
-    /// What went wrong when it had its patch.
+    /// A problem after it had its patch.
     pub warning: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Which snapshots of former patches a zone keeps.
+//! Selects the snapshots of former patches that a zone keeps.
 
 use host::Error;
 use storage::Dataset;

@@ -22,14 +22,14 @@ pub struct Ready {
     pub config: Config,
     /// Its data.
     pub dataset: Dataset,
-    /// What is installed.
+    /// The packages before the patch.
     pub before: Inventory,
-    /// Which package manager it has.
+    /// The package manager of the zone.
     pub manager: &'static dyn manager::Manager,
 }
 
 impl Ready {
-    /// Whether folders of the host are part of the zone's root.
+    /// Returns whether folders of the host are part of the zone's root.
     ///
     /// # Errors
     /// When the host's folders cannot be looked at.

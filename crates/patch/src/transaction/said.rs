@@ -1,4 +1,4 @@
-//! What a package manager said while it worked. All of it comes from the zone.
+//! Parses the output of a package manager. All of it comes from the zone.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,13 +15,13 @@ const MAX_LOG: u64 = 4 << 20;
 /// Most lines that are kept of a kind.
 const MOST: usize = 10_000;
 
-/// What a package manager said.
+/// The output of a package manager.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) services: Vec<String>,
     pub(super) identity_changed: bool,
     pub(super) planned: Vec<Change>,
-    /// What was installed before and after, where the package manager tells.
+    /// The packages before and after, if the package manager lists them.
     told: [BTreeMap<(String, String), String>; 2],
     errors: Vec<String>,
     last: String,
@@ -83,13 +83,13 @@ impl Said {
         }
     }
 
-    /// What changed, where the package manager tells what is installed.
+    /// Returns the changed packages, if the package manager lists the installed ones.
     pub(crate) fn changes(&self) -> Vec<Change> {
         let [was, is] = &self.told;
         inventory::differences(was, is)
     }
 
-    /// Whether it was for want of room.
+    /// Returns whether it was for want of room.
     pub(super) fn lacks_room(&self) -> bool {
         let room = |line: &String| {
             line.contains("No space left on device") || line.contains("enough free space")

@@ -1,4 +1,4 @@
-//! Whether a zone is well with its patch.
+//! Checks that a zone works with its patch.
 
 use host::Error;
 use model::ZoneName;
@@ -7,7 +7,7 @@ use zone::job;
 use super::Patch;
 
 impl Patch<'_> {
-    /// Whether a zone has a health command.
+    /// Returns whether a zone has a health command.
     pub(crate) fn has_health(&self, zone: &ZoneName) -> bool {
         let config = store::xml::load(&self.host.root, zone);
         config.is_ok_and(|config| self.health.of(&config).is_some())

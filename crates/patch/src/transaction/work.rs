@@ -16,7 +16,7 @@ use crate::record::{Change, Phase};
 use crate::recover;
 
 impl Patch<'_> {
-    /// Where is written what the package manager of a zone says.
+    /// Returns the path of the log of a zone's package manager.
     #[must_use]
     pub fn log(&self, zone: &ZoneName) -> PathBuf {
         let name = format!("zonepatch.{}.{zone}", self.name);
@@ -97,7 +97,7 @@ impl Patch<'_> {
         )
     }
 
-    /// What the work would do, as the package manager says.
+    /// Returns the changes that the package manager would make.
     ///
     /// # Errors
     /// Why it cannot be said.
