@@ -1,9 +1,9 @@
-//! Who runs on which CPUs: zones with CPUs of their own, and all others beside them.
+//! Deals out CPUs: zones with CPUs of their own, and all others beside them.
 //!
-//! What a zone has taken stands in an attribute of its v2 group, the *claim*. So it
-//! goes with the group, however the zone ends. Whoever changes claims holds the lock of
-//! the base, deals all CPUs out again, and binds every zone to what it has now: those
-//! with a claim to their set, the others to what is left.
+//! The CPUs of a zone are recorded in an attribute of its v2 group, the *claim*. So it goes with
+//! the group, however the zone ends. Whoever changes claims holds the lock of the base, deals all
+//! CPUs out again, and binds every zone to what it has now: those with a claim to their set, the
+//! others to what is left.
 //!
 //! In v2 each zone's group has its set. Where the kernel can (6.7), CPUs of a single
 //! zone become a partition, and then nothing else of the host runs there either. In v1
@@ -29,10 +29,10 @@ const CLAIM: &str = "user.zones.pool";
 /// No claim is longer, in bytes.
 const LONGEST: usize = 4096;
 
-/// What the name of a zone's own pool begins with, as on Solaris.
+/// The prefix of the name of a zone's own pool, as on Solaris.
 const TEMPORARY: &str = "SUNWtmp_";
 
-/// What a zone without an importance has.
+/// The importance of a zone without one.
 const USUAL: u32 = 1;
 
 /// CPUs that a zone has taken, alone or with the others of its pool.
@@ -40,18 +40,19 @@ const USUAL: u32 = 1;
 pub struct Claim {
     /// The pool: `SUNWtmp_<zone>`, or one with a name.
     pub pool: String,
-    /// What was asked for.
+    /// The requested CPUs.
     pub wanted: Dedicated,
-    /// Who comes first when CPUs are short; the higher wins.
+    /// The importance when CPUs are scarce; the higher number wins.
     pub importance: u32,
-    /// What was dealt, in the kernel's notation.
+    /// The CPUs that were dealt, in the kernel's notation.
     pub cpus: String,
-    /// Who asked. While it lives the claim holds before anything runs in the zone.
+    /// The pid of the claiming process. While it lives the claim holds before anything runs in the
+    /// zone.
     by: i32,
 }
 
 impl Claim {
-    /// What a zone with these controls claims.
+    /// Returns the claim of a zone with these controls.
     pub(crate) fn of(zone: &str, controls: &Controls) -> Option<Self> {
         let own = controls.dedicated_cpu.as_ref();
         let own = own.map(|wanted| (format!("{TEMPORARY}{zone}"), wanted, controls.importance));
@@ -68,7 +69,7 @@ impl Claim {
         })
     }
 
-    /// Whether it is of one zone alone.
+    /// Returns whether it is of one zone alone.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         self.pool.starts_with(TEMPORARY)
@@ -89,8 +90,8 @@ impl Claim {
         }
     }
 
-    /// Whether nothing runs by it and nobody will start anything: its zone died, and
-    /// nobody has cleared away what is left.
+    /// Returns whether nothing runs by it and nobody will start anything: its zone died, and nobody
+    /// has cleared away what is left.
     fn is_dead(&self, group: &Path) -> bool {
         let events = fs::read_to_string(group.join("cgroup.events")).unwrap_or_default();
         events.contains("populated 0") && !Path::new("/proc").join(self.by.to_string()).exists()
@@ -204,14 +205,13 @@ fn clear(path: &Path) {
     }
 }
 
-/// Whether nothing but its zone runs on the CPUs of a v2 group.
+/// Returns whether nothing but its zone runs on the CPUs of a v2 group.
 fn is_closed(group: &Path) -> bool {
     let shown = fs::read_to_string(group.join("cpuset.cpus.partition"));
     shown.is_ok_and(|shown| shown.starts_with("root"))
 }
 
-/// What a zone has claimed: the CPUs of its own, or those of its pool. `group` is its v2
-/// group.
+/// Returns the claim of a zone: the CPUs of its own, or those of its pool. `group` is its v2 group.
 #[must_use]
 pub fn claimed(group: &Path) -> Option<Claim> {
     let mut text = [0; LONGEST];
@@ -219,7 +219,7 @@ pub fn claimed(group: &Path) -> Option<Claim> {
     serde_json::from_slice(text.get(..length)?).ok()
 }
 
-/// Who is kept off the CPUs that a zone has claimed.
+/// The processes that are kept off the CPUs of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptOff {
     /// Everything else of the host.
@@ -251,7 +251,7 @@ pub(crate) fn claim(groups: &ZoneCgroups, new: Option<Claim>) -> Result<Option<C
     Ok(before)
 }
 
-/// Whether and how the CPUs that a zone has claimed are its own.
+/// Returns which processes are kept off the CPUs that a zone has claimed.
 pub(crate) fn kept_off(groups: &ZoneCgroups) -> KeptOff {
     match is_closed(&groups.v2) {
         true => KeptOff::Everybody,
@@ -329,7 +329,7 @@ fn held_by(claims: &[(PathBuf, Claim)]) -> CpuSet {
     sets.fold(CpuSet::default(), |all, set| all.with(&set))
 }
 
-/// What is claimed, but for what was claimed by zones that died.
+/// Returns the claims, except those of zones that died.
 fn claims(seat: &Seat, zones: &[PathBuf]) -> Vec<(PathBuf, Claim)> {
     zones
         .iter()
@@ -430,7 +430,7 @@ fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
     result
 }
 
-/// Whether a v2 group is bound to special CPUs.
+/// Returns whether a v2 group is bound to special CPUs.
 fn is_bound(zone: &Path) -> bool {
     let set = fs::read_to_string(zone.join("cpuset.cpus"));
     set.is_ok_and(|set| !set.trim().is_empty())

@@ -1,4 +1,4 @@
-//! What the CPU time of the global zone counts beside that of the zones.
+//! Sets the weight of the global zone's CPU time relative to the zones.
 //!
 //! To the host all zones are one group, the base. When the global zone has shares, the
 //! base weighs as much more than a group of the host as all running zones together have

@@ -13,7 +13,7 @@ use crate::place::{Place, Places, controller};
 use crate::writes::{Write, writes};
 use crate::{Base, CpuSet, Error, ZoneCgroups, balance, controllers, groups, shares};
 
-/// What to take back: a knob and the value before, or what CPUs were claimed.
+/// A step to undo: a knob and the value before, or the CPUs that were claimed.
 enum Undo {
     Knob(Write),
     Cpus(Option<Box<Claim>>),
@@ -108,7 +108,7 @@ impl ZoneCgroups {
         })
     }
 
-    /// What there is to say about the CPUs that the zone has now.
+    /// Returns a warning about the CPUs that the zone has now.
     fn remark(&self, new: &Controls) -> Option<Warning> {
         let (control, text) = match (&new.dedicated_cpu, &new.pool) {
             (Some(_), _) if arrange::kept_off(self) == KeptOff::Everybody => return None,
@@ -141,7 +141,7 @@ impl ZoneCgroups {
             .unwrap_or_default()
     }
 
-    /// What is in force, as far as control groups hold it. Shares and priorities
+    /// Returns the controls in force, as far as control groups hold them. Shares and priorities
     /// that nobody set are 1.
     #[must_use]
     pub fn effective(&self) -> Controls {

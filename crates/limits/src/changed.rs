@@ -1,4 +1,4 @@
-//! What a change of controls came to.
+//! The result of a change of controls.
 
 use model::controls::Control;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A control after it was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Applied {
-    /// Which.
+    /// The control.
     pub control: Control,
     /// The number it was to have.
     pub requested: u64,
@@ -15,7 +15,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Whether it holds what was wanted; the kernel rounds sizes down to pages.
+    /// Returns whether it holds what was wanted; the kernel rounds sizes down to pages.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         let page = if self.control.is_size() { 1 << 16 } else { 1 };
@@ -30,7 +30,7 @@ impl Applied {
 pub struct Warning {
     /// Of which control.
     pub control: Control,
-    /// What.
+    /// The text.
     pub text: String,
 }
 
@@ -40,13 +40,13 @@ impl std::fmt::Display for Warning {
     }
 }
 
-/// What a change came to.
+/// The result of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// Every control that is set now, with the value that is effective. Of
     /// max-processes beside max-lwps there is none.
     pub applied: Vec<Applied>,
-    /// What has no or another effect on Linux.
+    /// Settings with no or another effect on Linux.
     pub warnings: Vec<Warning>,
 }
 

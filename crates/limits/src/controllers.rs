@@ -10,9 +10,9 @@ use crate::Error;
 /// so that their use can be told.
 pub(crate) const USUAL: [&str; 4] = ["cpu", "memory", "pids", "io"];
 
-/// What a group hands down.
+/// The file of the controllers that a group hands down.
 const HANDED_DOWN: &str = "cgroup.subtree_control";
-/// What a group has.
+/// The file of the controllers that a group has.
 const CONTROLLERS: &str = "cgroup.controllers";
 
 /// Lets the groups in `base` have these controllers, as far as that is possible.

@@ -15,13 +15,13 @@ const MOST: u32 = 8192;
 pub struct CpuSet(BTreeSet<u32>);
 
 impl CpuSet {
-    /// How many there are.
+    /// Returns the number of CPUs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -52,7 +52,7 @@ impl CpuSet {
         Self(self.0.difference(&other.0).copied().collect())
     }
 
-    /// Whether all of them are in the other.
+    /// Returns whether all of them are in the other.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         self.0.is_subset(&other.0)

@@ -1,8 +1,8 @@
-//! Which device nodes a zone may use, as a BPF program of type cgroup device.
+//! Makes the BPF program of type cgroup device that admits a zone to its device nodes.
 
 use sys::bpf::instruction;
 
-/// What a device node stands for.
+/// The type of a device node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A stream of bytes.

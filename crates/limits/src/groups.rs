@@ -15,8 +15,8 @@ pub(crate) const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
 
-/// How often to try again what another command undoes at this moment: it removes
-/// groups that it finds empty, each of them once.
+/// Maximum number of attempts when another command removes empty groups at the same moment, each of
+/// them once.
 const TRIES: usize = 10;
 
 /// Makes a group and calls `open` on it, again if it was removed in between.
@@ -33,7 +33,7 @@ pub(crate) fn make_and<T>(
     }
 }
 
-/// Whether this is the error of a group that was removed before or after it was opened.
+/// Returns whether this is the error of a group that was removed before or after it was opened.
 #[must_use]
 pub fn is_gone(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound || error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
@@ -127,8 +127,8 @@ pub(crate) fn zones(base: &Path) -> Vec<PathBuf> {
     zones
 }
 
-/// Whether a path is, or would be, in a v1 hierarchy that only binds to CPUs. What
-/// shares one with other controllers is made with the zone.
+/// Returns whether a path is, or would be, in a v1 hierarchy that only binds to CPUs. What shares
+/// one with other controllers is made with the zone.
 pub(crate) fn is_cpuset(path: &Path) -> bool {
     path.ancestors()
         .find(|path| path.exists())

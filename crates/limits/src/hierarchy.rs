@@ -1,4 +1,4 @@
-//! Where the host has its control groups mounted, and where ours begin.
+//! Finds the mounts of the host's control groups, and the base of ours.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ impl Base {
             .map(|(_, path)| path)
     }
 
-    /// Where the zoneadmd processes are.
+    /// Returns the group of the zoneadmd processes.
     #[must_use]
     pub fn daemons(&self) -> PathBuf {
         self.v2.join(DAEMONS)
@@ -80,7 +80,7 @@ pub fn tidy(base: &Base) {
     }
 }
 
-/// One mounted hierarchy.
+/// A mounted hierarchy.
 struct Mounted<'a> {
     /// The group that is shown at the mount point.
     root: &'a Path,

@@ -18,16 +18,16 @@ use crate::{Error, ZoneCgroups};
 /// Most identifiers of one kind (IPCMNI).
 const IDS: u64 = 32_768;
 
-/// What a new IPC namespace has.
+/// The limits of a new IPC namespace.
 const SHM_BYTES: u64 = u64::MAX - (1 << 24);
 const SHM_IDS: u64 = 4_096;
 const MSG_IDS: u64 = 32_000;
 const SEM_IDS: u64 = 32_000;
 
-/// What a process of ours says is shorter than this many bytes.
+/// Maximum length of a message of our own process, in bytes.
 const LONGEST: u64 = 4_096;
 
-/// One setting.
+/// A setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Setting {
     control: Control,
@@ -65,7 +65,7 @@ pub(crate) fn change(
     Ok(changed)
 }
 
-/// What holds of the limits that are set.
+/// Returns the limits in force of those that are set.
 ///
 /// # Errors
 /// [`Error::Process`] when the zone's namespace cannot be entered.

@@ -3,7 +3,7 @@
 /// CPU time is portioned out in spans of this many microseconds, the kernel's default.
 const PERIOD: u64 = 100_000;
 
-/// What an access to disks counts when nothing is set, in `io.weight`.
+/// The default weight of an access to disks, in `io.weight`.
 const IO_DEFAULT: u64 = 100;
 
 /// Largest number of threads that a kernel can have.
@@ -70,7 +70,7 @@ impl Knob {
         }
     }
 
-    /// Whether the file is one of v2.
+    /// Returns whether the file is one of v2.
     pub const fn is_v2(self) -> bool {
         matches!(
             self,
@@ -84,7 +84,7 @@ impl Knob {
         )
     }
 
-    /// What to write for a value. Numbers beyond what the kernel takes become the
+    /// Returns the text to write for a value. Numbers beyond what the kernel takes become the
     /// nearest one that it does. `unit` is what a share weighs.
     pub fn text(self, value: Option<u64>, unit: u64) -> String {
         let or = |none: &str| value.map_or_else(|| none.to_owned(), |value| value.to_string());
@@ -134,7 +134,7 @@ impl Knob {
     }
 }
 
-/// What a share weighs at most and at least, and the largest weight there is.
+/// The maximum and minimum weight of a share, and the largest weight of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
     pub(crate) usual: u64,
@@ -153,13 +153,13 @@ impl Scale {
         Some(Self { usual, least, most })
     }
 
-    /// What a share weighs when a zone has so many.
+    /// Returns the weight of a share when a zone has so many.
     pub(crate) fn unit(self, shares: u64) -> u64 {
         (self.most / shares.max(1)).clamp(self.least, self.usual)
     }
 }
 
-/// What a share weighs when no zone has many; 1 for what is not counted in shares.
+/// Returns the weight of a share when no zone has many; 1 for knobs that are not counted in shares.
 pub(crate) const fn usual(knob: Knob) -> u64 {
     match Scale::of(knob) {
         Some(scale) => scale.usual,
@@ -167,7 +167,7 @@ pub(crate) const fn usual(knob: Knob) -> u64 {
     }
 }
 
-/// What a group of the host weighs, and the most that one can.
+/// Returns the weight of a group of the host, and the maximum weight.
 pub(crate) const fn of_the_host(knob: Knob) -> (u64, u64) {
     match Scale::of(knob) {
         Some(scale) => (scale.usual, scale.most),

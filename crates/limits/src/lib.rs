@@ -72,7 +72,7 @@ pub enum Error {
     /// A file or folder of a control group file system.
     #[error("cannot {action} {}", path.display())]
     File {
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
         /// On what.
         path: PathBuf,
@@ -89,7 +89,7 @@ pub enum Error {
         "cannot set {control}: {why}; enable the {controller} controller for this host's control groups, or clear {control}"
     )]
     Unsupported {
-        /// Which control.
+        /// The control.
         control: Control,
         /// The controller that it needs.
         controller: &'static str,
@@ -99,11 +99,11 @@ pub enum Error {
     /// The kernel did not take a value.
     #[error("cannot set {control}: {} does not take {text}", path.display())]
     Refused {
-        /// Which control.
+        /// The control.
         control: Control,
-        /// What was written.
+        /// The text that was written.
         text: String,
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -114,7 +114,7 @@ pub enum Error {
         control.show(*wanted)
     )]
     InUse {
-        /// Which control.
+        /// The control.
         control: Control,
         /// The limit that was wanted.
         wanted: u64,
@@ -124,9 +124,9 @@ pub enum Error {
     NoCpus {
         /// For what.
         control: Control,
-        /// How many are needed at least.
+        /// The minimum number of CPUs.
         wanted: u32,
-        /// How many there are.
+        /// The number of free CPUs.
         free: usize,
     },
     /// CPUs that are named are not there or not free.
@@ -141,10 +141,10 @@ pub enum Error {
         /// Those that are free.
         free: String,
     },
-    /// What only the first process of a zone has: locked memory, IPC.
+    /// Controls that only the first process of a zone has: locked memory, IPC.
     #[error("cannot set {control}: {why}")]
     Process {
-        /// Which control.
+        /// The control.
         control: Control,
         /// Why not.
         why: String,
@@ -154,7 +154,7 @@ pub enum Error {
     NotUndone {
         /// Why the change failed.
         source: Box<Self>,
-        /// What was not taken back.
+        /// The step that could not be undone.
         left: String,
     },
     /// Processes are left in a control group that must go.
@@ -162,7 +162,7 @@ pub enum Error {
     StillPopulated {
         /// The group.
         path: PathBuf,
-        /// How long was waited.
+        /// The duration of the wait, in seconds.
         seconds: u64,
     },
 }

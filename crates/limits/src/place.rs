@@ -1,4 +1,4 @@
-//! Where the limits of a zone are in its control groups.
+//! Finds the files of a zone's limits in its control groups.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{ZoneCgroups, knob};
 pub(crate) struct Place {
     pub knob: Knob,
     pub path: PathBuf,
-    /// What a share weighs.
+    /// The weight of a share.
     pub unit: u64,
     /// The base of the zones in v2.
     pub v2: Option<PathBuf>,
@@ -42,7 +42,7 @@ impl Place {
         })
     }
 
-    /// What to write for a value.
+    /// Returns the text to write for a value.
     pub fn text(&self, value: Option<u64>) -> String {
         self.knob.text(value, self.unit)
     }
@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-/// Where each kind of control of a zone is; none where this host has no place for it.
+/// The place of each kind of control of a zone; none where this host has no place for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Places {
     pub cap: Option<Place>,
@@ -99,7 +99,7 @@ pub(crate) const fn controller(control: Control) -> Option<&'static str> {
 /// The attribute of the base that holds the most shares that any zone had.
 pub(crate) const MOST: &str = "user.zones.most-shares";
 
-/// What a share weighs now, below the base of the zones in v2.
+/// Returns the present weight of a share below the base of the zones in v2.
 pub(crate) fn unit(v2: &Path, knob: Knob) -> u64 {
     Scale::of(knob).map_or(1, |scale| scale.unit(most(v2)))
 }

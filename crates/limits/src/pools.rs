@@ -1,20 +1,20 @@
-//! How the CPUs of a host are dealt out among pools. Nothing is done here.
+//! Computes how the CPUs of a host are dealt out among pools. Nothing is done here.
 
 use model::controls::Control;
 
 use crate::{CpuSet, Error};
 
-/// What a pool wants.
+/// The request of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Want {
     pub number: Number,
-    /// Who comes first when there are more CPUs than all need at least.
+    /// The importance when there are more CPUs than all pools need at least.
     pub importance: u32,
-    /// What it has now, as far as that still exists: it keeps what it can.
+    /// The CPUs that it has now, as far as they still exist: it keeps as many as possible.
     pub held: CpuSet,
 }
 
-/// How many, or which.
+/// The CPUs, by number or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Number {
     /// At least and at most.

@@ -11,8 +11,8 @@ use sys::bpf::{Assembler, Condition, Register};
 
 use crate::{Error, ZoneCgroups};
 
-/// What the kernel knows as bpf_get_current_uid_gid(): the user id as the host has it,
-/// the real one, in the lower 32 bits.
+/// The number of the kernel's function bpf_get_current_uid_gid(): it returns the real user id on
+/// the host in the lower 32 bits.
 const GET_CURRENT_UID_GID: i32 = 15;
 
 /// The process may bind what its capabilities allow.

@@ -102,7 +102,7 @@ pub fn change(
     Ok(changed)
 }
 
-/// What holds of those that are set.
+/// Returns the controls in force of those that are set.
 #[must_use]
 pub fn effective(first: First<'_>, set: &Controls) -> Controls {
     Controls {

@@ -1,4 +1,4 @@
-//! How much weight one CPU share is.
+//! Computes the weight of a CPU share.
 //!
 //! Only the ratio between zones counts, so far as Solaris goes. To the kernel the numbers
 //! matter too: it divides a group's weight among the CPUs and keeps loads as whole numbers,

@@ -1,4 +1,4 @@
-//! What a zone uses, and how often it ran into its limits.
+//! Reads the use of a zone, and the number of times that it reached its limits.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::place::Places;
 use crate::process::First;
 use crate::{Error, ZoneCgroups};
 
-/// One look at a zone. What this host does not account is none.
+/// A look at a zone. What this host does not account is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time since boot in microseconds, that of ended processes included.
@@ -28,7 +28,7 @@ pub struct Usage {
     pub limits: Controls,
 }
 
-/// How often something happened since boot.
+/// The counts of an event since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Processes killed because memory was short.
@@ -81,7 +81,7 @@ impl ZoneCgroups {
         }
     }
 
-    /// How often the zone ran into its limits.
+    /// Returns the number of times that the zone reached its limits.
     #[must_use]
     pub fn events(&self) -> Events {
         let places = Places::find(self);

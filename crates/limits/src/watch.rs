@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use crate::ZoneCgroups;
 use crate::usage::Events;
 
-/// How often to look where nobody tells.
+/// Interval between looks where the kernel sends no event.
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// Watches the limits of one zone. At an event read [`Watch::hits`], and not more
@@ -23,7 +23,7 @@ pub struct Watch {
     sources: Vec<Source>,
     /// Of all sources; none where the kernel tells of nothing.
     ready: Option<OwnedFd>,
-    /// Where the limit on threads is, if the kernel tells nothing of that: v1.
+    /// The group of the limit on threads, if the kernel sends no event about it: v1.
     untold: Option<PathBuf>,
     seen: Events,
 }
@@ -39,13 +39,13 @@ enum Source {
 /// A limit that a zone ran into. It prints as a line for a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    /// Which.
+    /// The control.
     pub control: Control,
     /// Its number now, if it has one: the whole host may have been short of memory.
     pub limit: Option<u64>,
-    /// How often since the last look.
+    /// The count since the last look.
     pub more: u64,
-    /// How often since the zone booted.
+    /// The count since the zone booted.
     pub total: u64,
 }
 
@@ -100,15 +100,15 @@ impl Watch {
         self.ready.as_ref().map(AsFd::as_fd)
     }
 
-    /// How often to look although nothing was told: a zone with a limit on threads
-    /// on a host that has it in v1.
+    /// Returns the interval between looks without an event: for a zone with a limit on threads on a
+    /// host that has it in v1.
     #[must_use]
     pub fn period(&self) -> Option<Duration> {
         let limit = fs::read_to_string(self.untold.as_ref()?).ok()?;
         (limit.trim() != "max").then_some(PERIOD)
     }
 
-    /// What happened since the last look.
+    /// Returns the hits since the last look.
     pub fn hits(&mut self) -> Vec<Hit> {
         let mut buffer = [0; 512];
         for source in &self.sources {

@@ -1,4 +1,4 @@
-//! What to write for a change of controls, and in which order. Nothing is done here.
+//! Computes the writes for a change of controls, and their order. Nothing is done here.
 
 use model::controls::{Control, Controls};
 
@@ -6,12 +6,12 @@ use crate::Warning;
 use crate::knob::Knob;
 use crate::place::{Place, Places};
 
-/// One write.
+/// A write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Write {
     /// For which control.
     pub control: Control,
-    /// Where.
+    /// The place of the write.
     pub place: Place,
     /// In the unit of the control.
     pub value: Option<u64>,

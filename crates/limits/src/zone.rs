@@ -16,15 +16,15 @@ use rustix::io::Errno;
 use crate::groups::{FOLDER, ZoneCgroups, is_gone, make_and, make_v1, move_into, processes};
 use crate::{Base, Error, arrange, balance, controllers, groups, shares};
 
-/// How long halt waits for killed processes to be gone.
+/// Timeout of halt for killed processes to be gone.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Group names inside `<base>/<zone>` of the v2 tree.
 const PAYLOAD: &str = "zone";
 const LOGIN: &str = "login";
 
-/// How deep and into how many groups a zone may divide its own: room for an init
-/// that gives every service a group, and for zones or containers inside.
+/// Maximum depth of a zone's own groups: room for an init that gives every service a group, and for
+/// zones or containers inside.
 const MAX_DEPTH: &str = "16";
 const MAX_GROUPS: &str = "10000";
 
@@ -85,7 +85,7 @@ impl ZoneCgroups {
         &self.v2
     }
 
-    /// Whether there is any of the groups.
+    /// Returns whether there is any of the groups.
     #[must_use]
     pub fn exist(&self) -> bool {
         self.v2.exists() || self.v1.iter().any(|path| path.exists())
@@ -328,7 +328,7 @@ fn open_tasks(group: &Path) -> Result<OwnedFd, Error> {
         .map_err(|errno| Error::file("open", &path)(errno.into()))
 }
 
-/// Whether a v1 group is there, or must be: only where CPUs are set it may be missing.
+/// Returns whether a v1 group is there, or must be: only where CPUs are set it may be missing.
 fn is_made(path: &Path) -> bool {
     path.exists() || !groups::is_cpuset(path)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use limits::{Base, Control, Controls, Dedicated, Error, First, IpcLimits, ZoneCgroups};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// How long anything here may take.
+/// Timeout of every wait here.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A zone's groups with one process in them, and what that left in memory.

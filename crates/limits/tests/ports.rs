@@ -13,7 +13,7 @@ use sys::process::{fork, ns};
 /// The ids of a zone begin here.
 const ROOT: u32 = 1_800_000;
 
-/// Whether a process with a user id and without capabilities binds an address.
+/// Returns whether a process with a user id and without capabilities binds an address.
 fn binds(group: BorrowedFd<'_>, uid: u32, address: &str) -> bool {
     let address: std::net::SocketAddr = address.parse().unwrap();
     let child = fork(0, Some(group), &[], || {

@@ -293,8 +293,8 @@ fn a_control_that_has_no_place_is_refused_by_name() {
     }
 }
 
-/// Whether claims can be noted in trees of plain files: not every file system of
-/// every kernel has attributes of users.
+/// Returns whether claims can be noted in trees of plain files: not every file system of every
+/// kernel has attributes of users.
 fn has_attributes(tree: &Tree) -> bool {
     let flags = rustix::fs::XattrFlags::empty();
     let has = rustix::fs::setxattr(tree.dir.path(), "user.zones.try", b"1", flags).is_ok();
