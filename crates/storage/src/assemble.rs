@@ -139,7 +139,7 @@ fn working_folder() -> Result<OwnedFd> {
     .map_err(|e| Error::io("open", ".", e))
 }
 
-/// One layer as a mount.
+/// A layer as a mount.
 fn layer(path: &Path, idmap: Option<BorrowedFd<'_>>, set: MountAttrFlags) -> Result<MountFd> {
     let mount = sys::mount::open_tree(CWD, path, Extent::One)?;
     let attr = Attr {
@@ -188,7 +188,7 @@ fn overlay(lowers: &[String], both: Option<&str>, volatile: bool) -> Result<Moun
     Ok(sys::mount::new_fs("overlay", &params, attrs)?)
 }
 
-/// Where the folder of the top is attached in the scratch folder.
+/// The name in the scratch folder under which the top's folder is attached.
 const TOP: &str = "t";
 
 /// The layers of an assembled root, each a mount in a small file system at the

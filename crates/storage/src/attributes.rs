@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::error::Result;
 use crate::folder::Folder;
 
-/// What overlay keeps for itself; it describes one place in one stack.
+/// The prefix of overlay's own attributes; they describe one place in one stack.
 const OVERLAY: &[u8] = b"trusted.overlay.";
 
 /// The kernel's limit for one attribute and for the list of names.

@@ -1,4 +1,4 @@
-//! Which kind of storage a zonepath has, or is to have.
+//! Chooses the kind of storage of a zonepath.
 
 use std::path::Path;
 

@@ -13,19 +13,19 @@ use crate::layers::{LayerPath, Layers, User, has_remains, is_mark, same_path};
 use crate::layout::{DEAD, LAYERS, LINK, REFS, SNAPSHOTS};
 use crate::remove;
 
-/// What [`collect`] did and found.
+/// The result of [`collect`].
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Collected {
     /// References removed because their dataset stands on another layer.
     pub stale_refs: usize,
     /// Trees removed: unused layers, and removals that were cut off.
     pub removed: usize,
-    /// Where references lead that have no dataset there: the zone was moved or
-    /// deleted by hand. Their layers are kept.
+    /// The targets of references that have no dataset: the zone was moved or deleted by hand. Their
+    /// layers are kept.
     pub lost: Vec<PathBuf>,
 }
 
-/// What to do with a layer whose user is nowhere to be found.
+/// The treatment of a layer whose user cannot be found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
     /// Keep the layer: the zonepath may be unmounted or moved.
@@ -122,7 +122,7 @@ pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> R
     Ok(report)
 }
 
-/// Whether the dataset at a path is a snapshot, or what a zone has mounted: it has no top.
+/// Returns whether the dataset at a path is a snapshot, or what a zone has mounted: it has no top.
 pub(crate) fn has_no_top(path: &Path) -> bool {
     path.ends_with(MOUNTED) || path.parent().is_some_and(|at| at.ends_with(SNAPSHOTS))
 }
@@ -155,7 +155,7 @@ pub(crate) fn neighbours(layers: &Layers) -> Result<BTreeMap<Id, PathBuf>> {
     Ok(found)
 }
 
-/// Where a dataset with this id is, and the layer it stands on.
+/// Returns the path of a dataset with this id, and its layer.
 fn locate(
     place: &Path,
     id: Id,
@@ -209,7 +209,7 @@ fn sweep(
 /// A reference on a layer.
 pub(crate) struct Reference {
     pub(crate) name: OsString,
-    /// Where it leads.
+    /// The target of the reference.
     pub(crate) place: Option<PathBuf>,
     pub(crate) verdict: Verdict,
 }
@@ -256,9 +256,9 @@ pub(crate) fn users(
     judged.collect::<Result<_>>().map(Some)
 }
 
-/// Whether a user that is not found is a copy that a command makes beside a zone, such as
-/// `.patch-web`. Nobody but the command knows it, so nobody has moved it by hand, and it is
-/// on the file system that the layers are on.
+/// Returns whether a user that is not found is a copy that a command makes beside a zone, such as
+/// `.patch-web`. Nobody but the command knows it, so nobody has moved it by hand, and it is on the
+/// file system that the layers are on.
 fn is_copy(layer: &LayerPath, place: &Path) -> bool {
     let is_hidden = |name: &OsStr| name.as_bytes().starts_with(b".");
     place.file_name().is_some_and(is_hidden) && layer.layers.parent() == place.parent()

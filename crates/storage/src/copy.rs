@@ -24,7 +24,7 @@ const DEPTH: usize = 256;
 /// Bytes moved by one call.
 const PIECE: usize = 1 << 20;
 
-/// What was copied.
+/// The copied files.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Copied {
     /// Files, folders, links, whiteouts.
@@ -38,8 +38,8 @@ pub struct Copied {
 /// A copy under way.
 #[derive(Debug)]
 pub(crate) struct Copier {
-    /// Where files with several names have one more, called by their number, so
-    /// that the next name can be made without knowing the way to the first.
+    /// The folder in which files with several names have another one, their number, so that the
+    /// next name can be made without the path of the first.
     links: Folder,
     pub(crate) done: Copied,
 }

@@ -107,7 +107,7 @@ impl Dataset {
         fstype::name(&self.zonepath)
     }
 
-    /// How the dataset is stored, for people: `layered on ext4`.
+    /// Returns a description of the storage for people: `layered on ext4`. `layered on ext4`.
     pub fn kind(&self) -> Result<String> {
         let volume = match self.form()? {
             Form::Folder => "",
@@ -116,7 +116,7 @@ impl Dataset {
         Ok(format!("layered on {}{volume}", self.fstype()))
     }
 
-    /// What to mount for the zone's root.
+    /// Returns the stack to mount as the zone's root.
     pub fn stack(&self) -> Result<Stack> {
         let lowers = match self.bond()? {
             Some(bond) => {
@@ -243,7 +243,7 @@ const EXT4: rustix::fs::FsWord = 0xEF53;
 const XFS: rustix::fs::FsWord = 0x5846_5342;
 const TMPFS: rustix::fs::FsWord = 0x0102_1994;
 
-/// Whether a later fsync of `index`, a path that exists, makes earlier changes of metadata
+/// Returns whether a later fsync of `index`, a path that exists, makes earlier changes of metadata
 /// on the file system of `folder` durable, too: one journal holds both.
 pub(crate) fn one_journal(folder: &Folder, index: &Path) -> Result<bool> {
     let index = rustix::fs::stat(index).map_err(|e| Error::io("stat", index, e))?;

@@ -1,4 +1,4 @@
-//! What every kind of storage does for a zone.
+//! The operations of every kind of storage for a zone.
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -19,7 +19,7 @@ pub trait Driver: Debug + Send + Sync {
     /// The name in messages.
     fn name(&self) -> &'static str;
 
-    /// How a dataset is stored, for people: `layered on ext4`.
+    /// Returns a description of the storage for people: `layered on ext4`. `layered on ext4`.
     fn kind(&self, zonepath: &Path) -> Result<String>;
 
     /// Makes an empty dataset, and the zonepath unless it is there.
@@ -32,7 +32,7 @@ pub trait Driver: Debug + Send + Sync {
     /// Removes a dataset with its snapshots, whatever state it is in; none is no error.
     fn destroy(&self, zonepath: &Path) -> Result<()>;
 
-    /// What to mount for the zone's root.
+    /// Returns the stack to mount as the zone's root.
     fn stack(&self, zonepath: &Path) -> Result<Stack>;
 
     /// Makes the files of a halted zone's root its own, where they are stored under the
@@ -51,13 +51,13 @@ pub trait Driver: Debug + Send + Sync {
     /// Keeps the root of a halted zone under a name.
     fn snapshot(&self, zonepath: &Path, name: &Name) -> Result<()>;
 
-    /// Whether a root is a top on layers, see [`Dataset`].
+    /// Returns whether a root is a top on layers, see [`Dataset`].
     fn has_layers(&self) -> bool {
         true
     }
 
-    /// Whether a running zone has to stand still for a snapshot, see
-    /// [`Driver::copy_top`]. Otherwise it is made as of a halted one.
+    /// Returns whether a running zone has to stand still for a snapshot, see [`Driver::copy_top`].
+    /// Otherwise it is made as of a halted one.
     fn stops_for_snapshots(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! What can go wrong with a dataset.
+//! The errors of datasets.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub enum Error {
     Io {
         /// The call.
         call: &'static str,
-        /// What it was called for.
+        /// The path of the operation.
         path: PathBuf,
         /// The kernel's answer.
         #[source]
@@ -61,7 +61,7 @@ pub enum Error {
     LayerMissing {
         /// The zonepath or layer that names it.
         user: PathBuf,
-        /// Where it should be.
+        /// The expected path.
         layer: PathBuf,
     },
     /// The chain of layers is at its limit.
@@ -93,7 +93,7 @@ pub enum Error {
         /// The name.
         name: String,
     },
-    /// What a zone writes cannot be limited.
+    /// The space of a zone's own files cannot be limited.
     #[error("{}: no quota: {why}", zonepath.display())]
     NoQuota {
         /// The zonepath.
@@ -107,9 +107,9 @@ pub enum Error {
     /// zfs(8) failed.
     #[error("{command}: {why}")]
     Zfs {
-        /// What was run.
+        /// The command.
         command: String,
-        /// What it said.
+        /// Its error message.
         why: String,
     },
     /// A root cannot be what it should be on ZFS.
@@ -129,9 +129,9 @@ pub enum Error {
     /// The files of an image are not what they were.
     #[error("{digest}: damaged, its files now have the digest {found}")]
     Damaged {
-        /// What the image is called.
+        /// The digest in the image's name.
         digest: crate::Digest,
-        /// What its files have.
+        /// The digest of its files.
         found: crate::Digest,
     },
     /// A dataset does not stand on the layer that it should.

@@ -28,7 +28,7 @@ impl Form {
         })
     }
 
-    /// What is renamed into a layer to seal it.
+    /// Returns the name of the folder that is renamed into a layer to seal it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Folder => ROOT,
@@ -44,7 +44,7 @@ impl Form {
         }
     }
 
-    /// What the sealed top is called in its layer.
+    /// Returns the name of the sealed top in its layer.
     pub(crate) const fn sealed(self) -> &'static str {
         match self {
             Self::Folder => TREE,

@@ -52,13 +52,13 @@ pub use about::About;
 pub use import::{Download, Import};
 pub use stack::{Base, Part};
 
-/// What an image says of itself.
+/// The configuration of an image.
 const CONFIG: &str = "config";
 
 /// The most that is kept of that.
 const MAX_CONFIG: u64 = 4 << 20;
 
-/// What is being fetched.
+/// The prefix of a folder that is being filled.
 const FETCH: &str = ".fetch-";
 
 /// An image folder that is being made or removed.
@@ -69,22 +69,22 @@ const HALF: &str = ".half-";
 pub struct Image {
     /// The digest of its trees and of what it says of itself, its true name.
     pub digest: Digest,
-    /// What is known of it.
+    /// The properties of the image.
     pub about: About,
     /// When it was imported, to the second.
     pub imported: SystemTime,
-    /// Where its files are, the uppermost layer first. They must not be changed.
+    /// The trees of its files, the uppermost layer first. They must not be changed.
     pub trees: Vec<PathBuf>,
     /// The zonepaths and layers that stand on it.
     pub users: Vec<PathBuf>,
 }
 
-/// What [`Images::prune`] removed.
+/// The images that [`Images::prune`] removed.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Pruned {
     /// Images that nothing stood on.
     pub images: Vec<Image>,
-    /// What crashes had left.
+    /// The leftovers of crashes.
     pub collected: Collected,
 }
 

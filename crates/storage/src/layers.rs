@@ -37,7 +37,7 @@ const BUSY: &str = "busy-";
 /// bytes that a mount option may have on kernels before 6.5.
 pub const MAX_LAYERS: usize = 64;
 
-/// Where a sealed layer is.
+/// The path of a sealed layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LayerPath {
     /// The folder of layers, absolute.
@@ -99,7 +99,7 @@ impl LayerPath {
         Ok(None)
     }
 
-    /// Where the tree is.
+    /// Returns the path of the tree.
     pub(crate) fn tree(&self) -> Result<PathBuf> {
         Ok(match self.form()? {
             Some(Form::Volume) => self.path().join(VOLUME).join(ROOT),
@@ -249,8 +249,8 @@ impl Layers {
         Ok(Self { folder })
     }
 
-    /// Where the layers of a dataset go: beside the zonepath, or inside it when
-    /// it is a file system of its own, since a rename cannot leave one.
+    /// Returns the folder for the layers of a dataset: beside the zonepath, or inside it when it is
+    /// a file system of its own, since a rename cannot leave one.
     pub(crate) fn home(zonepath: &Folder) -> Result<PathBuf> {
         let path = zonepath.path();
         let beside = path
@@ -500,12 +500,12 @@ impl Drop for AtWork {
     }
 }
 
-/// Whether an entry of the folder of graves is a mark and no tree.
+/// Returns whether an entry of the folder of graves is a mark and no tree.
 pub(crate) fn is_mark(name: &OsStr) -> bool {
     name.as_bytes().starts_with(BUSY.as_bytes())
 }
 
-/// Whether something is left in a folder of layers by an operation that was killed, and
+/// Returns whether something is left in a folder of layers by an operation that was killed, and
 /// nobody is at work there now. Costs a look into one folder.
 pub(crate) fn has_remains(layers: &Path) -> Result<bool> {
     let layers = match Layers::open(layers) {

@@ -32,7 +32,7 @@ pub(crate) const QUOTA: &str = "quota";
 /// A rollback that counts: a link to the reference on the layer to go back to.
 pub(crate) const BACK: &str = "back";
 
-/// Where something may be mounted.
+/// The folders on which a mount may be.
 pub(crate) const TOPS: &[&str] = &[ROOT, NEXT_ROOT, WORK, VOLUME];
 
 /// The folder of a dataset's snapshots.
@@ -42,7 +42,7 @@ pub(crate) const SNAPSHOTS: &str = "snapshots";
 /// links are written alike.
 pub(crate) const HALF: &str = ".half";
 
-/// Where that is in a zonepath.
+/// The path of an unfinished snapshot in a zonepath.
 pub(crate) const HALF_PATH: &str = "snapshots/.half";
 
 /// The folder in the zonepath.

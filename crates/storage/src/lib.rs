@@ -23,10 +23,9 @@
 //!                        says that somebody is at work; of the killed it stays
 //! ```
 //!
-//! Where the zonepath is a mount of its own the layers are in
-//! `<zonepath>/.layers`: sealing is a rename, and that cannot leave a file
-//! system. Removing such a zone leaves that folder while a clone elsewhere
-//! needs it; unmounting the file system then breaks the clone.
+//! If the zonepath is a mount of its own the layers are in `<zonepath>/.layers`: sealing is a
+//! rename, and that cannot leave a file system. Removing such a zone leaves that folder while a
+//! clone elsewhere needs it; unmounting the file system then breaks the clone.
 //!
 //! Everything but the trees is folders and symbolic links, so that every step
 //! is one change of metadata, atomic by itself.
@@ -96,11 +95,10 @@
 //! another file system orders nothing. There `settle` is one syncfs. tmpfs
 //! keeps nothing.
 //!
-//! What is in the files is another matter. What a zone's processes wrote is
-//! theirs to sync, and unmounting the overlay when the zone halts does it, too.
-//! Whoever fills a top on the host calls [`Dataset::sync`] before calling the
-//! zone installed. (ext4 without a journal, and ext2, keep no order: after a
-//! power cut they need fsck anyway.)
+//! The content of files is not synced. What a zone's processes wrote is theirs to sync, and
+//! unmounting the overlay when the zone halts does it, too. Whoever fills a top on the host calls
+//! [`Dataset::sync`] before calling the zone installed. (ext4 without a journal, and ext2, keep no
+//! order: after a power cut they need fsck anyway.)
 //!
 //! # Concurrency
 //!

@@ -1,9 +1,9 @@
 //! A top that is in memory while it is worked on.
 //!
-//! Who replaces a file in an overlay mostly gives the old one another name first, as dpkg
-//! does. For overlay that is a change of a file below, so it copies it to the top, where it
-//! is removed a moment later: as many files are made and removed once more as are replaced.
-//! In memory that costs next to nothing, and the disk sees each file that stays once.
+//! Programs that replace a file in an overlay mostly give the old one another name first, as dpkg
+//! does. For overlay that is a change of a file below, so it copies it to the top, where it is
+//! removed a moment later: as many files are made and removed once more as are replaced. In memory
+//! that costs next to nothing, and the disk sees each file that stays once.
 
 use rustix::fs::CWD;
 use rustix::mount::MountAttrFlags;
@@ -72,7 +72,7 @@ impl Dataset {
 }
 
 impl MemoryTop {
-    /// What to mount.
+    /// Returns the stack to mount.
     #[must_use]
     pub fn stack(&self) -> &Stack {
         &self.stack

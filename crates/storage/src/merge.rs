@@ -41,7 +41,7 @@ const REDIRECT: &str = "trusted.overlay.redirect";
 /// Folders in folders that are merged; three descriptors are open for each.
 const DEPTH: usize = 256;
 
-/// Whether other layers are below the two.
+/// The layers below the two: none, or some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Below {
     /// The lower one is the lowest: nothing is left to hide or to find.
@@ -80,7 +80,7 @@ pub(crate) fn merge(
 struct Halves {
     upper: Option<Folder>,
     lower: Option<Folder>,
-    /// Where layers below are searched for what is in it.
+    /// The layers below that are searched for its files.
     below: Option<PathBuf>,
 }
 
@@ -235,7 +235,7 @@ impl Merger {
         }
     }
 
-    /// Whether a name leads to what cron(8) looks at: tables and folders of tables.
+    /// Returns whether a name leads to what cron(8) looks at: tables and folders of tables.
     fn is_of_cron(&self, from: &Folder, name: &OsStr) -> bool {
         let inside = self
             .roots

@@ -36,11 +36,11 @@ const PIECE: usize = 64 << 10;
 pub struct Misfit {
     /// The path in the zone, relative to its root.
     pub path: PathBuf,
-    /// What is there.
+    /// The kind of obstacle.
     pub what: Obstacle,
 }
 
-/// What a zone has of its own in the way of a layer.
+/// A file of the zone that prevents a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
     /// The same file, or something in its place.
@@ -101,7 +101,7 @@ pub fn misfit(
     in_the_way(&patch, &folders, except, Path::new(""), 0)
 }
 
-/// Whether a file, link or folder is in a tree.
+/// Returns whether a file, link or folder is in a tree.
 pub fn holds(tree: &Path, path: &Path) -> Result<bool> {
     let mut folder = Folder::open(tree)?;
     let Some(name) = path.file_name() else {
@@ -357,7 +357,7 @@ pub(crate) fn strip(top: &Folder, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
 /// to them, in a tree that nobody uses yet. What is left hides nothing that lies below it,
 /// but for what it replaces.
 pub(crate) fn retain(top: &Folder, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
-    /// Whether anything is left.
+    /// Returns whether anything is left.
     fn inner(
         folder: &Folder,
         at: &Path,

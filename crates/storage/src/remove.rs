@@ -92,7 +92,7 @@ pub(crate) fn bury(grave: &Path) -> Result<()> {
 
 struct Digger<'a> {
     dead: &'a Folder,
-    /// Whether there may be subvolumes, which go in one piece.
+    /// True if there may be subvolumes, which go in one piece.
     subvolumes: bool,
     /// Graves still to be emptied.
     pending: Vec<OsString>,

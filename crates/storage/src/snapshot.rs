@@ -57,7 +57,7 @@ pub struct Snapshot {
     pub name: Name,
     /// When it was made.
     pub created: SystemTime,
-    /// How many layers it stands on.
+    /// The number of layers below it.
     pub depth: usize,
 }
 
@@ -75,9 +75,9 @@ pub struct SnapshotUsage {
 pub struct TopCopy {
     tree: PathBuf,
     form: Form,
-    /// What was copied; nothing where the file system did it in one piece.
+    /// The copied files; none if the file system copied all in one piece.
     pub copied: Copied,
-    /// How it was copied.
+    /// The method of the copy.
     pub method: Method,
     // Keeps `collect` away from what looks like garbage.
     _shared: AtWork,

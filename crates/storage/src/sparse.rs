@@ -11,10 +11,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Digest;
 
-/// What is one piece, in bytes: it begins at a multiple of this.
+/// Size of a block in bytes: it begins at a multiple of this.
 pub const BLOCK: usize = 64 << 10;
 
-/// What is read at once.
+/// Number of bytes that are read at once.
 const PIECE: usize = 16 * BLOCK;
 
 /// A digest in the making.
@@ -44,7 +44,7 @@ impl Sum {
     }
 }
 
-/// What tells a block from others.
+/// Returns the digest of a block.
 #[must_use]
 pub fn sum(block: &[u8]) -> [u8; 32] {
     Sha256::digest(block).into()
@@ -53,7 +53,7 @@ pub fn sum(block: &[u8]) -> [u8; 32] {
 /// Gives each block of a file that is not all zeros, in their order.
 ///
 /// # Errors
-/// What reading says, or `each`.
+/// Fails with the error of reading, or of `each`.
 pub fn blocks(
     file: &File,
     size: u64,
@@ -88,7 +88,7 @@ impl Digest {
     /// The digest of a file's size and blocks: see [`blocks`].
     ///
     /// # Errors
-    /// What reading says.
+    /// Fails with the error of reading.
     pub fn of_blocks(file: &File) -> io::Result<Self> {
         let size = file.metadata()?.len();
         let mut sum = Sum::new(size);

@@ -1,4 +1,4 @@
-//! What a dataset's root is mounted from.
+//! The folders that a dataset's root is mounted from.
 
 use std::path::PathBuf;
 

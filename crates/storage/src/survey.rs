@@ -26,7 +26,7 @@ pub enum Garbage {
     Lost {
         /// The reference.
         reference: PathBuf,
-        /// Where the dataset was.
+        /// The path of the dataset.
         place: PathBuf,
     },
 }
@@ -115,7 +115,7 @@ pub fn survey(layers: &Path) -> Result<Option<Vec<Garbage>>> {
     Ok(Some(found))
 }
 
-/// Whether the next command that opens the dataset at a zonepath has something to mend.
+/// Returns whether the next command that opens the dataset at a zonepath has something to mend.
 fn is_unfinished(zonepath: &Path) -> Result<bool> {
     let folder = match Folder::open(zonepath) {
         Err(e) if e.is_missing() => return Ok(false),

@@ -32,7 +32,7 @@ impl Dataset {
         })
     }
 
-    /// Whether there is a top.
+    /// Returns whether there is a top.
     pub(crate) fn has_top(&self) -> Result<bool> {
         self.zonepath.is_folder(self.form()?.name())
     }

@@ -21,7 +21,7 @@ const CHAIN: &str = "chain";
 /// A layer with its digests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Known {
-    /// Where its tree is.
+    /// The path of its tree.
     pub tree: PathBuf,
     /// The digest of its tree, see [`Digest::of_layer`].
     pub digest: Digest,
@@ -72,7 +72,7 @@ impl Dataset {
         Ok(all)
     }
 
-    /// Whether [`Dataset::stand_on_chain`] would find that layer.
+    /// Returns whether [`Dataset::stand_on_chain`] would find that layer.
     pub fn has_chain(chain: &Digest, zonepath: &Path) -> Result<bool> {
         let home = zonepath.with_file_name(LAYERS);
         if !home.exists() {

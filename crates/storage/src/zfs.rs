@@ -37,9 +37,9 @@
 //! A clone is promoted before its origin goes: it then holds the blocks that both
 //! share. They count against its quota, so that is raised by as much.
 //!
-//! What the zone sees is `root` by an id-mapped mount, as of any file system. OpenZFS
-//! has them since 2.2. With an older one files are stored under the ids of their zone,
-//! and those of a clone are rewritten before its first boot: see `owners.rs`.
+//! An id-mapped mount gives the root of the zone its ids, as on any file system. OpenZFS has them
+//! since 2.2. With an older one files are stored under the ids of their zone, and those of a clone
+//! are rewritten before its first boot: see `owners.rs`.
 
 mod beside;
 mod clones;
@@ -80,7 +80,7 @@ const MAPPED: (u32, u32) = (2, 2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zfs;
 
-/// Whether a zonepath holds, or held, a dataset of this driver.
+/// Returns whether a zonepath holds, or held, a dataset of this driver.
 pub(crate) fn is_at(zonepath: &Folder) -> Result<bool> {
     Ok(zonepath.read_link(LINK)?.is_some())
 }
@@ -104,7 +104,7 @@ pub(crate) fn refuse_layers(zonepath: &Path) -> Result<()> {
     }
 }
 
-/// Whether a root is to be shown as it is stored: without id-mapped mounts, and given to
+/// Returns whether a root is to be shown as it is stored: without id-mapped mounts, and given to
 /// the zone whose ids begin with `first`.
 pub(crate) fn is_given(root: &Path, first: u32) -> Result<bool> {
     let root = Folder::open(root)?;

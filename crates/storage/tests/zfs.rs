@@ -71,7 +71,7 @@ fn names(zonepath: &Path) -> Vec<String> {
     all.iter().map(|one| one.name.to_string()).collect()
 }
 
-/// What zfs(8) says.
+/// Returns the output of zfs(8).
 fn zfs(words: &[&str]) -> String {
     let output = Command::new("zfs").args(words).output().unwrap();
     assert!(output.status.success(), "zfs {words:?}: {output:?}");

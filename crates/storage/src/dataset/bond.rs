@@ -1,5 +1,5 @@
-//! What ties a dataset to the layer that it stands on: a link in the zonepath, and the
-//! reference on the layer that it leads to.
+//! Ties a dataset to its layer: a link in the zonepath, and the reference on the layer that it
+//! leads to.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::layers::{
 };
 use crate::layout::{LINK, REFS};
 
-/// What the link of a dataset says.
+/// The content of the link of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bond {
     pub(crate) layer: LayerPath,
@@ -149,7 +149,7 @@ pub(crate) fn has_tree(layer: &LayerPath) -> Result<bool> {
     Ok(layer.form()?.is_some())
 }
 
-/// Where a reference leads, if there is one.
+/// Returns the target of a reference, if there is one.
 pub(crate) fn ref_target(layer: &LayerPath, name: &OsStr) -> Result<Option<PathBuf>> {
     let refs = layer.refs();
     let text = match Folder::open(&refs) {

@@ -19,8 +19,8 @@ use crate::layout::{LINK, MOUNTED};
 use crate::{crash, remove};
 
 impl Dataset {
-    /// How many layers a zone that runs has mounted until its next boot, when those are
-    /// not the ones that the dataset stands on.
+    /// Returns the number of layers that a running zone has mounted until its next boot, when they
+    /// are not the dataset's layers any more.
     pub fn mounted_depth(&self) -> Result<Option<usize>> {
         let Some(mounted) = self.mounted()? else {
             return Ok(None);
@@ -35,7 +35,7 @@ impl Dataset {
         }
     }
 
-    /// Whether there is something to let go.
+    /// Returns whether there is something to let go.
     pub fn keeps_mounted(&self) -> Result<bool> {
         self.zonepath.is_folder(MOUNTED)
     }
@@ -124,7 +124,7 @@ impl Dataset {
         Ok(graves)
     }
 
-    /// What stands on layers besides the top: snapshots, and what is mounted. Each is a
+    /// Returns the other users of layers beside the top: snapshots, and mounted stacks. Each is a
     /// dataset without a top.
     pub(crate) fn others(&self) -> Result<Vec<Self>> {
         let mut all = self.snapshot_folders()?;

@@ -85,7 +85,7 @@ impl Dataset {
         self.fill_from(&bond.layer, |top| crate::patch::retain(top, keep))
     }
 
-    /// Whether nobody has written into the top.
+    /// Returns whether nobody has written into the top.
     pub fn is_untouched(&self) -> Result<bool> {
         let _lock = self.lock_shared()?;
         Ok(self.untouched()?.is_some())

@@ -1,4 +1,4 @@
-//! What is known of an image: links in its folder, whose texts say it.
+//! The properties of an image: links in its folder, in their texts.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -13,12 +13,12 @@ use crate::sha256::Digest;
 /// The longest text that is kept of an image, in bytes.
 const LONGEST: usize = 1024;
 
-/// What is known of an image besides its files.
+/// The properties of an image besides its files.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct About {
-    /// What people call it.
+    /// The name of the image.
     pub name: String,
-    /// Where it came from.
+    /// The source of the image.
     pub source: String,
     /// The digest of the archive it came from, if that was a file.
     pub archive: Option<Digest>,

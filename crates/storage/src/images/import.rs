@@ -1,4 +1,4 @@
-//! How an image comes in: what is fetched, trees that are filled, layers made of them.
+//! Imports an image: downloads it, fills trees, and makes layers of them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

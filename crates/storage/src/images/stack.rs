@@ -16,10 +16,10 @@ use crate::merge::{Below, merge};
 use crate::remove;
 use crate::sha256::Digest;
 
-/// What names the stack up to a layer, for others.
+/// The name of the link to the stack up to a layer, for other programs.
 pub(super) const STACK: &str = "stack";
 
-/// What names it for us.
+/// The name of our link to it.
 pub(super) const DIGEST: &str = "stack-digest";
 
 /// The most layers that an image is kept in; what lies higher is merged into one. A zone
@@ -31,7 +31,7 @@ const MOST: usize = 5;
 pub struct Part {
     /// The tree.
     pub import: Import,
-    /// What names the stack up to it, wherever it is.
+    /// The digest of the stack up to it, wherever it is.
     pub stack: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Base {
         &self.trees
     }
 
-    /// Which of the stacks it is, counted from one.
+    /// Returns the number of the stack, counted from one.
     #[must_use]
     pub fn known(&self) -> usize {
         self.known

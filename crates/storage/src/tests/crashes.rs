@@ -294,7 +294,7 @@ fn an_uninstall_clears_away_what_a_killed_merge_left() {
     }
 }
 
-/// Whether the merge got through; letting go dies again and again.
+/// Returns whether the merge got through; letting go dies again and again.
 fn merge_killed_at(k: u32, uninstall: bool) -> bool {
     let zones = Zones::quick();
     let origin = zones.origin();

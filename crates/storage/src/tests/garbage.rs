@@ -1,5 +1,5 @@
-//! What an operation leaves that is killed goes with the next command that looks, whatever
-//! that is: nobody has to call `collect`.
+//! Tests that leftovers of a killed operation are removed by the next command that looks, without a
+//! call of `collect`.
 
 use std::collections::BTreeSet;
 use std::fs;

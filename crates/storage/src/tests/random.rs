@@ -17,7 +17,7 @@ const ZONES: [&str; 3] = ["origin", "a b", "web"];
 const SNAPSHOTS: [&str; 2] = ["one", "two"];
 const FILES: [&str; 3] = ["a", "b", "c"];
 
-/// One operation, and the effect before which it is killed.
+/// An operation, and the effect before which it is killed.
 #[derive(Debug, Clone)]
 struct Deed {
     act: Act,

@@ -251,7 +251,7 @@ fn a_crash_in_destroying_a_zone_with_snapshots_is_finished_by_the_next() {
     );
 }
 
-/// What a copy must have like its original.
+/// Returns the properties that a copy must have in common with its original.
 fn faces(root: &std::path::Path) -> Vec<String> {
     let mut all = Vec::new();
     for entry in fs::read_dir(root).unwrap() {

@@ -168,10 +168,10 @@ fn a_part_of_a_layer_goes_on_top() {
     assert!(!other.is_untouched().unwrap());
 }
 
-/// What the program is started for once more: the work, and the folder of the zones.
+/// The variable that starts the program again as a worker: the work, and the folder of the zones.
 const WORK: &str = "ZONES_TEST_KILLED";
 
-/// What it says when it begins.
+/// The message at its beginning.
 const BEGUN: &str = "the work begins";
 
 /// Not a test: what is killed, in a process of its own.
@@ -221,7 +221,7 @@ fn killed(work: &str, zones: &Zones, after: Duration) -> (bool, Duration) {
     (child.wait().unwrap().success(), took)
 }
 
-/// How often something is killed: more in the long runs.
+/// Returns the number of kills: more in the long runs.
 fn times() -> u32 {
     let long = std::env::var_os("ZONES_TEST_LONG").is_some_and(|value| !value.is_empty());
     if long { 200 } else { 20 }

@@ -1,9 +1,9 @@
 //! A stream from anybody, received beside the root of a zone that is being installed.
 //!
-//! What was received is mounted read-only, without set-id programs and devices, for as
-//! long as its files are copied into the root, as those of any directory are: nothing of
-//! it is believed there. So none of what a file system can be told to be by whoever sent
-//! it (properties, case of names, quotas of users, snapshots) is left in the zone.
+//! The received file system is mounted read-only, without set-id programs and devices, for as long
+//! as its files are copied into the root, as from any directory: its properties are not trusted. So
+//! none of what a file system can be told to be by whoever sent it (properties, case of names,
+//! quotas of users, snapshots) is left in the zone.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -26,7 +26,7 @@ use crate::zfs::property::RECEIVED;
 /// Bytes that are handed on at a time.
 const PIECE: usize = 256 << 10;
 
-/// What a stream held. It goes when this does.
+/// The file system of a stream. It goes when this does.
 #[derive(Debug)]
 pub struct Received {
     name: FileSystem,
@@ -114,7 +114,7 @@ fn copy(from: &mut dyn Read, to: &mut impl Write, ended: &AtomicBool) -> io::Res
 }
 
 impl Received {
-    /// Where its files are.
+    /// Returns the path of its files.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.zonepath.join(RECEIVED)
@@ -123,7 +123,7 @@ impl Received {
     /// Removes what was received.
     ///
     /// # Errors
-    /// What zfs(8) says.
+    /// Fails with the error of zfs(8).
     pub fn discard(mut self) -> Result<()> {
         self.kept = false;
         self.destroy()

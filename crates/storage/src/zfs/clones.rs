@@ -12,7 +12,7 @@ use crate::layout::ROOT;
 use crate::name::Name;
 use crate::zfs::property::{LINK, OWNER, RECEIVED, fail, number};
 
-/// How often a clone is promoted at the most: others may clone meanwhile.
+/// Maximum number of times that a clone is promoted: other commands may clone meanwhile.
 const ROUNDS: usize = 1000;
 
 pub(super) fn clone(origin: &Path, snapshot: Option<&Name>, target: &Path) -> Result<()> {

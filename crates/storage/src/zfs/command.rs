@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
-/// Where the program may be; `PATH` is not asked.
+/// The paths of the program; `PATH` is not used.
 const PLACES: &[&str] = &["/usr/sbin/zfs", "/sbin/zfs", "/usr/local/sbin/zfs"];
 
-/// How long a file system may be busy that nobody uses: the mount namespace of a zone
-/// that halted ends a moment later.
+/// Timeout for an unused file system to be no longer busy: the mount namespace of a zone that
+/// halted ends a moment later.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The longest name of a file system, less what its snapshots and children add.
@@ -49,7 +49,7 @@ impl FileSystem {
         self.0.split('/').next().unwrap_or_default()
     }
 
-    /// Whether this is `other`, or below it.
+    /// Returns whether this is `other`, or below it.
     pub(crate) fn is_in(&self, other: &Self) -> bool {
         self.0
             .strip_prefix(&other.0)

@@ -37,7 +37,8 @@ const IDS: u32 = 65_536;
 /// Deeper folders are an error: the way to each is walked from the root.
 const DEPTH: usize = 2048;
 
-/// What chown takes away: the mode, and behind it the capabilities if there are some.
+/// The attribute that keeps the properties that chown removes: the mode, and the capabilities if
+/// there are some.
 const NOTE: &str = "trusted.zones.chown";
 const CAPABILITY: &str = "security.capability";
 const LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
@@ -45,12 +46,12 @@ const LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"]
 /// Set-id bits.
 const SET_ID: u32 = 0o6000;
 
-/// Whether files in a root may be stored under ids of a zone, not plain ones.
+/// Returns whether files in a root may be stored under ids of a zone, not plain ones.
 pub(super) fn are_shifted(zonepath: &Folder, root: &Folder) -> Result<bool> {
     Ok(owner(root)? >= IDS || zonepath.read_link(WALKING)?.is_some())
 }
 
-/// Whether a root was given to the zone whose ids begin with `first`.
+/// Returns whether a root was given to the zone whose ids begin with `first`.
 pub(super) fn are_of(root: &Folder, first: u32) -> Result<bool> {
     let owner = owner(root)?;
     Ok(owner - owner % IDS == first)
@@ -221,7 +222,7 @@ impl Walk<'_> {
         )
     }
 
-    /// What has to be given back after chown, if anything.
+    /// Returns the properties to restore after chown, if any.
     fn note(&self, stat: &Stat, all: &Xattrs) -> Option<Vec<u8>> {
         let capability = all.get(CAPABILITY.as_bytes());
         if stat.st_mode & SET_ID == 0 && capability.is_none() {

@@ -1,4 +1,4 @@
-//! Where a zone's file systems are, and what ZFS knows of them.
+//! Finds the file systems of a zone, and their ZFS properties.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
@@ -14,7 +14,7 @@ use crate::layout::ROOT;
 use crate::name::Name;
 use crate::zfs::property::{LINK, OWNER, fail, is_missing, is_on, property};
 
-/// Where the dataset of a zone is.
+/// The dataset of a zone.
 pub(super) struct Place {
     pub(super) zonepath: Folder,
     pub(super) base: FileSystem,
@@ -27,7 +27,7 @@ pub(super) struct Part {
     /// The snapshot it was cloned from, or `-`.
     pub(super) origin: String,
     pub(super) mounted: bool,
-    /// Whether it is mounted when its pool is imported.
+    /// True if it is mounted when its pool is imported.
     pub(super) mounts: bool,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Part {
 pub(super) struct Shot {
     /// Whose it is.
     pub(super) of: FileSystem,
-    /// What follows the `@`.
+    /// The text after the `@`.
     pub(super) name: String,
     /// Orders snapshots by age.
     pub(super) txg: u64,

@@ -1,4 +1,4 @@
-//! What OpenZFS knows of a file system, and what marks those of zones.
+//! Reads the properties of a ZFS file system, and the marks of those of zones.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(crate) const LINK: &str = "zfs";
 /// destroyed, whatever the link says.
 pub(crate) const OWNER: &str = "zones:zonepath";
 
-/// Whether something is on ZFS.
+/// Returns whether something is on ZFS.
 pub(crate) fn is_on(folder: &Folder) -> Result<bool> {
     let vfs = rustix::fs::fstatfs(folder).map_err(|e| folder.fail("fstatfs", "", e))?;
     Ok(vfs.f_type == ZFS)

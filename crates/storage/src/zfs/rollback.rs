@@ -11,7 +11,7 @@ use crate::id::Id;
 
 /// The root to be.
 const NEW: &str = "new";
-/// What the names of former roots begin with.
+/// The prefix of the names of former roots.
 const OLD: &str = "old-";
 
 impl Place {

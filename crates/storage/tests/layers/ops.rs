@@ -1,4 +1,4 @@
-//! What a zone's processes do to files, and what they then see.
+//! The operations of a zone's processes on files, and their results.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode, RenameFlags, XattrFlags};
 use serde::{Deserialize, Serialize};
 
-/// One call, on paths relative to the root of the tree.
+/// A call, on paths relative to the root of the tree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Op {
     Write(String, String),

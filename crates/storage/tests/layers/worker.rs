@@ -87,7 +87,7 @@ impl Drop for Worker {
     }
 }
 
-/// What a worker process does.
+/// Runs a worker process.
 pub fn serve() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let mut flag = [0];

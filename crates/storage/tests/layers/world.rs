@@ -12,8 +12,7 @@ use storage::Dataset;
 use crate::ops::{Op, Tree};
 use crate::worker::Worker;
 
-/// One step of a case. A zone is named by a number, taken modulo the number of
-/// zones there are.
+/// A step of a case. A zone is named by a number, taken modulo the number of zones there are.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Calls in a mounted zone.
@@ -41,7 +40,7 @@ struct Zone {
     model: PathBuf,
 }
 
-/// What a world is stored on.
+/// The storage of a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The folder it is in.

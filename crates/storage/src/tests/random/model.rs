@@ -94,7 +94,7 @@ impl Model {
             .collect()
     }
 
-    /// Whether the verbs would let the operation begin.
+    /// Returns whether the verbs would let the operation begin.
     fn is_legal(&self, act: &Act) -> bool {
         let has = |zone: &str| self.known.contains_key(zone);
         let has_snapshot = |zone: &str, name: &str| {
@@ -169,7 +169,7 @@ impl Model {
         }
     }
 
-    /// What the operation does to the zones as they should be, and does it.
+    /// Applies the operation to the model and to the zones.
     fn act(&mut self, act: &Act) -> Result<(), String> {
         match *act {
             Act::Create(zone) => {
@@ -307,7 +307,7 @@ impl Model {
         fs::remove_dir_all(self.disk.zone(zone).join(MOUNTED)).map_err(text)
     }
 
-    /// What the next command for each zone does: it ends what was cut off.
+    /// Acts as the next command for each zone: completes or undoes interrupted operations.
     fn recover(&self) -> Result<(), String> {
         for zone in self.names {
             let path = self.disk.zone(zone);
