@@ -117,7 +117,7 @@ fn new_console(
     Ok((made.controller, made.terminal))
 }
 
-/// Whether a zone may run on another host by now; also when nobody can tell.
+/// Returns whether a zone may run on another host by now; also when nobody can tell.
 fn is_away(host: &Host, zone: &ZoneName) -> bool {
     let config = store::xml::load_running(&host.root, zone);
     config.map_or(true, |config| {
@@ -171,7 +171,7 @@ fn delegated(host: &Host, zone: &ZoneName, init: i32) -> Option<Delegated> {
 /// /dev of the zone can be one that a process of the zone serves.
 const IN_ZONE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often to look who holds the lock of a zone's root.
+/// Interval between looks at the holder of the lock of a zone's root.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Waits for the lock of the zone's root while it is a dead zoneadmd that holds it. A

@@ -1,6 +1,6 @@
-//! What is done for a resume while QEMU is still being started: the image is opened, the
-//! state of the devices is read, and a process of its own brings in memory, beginning with
-//! what is wanted first. That ends before anybody has the memory to look at.
+//! Prepares a resume while QEMU is still being started: opens the image, reads the state of the
+//! devices, and starts a process that brings in memory, beginning with the pages that are used
+//! first. That ends before anybody has the memory to look at.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -22,8 +22,8 @@ use host::flatten;
 use kernelzone::image::{self, DEVICES, HOT, MEMORY};
 use platform::Platform;
 
-/// How long the process may be at a piece of memory: a fraction of a millisecond on a host
-/// that is not busy.
+/// Timeout for the process to finish a piece of memory: it needs a fraction of a millisecond on a
+/// host that is not busy.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// An image that is nobody else's now.
@@ -33,7 +33,7 @@ pub(super) struct Ahead {
     pub hot: Vec<u64>,
     devices: Option<Result<File, String>>,
     begun: Option<Begun>,
-    /// Who brings memory in.
+    /// The process that brings memory in.
     child: Option<Child>,
 }
 

@@ -1,4 +1,4 @@
-//! What a zone asks of its own boot environments.
+//! Answers a zone's requests about its own boot environments.
 //!
 //! The zone's root is hostile. One request is looked at at a time; the next one only when
 //! the answer is given and a pause is over, which is as long as the answer took: what a
@@ -24,7 +24,7 @@ use host::{Host, flatten, spawn};
 /// Least time from one request to the next: five a second.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// How long a connection may take to say what it wants.
+/// Timeout for a connection to send its request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Most that is passed on of each stream, in bytes: more than a zone's boot environments
@@ -42,7 +42,7 @@ pub(super) struct Requests {
 
 #[derive(Debug)]
 enum Stage {
-    /// Nobody is asked before then.
+    /// No request is read before then.
     Idle(Instant),
     /// Has to say what it wants by then.
     Asked(OwnedFd, Instant),
@@ -67,7 +67,7 @@ impl Requests {
         }
     }
 
-    /// What to wait for, and how long at most.
+    /// Returns the descriptor to wait for, and the maximum time.
     pub(super) fn watched(&self) -> (BorrowedFd<'_>, PollFlags, Option<Duration>) {
         let now = Instant::now();
         // A moment more than what is left: not to be back too early.
@@ -172,7 +172,7 @@ impl Work {
     }
 }
 
-/// What was written, as far as it is passed on.
+/// Returns the output, as far as it is passed on.
 fn pieces(mut file: File) -> Vec<Vec<u8>> {
     let mut text = Vec::new();
     let read = file.rewind().and_then(|()| {

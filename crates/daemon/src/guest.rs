@@ -140,7 +140,7 @@ impl Core {
     }
 }
 
-/// How long QEMU may keep its end of the pipe when it has said that it is done.
+/// Timeout for QEMU to close the pipe after it has reported success.
 const ENDING: Duration = Duration::from_secs(30);
 
 /// Has QEMU write the memory of the machine, of `size` bytes, through a pipe: one that a guest
@@ -239,7 +239,7 @@ mod tests {
         assert!(!dir.path().join("moved/vmcore.1").exists());
     }
 
-    /// What comes of a core when this is written to the pipe.
+    /// Returns the result of copying these bytes from the pipe to a core file.
     fn copied(bytes: &[u8], most: u64, closes: bool) -> (Result<(), String>, Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("core");

@@ -1,6 +1,6 @@
 //! A machine that comes from another host while it runs there: the part of its zoneadmd.
 //!
-//! Who receives it (`zoneadm receive`) holds the other end of a socket. It stores that the
+//! The receiving process (`zoneadm receive`) holds the other end of a socket. It stores that the
 //! zone is this host's before it says so; when it dies, what is stored decides.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +18,7 @@ use control::protocol::{Coming, MAX_PACKET, Reply};
 use host::flatten;
 use platform::Platform;
 
-/// What a zoneadmd is given for a machine that comes.
+/// The sockets that a zoneadmd gets for a machine that arrives.
 #[derive(Debug)]
 pub struct Doors {
     /// The socket to who receives it.
@@ -29,7 +29,7 @@ pub struct Doors {
     pub disks: OwnedFd,
 }
 
-/// Whether a zone that came is this host's.
+/// Returns whether a zone that came is this host's.
 ///
 /// # Errors
 /// When nobody can tell.

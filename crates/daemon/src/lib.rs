@@ -41,12 +41,12 @@ use suspend::Resumed;
 pub use crate::incoming_guest::Doors;
 pub use job::job;
 
-/// What zoneadm passes to a new zoneadmd.
+/// The descriptors that zoneadm passes to a new zoneadmd.
 #[derive(Debug)]
 pub struct Passed {
     /// The plan, for a boot.
     pub plan: OwnedFd,
-    /// Where zoneadmd says how it went.
+    /// The pipe to which zoneadmd writes the result.
     pub report: OwnedFd,
     /// The zone's lock, for a boot.
     pub lock: OwnedFd,
@@ -266,7 +266,7 @@ fn not_resumed(why: &str) -> String {
     format!("could not resume: {why}")
 }
 
-/// What others need to know of the zone, in state ready.
+/// Returns the state of the zone for other programs, in state ready.
 fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, String> {
     let mut runtime = Runtime {
         id: plan.id,

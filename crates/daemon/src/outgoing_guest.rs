@@ -1,8 +1,8 @@
 //! A machine that leaves for another host while it runs: the part of its zoneadmd.
 //!
-//! Who moves it (`zoneadm migrate`) holds the connection, carries what QEMU sends, and says
-//! when to go on. When the connection ends the machine runs on here; but not when it may
-//! run elsewhere by then, which the mark in the zonepath says that is written before.
+//! The moving process (`zoneadm migrate`) holds the connection, carries QEMU's data, and decides
+//! when to go on. When the connection ends the machine runs on here; but not when it may run
+//! elsewhere by then, which the mark in the zonepath says that is written before.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -21,17 +21,18 @@ use control::protocol::{Leave, Left, MAX_PACKET, Reply, Word};
 use host::flatten;
 use subject::away;
 
-/// How often to look how far it is.
+/// Interval between looks at the progress.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// How often it is told.
+/// Interval between progress reports.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// How long the machine may stand still before all is sent: the other side has a file to
-/// write out, and to say so.
+/// Maximum time that the machine may stand still before all is sent: the other side has to write
+/// out a file, and to confirm it.
 const STANDING: Duration = Duration::from_secs(120);
 
-/// How much of its disks may be left when it stands still: it stands still for that, too.
+/// Maximum number of bytes of its disks that may be left when it stands still: it stands still for
+/// them, too.
 const MOST_LEFT: u64 = 256 << 20;
 
 /// A machine on its way.
@@ -64,7 +65,7 @@ impl Leaving {
         &self.client
     }
 
-    /// How long until it is to be looked at; no more when all is sent.
+    /// Returns the time until the next look; none when all is sent.
     pub(super) fn pause(&self) -> Option<Duration> {
         (self.stage != Stage::Sent).then_some(LOOK)
     }
@@ -165,7 +166,7 @@ impl Server<'_> {
             .ok_or("QEMU does not answer".to_owned())
     }
 
-    /// What `list -s` says beside the state.
+    /// Sets the auxiliary state that `list -s` shows.
     fn call(&mut self, what: &str) {
         self.runtime.auxiliary = what.to_owned();
         if let Err(error) = self.save() {
@@ -290,7 +291,7 @@ impl Server<'_> {
         false
     }
 
-    /// Who moves it is gone.
+    /// Handles the end of the moving process.
     fn lose_mover(&mut self) {
         let sent = self.leaving.as_ref().filter(|one| one.stage == Stage::Sent);
         // The mark is written before the other host may let it run.
@@ -330,7 +331,7 @@ impl Server<'_> {
     }
 }
 
-/// What is said of a machine that stands still and may run elsewhere.
+/// The message about a machine that stands still and may run elsewhere.
 pub(super) const AWAY: &str =
     "stands still, as it may already run on another host: give its zoneadm migrate command again";
 

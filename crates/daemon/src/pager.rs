@@ -34,17 +34,17 @@ use host::flatten;
 use kernelzone::image::MEMORY;
 use platform::guest::Machine;
 
-/// What a pager says first when all is there.
+/// The first message of a pager when all memory is there.
 const WHOLE: &str = "whole";
 
 /// Longest report that is read.
 const LONGEST: u64 = 16 << 10;
 
-/// What is said of a pager that cannot say anything itself.
+/// The message about a pager that ended without one.
 const DIED: &str = "the process that restored it has died";
 
-/// How often the guardian starts another process: one that is killed each time does not come to
-/// an end.
+/// Maximum number of times that the guardian starts another process: one that is killed each time
+/// does not come to an end.
 const MOST_RESTARTS: u32 = 10;
 
 /// A guardian, and the process that brings memory in.
@@ -53,9 +53,9 @@ pub(super) struct Paging {
     /// The guardian, which leads the process group of both.
     process: Process,
     pidfd: OwnedFd,
-    /// Whether this zoneadmd has started it: its number is kept until it is waited for.
+    /// True if this zoneadmd has started it: its number is kept until it is waited for.
     is_child: bool,
-    /// What it says at its end; none of a process that another zoneadmd started.
+    /// The report at its end; none of a process that another zoneadmd started.
     report: Option<File>,
 }
 
@@ -163,12 +163,12 @@ impl Paging {
         }
     }
 
-    /// What others need to find it again.
+    /// Returns the numbers by which other processes find it again.
     pub const fn process(&self) -> Process {
         self.process
     }
 
-    /// Whether it ends within this time.
+    /// Returns whether it ends within this time.
     pub fn ends_within(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         loop {
@@ -189,7 +189,7 @@ impl Paging {
         self.ends_within(Duration::from_secs(5))
     }
 
-    /// What came of it, once it has ended.
+    /// Returns the result, once it has ended.
     ///
     /// # Errors
     /// Why memory is missing for good; the machine must be ended. Empty when that has ended
@@ -223,8 +223,8 @@ impl Paging {
 }
 
 impl AsFd for Paging {
-    /// What is readable at the end: the report, which both processes may write, or the end of
-    /// the guardian of another zoneadmd.
+    /// Returns the descriptor that is readable at the end: the report, which both processes may
+    /// write, or the end of the guardian of another zoneadmd.
     fn as_fd(&self) -> BorrowedFd<'_> {
         let report = self.report.as_ref().map(AsFd::as_fd);
         report.unwrap_or(self.pidfd.as_fd())
@@ -253,7 +253,7 @@ pub(super) struct Whole {
     pub asked: Vec<u64>,
 }
 
-/// Who breaks off where a test wants it.
+/// Returns a callback that stops where a test wants it.
 pub(super) fn watch(fault: Fault) -> impl Fn(suspend::Progress) -> ControlFlow<()> + Sync {
     let fault = Mutex::new(fault);
     move |_| {
@@ -405,7 +405,7 @@ fn descriptor(_: &Child, _: i32) -> Result<Userfault, String> {
     Err("not on this processor".to_owned())
 }
 
-/// Where a process has a file mapped. All of the file must be somewhere.
+/// Returns the regions of a process that map a file. All of the file must be somewhere.
 fn regions(pid: i32, file: BorrowedFd<'_>, size: u64) -> Result<Vec<Region>, String> {
     let file = file.try_clone_to_owned().map(File::from);
     let meta = file.and_then(|file| file.metadata());
@@ -439,7 +439,7 @@ fn region(line: &str, device: &str, inode: u64) -> Option<Region> {
     })
 }
 
-/// Whether a process has memory whose faults somebody is to answer.
+/// Returns whether a process has memory whose faults somebody is to answer.
 fn is_armed(pid: i32) -> bool {
     let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
     let mut flags = smaps

@@ -1,11 +1,11 @@
-//! What zoneadmd hears of a zone that runs into its resource controls.
+//! Watches the zone's resource controls for zoneadmd.
 
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use limits::{Hit, Watch, ZoneCgroups};
 
-/// Who is at a limit runs into it again and again: that is told once a second.
+/// Minimum interval between reports: a zone at a limit reaches it again and again.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The watch over a zone's limits.
@@ -33,7 +33,7 @@ impl Rctls {
         self.watch.descriptor().filter(|_| !self.woken)
     }
 
-    /// How long to wait at most.
+    /// Returns the maximum time to wait.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.due
             .map(|due| due.saturating_duration_since(Instant::now()))
@@ -52,7 +52,7 @@ impl Rctls {
         self.due = Some(Instant::now() + PAUSE);
     }
 
-    /// What happened, when it is time to tell.
+    /// Returns the hits when it is time to report them.
     pub(super) fn hits(&mut self) -> Vec<Hit> {
         if self.due.is_none_or(|due| due > Instant::now()) {
             return Vec::new();
@@ -62,7 +62,7 @@ impl Rctls {
         self.watch.hits()
     }
 
-    /// What happened, now: soon there is nothing left to look at.
+    /// Returns the hits at once: soon the group is gone.
     pub(super) fn last_hits(mut self) -> Vec<Hit> {
         self.watch.hits()
     }

@@ -41,14 +41,13 @@ use subject::network::Records;
 /// Longest part of QEMU's last words that is logged with its end.
 const LONGEST_COMPLAINT: usize = 300;
 
-/// How often an ended zone is tried to be taken down while a command holds its lock.
+/// Interval between attempts to tear down an ended zone while a command holds its lock.
 const RETRY: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
 
-/// How long a new connection may take to say what it wants: a moment, also on a host
-/// that is very busy.
+/// Timeout for a new connection to send its request: short, but enough on a host that is very busy.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval at which zoneadmd checks that init is ready for the order to shut down.
@@ -74,21 +73,21 @@ pub(super) struct Server<'a> {
     root: Option<OwnedFd>,
     /// True when the console has come to its end.
     pub(super) silent: bool,
-    /// How often QEMU has complained.
+    /// The number of QEMU's messages.
     pub(super) complaints: u32,
     /// The channel to the agent in a guest that goes on after a suspend.
     pub(super) resumed: Option<PathBuf>,
-    /// Whether there is room for what the machine writes.
+    /// The space for the machine's writes.
     pub(super) stall: Stall,
-    /// Who still brings memory in.
+    /// The pager that still brings memory in.
     pub(super) paging: Option<Paging>,
     /// The pieces of memory that the machine wanted first when it was resumed.
     pub(super) hot: Vec<u64>,
     /// The machine's way to another host, while it is on it.
     pub(super) leaving: Option<Leaving>,
-    /// What a machine that is only ready is started as.
+    /// The init that a machine in state ready is started as.
     pub(super) made: Option<model::plan::Init>,
-    /// What the zone asks of its boot environments.
+    /// The zone's requests about its boot environments.
     requests: Option<Requests>,
     /// Tells others that the root may be mounted; released last.
     _root_lock: File,
@@ -106,7 +105,7 @@ pub(super) struct Server<'a> {
     pub(super) reboots: u32,
 }
 
-/// What the zone's end leads to.
+/// The action after the zone's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Halted,
@@ -183,7 +182,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// What the command that booted the zone is told.
+    /// Returns the message for the command that booted the zone.
     pub(super) fn report(&self) -> String {
         let mut text = "ok".to_owned();
         for remark in &self.platform.remarks {
@@ -193,7 +192,7 @@ impl<'a> Server<'a> {
         text
     }
 
-    /// What can wait until the command that booted the zone has its answer.
+    /// Does the work that can wait until the command that booted the zone has its answer.
     pub(super) fn settle(&mut self) {
         if let Err(error) = self.platform.go_home() {
             self.log(&format!(
@@ -789,7 +788,7 @@ fn done_or(result: Result<(), String>) -> Reply {
     result.map_or_else(Reply::Error, |()| Reply::Done)
 }
 
-/// Whether somebody still waits at the other end.
+/// Returns whether somebody still waits at the other end.
 pub(super) fn is_there(client: &OwnedFd) -> bool {
     let mut watched = [PollFd::new(client, PollFlags::empty())];
     let now = Timespec {

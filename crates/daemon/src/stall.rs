@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use crate::server::Server;
 use host::flatten;
 
-/// What `zoneadm list -s` says meanwhile.
+/// The auxiliary state that `zoneadm list -s` shows meanwhile.
 const AUXILIARY: &str = "no-space";
 
-/// How long to wait before it tries again.
+/// Interval between attempts.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Most times that it is told of: a QEMU that a guest has taken over could say it for ever.
 const MOST_TOLD: u32 = 100;
 
-/// Whether the machine gets on.
+/// Watches a machine whose disk is full.
 #[derive(Debug, Default)]
 pub(super) struct Stall {
     /// When to look next; none when nothing is wrong.
@@ -25,7 +25,7 @@ pub(super) struct Stall {
     told: u32,
 }
 
-/// What there is to do.
+/// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Nothing,
@@ -38,7 +38,7 @@ enum Turn {
 }
 
 impl Stall {
-    /// How long to wait at most.
+    /// Returns the maximum time to wait.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.due
             .map(|due| due.saturating_duration_since(Instant::now()))

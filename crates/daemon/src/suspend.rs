@@ -144,9 +144,9 @@ pub(super) fn scratch() -> Result<File, String> {
 /// thousand. An image whose reader would refuse it is not to be written.
 const MOST_DEVICES: u64 = 256 << 20;
 
-/// Whether a QEMU that was told to stop has left everything as it should be. One that a
-/// guest has taken over can write to both files: what it has said of its devices is fixed
-/// now, and memory of another length would be saved for ever, or not at all.
+/// Checks that a QEMU that was told to stop has left both files in order. One that a guest has
+/// taken over can write to both files: what it has said of its devices is fixed now, and memory of
+/// another length would be saved for ever, or not at all.
 fn settled(memory: &File, size: u64, devices: &File) -> Result<(), String> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(devices, seals)
@@ -167,7 +167,7 @@ fn settled(memory: &File, size: u64, devices: &File) -> Result<(), String> {
 /// Why there is no image.
 struct Unsaved {
     why: String,
-    /// Whether what is at its place can only be of this attempt.
+    /// True if what is at its place can only be of this attempt.
     begun: bool,
 }
 
@@ -268,10 +268,10 @@ fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), String> {
     migrate::go_on(monitor).map_err(|error| flatten(&error))
 }
 
-/// What a new zoneadmd does with a machine whose own died while it suspended or resumed
-/// it, or moved it to another host: one that stands where its image says goes on, and the
-/// image goes; one that is `away`, and may run elsewhere, stays as it is. Returns what is to
-/// be logged.
+/// Decides what a new zoneadmd does with a machine whose own died while it suspended or resumed it,
+/// or moved it to another host: one that stands where its image says goes on, and the image is
+/// removed; one that is `away`, and may run elsewhere, stays as it is. Returns what is to be
+/// logged.
 ///
 /// # Errors
 /// The machine is of no use and must be ended: it got nothing of its image, which stays,
@@ -305,13 +305,13 @@ pub(super) fn after_death(
 pub(super) struct Resumed {
     /// For the log.
     pub lines: Vec<String>,
-    /// Who brings in what is not there yet.
+    /// The pager that brings in the rest of the memory.
     pub paging: Option<Paging>,
     /// The pieces of memory that lay first in the image.
     pub hot: Vec<u64>,
 }
 
-/// What is resumed.
+/// The parts of a resume.
 pub(super) struct Resuming<'a> {
     pub host: &'a Host,
     pub zone: &'a ZoneName,
@@ -444,8 +444,8 @@ pub(super) fn rate(bytes: u64, took: Duration) -> String {
     )
 }
 
-/// How large the memory was that is not zeros, and the image; each with and without the
-/// time until it was on the disk for certain.
+/// Returns messages about the size of memory without zeros, and of the image; each with and without
+/// the time until it was on stable storage.
 fn told(saved: &Saved) -> [String; 4] {
     [
         format!("suspend: raw {}", rate(saved.raw, saved.total)),
@@ -473,7 +473,7 @@ fn restored_line(restored: &Restored) -> String {
     )
 }
 
-/// How long the agent in the guest may take to set the clock.
+/// Timeout for the agent in the guest to set the clock.
 const MOMENT: Duration = Duration::from_secs(60);
 
 /// Has the agent in the guest set its clock, which stood still; from a thread of its own,
