@@ -17,7 +17,7 @@ use model::{Config, State};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use storage::Digest;
-use storage::sparse::{self, BLOCK, Sum};
+use storage::sparse::{self, BLOCK_BYTES, Sum};
 use vm::Format;
 
 use crate::waiting_guest::{self, NVRAM};
@@ -288,11 +288,11 @@ fn changes(
         Ok(())
     })?;
     // What is zeros by now.
-    let zeros = [0; BLOCK];
+    let zeros = [0; BLOCK_BYTES];
     for at in sums.keys().filter(|at| !now.contains_key(at)) {
-        let left = usize::try_from(size.saturating_sub(*at)).unwrap_or(BLOCK);
+        let left = usize::try_from(size.saturating_sub(*at)).unwrap_or(BLOCK_BYTES);
         if left > 0 {
-            new(*at, &zeros[..left.min(BLOCK)])?;
+            new(*at, &zeros[..left.min(BLOCK_BYTES)])?;
         }
     }
     *sums = now;
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn what_is_new_in_a_file_makes_its_draft_the_same() {
         let (file, draft) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
-        let block = BLOCK as u64;
+        let block = BLOCK_BYTES as u64;
         let mut sums = Sums::new();
         // Returns the places of what was sent.
         let mut send = |size: u64| {

@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use model::Config;
 use storage::Digest;
-use storage::sparse::BLOCK;
+use storage::sparse::BLOCK_BYTES;
 use store::index::Index;
 use vm::Format;
 
@@ -306,10 +306,10 @@ fn receive<R: Read, W: Write>(
     let file = options.open(path).map_err(fail())?;
     file.set_len(head.size).map_err(fail())?;
     let mut incoming = wire.incoming();
-    let mut block = vec![0; BLOCK];
+    let mut block = vec![0; BLOCK_BYTES];
     while let Some((at, length)) = next(&mut incoming).map_err(lost)? {
         let end = at.checked_add(length as u64);
-        if length > BLOCK || end.is_none_or(|end| end > head.size) {
+        if length > BLOCK_BYTES || end.is_none_or(|end| end > head.size) {
             return Err(lost(io::Error::other("a block that is not in the file")));
         }
         incoming.read_exact(&mut block[..length]).map_err(lost)?;

@@ -18,11 +18,11 @@ use crate::attributes::{Xattrs, grow, times, xattrs};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 
-/// Folders in folders that are copied; two descriptors are open for each.
-const DEPTH: usize = 256;
+/// Maximum number of folders in folders that are copied; two descriptors are open for each.
+const MAX_FOLDER_DEPTH: usize = 256;
 
-/// Bytes moved by one call.
-const PIECE: usize = 1 << 20;
+/// Number of bytes that are copied by one call.
+const COPY_BYTES: usize = 1 << 20;
 
 /// The copied files.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Copier {
     }
 
     fn fill(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
-        if depth > DEPTH {
+        if depth > MAX_FOLDER_DEPTH {
             return Err(Error::TooDeep(from.path().to_owned()));
         }
         for (name, _) in from.entries()? {
@@ -225,7 +225,9 @@ fn data(from: &OwnedFd, to: &OwnedFd, size: u64) -> rustix::io::Result<u64> {
 fn piece(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> rustix::io::Result<()> {
     let (mut read, mut written) = (start, start);
     while read < end {
-        let want = usize::try_from(end - read).unwrap_or(PIECE).min(PIECE);
+        let want = usize::try_from(end - read)
+            .unwrap_or(COPY_BYTES)
+            .min(COPY_BYTES);
         match rustix::fs::copy_file_range(from, Some(&mut read), to, Some(&mut written), want) {
             // Shorter than it was: nobody writes while a copy is made, but a host may.
             Ok(0) => return Ok(()),

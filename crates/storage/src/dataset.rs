@@ -22,7 +22,7 @@ use crate::{crash, fstype, remove};
 
 pub(crate) use crate::layout::MOUNTED;
 pub(crate) use bond::{Bond, has_tree, ref_target};
-pub use seal::{DEEP, SHORT};
+pub use seal::{LAYERS_AFTER_MERGE, MERGE_DEPTH};
 
 /// The text of the link `root` of a dataset whose top is a subvolume.
 const IN_VOLUME: &str = "vol/root";

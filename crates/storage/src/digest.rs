@@ -36,8 +36,8 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::sha256::Digest;
 
-/// Folders in folders that are walked; a descriptor is open for each.
-const DEPTH: usize = 256;
+/// Maximum number of folders in folders that are walked; a descriptor is open for each.
+const MAX_FOLDER_DEPTH: usize = 256;
 
 impl Digest {
     /// The digest of the tree at `root`.
@@ -101,7 +101,7 @@ impl Walk<'_> {
     }
 
     fn folder(&mut self, folder: &Folder, path: &mut Vec<u8>, depth: usize) -> Result<()> {
-        if depth > DEPTH {
+        if depth > MAX_FOLDER_DEPTH {
             return Err(Error::TooDeep(folder.path().to_owned()));
         }
         let mut names: Vec<_> = folder

@@ -33,8 +33,8 @@ use crate::{crash, remove};
 /// Prefix of the marks in [`DEAD`] that show that an operation is at work.
 const BUSY: &str = "busy-";
 
-/// The most layers a stack may have: names 0 to 63 with colons fit the 255
-/// bytes that a mount option may have on kernels before 6.5.
+/// Maximum number of layers of a stack: names 0 to 63 with colons fit the 255 bytes that a mount
+/// option may have on kernels before 6.5.
 pub const MAX_LAYERS: usize = 64;
 
 /// The path of a sealed layer.

@@ -146,7 +146,7 @@ pub use assemble::{Scratch, assemble, assemble_keeping, view};
 pub use choose::driver_at;
 pub use collect::{Collected, Lost, collect, tidy};
 pub use copy::Copied;
-pub use dataset::{DEEP, Dataset, SHORT};
+pub use dataset::{Dataset, LAYERS_AFTER_MERGE, MERGE_DEPTH};
 pub use digest::Keeps;
 pub use driver::{Driver, Layered};
 pub use error::{Error, Result};

@@ -38,8 +38,8 @@ use crate::folder::Folder;
 const OPAQUE: &str = "trusted.overlay.opaque";
 const REDIRECT: &str = "trusted.overlay.redirect";
 
-/// Folders in folders that are merged; three descriptors are open for each.
-const DEPTH: usize = 256;
+/// Maximum number of folders in folders that are merged; three descriptors are open for each.
+const MAX_FOLDER_DEPTH: usize = 256;
 
 /// The layers below the two: none, or some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +109,7 @@ struct Merger {
 
 impl Merger {
     fn folder(&self, halves: &Halves, out: &Folder, depth: usize) -> Result<()> {
-        if depth > DEPTH {
+        if depth > MAX_FOLDER_DEPTH {
             return Err(Error::TooDeep(out.path().to_owned()));
         }
         // The upper half wins.

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest name, in bytes.
-const LONGEST: usize = 64;
+/// Maximum length of a name, in bytes.
+const MAX_NAME_BYTES: usize = 64;
 
 /// A name that is also the name of a folder: letters, digits, `_`, `-`, `.`, `:`,
 /// beginning with a letter or digit, at most 64 bytes.
@@ -39,7 +39,7 @@ impl fmt::Display for Name {
 /// The text is not a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?}: a name has up to {LONGEST} letters, digits, '_', '-', '.' and ':' and begins with a letter or digit"
+    "{0:?}: a name has up to {MAX_NAME_BYTES} letters, digits, '_', '-', '.' and ':' and begins with a letter or digit"
 )]
 pub struct BadName(String);
 
@@ -52,10 +52,10 @@ impl FromStr for Name {
             .bytes()
             .next()
             .is_some_and(|b| b.is_ascii_alphanumeric());
-        if begins && text.len() <= LONGEST && text.bytes().all(legal) {
+        if begins && text.len() <= MAX_NAME_BYTES && text.bytes().all(legal) {
             return Ok(Self(text.to_owned()));
         }
-        Err(BadName(text.chars().take(LONGEST).collect()))
+        Err(BadName(text.chars().take(MAX_NAME_BYTES).collect()))
     }
 }
 

@@ -25,11 +25,11 @@ const OPAQUE: &[u8] = b"trusted.overlay.opaque";
 const REDIRECT: &[u8] = b"trusted.overlay.redirect";
 const OVERLAY: &[u8] = b"trusted.overlay.";
 
-/// Folders in folders that are looked into.
-const DEPTH: usize = 256;
+/// Maximum number of folders in folders that are compared.
+const MAX_FOLDER_DEPTH: usize = 256;
 
-/// Bytes of files that are compared at a time.
-const PIECE: usize = 64 << 10;
+/// Number of bytes of files that are compared at a time.
+const COMPARED_BYTES: usize = 64 << 10;
 
 /// Why a layer cannot go below what a zone has of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -312,7 +312,7 @@ fn alike(a: &Folder, b: &Folder, name: &OsStr, (one, other): (&Stat, &Stat)) -> 
 }
 
 fn same_content(a: &mut std::fs::File, b: &mut std::fs::File) -> std::io::Result<bool> {
-    let (mut one, mut other) = (vec![0; PIECE], vec![0; PIECE]);
+    let (mut one, mut other) = (vec![0; COMPARED_BYTES], vec![0; COMPARED_BYTES]);
     loop {
         let length = a.read(&mut one)?;
         if length == 0 {
@@ -453,7 +453,7 @@ fn has(folder: &Folder, mark: &[u8]) -> Result<bool> {
 }
 
 fn too_deep(folder: &Folder, depth: usize) -> Result<()> {
-    match depth > DEPTH {
+    match depth > MAX_FOLDER_DEPTH {
         true => Err(Error::TooDeep(folder.path().to_owned())),
         false => Ok(()),
     }

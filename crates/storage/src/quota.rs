@@ -1,8 +1,8 @@
 //! A limit on what a zone may write.
 //!
-//! btrfs counts what is in a subvolume. The limit is that of the top: layers are
-//! nobody's, so what was sealed counts no more. It is kept as the text of a link, and
-//! given to each new top before anybody writes into it.
+//! btrfs counts what is in a subvolume. The limit is that of the top: layers are nobody's, so what
+//! was sealed counts no more. It is stored as the text of a link, and set on each new top before
+//! the first write to it.
 
 use rustix::io::Errno;
 

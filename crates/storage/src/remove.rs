@@ -18,13 +18,13 @@ use crate::folder::Folder;
 use crate::form::Form;
 use crate::id::Id;
 
-/// Folders held open at once; what lies deeper is moved up into the grave, so
+/// Maximum number of folders that are open at once; deeper folders are moved up into the grave, so
 /// that depth costs neither descriptors nor stack.
-const DEPTH: usize = 32;
+const MAX_OPEN_FOLDERS: usize = 32;
 
-/// Passes over one folder before giving up: a pass empties what was there when
-/// it began, so more than a few mean that somebody writes.
-const PASSES: usize = 8;
+/// Maximum number of passes over a folder: a pass empties what was there when it began, so more
+/// than a few mean that a process writes.
+const MAX_PASSES: usize = 8;
 
 /// Fails when anything is mounted at or below one of `names` in `zonepath`.
 pub(crate) fn refuse_mounts(zonepath: &Path, names: &[&str]) -> Result<()> {
@@ -114,13 +114,13 @@ impl Digger<'_> {
         if self.subvolumes && depth < 2 && sys::btrfs::destroy_subvolume(at, name).is_ok() {
             return Ok(());
         }
-        for _ in 0..PASSES {
+        for _ in 0..MAX_PASSES {
             match at.rmdir(name) {
                 Ok(()) | Err(Errno::NOENT) => return Ok(()),
                 Err(Errno::NOTEMPTY | Errno::EXIST) => {}
                 Err(e) => return Err(at.fail("rmdir", name, e)),
             }
-            if depth >= DEPTH {
+            if depth >= MAX_OPEN_FOLDERS {
                 return self.move_up(at, name);
             }
             let folder = match at.open_child(name) {

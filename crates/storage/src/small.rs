@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::layout::ROOT;
 
-/// With more files than that, one `syncfs` is the better way.
-const MOST: usize = 64;
+/// Maximum number of files that are synced one by one; for more, one `syncfs` is faster.
+const MAX_SINGLE_SYNCS: usize = 64;
 
 /// Has the files in the top of the dataset at `zonepath` written, so that a later fsync
 /// of `index`, a path that exists, makes them durable. False where that would not do: on
@@ -35,7 +35,7 @@ pub fn write_out(zonepath: &Path, index: &Path) -> Result<bool> {
     while let Some(folder) = folders.pop() {
         for (name, kind) in folder.entries()? {
             seen += 1;
-            if seen > MOST {
+            if seen > MAX_SINGLE_SYNCS {
                 return Ok(false);
             }
             match kind {

@@ -98,7 +98,7 @@ impl Dataset {
     /// Makes a snapshot of a halted zone's dataset: seals the top and keeps the layer.
     ///
     /// Takes the same time whatever is in it, but when the chain of layers is longer
-    /// than [`crate::DEEP`] then: it is shortened.
+    /// than [`crate::MERGE_DEPTH`] then: it is shortened.
     pub fn snapshot(&self, name: &Name) -> Result<()> {
         self.snapshot_made(name, SystemTime::now())
     }

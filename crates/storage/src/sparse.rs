@@ -12,10 +12,10 @@ use sha2::{Digest as _, Sha256};
 use crate::Digest;
 
 /// Size of a block in bytes: it begins at a multiple of this.
-pub const BLOCK: usize = 64 << 10;
+pub const BLOCK_BYTES: usize = 64 << 10;
 
 /// Number of bytes that are read at once.
-const PIECE: usize = 16 * BLOCK;
+const READ_BYTES: usize = 16 * BLOCK_BYTES;
 
 /// A digest in the making.
 #[derive(Clone, Debug)]
@@ -59,11 +59,11 @@ pub fn blocks(
     size: u64,
     each: &mut dyn FnMut(u64, &[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; READ_BYTES];
     let mut at = 0;
     while at < size {
         match seek(file, SeekFrom::Data(at)) {
-            Ok(data) => at = data - data % BLOCK as u64,
+            Ok(data) => at = data - data % BLOCK_BYTES as u64,
             // A hole up to the end.
             Err(Errno::NXIO) => break,
             // Not every file system knows its holes.
@@ -72,9 +72,9 @@ pub fn blocks(
         if at >= size {
             break;
         }
-        let wanted = usize::try_from(size - at).map_or(PIECE, |left| left.min(PIECE));
+        let wanted = usize::try_from(size - at).map_or(READ_BYTES, |left| left.min(READ_BYTES));
         file.read_exact_at(&mut piece[..wanted], at)?;
-        for block in piece[..wanted].chunks(BLOCK) {
+        for block in piece[..wanted].chunks(BLOCK_BYTES) {
             if block.iter().any(|&byte| byte != 0) {
                 each(at, block)?;
             }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn holes_and_zeros_are_the_same() {
-        let far = 5 * BLOCK as u64;
+        let far = 5 * BLOCK_BYTES as u64;
         let holes = file(&[(far + 7, b"x"), (9 << 20, b"end")], (9 << 20) + 3);
         let zeros = file(
             &[(0, &vec![0; 3 << 20]), (far + 7, b"x"), (9 << 20, b"end")],
@@ -129,14 +129,14 @@ mod tests {
             Ok(())
         })
         .unwrap();
-        assert_eq!(found, [(far, BLOCK), (9 << 20, 3)]);
+        assert_eq!(found, [(far, BLOCK_BYTES), (9 << 20, 3)]);
     }
 
     #[test]
     fn place_size_and_content_count() {
         let one = |at, byte: &[u8], size| Digest::of_blocks(&file(&[(at, byte)], size)).unwrap();
         let first = one(0, b"x", 1 << 20);
-        assert_ne!(first, one(BLOCK as u64, b"x", 1 << 20));
+        assert_ne!(first, one(BLOCK_BYTES as u64, b"x", 1 << 20));
         assert_ne!(first, one(0, b"y", 1 << 20));
         assert_ne!(first, one(0, b"x", 2 << 20));
         assert_eq!(Digest::of_blocks(&file(&[], 0)).unwrap(), Sum::new(0).end());

@@ -23,8 +23,8 @@ pub struct Usage {
     pub layers: usize,
 }
 
-/// Deeper folders are not counted: the way to each is walked from the root.
-const DEPTH: usize = 256;
+/// Maximum depth of folders that are counted: the path to each is walked from the root.
+const MAX_FOLDER_DEPTH: usize = 256;
 
 /// Adds up a stack. Takes time by the number of files: a stat for each.
 pub(crate) fn of(stack: &Stack) -> Result<Usage> {
@@ -77,7 +77,7 @@ pub(crate) fn tree(root: &Path) -> Result<(u64, u64)> {
                 // Blocks are 512 bytes whatever the file system's are.
                 bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
             }
-            if is_folder && names.len() < DEPTH {
+            if is_folder && names.len() < MAX_FOLDER_DEPTH {
                 let mut names = names.clone();
                 names.push(name);
                 pending.push(names);

@@ -399,7 +399,7 @@ fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
         return Ok(());
     }
     let dataset = Dataset::open(&subject.zonepath)?;
-    let deep = dataset.depth()? > storage::DEEP;
+    let deep = dataset.depth()? > storage::MERGE_DEPTH;
     if !deep && !dataset.keeps_mounted()? {
         return Ok(());
     }

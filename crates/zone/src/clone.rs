@@ -34,8 +34,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Takes the origin's lock, waiting for others that clone it, and checks that
-    /// it is halted. A snapshot may be cloned whatever the zone does.
+    /// Takes the origin's lock, waiting for others that clone it, and checks that it is halted. A
+    /// snapshot may be cloned in any state of the zone.
     ///
     /// # Errors
     /// [`Error::Source`] unless it is installed, or has such a snapshot.
@@ -287,9 +287,9 @@ pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstor
     failed.map_or(Ok(()), Err)
 }
 
-/// Clones of one command that are written out one by one; for more one `syncfs` is
-/// quicker, even where others write a lot.
-const FEW: usize = 16;
+/// Maximum number of clones of a command that are written out one by one; for more one `syncfs` is
+/// quicker, even if others write a lot.
+const MAX_SINGLE_WRITES: usize = 16;
 
 /// Sees to it that what makes each clone itself is on stable storage once the index is.
 /// These are contents of files, which no journal keeps in order: without this a zone that
@@ -298,7 +298,7 @@ fn sync(host: &Host, clones: &[Box<Cloned>]) -> Result<(), Error> {
     let index = host.root.index();
     let mut synced = BTreeSet::new();
     for clone in clones {
-        if clones.len() <= FEW && storage::write_out(&clone.zonepath, &index)? {
+        if clones.len() <= MAX_SINGLE_WRITES && storage::write_out(&clone.zonepath, &index)? {
             continue;
         }
         // Not of the root: on btrfs and ZFS each has a number of its own.
@@ -313,7 +313,7 @@ fn sync(host: &Host, clones: &[Box<Cloned>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes a whole clone back, as far as that goes.
+/// Undoes a whole clone, as far as possible.
 fn give_up(host: &Host, clone: &Cloned) {
     let path = &clone.zonepath;
     if driver_at(path)

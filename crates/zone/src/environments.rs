@@ -34,8 +34,8 @@ use marks::{Active, Marks};
 pub use mounts::{forget, unmarked};
 pub use mounts::{mount, unmount};
 
-/// Most boot environments with which a zone makes itself one more.
-pub const MOST_INSIDE: usize = 32;
+/// Maximum number of boot environments with which a zone can make another one itself.
+pub const MAX_INSIDE: usize = 32;
 
 /// The caller of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,9 +178,9 @@ fn make(
         return Err(exists(name));
     }
     // The active one is none of the snapshots.
-    if by == By::Zone && dataset.snapshots()?.len() + 1 >= MOST_INSIDE {
+    if by == By::Zone && dataset.snapshots()?.len() + 1 >= MAX_INSIDE {
         return Err(Error::Refused(format!(
-            "has {MOST_INSIDE} boot environments, the most with which it makes another itself."
+            "has {MAX_INSIDE} boot environments, the most with which it makes another itself."
         )));
     }
     match from.filter(|from| **from != active) {

@@ -66,7 +66,7 @@ pub struct Listing {
 const REVIVERS: usize = 4;
 
 /// Maximum time that a listing waits for zones whose zoneadmd died.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_REVIVAL_WAIT: Duration = Duration::from_secs(2);
 
 /// Lists zones: active ones by id, then the rest in the order of the index. The
 /// global zone comes first, if `global` asks for it. A zone that vanishes meanwhile is
@@ -149,7 +149,7 @@ fn one(
 /// waits for them a little, so that they are there when it is done, and goes on
 /// without those that take longer or fail: whoever acts on the zone will hear why.
 fn revive(host: &Host, orphans: VecDeque<(ZoneName, Lacks)>) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + MAX_REVIVAL_WAIT;
     let workers = orphans.len().min(REVIVERS);
     let queue = Arc::new(Mutex::new(orphans));
     let (done, ends) = mpsc::channel::<()>();
@@ -175,7 +175,7 @@ fn revive(host: &Host, orphans: VecDeque<(ZoneName, Lacks)>) {
     }
     drop(done);
     // Nothing is ever sent: this ends with the last thread, or in time.
-    let _ = ends.recv_timeout(PATIENCE);
+    let _ = ends.recv_timeout(MAX_REVIVAL_WAIT);
 }
 
 fn adopt(host: &Host, zone: &ZoneName) {

@@ -5,13 +5,13 @@
 
 use model::plan::{Step, ZonePlan};
 use model::{State, Verb, ZoneName};
-use storage::{DEEP, Dataset, SHORT, driver_at};
+use storage::{Dataset, LAYERS_AFTER_MERGE, MERGE_DEPTH, driver_at};
 
 use crate::executor::{self, Outcome, Work};
 use host::{Error, Host};
 use subject::{Start, Subject};
 
-/// Merges layers until [`SHORT`] are left.
+/// Merges layers until [`LAYERS_AFTER_MERGE`] are left.
 ///
 /// # Errors
 /// [`Error::Step`]; the zone then stands on what it stood on.
@@ -24,13 +24,19 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
     if !driver_at(&path)?.has_layers() {
         return Ok(Outcome::Already("zone has no layers to merge"));
     }
-    if Dataset::open(&path)?.depth()? <= SHORT {
+    if Dataset::open(&path)?.depth()? <= LAYERS_AFTER_MERGE {
         return Ok(Outcome::Already("zone has few layers already"));
     }
     let running = subject.state != State::Installed;
     let step = match running {
-        true => Step::MergeBeside { path, most: SHORT },
-        false => Step::MergeLayers { path, most: SHORT },
+        true => Step::MergeBeside {
+            path,
+            most: LAYERS_AFTER_MERGE,
+        },
+        false => Step::MergeLayers {
+            path,
+            most: LAYERS_AFTER_MERGE,
+        },
     };
     let plan = ZonePlan {
         zone: zone.clone(),
@@ -64,6 +70,9 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
 /// When its layers cannot be read.
 pub(crate) fn before_snapshot(subject: &Subject) -> Result<Option<Step>, Error> {
     let path = subject.zonepath.clone();
-    let deep = Dataset::open(&path)?.depth()? + 1 >= DEEP;
-    Ok(deep.then_some(Step::MergeBeside { path, most: SHORT }))
+    let deep = Dataset::open(&path)?.depth()? + 1 >= MERGE_DEPTH;
+    Ok(deep.then_some(Step::MergeBeside {
+        path,
+        most: LAYERS_AFTER_MERGE,
+    }))
 }

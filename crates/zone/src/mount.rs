@@ -99,10 +99,10 @@ pub(crate) fn show(zonepath: &Path, at: &Path) -> Result<(), Error> {
 
 /// Time for which unmounting a busy root is tried again: a process that is being started has copies
 /// of its parent's descriptors until it executes its program.
-const MOMENT: Duration = Duration::from_secs(1);
+const UNMOUNT_RETRY_TIME: Duration = Duration::from_secs(1);
 
 /// Interval between the attempts.
-const PAUSE: Duration = Duration::from_millis(5);
+const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(crate) fn hide(at: &Path) -> Result<(), Error> {
     uncover(at)?;
@@ -114,11 +114,13 @@ pub(crate) fn uncover(at: &Path) -> Result<(), Error> {
     if !subject::is_mount(at) {
         return Ok(());
     }
-    let end = Instant::now() + MOMENT;
+    let end = Instant::now() + UNMOUNT_RETRY_TIME;
     loop {
         match sys::mount::unmount(at) {
             Ok(()) => return Ok(()),
-            Err(error) if is_busy(&error) && Instant::now() < end => std::thread::sleep(PAUSE),
+            Err(error) if is_busy(&error) && Instant::now() < end => {
+                std::thread::sleep(UNMOUNT_RETRY_INTERVAL)
+            }
             Err(error) => return Err(refused(error)),
         }
     }

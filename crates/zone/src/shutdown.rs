@@ -12,12 +12,12 @@ use host::{Error, Host, listening};
 use subject::{Start, Subject};
 
 /// Timeout of a zone's shutdown: the stop timeout of the zones service.
-pub const PATIENCE: Duration = Duration::from_secs(100);
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(100);
 
 /// Shuts a running zone down, and boots it again if `reboot` says how.
 ///
 /// # Errors
-/// [`Error::Daemon`] when it takes longer than [`PATIENCE`]; it then goes on shutting down.
+/// [`Error::Daemon`] when it takes longer than [`SHUTDOWN_TIMEOUT`]; it then goes on shutting down.
 pub fn shutdown(
     host: &Host,
     zone: &ZoneName,
@@ -47,10 +47,10 @@ pub fn shutdown(
         };
         return Ok(Outcome::Planned(format!(
             "shutdown zone {zone}:\n  ask its init to stop everything and power off\n  wait at most {} s\n{again}",
-            PATIENCE.as_secs()
+            SHUTDOWN_TIMEOUT.as_secs()
         )));
     }
-    ask(host, zone, PATIENCE)?;
+    ask(host, zone, SHUTDOWN_TIMEOUT)?;
     let Some(options) = reboot else {
         return Ok(Outcome::Done);
     };

@@ -24,7 +24,7 @@ use subject::{Start, Subject};
 
 /// Timeout for a suspend or resume without a time limit of its own: an hour, for a zone with very
 /// much memory on a slow disk.
-const PATIENCE: Duration = Duration::from_secs(3600);
+const SUSPEND_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Suspends a zone.
 ///
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 /// [`Error::Refused`] for a zone whose memory cannot be kept, with what can be done
 /// instead; [`Error::Daemon`] when it could not be kept: the zone then runs on.
 pub fn suspend(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
-    act(host, zone, PATIENCE, dry_run)
+    act(host, zone, SUSPEND_TIMEOUT, dry_run)
 }
 
 /// [`suspend`], in no more than this time. After that the zone runs on.
@@ -66,7 +66,7 @@ fn act(host: &Host, zone: &ZoneName, patience: Duration, dry_run: bool) -> Resul
 /// Suspends a zone whose lock is held already.
 pub fn suspend_locked(host: &Host, subject: &Subject) -> Result<(), Error> {
     let (path, running) = place(host, subject)?;
-    suspending(host, subject, path, &running, PATIENCE)
+    suspending(host, subject, path, &running, SUSPEND_TIMEOUT)
 }
 
 /// Returns the path of a running zone's image, and the configuration that it runs with.

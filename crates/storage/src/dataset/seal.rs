@@ -8,13 +8,13 @@ use crate::id::Id;
 use crate::layers::{Layers, MAX_LAYERS, dataset_ref};
 use crate::{crash, remove};
 
-/// The most layers below a top that use leads to; more would be merged. A file's first
-/// lookup takes 7 us on one layer, 15 us on eight, 217 us on 200.
-pub const DEEP: usize = 8;
+/// Maximum number of layers below a top; an operation that would add more merges them first. A
+/// file's first lookup takes 7 us on one layer, 15 us on eight, 217 us on 200.
+pub const MERGE_DEPTH: usize = 8;
 
-/// Number of layers that are left after a merge. Fewer than [`DEEP`], so that not every seal
+/// Number of layers that are left after a merge. Fewer than [`MERGE_DEPTH`], so that not every seal
 /// merges.
-pub const SHORT: usize = 4;
+pub const LAYERS_AFTER_MERGE: usize = 4;
 
 /// The treatment of layers that were merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,17 +65,17 @@ impl Dataset {
 
     /// [`Dataset::shorten`] to as many layers as a seal leaves when it merges.
     pub fn tend(&self) -> Result<usize> {
-        self.shorten(SHORT)
+        self.shorten(LAYERS_AFTER_MERGE)
     }
 
-    /// Seals the top, and merges layers when there are [`DEEP`] then: a snapshot of the
+    /// Seals the top, and merges layers when there are [`MERGE_DEPTH`] then: a snapshot of the
     /// running zone may put one more on them.
     pub(crate) fn seal_short(&self) -> Result<Bond> {
         let bond = self.seal_locked()?;
-        if bond.layer.chain()?.len() < DEEP {
+        if bond.layer.chain()?.len() < MERGE_DEPTH {
             return Ok(bond);
         }
-        self.shorten_locked(SHORT, Former::GiveUp)?;
+        self.shorten_locked(LAYERS_AFTER_MERGE, Former::GiveUp)?;
         self.bond()?
             .ok_or_else(|| Error::NoDataset(self.zonepath.path().to_owned()))
     }
@@ -87,7 +87,7 @@ impl Dataset {
             false => self.untouched()?,
         };
         match bond {
-            Some(bond) if bond.layer.chain()?.len() < DEEP => Ok(Some(bond)),
+            Some(bond) if bond.layer.chain()?.len() < MERGE_DEPTH => Ok(Some(bond)),
             _ => Ok(None),
         }
     }

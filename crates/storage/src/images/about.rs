@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::sha256::Digest;
 
-/// The longest text that is kept of an image, in bytes.
-const LONGEST: usize = 1024;
+/// Maximum length of a text about an image, in bytes.
+const MAX_TEXT_BYTES: usize = 1024;
 
 /// The properties of an image besides its files.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) fn write_about(folder: &Folder, about: &About) -> Result<()> {
         ("imported", now.as_secs().to_string()),
     ] {
         let mut text = text.into_bytes();
-        text.truncate(LONGEST);
+        text.truncate(MAX_TEXT_BYTES);
         if !text.is_empty() {
             folder.link(name, OsString::from_vec(text))?;
         }

@@ -22,9 +22,9 @@ pub(super) const STACK: &str = "stack";
 /// The name of our link to it.
 pub(super) const DIGEST: &str = "stack-digest";
 
-/// The most layers that an image is kept in; what lies higher is merged into one. A zone
-/// puts its own on them, and every one of them costs at the first look at a file.
-const MOST: usize = 5;
+/// Maximum number of layers of an image; higher ones are merged into one. A zone adds its own, and
+/// each layer costs time at the first look at a file.
+const MAX_IMAGE_LAYERS: usize = 5;
 
 /// A tree that is to be a layer.
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl Images {
     /// Merges what would be too many layers.
     pub(super) fn squash(&self, base: Option<&Base>, parts: &mut Vec<Part>) -> Result<()> {
         let below = base.map_or(0, |base| base.trees.len());
-        let most = MOST.saturating_sub(below).max(1);
+        let most = MAX_IMAGE_LAYERS.saturating_sub(below).max(1);
         while parts.len() > most {
             let (Some(upper), Some(lower)) = (parts.pop(), parts.pop()) else {
                 return Ok(());

@@ -1,4 +1,4 @@
-//! Snapshots that are copied, renamed and written into, and all of it cut off.
+//! Tests that copy, rename and write into snapshots, and interrupt each operation.
 
 use super::crashes::{crash_everywhere, leaves_nothing};
 use super::{Zones, name, names, read, web, write};

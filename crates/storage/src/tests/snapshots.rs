@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, XattrFlags};
 use super::crashes::{crash_everywhere, leaves_nothing};
 use super::{Zones, depth, name, names, read, web, write};
 use crate::collect::{Lost, collect};
-use crate::dataset::{DEEP, Dataset};
+use crate::dataset::{Dataset, MERGE_DEPTH};
 use crate::error::Error;
 use crate::snapshot::Method;
 
@@ -90,11 +90,11 @@ fn many_snapshots_keep_the_chain_short() {
     for n in 0..40 {
         write(&web, &format!("f{n}"), &n.to_string());
         web.snapshot(&name(&format!("s{n}"))).unwrap();
-        assert!(depth(&web) <= DEEP, "{} layers", depth(&web));
+        assert!(depth(&web) <= MERGE_DEPTH, "{} layers", depth(&web));
     }
     let all = web.snapshots().unwrap();
     assert_eq!(all.len(), 40);
-    assert!(all.iter().all(|one| one.depth <= DEEP), "{all:?}");
+    assert!(all.iter().all(|one| one.depth <= MERGE_DEPTH), "{all:?}");
     for at in [0, 7, 8, 20, 39] {
         web.rollback(&name(&format!("s{at}"))).unwrap();
         for n in 0..40 {

@@ -23,8 +23,8 @@ use super::stream::refuse_properties;
 use crate::error::{Error, Result};
 use crate::zfs::property::RECEIVED;
 
-/// Bytes that are handed on at a time.
-const PIECE: usize = 256 << 10;
+/// Number of bytes that are passed on at a time.
+const PIPE_BYTES: usize = 256 << 10;
 
 /// The file system of a stream. It goes when this does.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ fn feed(words: &[&str], from: &mut dyn Read, at: &Path) -> Result<()> {
 
 /// Copies until the end, or until nobody wants more: that has a reason of its own.
 fn copy(from: &mut dyn Read, to: &mut impl Write, ended: &AtomicBool) -> io::Result<()> {
-    let mut piece = vec![0; PIECE];
+    let mut piece = vec![0; PIPE_BYTES];
     while !ended.load(Ordering::Relaxed) {
         match from.read(&mut piece) {
             Ok(0) => return Ok(()),

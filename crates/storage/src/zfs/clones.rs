@@ -13,7 +13,7 @@ use crate::name::Name;
 use crate::zfs::property::{LINK, OWNER, RECEIVED, fail, number};
 
 /// Maximum number of times that a clone is promoted: other commands may clone meanwhile.
-const ROUNDS: usize = 1000;
+const MAX_PROMOTIONS: usize = 1000;
 
 pub(super) fn clone(origin: &Path, snapshot: Option<&Name>, target: &Path) -> Result<()> {
     if origin == target {
@@ -96,7 +96,7 @@ pub(super) fn destroy(zonepath: &Path) -> Result<()> {
 impl Place {
     /// Gives all snapshots that clones of others need to one of these.
     fn leave_to_clones(&self) -> Result<()> {
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_PROMOTIONS {
             let shots = self.shots()?;
             let elsewhere = |shot: &Shot| {
                 let mut clones = shot.clones.iter();

@@ -15,10 +15,11 @@ const PLACES: &[&str] = &["/usr/sbin/zfs", "/sbin/zfs", "/usr/local/sbin/zfs"];
 
 /// Timeout for an unused file system to be no longer busy: the mount namespace of a zone that
 /// halted ends a moment later.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest name of a file system, less what its snapshots and children add.
-const LONGEST: usize = 160;
+/// Maximum length of a file system's name, in bytes: less than ZFS allows, for the names of
+/// snapshots and children.
+const MAX_DATASET_NAME_BYTES: usize = 160;
 
 /// The name of a ZFS file system, checked: no option, no snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +35,8 @@ impl FileSystem {
                     .next()
                     .is_some_and(|b| b.is_ascii_alphanumeric() || b == b'_')
         };
-        (text.len() <= LONGEST && text.split('/').all(part)).then(|| Self(text.to_owned()))
+        (text.len() <= MAX_DATASET_NAME_BYTES && text.split('/').all(part))
+            .then(|| Self(text.to_owned()))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -68,7 +70,7 @@ pub(crate) fn zfs<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
     let began = Instant::now();
     loop {
         match once(words, Stdio::null(), Stdio::piped()) {
-            Err(Error::Zfs { why, .. }) if is_busy(&why) && began.elapsed() < PATIENCE => {
+            Err(Error::Zfs { why, .. }) if is_busy(&why) && began.elapsed() < BUSY_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(100));
             }
             other => return other,

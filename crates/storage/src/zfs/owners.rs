@@ -31,11 +31,11 @@ use crate::folder::Folder;
 /// The link in a zonepath that says that a walk is not finished.
 pub(super) const WALKING: &str = "owners";
 
-/// Ids of a zone; the first is a multiple of it.
-const IDS: u32 = 65_536;
+/// Number of ids of a zone; the first is a multiple of it.
+const IDS_PER_ZONE: u32 = 65_536;
 
-/// Deeper folders are an error: the way to each is walked from the root.
-const DEPTH: usize = 2048;
+/// Maximum depth of folders: the path to each is walked from the root.
+const MAX_FOLDER_DEPTH: usize = 2048;
 
 /// The attribute that keeps the properties that chown removes: the mode, and the capabilities if
 /// there are some.
@@ -48,13 +48,13 @@ const SET_ID: u32 = 0o6000;
 
 /// Returns whether files in a root may be stored under ids of a zone, not plain ones.
 pub(super) fn are_shifted(zonepath: &Folder, root: &Folder) -> Result<bool> {
-    Ok(owner(root)? >= IDS || zonepath.read_link(WALKING)?.is_some())
+    Ok(owner(root)? >= IDS_PER_ZONE || zonepath.read_link(WALKING)?.is_some())
 }
 
 /// Returns whether a root was given to the zone whose ids begin with `first`.
 pub(super) fn are_of(root: &Folder, first: u32) -> Result<bool> {
     let owner = owner(root)?;
-    Ok(owner - owner % IDS == first)
+    Ok(owner - owner % IDS_PER_ZONE == first)
 }
 
 fn owner(root: &Folder) -> Result<u32> {
@@ -117,7 +117,7 @@ impl Walk<'_> {
                     self.one(&folder, &name, &stat)?;
                 }
                 if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                    if names.len() >= DEPTH {
+                    if names.len() >= MAX_FOLDER_DEPTH {
                         return Err(Error::TooDeep(root.path().to_owned()));
                     }
                     let mut names = names.clone();
@@ -130,7 +130,7 @@ impl Walk<'_> {
     }
 
     fn own(&self, id: u32) -> u32 {
-        self.first + id % IDS
+        self.first + id % IDS_PER_ZONE
     }
 
     fn wants(&self, stat: &Stat) -> bool {

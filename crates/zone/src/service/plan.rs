@@ -149,7 +149,7 @@ pub struct Patience(Duration);
 impl Default for Patience {
     /// As the stop method of the zones service has.
     fn default() -> Self {
-        Self(crate::shutdown::PATIENCE)
+        Self(crate::shutdown::SHUTDOWN_TIMEOUT)
     }
 }
 
