@@ -172,14 +172,15 @@ fn delegated(host: &Host, zone: &ZoneName, init: i32) -> Option<Delegated> {
 const IN_ZONE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval between looks at the holder of the lock of a zone's root.
-const LOOK: Duration = Duration::from_millis(20);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits for the lock of the zone's root while it is a dead zoneadmd that holds it. A
 /// live one means that the zone has ended, or ended and booted, since we were called.
 fn lock_root(host: &Host, zone: &ZoneName) -> Result<File, String> {
     let path = host.root.root_lock(zone);
     loop {
-        let taken = lock::exclusive_within(&path, LOOK).map_err(|error| flatten(&error))?;
+        let taken =
+            lock::exclusive_within(&path, LOCK_POLL_INTERVAL).map_err(|error| flatten(&error))?;
         if let Some(file) = taken {
             return Ok(file);
         }

@@ -15,19 +15,19 @@ use control::log;
 use control::protocol::{Reply, Request};
 use host::{flatten, spawn};
 
-/// A zone that ran this long before it rebooted did so for a reason of its own.
-const CALM: Duration = Duration::from_secs(60);
+/// Minimum uptime of a zone whose reboot does not count as one of a quick succession.
+const STABLE_TIME: Duration = Duration::from_secs(60);
 
 /// Reboots in quick succession that have no pause before the next boot.
 const FREE_REBOOTS: u32 = 3;
 
-/// Longest pause before a boot.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Maximum pause before a boot.
+const MAX_REBOOT_PAUSE: Duration = Duration::from_secs(60);
 
 /// Returns how many reboots in quick succession there are with this one; `before` of them had
 /// been when the zone was booted, and it ran for `ran` then.
 fn in_succession(before: u32, ran: Duration) -> u32 {
-    match ran < CALM {
+    match ran < STABLE_TIME {
         true => before.saturating_add(1),
         false => 1,
     }
@@ -39,7 +39,7 @@ fn pause(reboots: u32) -> Duration {
         return Duration::ZERO;
     };
     let seconds = 1_u64.checked_shl(late).unwrap_or(u64::MAX);
-    Duration::from_secs(seconds).min(LONGEST_PAUSE)
+    Duration::from_secs(seconds).min(MAX_REBOOT_PAUSE)
 }
 
 /// Why a pause was over.

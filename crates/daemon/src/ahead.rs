@@ -24,7 +24,7 @@ use platform::Platform;
 
 /// Timeout for the process to finish a piece of memory: it needs a fraction of a millisecond on a
 /// host that is not busy.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PAGER_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// An image that is nobody else's now.
 pub(super) struct Ahead {
@@ -81,8 +81,8 @@ impl Ahead {
         read.unwrap_or_else(|| read_devices(&self.image))
     }
 
-    /// Begins to restore, what is wanted first before the rest. QEMU, which is being
-    /// started, wants one processor, and comes first. It is only quicker with it.
+    /// Begins to restore, what is wanted first before the rest. One processor is left for QEMU,
+    /// which is being started at the same time and is more urgent. It is only quicker with it.
     pub fn begin(&mut self, host: &Host, platform: &Platform) {
         let Some(machine) = &platform.machine else {
             return;
@@ -138,7 +138,7 @@ impl Ahead {
     pub fn end(&mut self) -> Option<Begun> {
         let begun = self.begun.take()?;
         begun.ledger.enough();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + PAGER_TIMEOUT;
         // Its end takes longer: it still waits for what it reads from the disk.
         while begun.ledger.is_busy() {
             if Instant::now() > end {
@@ -163,11 +163,11 @@ impl Ahead {
 
 /// Longest time in which the processes of a resume that was cut off let go of its image. The
 /// caller has the lock of the zone: nobody else can be at work on the image.
-const LETTING_GO: Duration = Duration::from_secs(10);
+const IMAGE_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Takes the image for this resume alone.
 fn claim(image: &Image) -> Result<(), suspend::Error> {
-    let end = Instant::now() + LETTING_GO;
+    let end = Instant::now() + IMAGE_RELEASE_TIMEOUT;
     loop {
         match image.claim() {
             Err(suspend::Error::Busy { .. }) if Instant::now() < end => {

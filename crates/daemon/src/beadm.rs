@@ -21,11 +21,11 @@ use sys::process::Child;
 use control::beadm_socket::{Answer, MAX_ANSWER, MAX_REQUEST, read_request};
 use host::{Host, flatten, spawn};
 
-/// Least time from one request to the next: five a second.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Minimum interval between two requests: five a second.
+const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Timeout for a connection to send its request.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most that is passed on of each stream, in bytes: more than a zone's boot environments
 /// ever need, and less than what a socket holds for one that does not read.
@@ -88,10 +88,10 @@ impl Requests {
         self.stage = match stage {
             Stage::Idle(until) if spoke && until <= now => self.admit(now),
             Stage::Asked(client, _) if spoke => self.hear(host, zone, client, now),
-            Stage::Asked(_, until) if until <= now => Stage::Idle(now + PAUSE),
+            Stage::Asked(_, until) if until <= now => Stage::Idle(now + MIN_REQUEST_INTERVAL),
             Stage::Works(client, work, began) if spoke => {
                 work.answer(&client);
-                Stage::Idle(now + PAUSE.max(began.elapsed()))
+                Stage::Idle(now + MIN_REQUEST_INTERVAL.max(began.elapsed()))
             }
             other => other,
         };
@@ -100,9 +100,9 @@ impl Requests {
     fn admit(&self, now: Instant) -> Stage {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let Ok(client) = accept_with(&self.listener, flags) else {
-            return Stage::Idle(now + PAUSE);
+            return Stage::Idle(now + MIN_REQUEST_INTERVAL);
         };
-        Stage::Asked(client, now + PATIENCE)
+        Stage::Asked(client, now + REQUEST_TIMEOUT)
     }
 
     /// Reads the request and has it done.
@@ -110,7 +110,7 @@ impl Requests {
         // First, whoever it is: who is closed with words unread sees no answer.
         let mut packet = [0; MAX_REQUEST + 1];
         let Ok((length, _)) = recv(&client, packet.as_mut_slice(), RecvFlags::empty()) else {
-            return Stage::Idle(now + PAUSE);
+            return Stage::Idle(now + MIN_REQUEST_INTERVAL);
         };
         // The socket's permissions say the same, until the zone's root changes them.
         if !sys::peer::peer(client.as_fd()).is_ok_and(|peer| peer.uid == self.owner) {
@@ -137,7 +137,7 @@ impl Requests {
 fn refuse(client: &OwnedFd, why: &str, now: Instant) -> Stage {
     Answer::Errors(format!("beadm: {why}.\n").into_bytes()).send(client);
     Answer::Exit(1).send(client);
-    Stage::Idle(now + PAUSE)
+    Stage::Idle(now + MIN_REQUEST_INTERVAL)
 }
 
 impl Work {

@@ -17,8 +17,8 @@ use control::protocol::ConsolePacket;
 /// History is kept in two files of at most this many bytes.
 const MAX_HISTORY: u64 = 1 << 20;
 
-/// Longest piece moved at a time.
-const PIECE: usize = 4096;
+/// Maximum number of bytes that are moved at a time.
+const MAX_MOVED_BYTES: usize = 4096;
 
 /// History and client of a console.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ impl Console {
     /// Moves what the zone wrote to the history and the client; false at its end, which
     /// only the serial line of a machine has.
     pub(super) fn show_zone_output(&mut self, controller: &OwnedFd) -> bool {
-        let mut piece = [0; PIECE];
+        let mut piece = [0; MAX_MOVED_BYTES];
         match rustix::io::read(controller, &mut piece) {
             Ok(0) | Err(rustix::io::Errno::CONNRESET) => false,
             Ok(length) => {
@@ -148,7 +148,7 @@ impl Console {
     /// Moves what the client typed to the zone.
     pub(super) fn take_client_input(&mut self, controller: &OwnedFd) {
         let Some(client) = &self.client else { return };
-        let mut packet = [0; PIECE];
+        let mut packet = [0; MAX_MOVED_BYTES];
         let received = recv(&client.socket, packet.as_mut_slice(), RecvFlags::DONTWAIT);
         let length = match received {
             Ok((length, _)) if length > 0 => length,

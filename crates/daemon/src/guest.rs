@@ -18,8 +18,9 @@ use crate::server::Server;
 use host::flatten;
 use platform::guest::MONITOR_TIMEOUT;
 
-/// Longest text of QEMU that is logged at once: a guest may make it complain without end.
-const LONGEST: usize = 300;
+/// Maximum length of a text of QEMU that is logged at once, in bytes: a guest may make it write
+/// without end.
+const MAX_LOGGED_BYTES: usize = 300;
 
 impl Server<'_> {
     /// Shows what the zone wrote to its console.
@@ -50,9 +51,9 @@ impl Server<'_> {
             return;
         };
         let complaint = machine.complaint();
-        if !complaint.is_empty() && self.complaints < MOST_COMPLAINTS {
+        if !complaint.is_empty() && self.complaints < MAX_LOGGED_TEXTS {
             self.complaints += 1;
-            let text: String = complaint.chars().take(LONGEST).collect();
+            let text: String = complaint.chars().take(MAX_LOGGED_BYTES).collect();
             self.log(&format!("QEMU: {text}"));
         }
     }
@@ -92,8 +93,8 @@ impl Server<'_> {
     }
 }
 
-/// Most complaints of QEMU that are logged while a zone runs.
-const MOST_COMPLAINTS: u32 = 100;
+/// Maximum number of QEMU's texts that are logged while a zone runs.
+const MAX_LOGGED_TEXTS: u32 = 100;
 
 /// A file for the memory of a machine, and the folder that it is in.
 struct Core {
@@ -141,7 +142,7 @@ impl Core {
 }
 
 /// Timeout for QEMU to close the pipe after it has reported success.
-const ENDING: Duration = Duration::from_secs(30);
+const PIPE_CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Has QEMU write the memory of the machine, of `size` bytes, through a pipe: one that a guest
 /// has taken over keeps no file of the host open, and fills no disk.
@@ -153,7 +154,7 @@ fn written(monitor: &mut Monitor, file: &File, size: u64) -> Result<(), String> 
     let most = size.saturating_add(size / 8).saturating_add(64 << 20);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let copied = scope.spawn(|| copy(from, file, most, (&over, ENDING)));
+        let copied = scope.spawn(|| copy(from, file, most, (&over, PIPE_CLOSE_TIMEOUT)));
         let dumped = vm::dump::write(monitor, to.as_fd());
         drop(to);
         over.store(true, Ordering::Release);
@@ -247,7 +248,7 @@ mod tests {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC).unwrap();
         let over = AtomicBool::new(true);
         let ending = match closes {
-            true => ENDING,
+            true => PIPE_CLOSE_TIMEOUT,
             false => Duration::ZERO,
         };
         let done = std::thread::scope(|scope| {

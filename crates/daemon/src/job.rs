@@ -21,8 +21,8 @@ use subject::network::Records;
 /// Most that a job may print, in bytes; what comes after is not kept.
 const MAX_OUTPUT: u64 = 64 << 20;
 
-/// Longest piece moved at a time.
-const PIECE: usize = 16 << 10;
+/// Maximum number of bytes that are moved at a time.
+const MAX_MOVED_BYTES: usize = 16 << 10;
 
 /// Runs the init of the plan in `passed` to its end, with what it prints written to
 /// `log`, and reports `ok STATUS` or an error. Ends with whoever started it, and so does

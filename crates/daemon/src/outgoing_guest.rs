@@ -22,18 +22,18 @@ use host::flatten;
 use subject::away;
 
 /// Interval between looks at the progress.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Interval between progress reports.
-const EVERY: Duration = Duration::from_millis(250);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Maximum time that the machine may stand still before all is sent: the other side has to write
 /// out a file, and to confirm it.
-const STANDING: Duration = Duration::from_secs(120);
+const MAX_DOWNTIME: Duration = Duration::from_secs(120);
 
 /// Maximum number of bytes of its disks that may be left when it stands still: it stands still for
 /// them, too.
-const MOST_LEFT: u64 = 256 << 20;
+const MAX_REMAINING_DISK_BYTES: u64 = 256 << 20;
 
 /// A machine on its way.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Leaving {
 
     /// Returns the time until the next look; none when all is sent.
     pub(super) fn pause(&self) -> Option<Duration> {
-        (self.stage != Stage::Sent).then_some(LOOK)
+        (self.stage != Stage::Sent).then_some(POLL_INTERVAL)
     }
 
     fn tell(&self, left: &Left) {
@@ -75,7 +75,7 @@ impl Leaving {
     }
 
     fn sometimes(&mut self, left: &Left) {
-        if self.told.elapsed() >= EVERY {
+        if self.told.elapsed() >= PROGRESS_INTERVAL {
             self.told = Instant::now();
             self.tell(left);
         }
@@ -220,7 +220,7 @@ impl Server<'_> {
                     let mirrors = live::mirrors(monitor, leaving.disks.len());
                     let mirrors = mirrors.map_err(|error| flatten(&error))?;
                     // Nobody watched them while the memory went.
-                    if mirrors.total.saturating_sub(mirrors.done) > MOST_LEFT {
+                    if mirrors.total.saturating_sub(mirrors.done) > MAX_REMAINING_DISK_BYTES {
                         return Err("its disks are written to faster than they can go".to_owned());
                     }
                     live::end_mirrors(monitor, &leaving.disks).map_err(|error| flatten(&error))?;
@@ -228,10 +228,10 @@ impl Server<'_> {
                 }
                 Sending::Sent => return Err("QEMU did not wait for its disks".to_owned()),
             },
-            Stage::Stands(since) if since.elapsed() > STANDING => {
+            Stage::Stands(since) if since.elapsed() > MAX_DOWNTIME => {
                 return Err(format!(
                     "the other host does not answer within {} s",
-                    STANDING.as_secs()
+                    MAX_DOWNTIME.as_secs()
                 ));
             }
             Stage::Stands(_) => {

@@ -37,15 +37,15 @@ use platform::guest::Machine;
 /// The first message of a pager when all memory is there.
 const WHOLE: &str = "whole";
 
-/// Longest report that is read.
-const LONGEST: u64 = 16 << 10;
+/// Maximum size of a report, in bytes.
+const MAX_REPORT_BYTES: u64 = 16 << 10;
 
 /// The message about a pager that ended without one.
 const DIED: &str = "the process that restored it has died";
 
 /// Maximum number of times that the guardian starts another process: one that is killed each time
 /// does not come to an end.
-const MOST_RESTARTS: u32 = 10;
+const MAX_PAGER_RESTARTS: u32 = 10;
 
 /// A guardian, and the process that brings memory in.
 #[derive(Debug)]
@@ -205,7 +205,7 @@ impl Paging {
             };
         };
         let mut text = String::new();
-        let read = report.take(LONGEST).read_to_string(&mut text);
+        let read = report.take(MAX_REPORT_BYTES).read_to_string(&mut text);
         match text.split_once('\n') {
             _ if read.is_err() => Err(DIED.to_owned()),
             Some((WHOLE, rest)) => {
@@ -297,7 +297,7 @@ fn stand_out(zone: &ZoneName) {
 /// that is killed.
 fn guard(pager: &Pager<'_>, ledger: &Ledger, keep: &[BorrowedFd<'_>], mut job: Job<'_>) -> u8 {
     let _ = setpgid(None, None);
-    for _ in 0..=MOST_RESTARTS {
+    for _ in 0..=MAX_PAGER_RESTARTS {
         let fault = std::mem::take(&mut job.fault);
         let started = sys::process::fork(0, None, keep, || work(pager, &job, fault));
         let Ok(worker) = started else { break };

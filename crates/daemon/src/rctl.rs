@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use limits::{Hit, Watch, ZoneCgroups};
 
 /// Minimum interval between reports: a zone at a limit reaches it again and again.
-const PAUSE: Duration = Duration::from_secs(1);
+const MIN_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The watch over a zone's limits.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Rctls {
     /// Something has happened.
     pub(super) fn wake(&mut self) {
         self.woken = true;
-        self.due = Some(Instant::now() + PAUSE);
+        self.due = Some(Instant::now() + MIN_REPORT_INTERVAL);
     }
 
     /// Returns the hits when it is time to report them.

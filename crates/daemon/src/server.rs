@@ -38,11 +38,11 @@ use platform::proc::{self, Follower};
 use subject::freeze;
 use subject::network::Records;
 
-/// Longest part of QEMU's last words that is logged with its end.
-const LONGEST_COMPLAINT: usize = 300;
+/// Maximum length of QEMU's last text that is logged with its end, in bytes.
+const MAX_LAST_TEXT_BYTES: usize = 300;
 
 /// Interval between attempts to tear down an ended zone while a command holds its lock.
-const RETRY: Timespec = Timespec {
+const TEARDOWN_RETRY_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
@@ -51,11 +51,11 @@ const RETRY: Timespec = Timespec {
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval at which zoneadmd checks that init is ready for the order to shut down.
-const LOOK_AT_INIT: Duration = Duration::from_millis(20);
+const INIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Interval at which zoneadmd presses the power button of a machine until it ends: its firmware
 /// and a kernel that starts do not see it.
-const PRESS_AGAIN: Duration = Duration::from_secs(10);
+const POWER_BUTTON_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A zoneadmd at work.
 #[derive(Debug)]
@@ -372,7 +372,11 @@ impl<'a> Server<'a> {
             .chain(leaving.and_then(Leaving::pause));
         let patience = patience.into_iter().chain(pause).chain(room).min();
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
-        let patience = if ended { Some(RETRY) } else { patience };
+        let patience = if ended {
+            Some(TEARDOWN_RETRY_INTERVAL)
+        } else {
+            patience
+        };
         match poll(&mut watched, patience.as_ref()) {
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok([false; 11]),
@@ -408,8 +412,8 @@ impl<'a> Server<'a> {
         }
         let pressed = self
             .pressed
-            .map(|at| PRESS_AGAIN.saturating_sub(at.elapsed()));
-        self.untold.then_some(LOOK_AT_INIT).or(pressed)
+            .map(|at| POWER_BUTTON_INTERVAL.saturating_sub(at.elapsed()));
+        self.untold.then_some(INIT_POLL_INTERVAL).or(pressed)
     }
 
     /// Gives the order to shut down if it could not be given before, or may have been lost.
@@ -420,7 +424,10 @@ impl<'a> Server<'a> {
         if self.untold {
             self.tell_init();
         }
-        if self.pressed.is_some_and(|at| at.elapsed() >= PRESS_AGAIN) {
+        if self
+            .pressed
+            .is_some_and(|at| at.elapsed() >= POWER_BUTTON_INTERVAL)
+        {
             self.pressed = Some(Instant::now());
             // The command that waits heard of an error the first time.
             let _ = self.press_power_button();
@@ -670,7 +677,7 @@ impl<'a> Server<'a> {
                 _ => how("QEMU"),
             };
             if !complaint.is_empty() {
-                let complaint: String = complaint.chars().take(LONGEST_COMPLAINT).collect();
+                let complaint: String = complaint.chars().take(MAX_LAST_TEXT_BYTES).collect();
                 text.push_str(&format!("; it said: {complaint}"));
             }
             self.log(&format!("ended: {text}"));

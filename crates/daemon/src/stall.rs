@@ -10,10 +10,10 @@ use host::flatten;
 const AUXILIARY: &str = "no-space";
 
 /// Interval between attempts.
-const PAUSE: Duration = Duration::from_secs(5);
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Most times that it is told of: a QEMU that a guest has taken over could say it for ever.
-const MOST_TOLD: u32 = 100;
+/// Maximum number of reports: a QEMU that a guest has taken over could cause them without end.
+const MAX_REPORTS: u32 = 100;
 
 /// Watches a machine whose disk is full.
 #[derive(Debug, Default)]
@@ -49,12 +49,12 @@ impl Stall {
         self.again |= stopped;
         match self.due {
             None if stopped => {
-                self.due = Some(now + PAUSE);
+                self.due = Some(now + RETRY_INTERVAL);
                 Turn::Tell
             }
             Some(due) if due <= now && self.again => {
                 self.again = false;
-                self.due = Some(now + PAUSE);
+                self.due = Some(now + RETRY_INTERVAL);
                 Turn::Retry
             }
             Some(due) if due <= now => {
@@ -67,7 +67,7 @@ impl Stall {
 
     fn may_tell(&mut self) -> bool {
         self.told = self.told.saturating_add(1);
-        self.told <= MOST_TOLD
+        self.told <= MAX_REPORTS
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
     fn it_tries_until_it_gets_through() {
         let mut stall = Stall::default();
         let began = Instant::now();
-        let at = |pauses: u32| began + PAUSE * pauses;
+        let at = |pauses: u32| began + RETRY_INTERVAL * pauses;
         assert_eq!(stall.turn(false, at(0)), Turn::Nothing);
         assert!(stall.patience().is_none());
         assert_eq!(stall.turn(true, at(1)), Turn::Tell);

@@ -140,9 +140,9 @@ pub(super) fn scratch() -> Result<File, String> {
     Ok(File::from(file))
 }
 
-/// Most bytes that the state of a machine's devices can have: it has some hundred
-/// thousand. An image whose reader would refuse it is not to be written.
-const MOST_DEVICES: u64 = 256 << 20;
+/// Maximum size of the state of a machine's devices, in bytes: it has some hundred thousand. An
+/// image that could not be read again must not be written.
+const MAX_DEVICE_STATE_BYTES: u64 = 256 << 20;
 
 /// Checks that a QEMU that was told to stop has left both files in order. One that a guest has
 /// taken over can write to both files: what it has said of its devices is fixed now, and memory of
@@ -158,7 +158,7 @@ fn settled(memory: &File, size: u64, devices: &File) -> Result<(), String> {
     if memory != size {
         return Err(format!("its memory has {memory} bytes instead of {size}"));
     }
-    if devices > MOST_DEVICES {
+    if devices > MAX_DEVICE_STATE_BYTES {
         return Err(format!("the state of its devices has {devices} bytes"));
     }
     Ok(())
@@ -474,7 +474,7 @@ fn restored_line(restored: &Restored) -> String {
 }
 
 /// Timeout for the agent in the guest to set the clock.
-const MOMENT: Duration = Duration::from_secs(60);
+const CLOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Has the agent in the guest set its clock, which stood still; from a thread of its own,
 /// as a guest may take its time. What comes of it is logged.
@@ -495,7 +495,7 @@ pub(super) fn correct_clock(root: &Root, zone: &ZoneName, agent: &Path) {
 
 fn set_clock(agent: &Path) -> Result<(), String> {
     let socket = sockets::connect_to(agent).map_err(|error| error.to_string())?;
-    let mut agent = Agent::begin(socket, MOMENT).map_err(|error| flatten(&error))?;
+    let mut agent = Agent::begin(socket, CLOCK_TIMEOUT).map_err(|error| flatten(&error))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default();
     // Small systems know whole seconds only: a clock that stood still for less is not put
@@ -506,12 +506,12 @@ fn set_clock(agent: &Path) -> Result<(), String> {
         now.as_secs_f64(),
     );
     let number = agent
-        .start("/bin/sh", &["-c", &script], None, MOMENT)
+        .start("/bin/sh", &["-c", &script], None, CLOCK_TIMEOUT)
         .map_err(|error| flatten(&error))?;
-    let end = Instant::now() + MOMENT;
+    let end = Instant::now() + CLOCK_TIMEOUT;
     while Instant::now() < end {
         match agent
-            .ended(number, Printed::Little, MOMENT)
+            .ended(number, Printed::Little, CLOCK_TIMEOUT)
             .map_err(|error| flatten(&error))?
         {
             Some(ended) if ended.status == 0 => return Ok(()),
@@ -542,7 +542,7 @@ mod tests {
         for length in [0, (1 << 20) - 1, 1 << 50] {
             assert!(settled(&sized(length), 1 << 20, &sized(0)).is_err());
         }
-        assert!(settled(&memory, 1 << 20, &sized(MOST_DEVICES + 1)).is_err());
+        assert!(settled(&memory, 1 << 20, &sized(MAX_DEVICE_STATE_BYTES + 1)).is_err());
         let devices = sized(4096);
         let held = Mapping::new(devices.as_fd(), 4096).unwrap();
         assert!(settled(&memory, 1 << 20, &devices).is_err());

@@ -26,14 +26,14 @@ use crate::{CpuSet, Error, ZoneCgroups, controllers};
 /// The attribute that holds a claim.
 const CLAIM: &str = "user.zones.pool";
 
-/// No claim is longer, in bytes.
-const LONGEST: usize = 4096;
+/// Maximum length of a claim, in bytes.
+const MAX_CLAIM_BYTES: usize = 4096;
 
 /// The prefix of the name of a zone's own pool, as on Solaris.
 const TEMPORARY: &str = "SUNWtmp_";
 
 /// The importance of a zone without one.
-const USUAL: u32 = 1;
+const DEFAULT_IMPORTANCE: u32 = 1;
 
 /// CPUs that a zone has taken, alone or with the others of its pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ impl Claim {
         Some(Self {
             pool,
             wanted: wanted.clone(),
-            importance: importance.unwrap_or(USUAL),
+            importance: importance.unwrap_or(DEFAULT_IMPORTANCE),
             cpus: String::new(),
             by: rustix::process::getpid().as_raw_nonzero().get(),
         })
@@ -214,7 +214,7 @@ fn is_closed(group: &Path) -> bool {
 /// Returns the claim of a zone: the CPUs of its own, or those of its pool. `group` is its v2 group.
 #[must_use]
 pub fn claimed(group: &Path) -> Option<Claim> {
-    let mut text = [0; LONGEST];
+    let mut text = [0; MAX_CLAIM_BYTES];
     let length = rustix::fs::getxattr(group, CLAIM, &mut text[..]).ok()?;
     serde_json::from_slice(text.get(..length)?).ok()
 }

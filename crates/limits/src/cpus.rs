@@ -7,8 +7,8 @@ use std::path::Path;
 
 use crate::Error;
 
-/// No machine has a CPU of a larger number.
-const MOST: u32 = 8192;
+/// Maximum number of a CPU, as the kernel's NR_CPUS allows.
+const MAX_CPU: u32 = 8192;
 
 /// CPUs by number, in the kernel's notation: `0-2,5`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl CpuSet {
         for part in text.trim().split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>()) {
-                set.extend(first..=last.min(MOST));
+                set.extend(first..=last.min(MAX_CPU));
             }
         }
         Self(set)

@@ -17,14 +17,14 @@ pub(crate) const FOLDER: OFlags = OFlags::RDONLY
 
 /// Maximum number of attempts when another command removes empty groups at the same moment, each of
 /// them once.
-const TRIES: usize = 10;
+const MAX_ATTEMPTS: usize = 10;
 
 /// Makes a group and calls `open` on it, again if it was removed in between.
 pub(crate) fn make_and<T>(
     path: &Path,
     open: impl Fn(&Path) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let mut tries = TRIES;
+    let mut tries = MAX_ATTEMPTS;
     loop {
         match make(path).and_then(|()| open(path)) {
             Err(Error::File { source, .. }) if is_gone(&source) && tries > 0 => tries -= 1,

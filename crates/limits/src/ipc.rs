@@ -15,8 +15,8 @@ use crate::changed::{Applied, Changed, Warning};
 use crate::process::First;
 use crate::{Error, ZoneCgroups};
 
-/// Most identifiers of one kind (IPCMNI).
-const IDS: u64 = 32_768;
+/// Maximum number of identifiers of one kind (IPCMNI).
+const MAX_IDS: u64 = 32_768;
 
 /// The limits of a new IPC namespace.
 const SHM_BYTES: u64 = u64::MAX - (1 << 24);
@@ -25,7 +25,7 @@ const MSG_IDS: u64 = 32_000;
 const SEM_IDS: u64 = 32_000;
 
 /// Maximum length of a message of our own process, in bytes.
-const LONGEST: u64 = 4_096;
+const MAX_MESSAGE_BYTES: u64 = 4_096;
 
 /// A setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ fn differences(old: &IpcLimits, new: &IpcLimits, page: u64) -> Vec<Setting> {
         }
     };
     let bytes = new.shm_memory.unwrap_or(SHM_BYTES).min(SHM_BYTES);
-    let ids = |limit: Option<u64>, default: u64| limit.unwrap_or(default).min(IDS);
+    let ids = |limit: Option<u64>, default: u64| limit.unwrap_or(default).min(MAX_IDS);
     // Whole pages: more than asked for is not admitted.
     let pages = if new.shm_memory.is_some() {
         bytes / page
@@ -295,7 +295,9 @@ fn in_child(pidfd: BorrowedFd<'_>, body: &dyn Fn() -> io::Result<String>) -> io:
     })?;
     drop(theirs);
     let mut said = String::new();
-    let read = fs::File::from(ours).take(LONGEST).read_to_string(&mut said);
+    let read = fs::File::from(ours)
+        .take(MAX_MESSAGE_BYTES)
+        .read_to_string(&mut said);
     let _ = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
     read.map(|_| said)
 }
@@ -390,7 +392,7 @@ mod tests {
             [
                 ("shmmax", 1 << 20),
                 ("shmall", 256),
-                ("msgmni", IDS),
+                ("msgmni", MAX_IDS),
                 ("sem", 5)
             ]
         );

@@ -1,7 +1,7 @@
 //! The files of control groups that hold a limit: what is written and read there.
 
-/// CPU time is portioned out in spans of this many microseconds, the kernel's default.
-const PERIOD: u64 = 100_000;
+/// Period of the CPU bandwidth limit in microseconds: the kernel's default.
+const CPU_PERIOD_MICROSECONDS: u64 = 100_000;
 
 /// The default weight of an access to disks, in `io.weight`.
 const IO_DEFAULT: u64 = 100;
@@ -92,11 +92,11 @@ impl Knob {
             let weight = value.unwrap_or(1).saturating_mul(IO_DEFAULT);
             weight.clamp(1, most).to_string()
         };
-        let quota = |cap: u64| cap.saturating_mul(PERIOD / 100);
+        let quota = |cap: u64| cap.saturating_mul(CPU_PERIOD_MICROSECONDS / 100);
         match self {
             Self::CpuMax => match value {
-                Some(cap) => format!("{} {PERIOD}", quota(cap)),
-                None => format!("max {PERIOD}"),
+                Some(cap) => format!("{} {CPU_PERIOD_MICROSECONDS}", quota(cap)),
+                None => format!("max {CPU_PERIOD_MICROSECONDS}"),
             },
             Self::V1Quota => value.map_or_else(|| "-1".to_owned(), |cap| quota(cap).to_string()),
             Self::CpuWeight | Self::V1Shares => weight(self, unit, value).to_string(),
@@ -120,7 +120,7 @@ impl Knob {
                 let period = number(words.next()).filter(|period| *period > 0)?;
                 Some(quota.saturating_mul(100) / period)
             }
-            Self::V1Quota => Some(number(words.next())? * 100 / PERIOD),
+            Self::V1Quota => Some(number(words.next())? * 100 / CPU_PERIOD_MICROSECONDS),
             Self::CpuWeight | Self::V1Shares => Some((number(words.next())? + unit / 2) / unit),
             Self::V1Memory | Self::V1MemorySwap => {
                 number(words.next()).filter(|bytes| *bytes < UNLIMITED)

@@ -1,4 +1,4 @@
-//! Hearing of it when a zone runs into a limit.
+//! Reports when a zone reaches a limit.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -13,7 +13,7 @@ use crate::ZoneCgroups;
 use crate::usage::Events;
 
 /// Interval between looks where the kernel sends no event.
-const PERIOD: Duration = Duration::from_secs(5);
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Watches the limits of one zone. At an event read [`Watch::hits`], and not more
 /// often than once a second: who is at a limit usually runs into it again and again.
@@ -105,7 +105,7 @@ impl Watch {
     #[must_use]
     pub fn period(&self) -> Option<Duration> {
         let limit = fs::read_to_string(self.untold.as_ref()?).ok()?;
-        (limit.trim() != "max").then_some(PERIOD)
+        (limit.trim() != "max").then_some(POLL_INTERVAL)
     }
 
     /// Returns the hits since the last look.

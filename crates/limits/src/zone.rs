@@ -17,7 +17,7 @@ use crate::groups::{FOLDER, ZoneCgroups, is_gone, make_and, make_v1, move_into, 
 use crate::{Base, Error, arrange, balance, controllers, groups, shares};
 
 /// Timeout of halt for killed processes to be gone.
-const PATIENCE: Duration = Duration::from_secs(30);
+const KILL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Group names inside `<base>/<zone>` of the v2 tree.
 const PAYLOAD: &str = "zone";
@@ -353,7 +353,7 @@ fn wait_empty(group: &Path) -> Result<(), Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::file("open", &path)(error)),
     };
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
         let mut text = [0; 256];
         let length = match rustix::io::pread(&events, &mut text, 0) {
@@ -368,7 +368,7 @@ fn wait_empty(group: &Path) -> Result<(), Error> {
         if left.is_zero() {
             return Err(Error::StillPopulated {
                 path: group.to_owned(),
-                seconds: PATIENCE.as_secs(),
+                seconds: KILL_TIMEOUT.as_secs(),
             });
         }
         let left = rustix::time::Timespec::try_from(left).ok();
@@ -383,14 +383,14 @@ fn wait_empty(group: &Path) -> Result<(), Error> {
 /// Removes a group and all groups below it. A process that was killed may take a
 /// moment to leave a v1 group: that is the only thing waited for.
 fn remove_tree(path: &Path) -> Result<(), Error> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + KILL_TIMEOUT;
     loop {
         match remove_tree_once(path) {
             Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
                 if Instant::now() > deadline {
                     return Err(Error::StillPopulated {
                         path: path.to_owned(),
-                        seconds: PATIENCE.as_secs(),
+                        seconds: KILL_TIMEOUT.as_secs(),
                     });
                 }
                 std::thread::sleep(Duration::from_millis(1));

@@ -12,7 +12,7 @@ use limits::{Base, Control, Controls, Dedicated, Error, First, IpcLimits, ZoneCg
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Timeout of every wait here.
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A zone's groups with one process in them, and what that left in memory.
 struct Zone {
@@ -65,7 +65,7 @@ impl Zone {
             child,
             file,
         };
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         while !zone.file.exists() {
             assert!(Instant::now() < end, "no {}", zone.file.display());
             std::thread::sleep(Duration::from_millis(5));

@@ -11,13 +11,13 @@ use store::Root;
 use crate::health;
 
 /// Default number of patches of a zone that can be undone.
-const KEEP: usize = 3;
+const DEFAULT_KEPT_PATCHES: usize = 3;
 
 /// Time that the package manager of a zone may take when the file does not say.
 const TIME_LIMIT: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// Largest file that is read, in bytes.
-const MAX: u64 = 64 << 10;
+/// Maximum size of the file, in bytes.
+const MAX_CONF_BYTES: u64 = 64 << 10;
 
 /// The settings of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +38,9 @@ impl Default for Conf {
     fn default() -> Self {
         Self {
             num_proc: None,
-            keep: KEEP,
+            keep: DEFAULT_KEPT_PATCHES,
             health: None,
-            health_within: health::WITHIN,
+            health_within: health::DEFAULT_HEALTH_TIMEOUT,
             time_limit: Some(TIME_LIMIT),
         }
     }
@@ -62,7 +62,9 @@ pub fn load(root: &Root) -> Result<Conf, String> {
     match fs::metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Conf::default()),
         Err(error) => return Err(fail(error)),
-        Ok(meta) if meta.len() > MAX => return Err(format!("{}: too large", path.display())),
+        Ok(meta) if meta.len() > MAX_CONF_BYTES => {
+            return Err(format!("{}: too large", path.display()));
+        }
         Ok(_) => {}
     }
     let text = fs::read_to_string(&path).map_err(fail)?;

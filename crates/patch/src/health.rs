@@ -15,10 +15,10 @@ use crate::inside::{self, Ended};
 const ATTRIBUTE: &str = "patch-health";
 
 /// Default timeout of the health command.
-pub const WITHIN: Duration = Duration::from_secs(60);
+pub const DEFAULT_HEALTH_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Interval between two attempts.
-const PAUSE: Duration = Duration::from_millis(500);
+const HEALTH_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The health checks of zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Default for Health {
         Self {
             asked: None,
             otherwise: None,
-            within: WITHIN,
+            within: DEFAULT_HEALTH_TIMEOUT,
         }
     }
 }
@@ -75,12 +75,12 @@ impl Health {
                 Ended::With(status) => format!("ended with status {status}"),
                 Ended::TooLate => "had not ended".to_owned(),
             };
-            if ended == Ended::TooLate || Instant::now() + PAUSE >= end {
+            if ended == Ended::TooLate || Instant::now() + HEALTH_RETRY_INTERVAL >= end {
                 return Err(Error::Refused(format!(
                     "its health command {why} within {seconds} s"
                 )));
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(HEALTH_RETRY_INTERVAL);
         }
     }
 }

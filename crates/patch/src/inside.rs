@@ -10,10 +10,10 @@ use model::ZoneName;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Interval between looks at a command with a time limit.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Timeout for a command to end after SIGTERM.
-const ENDING: Duration = Duration::from_secs(2);
+const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) fn run(
 fn wait(child: &mut Child, within: Duration) -> std::io::Result<Option<std::process::ExitStatus>> {
     let look = |child: &mut Child, end: Instant| loop {
         match child.try_wait()? {
-            None if Instant::now() < end => std::thread::sleep(LOOK),
+            None if Instant::now() < end => std::thread::sleep(POLL_INTERVAL),
             other => return Ok::<_, std::io::Error>(other),
         }
     };
@@ -77,7 +77,7 @@ fn wait(child: &mut Child, within: Duration) -> std::io::Result<Option<std::proc
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::TERM);
     }
-    if look(child, Instant::now() + ENDING)?.is_none() {
+    if look(child, Instant::now() + TERM_TIMEOUT)?.is_none() {
         let _ = child.kill();
         child.wait()?;
     }

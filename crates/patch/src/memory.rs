@@ -11,11 +11,11 @@ use storage::Dataset;
 
 use crate::order::Order;
 
-/// The most that one copy may take, in bytes. A patch that is larger is done on disk.
-const SHARE: u64 = 1 << 30;
+/// Maximum size of a copy in memory, in bytes. A larger patch is done on disk.
+const MAX_COPY_BYTES: u64 = 1 << 30;
 
 /// Memory that must be left for other programs, in bytes.
-const SPARE: u64 = 1 << 30;
+const RESERVED_BYTES: u64 = 1 << 30;
 
 /// Memory that was granted to copies so far, in bytes.
 static GRANTED: AtomicU64 = AtomicU64::new(0);
@@ -28,13 +28,13 @@ impl Grant {
     /// Returns the number of bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         let Self(()) = self;
-        SHARE
+        MAX_COPY_BYTES
     }
 }
 
 impl Drop for Grant {
     fn drop(&mut self) {
-        GRANTED.fetch_sub(SHARE, Ordering::Relaxed);
+        GRANTED.fetch_sub(MAX_COPY_BYTES, Ordering::Relaxed);
     }
 }
 
@@ -54,7 +54,9 @@ pub(crate) fn grant(config: &Config, copy: &Dataset, order: &Order) -> Option<Gr
 /// Takes a share of the memory that is available, what others may still take being left
 /// for them.
 fn take(available: u64) -> Option<Grant> {
-    let fits = |granted: u64| (granted + SHARE + SPARE <= available).then_some(granted + SHARE);
+    let fits = |granted: u64| {
+        (granted + MAX_COPY_BYTES + RESERVED_BYTES <= available).then_some(granted + MAX_COPY_BYTES)
+    };
     let taken = GRANTED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
     taken.ok().map(|_| Grant(()))
 }
@@ -76,12 +78,12 @@ mod tests {
     #[test]
     fn some_memory_is_left() {
         assert!(available().is_some());
-        assert!(take(SHARE + SPARE - 1).is_none());
-        let one = take(2 * SHARE + SPARE).unwrap();
-        let two = take(2 * SHARE + SPARE).unwrap();
-        assert!(take(2 * SHARE + SPARE).is_none());
+        assert!(take(MAX_COPY_BYTES + RESERVED_BYTES - 1).is_none());
+        let one = take(2 * MAX_COPY_BYTES + RESERVED_BYTES).unwrap();
+        let two = take(2 * MAX_COPY_BYTES + RESERVED_BYTES).unwrap();
+        assert!(take(2 * MAX_COPY_BYTES + RESERVED_BYTES).is_none());
         drop(one);
-        let three = take(2 * SHARE + SPARE).unwrap();
+        let three = take(2 * MAX_COPY_BYTES + RESERVED_BYTES).unwrap();
         drop((two, three));
         assert_eq!(GRANTED.load(Ordering::Relaxed), 0);
     }

@@ -13,8 +13,8 @@ use zone::job;
 use crate::inventory;
 use crate::share::{Seen, Shared};
 
-/// As many zones as two of them are worth patching for the others.
-const MIN_GROUP: usize = 3;
+/// Minimum number of zones with the same packages for which two are patched for the others.
+const MIN_SHARING_ZONES: usize = 3;
 
 /// The layers and the packages of a zone that could share.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl Queue {
 /// Sorts zones into groups that may share.
 pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queue {
     let mut queue = Queue::default();
-    if !options.share || zones.len() < MIN_GROUP {
+    if !options.share || zones.len() < MIN_SHARING_ZONES {
         queue.alone = zones.into_iter().map(|zone| (zone, None)).collect();
         return queue;
     }
@@ -125,7 +125,7 @@ pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queu
     let mut alone = Vec::new();
     for (zone, one) in zones.iter().zip(&facts) {
         let key = one.as_ref().and_then(|one| {
-            let common = |tree: &&PathBuf| users.get(tree).is_some_and(|n| *n >= MIN_GROUP);
+            let common = |tree: &&PathBuf| users.get(tree).is_some_and(|n| *n >= MIN_SHARING_ZONES);
             let base = one.lowers.iter().find(common)?;
             Some((base.clone(), one.fingerprint.clone()))
         });
@@ -135,7 +135,7 @@ pub(crate) fn queue(host: &Host, zones: Vec<ZoneName>, options: Options) -> Queu
         }
     }
     for ((base, before), waiting) in groups {
-        if waiting.len() < MIN_GROUP {
+        if waiting.len() < MIN_SHARING_ZONES {
             let why = "fewer than three zones have the same packages".to_owned();
             let with = waiting.into_iter().map(|zone| (zone, Some(why.clone())));
             queue.alone.extend(with);

@@ -17,11 +17,11 @@ use zone::job;
 
 use crate::order::Order;
 
-/// Largest file that is read, in bytes.
-const MAX: u64 = 16 << 20;
+/// Maximum size of a file that is read, in bytes.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// Entries that a history keeps.
-const MOST: usize = 200;
+/// Maximum number of entries in a history.
+const MAX_HISTORY_ENTRIES: usize = 200;
 
 /// A package that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -235,7 +235,7 @@ pub fn load<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::io(fail())(error)),
-        Ok(meta) if meta.len() > MAX => {
+        Ok(meta) if meta.len() > MAX_FILE_BYTES => {
             return Err(Error::Refused(format!("{}: too large", path.display())));
         }
         Ok(_) => {}
@@ -272,7 +272,7 @@ pub fn add(root: &Root, zone: &Zone, entry: Entry) -> Result<(), Error> {
         return Ok(());
     }
     history.entries.push(entry);
-    let superfluous = history.entries.len().saturating_sub(MOST);
+    let superfluous = history.entries.len().saturating_sub(MAX_HISTORY_ENTRIES);
     history.entries.drain(..superfluous);
     save(&path, &history)
 }

@@ -17,17 +17,17 @@ use crate::{record, recover, transaction};
 pub const STAGED: &str = "files-";
 
 /// Timeout for jobs of killed commands to end.
-const ENDING: Duration = Duration::from_secs(60);
+const JOB_END_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Interval between attempts to lock.
-const LOOK: Duration = Duration::from_millis(20);
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Takes the zone's lock, which a job that is being killed may still hold.
 fn wait_for(host: &Host, zone: &ZoneName, end: Instant) -> Result<Box<Subject>, Error> {
     loop {
         match transaction::admit(host, zone) {
             Err(Error::Store(store::Error::Locked(_))) if Instant::now() < end => {
-                std::thread::sleep(LOOK);
+                std::thread::sleep(LOCK_POLL_INTERVAL);
             }
             other => return other,
         }
@@ -40,7 +40,7 @@ fn wait_for(host: &Host, zone: &ZoneName, end: Instant) -> Result<Box<Subject>, 
 /// lock that only one command at a time has.
 #[must_use]
 pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
-    let end = Instant::now() + ENDING;
+    let end = Instant::now() + JOB_END_TIMEOUT;
     let mut left = Vec::new();
     for entry in fs::read_dir(record::folder(&host.root))
         .into_iter()

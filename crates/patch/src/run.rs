@@ -22,7 +22,7 @@ use crate::{environment, remains};
 
 /// Time for which a held lock is tried again: a command that was killed while it started a process
 /// holds it until that process executes its program.
-const MOMENT: Duration = Duration::from_secs(5);
+const LOCK_RETRY_TIME: Duration = Duration::from_secs(5);
 
 /// Makes sure that no other command of ours is at work, and that nothing is left of one
 /// that was killed. The lock ends with the file. With it comes what is still left of zones,
@@ -33,7 +33,7 @@ const MOMENT: Duration = Duration::from_secs(5);
 pub fn begin(host: &Host, wanted: Option<&[ZoneName]>) -> Result<(File, Vec<String>), Error> {
     let folder = record::folder(&host.root);
     std::fs::create_dir_all(&folder).map_err(Error::io(format!("make {}", folder.display())))?;
-    let held = lock::exclusive_within(&folder.join("lock"), MOMENT)?;
+    let held = lock::exclusive_within(&folder.join("lock"), LOCK_RETRY_TIME)?;
     let held = held.ok_or_else(|| Error::Refused("another zonepatch is at work.".to_owned()))?;
     Ok((held, remains::all(host, wanted)))
 }
@@ -352,7 +352,7 @@ fn each(
     in_order(reports, zones)
 }
 
-/// Shows what zones would come to.
+/// Shows the planned result of each zone.
 #[must_use]
 pub fn plan(
     patch: &Patch<'_>,

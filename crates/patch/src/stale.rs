@@ -7,8 +7,8 @@ use std::io::Read;
 
 use serde::Serialize;
 
-/// Most that is read of a file in /proc, in bytes.
-const MAX: u64 = 16 << 20;
+/// Maximum number of bytes that are read of a file in /proc.
+const MAX_PROC_BYTES: u64 = 16 << 20;
 
 /// The suffix of a deleted file's name in /proc.
 const DELETED: &str = " (deleted)";
@@ -46,7 +46,7 @@ fn read(path: &str) -> Option<String> {
     let mut bytes = Vec::new();
     fs::File::open(path)
         .ok()?
-        .take(MAX)
+        .take(MAX_PROC_BYTES)
         .read_to_end(&mut bytes)
         .ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())

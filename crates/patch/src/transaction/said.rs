@@ -12,8 +12,8 @@ use crate::record::Change;
 /// Longest log that is looked through for a reason, in bytes.
 const MAX_LOG: u64 = 4 << 20;
 
-/// Most lines that are kept of a kind.
-const MOST: usize = 10_000;
+/// Maximum number of lines of a kind that are kept.
+const MAX_LINES: usize = 10_000;
 
 /// The output of a package manager.
 #[derive(Debug, Default)]
@@ -50,20 +50,20 @@ impl Said {
                     said.installed(1, package);
                 } else if let Some(service) = told.strip_prefix("service ") {
                     let service = service.to_owned();
-                    if said.services.len() < MOST && !said.services.contains(&service) {
+                    if said.services.len() < MAX_LINES && !said.services.contains(&service) {
                         said.services.push(service);
                     }
                 }
                 continue;
             }
-            if said.planned.len() < MOST {
+            if said.planned.len() < MAX_LINES {
                 said.planned.extend(planned(line));
             }
             // Of apt, dpkg, dnf and rpm, apk.
             let begins = ["E: ", "dpkg: error", "Error: ", "error: ", "ERROR: "];
             let is_error = begins.iter().any(|begin| line.starts_with(begin))
                 || line.contains("No space left on device");
-            if is_error && said.errors.len() < MOST {
+            if is_error && said.errors.len() < MAX_LINES {
                 said.errors.push(line.to_owned());
             }
             if !line.is_empty() {
@@ -76,7 +76,7 @@ impl Said {
     fn installed(&mut self, at: usize, text: &str) {
         let words: Vec<&str> = text.split(' ').collect();
         if let ([name, architecture, version], true) =
-            (words.as_slice(), self.told[at].len() < MOST)
+            (words.as_slice(), self.told[at].len() < MAX_LINES)
         {
             let key = ((*name).to_owned(), (*architecture).to_owned());
             self.told[at].insert(key, (*version).to_owned());
