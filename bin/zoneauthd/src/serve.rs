@@ -108,7 +108,7 @@ fn welcome(service: &Arc<Service>, socket: OwnedFd) {
         .spawn(move || guest.serve());
 }
 
-/// A connection that was let in.
+/// An accepted connection.
 struct Guest {
     service: Arc<Service>,
     socket: Arc<OwnedFd>,

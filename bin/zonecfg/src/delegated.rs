@@ -1,5 +1,5 @@
-//! zonecfg for those who are not root: asking zoneauthd, and, where that has started us
-//! as root for a user, what the user may not do.
+//! zonecfg for users who are not root: asks zoneauthd, and, if zoneauthd has started it as root for
+//! a user, refuses actions that the user may not do.
 //!
 //! The user is not to become root of the host: so no file is read or written whose name
 //! the user gives, no zone is made or deleted, and what is committed may differ only in

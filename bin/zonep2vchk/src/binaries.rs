@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::report::{Check, Finding, Section};
 use crate::system::{System, base};
 
-/// Most that is read of a program, in bytes.
+/// Maximum number of bytes that are read of a program.
 const MAX_SIZE: u64 = 256 << 20;
 
 /// Maximum depth of folders.

@@ -7,9 +7,9 @@ use host::{Error, Host};
 use patch::Order;
 use patch::manager::{self, Mood, SHOWN};
 
-/// Updates the host, or what lies below an alternate root; the files of the order lie
-/// where zones are shown them from. With `quiet` what the package manager says does not go
-/// to standard output.
+/// Updates the host, or what lies below an alternate root; the files of the order lie where zones
+/// are shown them from. With `quiet` the output of the package manager does not go to standard
+/// output.
 pub fn apply(host: &Host, order: &Order, staged: Option<&Path>, quiet: bool) -> Result<(), Error> {
     let root = host.root.dir();
     let refused = |text: String| Error::Refused(format!("zone 'global': {text}"));

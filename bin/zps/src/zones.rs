@@ -44,7 +44,7 @@ pub struct Zones {
     own: Zone,
     /// The others by the control group that their processes are in or below.
     groups: BTreeMap<String, Zone>,
-    /// Whose configurations to look names up in; `None` in a zone.
+    /// The root whose configurations are searched for names; `None` in a zone.
     root: Option<Root>,
     /// The zones that could not be read.
     pub warnings: Vec<String>,

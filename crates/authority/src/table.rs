@@ -78,7 +78,7 @@ pub(crate) enum Rest {
     Nothing,
     /// Words behind `--`, for the init of the zone.
     Boot,
-    /// The name of one zone, for which [`SOURCE_NEEDS`] holds.
+    /// The name of a zone, on which the user needs [`SOURCE_NEEDS`].
     Source,
     /// The name of a snapshot.
     Name,

@@ -68,8 +68,7 @@ const fn file(dir: &'static str, name: &'static str) -> Forgotten {
     }
 }
 
-/// Names are matched by what they begin and end with, so `random-seed` also
-/// stands for `random-seed.tmp`.
+/// Names are matched by prefix and suffix, so `random-seed` also stands for `random-seed.tmp`.
 const FORGOTTEN: &[Forgotten] = &[
     file("etc/ssh", "ssh_host_"),
     file("etc/dropbear", "dropbear_"),

@@ -100,8 +100,8 @@ pub fn version(program: &str) -> Option<ExitCode> {
     asked.then(|| help(program, &text))
 }
 
-/// Returns the exit status of a program that comes to `status`: where output was lost, a
-/// message says so, and any status becomes [`status::ERROR`].
+/// Returns the exit status of a program that ends with `status`. If output was lost, prints a
+/// message and returns [`status::ERROR`].
 #[must_use]
 pub fn end(program: &str, status: u8) -> ExitCode {
     let Some(errno) = LOST.get() else {

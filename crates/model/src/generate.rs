@@ -1,8 +1,8 @@
 //! Configurations made up from bytes, of whatever the table has: for property tests
 //! and fuzzers (feature `generate`).
 //!
-//! Nothing here knows a row of the table. A property takes the first of several texts
-//! that it accepts, so a new row is covered as soon as one of them fits its kind.
+//! This code does not depend on single rows of the table. A property takes the first of several
+//! texts that it accepts, so a new row is covered as soon as one of them fits its kind.
 
 use crate::brands::{BRANDS, Family};
 use crate::config::{Resource, Value};

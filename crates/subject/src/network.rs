@@ -511,9 +511,8 @@ impl Records {
         Ok(sys::mount::attach(&mount, rustix::fs::CWD, &path)?)
     }
 
-    /// Takes back what the host holds for a zone, and with the last zone what it holds
-    /// for all. To be called in the host's namespaces, when no process of the zone is
-    /// left.
+    /// Takes back what the host holds for a zone, and with the last zone what it holds for all.
+    /// Call it in the host's namespaces, when no process of the zone is left.
     ///
     /// # Errors
     /// All that went wrong; the record then stays.

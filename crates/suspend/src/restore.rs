@@ -46,8 +46,8 @@ impl Default for Loading<'_> {
     }
 }
 
-/// Restores a stream into memory that is all zeros and exactly as long. When this returns
-/// without an error, every byte is there; after an error the memory is worth nothing.
+/// Restores a stream into memory that is all zeros and exactly as long. When this returns without
+/// an error, all memory is restored; after an error the memory must not be used.
 ///
 /// # Errors
 /// See [`Error`].

@@ -18,8 +18,8 @@ pub fn stands(monitor: &mut Monitor) -> Result<bool, Error> {
     Ok(status["status"] == "io-error")
 }
 
-/// Lets it try again; one that stands still for another reason is left alone. What comes
-/// of it an event tells, if it fails.
+/// Resumes a machine that was stopped because of a full disk; a machine that is stopped for another
+/// reason is not changed. What comes of it an event tells, if it fails.
 ///
 /// # Errors
 /// When QEMU does not answer.

@@ -1,4 +1,4 @@
-//! The machine that a zone keeps for its life.
+//! The type of machine that a zone keeps from its install on.
 //!
 //! Records the hardware that a guest has found once and must find again: a machine type without a
 //! version means another machine with each release of QEMU, and the state of a suspended machine

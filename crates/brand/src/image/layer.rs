@@ -26,7 +26,7 @@ use crate::tree::{Meta, Tree, is};
 /// The prefix of a name that hides another name.
 const WHITEOUT: &[u8] = b".wh.";
 
-/// The name that hides all that its folder held below.
+/// The name of a marker that hides all entries of the folder in lower layers.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
 /// Other names of that kind, which some tools use for themselves.

@@ -195,7 +195,7 @@ fn overrides() -> PathBuf {
     Path::new(DIR).join("statoverride")
 }
 
-/// Adds overrides of files that the host's do not name.
+/// Adds overrides of files for which the host has none.
 fn keep_overrides(fill: &Fill<'_>, former: &[u8]) -> Result<(), Error> {
     let mut all = overrides_of(fill)?;
     // `user group mode path`.

@@ -81,7 +81,7 @@ fn exactly(bytes: &[u8]) -> Pattern {
 }
 
 impl Builder<'_> {
-    /// Looks into what goes to DHCP servers over IPv4, and goes on behind it.
+    /// Emits the checks of packets to DHCP servers over IPv4; other packets continue after them.
     pub(super) fn clients4(&mut self) {
         let Some(clients) = self.guard.clients.clone().filter(|_| self.guard.dhcp) else {
             return;

@@ -46,7 +46,7 @@ pub fn outcome(guard: &Guard, frame: &[u8]) -> Outcome {
     }
 }
 
-/// Returns the decision about a frame that is of use among neighbours only.
+/// Returns the decision about a frame of neighbour discovery that is in order.
 fn in_order(guard: &Guard) -> Outcome {
     if guard.routed { Vanishes } else { Passes }
 }

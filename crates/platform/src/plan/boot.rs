@@ -263,7 +263,8 @@ fn limit_files(inputs: &BootInputs<'_>) -> Vec<PathBuf> {
     }
 }
 
-/// Returns whether the zone itself mounts a file system, as it could at any time.
+/// Returns whether the zone itself mounts this file system: it has a type without a device, which
+/// zones may mount.
 pub fn is_inside(fs: &FileSystem) -> bool {
     WITHOUT_DEVICE.contains(&fs.fstype.as_str())
 }
