@@ -119,7 +119,7 @@ pub(crate) fn uncover(at: &Path) -> Result<(), Error> {
         match sys::mount::unmount(at) {
             Ok(()) => return Ok(()),
             Err(error) if is_busy(&error) && Instant::now() < end => {
-                std::thread::sleep(UNMOUNT_RETRY_INTERVAL)
+                std::thread::sleep(UNMOUNT_RETRY_INTERVAL);
             }
             Err(error) => return Err(refused(error)),
         }
