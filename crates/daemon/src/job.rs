@@ -212,7 +212,7 @@ fn attend(platform: &Platform, log: &File, report: &File) -> Result<i32, String>
 
 /// Moves a piece; false when there is nothing more to come.
 fn write_down(console: &OwnedFd, mut log: &File, written: &mut u64) -> bool {
-    let mut piece = [0; PIECE];
+    let mut piece = [0; MAX_MOVED_BYTES];
     let Ok(length) = rustix::io::read(console, &mut piece) else {
         return false;
     };

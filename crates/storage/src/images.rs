@@ -118,7 +118,7 @@ impl Images {
         Ok(Some(Self { folder }))
     }
 
-    /// What an image says of itself, if it came with that.
+    /// Returns the configuration of an image, if it came with one.
     pub fn config(&self, image: &Image) -> Result<Option<Vec<u8>>> {
         let at = self.folder.path().join(image.digest.hex()).join(CONFIG);
         let fail = |e| Error::io("read", &at, e);

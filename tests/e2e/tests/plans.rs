@@ -134,7 +134,7 @@ fn differences(before: &Trace, after: &Trace) -> Vec<String> {
     changed
 }
 
-/// What is given to `zoneadm -z ZONE`, for a zone with a snapshot and a boot environment
+/// The words after `zoneadm -z ZONE`, for a zone with a snapshot and a boot environment
 /// `be`. Each line is tried in every state, also where it is refused.
 const LINES: [&str; 31] = [
     "install -n",
@@ -181,7 +181,7 @@ const BEADM: [&str; 7] = [
     "beadm destroy -F -n be",
 ];
 
-/// What came of the lines, over all the states that were tried.
+/// The results of the lines, over all the states that were tried.
 #[derive(Debug, Default)]
 struct Tried {
     /// Lines that were accepted in some state.

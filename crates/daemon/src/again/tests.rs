@@ -99,7 +99,7 @@ fn rebooted<'a>(host: &'a Host, zone: &'a ZoneName) -> Server<'a> {
     Server::new(host, zone, root_lock, listener, console, platform, runtime)
 }
 
-/// Whether `zoneadm halt` would say now that the zone is halted.
+/// Returns whether `zoneadm halt` would say now that the zone is halted.
 fn is_halted(root: &Root, zone: &ZoneName) -> bool {
     let free = lock::zone(root, zone, Wait::No).is_ok();
     free && runtime::load_any(root, zone).unwrap().is_none()

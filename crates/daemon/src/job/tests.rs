@@ -26,7 +26,7 @@ struct Memory {
     starter_lives: Cell<bool>,
     /// True while the kernel ends the job with its starter (PR_SET_PDEATHSIG).
     is_bound: Cell<bool>,
-    /// What the program did after the end of the starter.
+    /// The calls of the program after the end of the starter.
     too_late: RefCell<Vec<String>>,
 }
 

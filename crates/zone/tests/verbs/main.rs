@@ -23,7 +23,7 @@ const CASES: u32 = 60;
 /// Zones, of which one has a blank in its zonepath.
 const ZONES: [&str; 3] = ["web", "db", "mail"];
 
-/// One verb, and what happens to it.
+/// A verb, and what happens to it.
 #[derive(Debug, Clone)]
 struct Deed {
     act: Act,

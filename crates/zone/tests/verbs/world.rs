@@ -31,7 +31,7 @@ pub enum Act {
     Merge(&'static str),
 }
 
-/// What happens to a verb.
+/// The interruption of a verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Harm {
     None,
@@ -133,7 +133,7 @@ impl World {
         Ok(self.root().path(&entry.zonepath))
     }
 
-    /// What the zone of a verb should be afterwards; nothing when the verb may not begin.
+    /// Returns the expected state of a verb's zone afterwards; nothing when the verb may not begin.
     fn after(&self, act: &Act) -> Option<(&'static str, Zone)> {
         let is = |zone: &str, state: State| self.known[zone].state == state;
         let installed = |zone: &'static str| {
