@@ -41,7 +41,11 @@ impl Space {
         fs::File::open("/proc/thread-self/ns/net").map(|file| Self(file.into()))
     }
 
-    fn new() -> io::Result<Self> {
+    /// Makes one, with its loopback up.
+    ///
+    /// # Errors
+    /// When the caller is not root.
+    pub fn new() -> io::Result<Self> {
         let home = Self::here()?;
         sys::namespace::unshare(ns::NET)?;
         let new = Self::here();

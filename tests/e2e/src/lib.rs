@@ -62,6 +62,21 @@ pub use terminal::Terminal;
 /// Timeout of every wait in a test; a generous limit on a busy machine, not a measure.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
+/// Returns what `look` sees when it sees the same twice: what a zone does behind the end of a
+/// command, such as its console, has come to rest then.
+#[track_caller]
+pub fn settled<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
+    let mut last = look();
+    wait_for("rest", || {
+        std::thread::sleep(Duration::from_millis(150));
+        let now = look();
+        let same = now == last;
+        last = now;
+        same.then_some(())
+    });
+    last
+}
+
 /// Looks until `seen` gives something; `what` is the complaint when it never does.
 ///
 /// # Panics

@@ -3,7 +3,7 @@
 use std::fs;
 
 use e2e::container::{archive, busybox, file, system};
-use e2e::{Host, wait_for};
+use e2e::{Host, settled, wait_for};
 
 fn messages(host: &Host, zone: &str) -> String {
     fs::read_to_string(host.path(&format!("/var/log/zones/{zone}.messages"))).unwrap_or_default()
@@ -143,7 +143,7 @@ fn plans_leave_no_trace() {
         String::from_utf8_lossy(&found.stdout).into_owned()
     };
     let leaves_none = |verbs: &[&str]| {
-        let before = listed();
+        let before = settled(&listed);
         for verb in verbs {
             let _ = host.on("web", &[verb, "-n"]).ok();
         }
