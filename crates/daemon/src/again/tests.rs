@@ -35,7 +35,7 @@ fn a_zone_that_ran_for_a_while_begins_anew() {
     let short = Duration::from_millis(20);
     assert_eq!(in_succession(0, short), 1);
     assert_eq!(in_succession(7, short), 8);
-    assert_eq!(in_succession(7, CALM), 1);
+    assert_eq!(in_succession(7, STABLE_TIME), 1);
     assert_eq!(in_succession(u32::MAX, short), u32::MAX);
 }
 
