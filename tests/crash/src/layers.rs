@@ -44,6 +44,10 @@ fn is_unfinished(bond: &Path, zones: &Path) -> bool {
     if bond.ends_with("mounted/dataset") && layer("mounted/dataset") == layer("dataset") {
         return true;
     }
+    // Between two layers, a zone stands on the one that `back` leads to.
+    if bond.components().count() == 2 && names.iter().any(|name| name == "back") {
+        return true;
+    }
     let has_top = ["root", "root.new", "vol", "vol.new"]
         .iter()
         .any(|top| names.iter().any(|name| name == top));
