@@ -36,7 +36,7 @@ fn of_many_changes_at_once_each_is_made_or_refused() {
         if !is_there {
             assert_eq!(output.status.code(), Some(1), "a{i}: {errors}");
             let reason = errors.contains("may have an operation in progress")
-                || errors.contains("changed by somebody");
+                || errors.contains("another session changed");
             assert!(reason, "a{i}: {errors}");
         }
     }

@@ -96,7 +96,7 @@ fn damaged_cpio_archives_are_noticed() {
         ),
         (with(sound[..120].to_vec()), "damaged"),
         (with(long), "a header larger than"),
-        (with(sign), "something else than digits"),
+        (with(sign), "other characters than digits"),
         (with(huge), "truncated"),
         (
             with(cpio("../a", 0o100_644, 3, 1, b"x", None)),
