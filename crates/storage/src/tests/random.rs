@@ -120,8 +120,16 @@ fn an_operation_is_killed_before_each_of_its_effects() {
     }
 }
 
+/// Returns the number of cases: few where ZONES_TEST_CASES says so, as on an emulated machine,
+/// which needs ten times as long for each; otherwise those of proptest, see PROPTEST_CASES.
+fn cases() -> u32 {
+    let few = std::env::var("ZONES_TEST_CASES").ok();
+    few.and_then(|text| text.parse().ok())
+        .unwrap_or(Config::default().cases)
+}
+
 proptest! {
-    #![proptest_config(Config { cases: 300, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: cases(), failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn zones_are_the_old_ones_or_the_new_ones_and_nothing_is_left(
