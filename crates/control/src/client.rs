@@ -3,59 +3,25 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
 use std::time::Duration;
 
 use limits::Changed;
 use model::ZoneName;
 use model::controls::Controls;
-use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv,
-    send, socket_with,
-};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use store::{Root, lock, runtime};
 
 use crate::protocol::{MAX_PACKET, Reply, Request};
+use host::unix_socket::{self, Kind};
 use host::{Error, Host, spawn};
-
-/// The address of a zone's socket. A socket address holds 108 bytes and an
-/// alternate root may be deep: the folder goes by descriptor.
-pub fn address(root: &Root, zone: &ZoneName) -> std::io::Result<(SocketAddrUnix, OwnedFd)> {
-    address_of(&root.socket(zone))
-}
-
-/// [`address`] of any socket.
-pub fn address_of(path: &Path) -> std::io::Result<(SocketAddrUnix, OwnedFd)> {
-    use std::os::fd::AsRawFd;
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(CWD, folder, flags, Mode::empty())?;
-    let name = path.file_name().unwrap_or_default();
-    let short = Path::new("/proc/self/fd")
-        .join(folder.as_raw_fd().to_string())
-        .join(name);
-    Ok((SocketAddrUnix::new(short)?, folder))
-}
 
 /// Connects to the zone's zoneadmd; `None` when there is none.
 ///
 /// # Errors
 /// Anything but its absence.
 pub fn connect_to(root: &Root, zone: &ZoneName) -> Result<Option<OwnedFd>, Error> {
-    let attempt = || -> std::io::Result<OwnedFd> {
-        let (address, _folder) = address(root, zone)?;
-        let socket = socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
-        connect(&socket, &address)?;
-        Ok(socket)
-    };
-    match attempt() {
+    match unix_socket::connect_to(&root.socket(zone), Kind::Packets) {
         Ok(socket) => Ok(Some(socket)),
         Err(error)
             if matches!(
@@ -303,7 +269,7 @@ pub fn listen_to(report: OwnedFd) -> Result<Vec<String>, Error> {
 
 #[cfg(test)]
 mod tests {
-    use rustix::net::socketpair;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     use super::*;
 

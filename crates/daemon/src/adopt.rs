@@ -28,6 +28,7 @@ use control::beadm_socket;
 use control::log;
 use host::Host;
 use host::flatten;
+use host::unix_socket::{self, Kind};
 use platform::Platform;
 use platform::console::{self, Console};
 use platform::datasets::Delegated;
@@ -151,7 +152,7 @@ fn machine(
     if let Some(text) = suspend::after_death(&mut machine, image.as_deref(), away)? {
         log::message(&host.root, zone, text);
     }
-    let line = kernelzone::sockets::connect_to(&console)
+    let line = unix_socket::connect_to(&console, Kind::Stream)
         .map_err(|error| format!("connect to {}: {error}", console.display()))?;
     Ok((Some(machine), line))
 }

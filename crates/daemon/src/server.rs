@@ -10,10 +10,7 @@ use model::controls::Controls;
 use model::{State, ZoneName};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, accept_with, bind,
-    listen as listen_on, recv, send, socket_with,
-};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
 use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use rustix::time::Timespec;
 use store::Root;
@@ -31,7 +28,8 @@ use control::log;
 use control::protocol::{MAX_PACKET, Reply, Request};
 use host::Host;
 use host::flatten;
-use host::listening::listens;
+use host::init_ready::is_ready_for;
+use host::unix_socket::{self, Kind};
 use platform::Platform;
 use platform::plan::guest::made_ready;
 use platform::proc::{self, Follower};
@@ -114,27 +112,10 @@ pub(super) enum End {
 
 /// Makes the socket of a zone's zoneadmd; one that a dead zoneadmd left is replaced.
 pub(super) fn listen(root: &Root, zone: &ZoneName) -> Result<OwnedFd, String> {
-    let fail = |error: std::io::Error| {
-        format!(
-            "could not listen on {}: {error}",
-            root.socket(zone).display()
-        )
-    };
-    std::fs::create_dir_all(root.run()).map_err(fail)?;
-    let _ = std::fs::remove_file(root.socket(zone));
-    let make = || -> std::io::Result<OwnedFd> {
-        let (address, _folder) = control::client::address(root, zone)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        // The host's root only: the socket gets these permissions when it is bound.
-        let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-        let bound = bind(&socket, &address);
-        rustix::process::umask(before);
-        bound?;
-        listen_on(&socket, 8)?;
-        Ok(socket)
-    };
-    make().map_err(fail)
+    let path = root.socket(zone);
+    std::fs::create_dir_all(root.run())
+        .and_then(|()| unix_socket::listen_at(&path, Kind::Packets))
+        .map_err(|error| format!("could not listen on {}: {error}", path.display()))
 }
 
 impl<'a> Server<'a> {
@@ -438,7 +419,7 @@ impl<'a> Server<'a> {
     fn tell_init(&mut self) {
         let (init, signal) = (&self.platform.init, self.runtime.shutdown_signal);
         // Ours blocks its orders from the beginning.
-        if !self.has_zinit && !listens(init.pid, signal) {
+        if !self.has_zinit && !is_ready_for(init.pid, signal) {
             return;
         }
         self.untold = false;

@@ -29,9 +29,9 @@ use control::protocol::Suspend;
 use host::Host;
 use host::flatten;
 use host::progress::Teller;
+use host::unix_socket::{self, Kind};
 use kernelzone::image::{self, DEVICES, HOT, MEMORY};
 use kernelzone::record::Record;
-use kernelzone::sockets;
 use platform::Platform;
 use platform::guest::Machine;
 use subject::network::Records;
@@ -494,7 +494,7 @@ pub(super) fn correct_clock(root: &Root, zone: &ZoneName, agent: &Path) {
 }
 
 fn set_clock(agent: &Path) -> Result<(), String> {
-    let socket = sockets::connect_to(agent).map_err(|error| error.to_string())?;
+    let socket = unix_socket::connect_to(agent, Kind::Stream).map_err(|error| error.to_string())?;
     let mut agent = Agent::begin(socket, CLOCK_TIMEOUT).map_err(|error| flatten(&error))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default();

@@ -3,13 +3,14 @@
 pub mod devices;
 pub mod error;
 pub mod fault;
-pub mod listening;
+pub mod init_ready;
 pub mod outcome;
 pub mod parallel;
 pub mod pools;
 pub mod progress;
 pub mod spawn;
 pub mod undo;
+pub mod unix_socket;
 pub mod uuid;
 pub mod volumes;
 

@@ -24,7 +24,6 @@ pub mod install;
 mod loader;
 pub mod login;
 pub mod record;
-pub mod sockets;
 pub mod uefi;
 
 use model::{Config, Verb};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use model::{State, ZoneName};
 use vm::agent::{Agent, Ended, Printed};
 
-use crate::sockets;
+use host::unix_socket::{self, Kind};
 use host::{Error, Host, flatten};
 
 /// Timeout for a reply of the agent: a guest in emulation on a busy host is slow.
@@ -48,7 +48,8 @@ pub fn run(
 #[must_use]
 pub fn answers(host: &Host, zone: &ZoneName, limit: Duration) -> bool {
     let end = Instant::now() + limit;
-    let Ok(socket) = sockets::connect_to(&host.root.machine(zone, "agent")) else {
+    let Ok(socket) = unix_socket::connect_to(&host.root.machine(zone, "agent"), Kind::Stream)
+    else {
         return false;
     };
     Agent::begin(socket, end.saturating_duration_since(Instant::now())).is_ok()
@@ -64,7 +65,7 @@ fn with<T>(
             "{why}; the zone needs qemu-guest-agent for commands: use zlogin -C {zone}, its console"
         ))
     };
-    let socket = sockets::connect_to(&host.root.machine(zone, "agent"))
+    let socket = unix_socket::connect_to(&host.root.machine(zone, "agent"), Kind::Stream)
         .map_err(|error| fail(format!("could not reach the zone's agent: {error}")))?;
     let mut agent =
         Agent::begin(socket, AGENT_REPLY_TIMEOUT).map_err(|error| fail(flatten(&error)))?;

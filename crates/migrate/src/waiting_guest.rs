@@ -13,9 +13,10 @@ use store::{runtime, xml};
 
 use control::client;
 use control::protocol::{Coming, MAX_PACKET, Reply};
+use host::unix_socket::{self, Kind};
 use host::{Error, Host, spawn};
 use kernelzone::disks::Added;
-use kernelzone::{facts, sockets};
+use kernelzone::facts;
 use platform::controls;
 use subject::Subject;
 use zone::boot::{BootOptions, as_file, give_root, make_plan};
@@ -69,8 +70,10 @@ pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<A
     let (memory, its_memory) = pair;
     let place = host.root.machine(zone, "disks");
     let connect = || -> std::io::Result<(OwnedFd, Vec<UnixStream>)> {
-        let listener = sockets::listen_at(&place)?;
-        let connected = names.iter().map(|_| sockets::connect_to(&place));
+        let listener = unix_socket::listen_at(&place, Kind::Stream)?;
+        let connected = names
+            .iter()
+            .map(|_| unix_socket::connect_to(&place, Kind::Stream));
         let connected: std::io::Result<Vec<OwnedFd>> = connected.collect();
         Ok((listener, connected?.into_iter().map(Into::into).collect()))
     };

@@ -24,16 +24,13 @@ use model::ZoneName;
 use model::plan::Kernel;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, accept_with, bind, connect, listen, socket_with,
-    socketpair,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, socketpair};
 use store::Root;
 use sys::process::ns;
 use sys::seccomp::{self, Call};
 
 use crate::plan::syscalls::{Uname, asking_about_uname, layout_of_uname};
-use control::client::address_of;
+use host::unix_socket::{self, Kind};
 
 /// Maximum number of listeners at a time: each is a session that zlogin began, or programs that it
 /// left.
@@ -50,7 +47,7 @@ pub(crate) fn start(
     cgroup: BorrowedFd<'_>,
     tasks: &[OwnedFd],
 ) -> io::Result<OwnedFd> {
-    let listening = listen_at(path)?;
+    let listening = unix_socket::listen_at(path, Kind::Packets)?;
     let (ours, theirs) = pair()?;
     let kept: Vec<BorrowedFd<'_>> = [listening.as_fd(), ours.as_fd()]
         .into_iter()
@@ -83,30 +80,12 @@ fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     )?)
 }
 
-fn listen_at(path: &Path) -> io::Result<OwnedFd> {
-    let _ = std::fs::remove_file(path);
-    let (address, _folder) = address_of(path)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    // The host's root only: the socket gets these permissions when it is bound.
-    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let bound = bind(&socket, &address);
-    rustix::process::umask(before);
-    bound?;
-    listen(&socket, 8)?;
-    Ok(socket)
-}
-
 /// Connects to the answerer of a zone.
 ///
 /// # Errors
 /// When there is none.
 pub(crate) fn reach(root: &Root, zone: &ZoneName) -> io::Result<OwnedFd> {
-    let (address, _folder) = address_of(&root.kernel_socket(zone))?;
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-    connect(&socket, &address)?;
-    Ok(socket)
+    unix_socket::connect_to(&root.kernel_socket(zone), Kind::Packets)
 }
 
 /// Puts the calling process under a filter that passes calls to the process at the other end.

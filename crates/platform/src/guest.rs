@@ -12,7 +12,7 @@ use rustix::mount::MountAttrFlags;
 use sys::mount::Param;
 use vm::qmp::{Event, Monitor};
 
-use kernelzone::sockets;
+use host::unix_socket::{self, Kind};
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -70,7 +70,7 @@ impl Opened {
     ) -> Result<Self, AnyError> {
         let memory = memory(parts.memory, parts.large_pages, owner)?;
         let listen = |path: &Path| {
-            sockets::listen_at(path)
+            unix_socket::listen_at(path, Kind::Stream)
                 .map_err(|error| format!("listen on {}: {error}", path.display()))
         };
         let mut pass = vec![memory.try_clone()?];
@@ -78,8 +78,8 @@ impl Opened {
             pass.push(listen(path)?);
         }
         // Ours are the first to be heard.
-        let monitor = sockets::connect_to(&parts.monitor)?;
-        let console = sockets::connect_to(&parts.console)?;
+        let monitor = unix_socket::connect_to(&parts.monitor, Kind::Stream)?;
+        let console = unix_socket::connect_to(&parts.console, Kind::Stream)?;
         for file in &parts.files {
             pass.push(open(file)?);
         }
@@ -253,7 +253,7 @@ impl Machine {
         monitor: &Path,
         complaints: OwnedFd,
     ) -> Result<Self, String> {
-        let socket = sockets::connect_to(monitor)
+        let socket = unix_socket::connect_to(monitor, Kind::Stream)
             .map_err(|error| format!("connect to {}: {error}", monitor.display()))?;
         let monitor =
             Monitor::greet(socket, QEMU_START_TIMEOUT).map_err(|error| host::flatten(&error))?;

@@ -8,7 +8,7 @@ use crate::boot::{BootOptions, start_locked};
 use crate::executor::Outcome;
 use control::client;
 use control::protocol::Request;
-use host::{Error, Host, listening};
+use host::{Error, Host, init_ready};
 use subject::{Start, Subject};
 
 /// Timeout of a zone's shutdown: the stop timeout of the zones service.
@@ -90,7 +90,7 @@ fn refuse_deaf_init(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     // A machine has a power button.
     let config = store::xml::load_running(&host.root, zone)?;
     let signal = known.shutdown_signal;
-    if kernelzone::is_machine(&config) || listening::listens(known.init.pid, signal) {
+    if kernelzone::is_machine(&config) || init_ready::is_ready_for(known.init.pid, signal) {
         return Ok(());
     }
     Err(Error::Daemon(format!(

@@ -5,9 +5,9 @@
 
 use std::fs;
 
-/// Tells whether a process catches or blocks a signal, or waits for signals; false when there
+/// Returns whether a process catches or blocks a signal, or waits for signals; false when there
 /// is no such process.
-pub fn listens(pid: i32, signal: i32) -> bool {
+pub fn is_ready_for(pid: i32, signal: i32) -> bool {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
     let status = read("status");
     is_in(&status, "SigBlk:", signal)
@@ -48,10 +48,10 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_listens_to_nothing() {
-        assert!(!listens(-1, 15));
+    fn a_process_that_is_not_there_is_ready_for_nothing() {
+        assert!(!is_ready_for(-1, 15));
         let own = i32::try_from(std::process::id()).unwrap();
         // Rust catches this one, to tell of overflown stacks.
-        assert!(listens(own, 11));
+        assert!(is_ready_for(own, 11));
     }
 }
