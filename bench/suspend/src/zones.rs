@@ -19,7 +19,7 @@ const MEMORY: u64 = 1024;
 const DATA: u64 = 720;
 
 /// Timeout of every wait.
-const PATIENCE: Duration = Duration::from_secs(300);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The bytes that the guest writes while it runs.
 const TICK: &str = "~tick~";
@@ -99,12 +99,12 @@ impl Log {
 }
 
 fn wait<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> Result<T> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + WAIT_TIMEOUT;
     loop {
         if let Some(seen) = seen() {
             return Ok(seen);
         }
-        ensure!(Instant::now() < end, "no {what} within {PATIENCE:?}");
+        ensure!(Instant::now() < end, "no {what} within {WAIT_TIMEOUT:?}");
         std::thread::sleep(Duration::from_micros(200));
     }
 }

@@ -97,7 +97,7 @@ pub(crate) const fn controller(control: Control) -> Option<&'static str> {
 }
 
 /// The attribute of the base that holds the most shares that any zone had.
-pub(crate) const MOST: &str = "user.zones.most-shares";
+pub(crate) const MOST_SHARES_ATTRIBUTE: &str = "user.zones.most-shares";
 
 /// Returns the present weight of a share below the base of the zones in v2.
 pub(crate) fn unit(v2: &Path, knob: Knob) -> u64 {
@@ -105,7 +105,7 @@ pub(crate) fn unit(v2: &Path, knob: Knob) -> u64 {
 }
 
 pub(crate) fn most(v2: &Path) -> u64 {
-    number(v2, MOST).unwrap_or(1)
+    number(v2, MOST_SHARES_ATTRIBUTE).unwrap_or(1)
 }
 
 /// The number in an attribute of a group, unless it is 0.

@@ -18,7 +18,7 @@ use rustix::fs::XattrFlags;
 
 use crate::groups::{lock, zones};
 use crate::knob::{Knob, Scale};
-use crate::place::{MOST, Place, unit};
+use crate::place::{MOST_SHARES_ATTRIBUTE, Place, unit};
 use crate::{Error, ZoneCgroups};
 
 /// Writes one share for a zone that was just made.
@@ -47,8 +47,13 @@ pub(crate) fn make_room(zone: &ZoneCgroups, shares: u64) -> Result<(), Error> {
         return Ok(());
     }
     let text = shares.to_string();
-    rustix::fs::setxattr(v2, MOST, text.as_bytes(), XattrFlags::empty())
-        .map_err(|errno| Error::file("mark the shares of", v2)(errno.into()))?;
+    rustix::fs::setxattr(
+        v2,
+        MOST_SHARES_ATTRIBUTE,
+        text.as_bytes(),
+        XattrFlags::empty(),
+    )
+    .map_err(|errno| Error::file("mark the shares of", v2)(errno.into()))?;
     for zone in zones(base) {
         let path = zone.join(place.knob.file());
         let in_units = |unit| Place {

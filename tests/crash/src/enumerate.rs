@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 use std::time::{Duration, Instant};
 
-use e2e::{Host, PATIENCE, Random};
+use e2e::{Host, Random, WAIT_TIMEOUT};
 
 use crate::calls::{self, Site};
 use crate::face::Face;
@@ -126,7 +126,7 @@ impl<'a> Stand<'a> {
 
     /// Returns the things that are left; waits until processes have ended.
     fn leaks(&mut self) -> Vec<String> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         loop {
             let now = self.quiet_face();
             let found = now.differences(&self.face);

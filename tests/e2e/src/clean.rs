@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::run::start;
-use crate::{Host, PATIENCE, cgroup};
+use crate::{Host, WAIT_TIMEOUT, cgroup};
 
 /// Ends all zones of the host but `spared`, which must be installed as ever;
 /// returns what was left that the programs should have cleaned up themselves.
@@ -72,7 +72,7 @@ fn end_zones(host: &Host, spared: Option<&str>, problems: &mut Vec<String>) {
 
 /// Waits until no process belongs to the host; kills, by number, those that stay.
 fn end_processes(host: &Host, problems: &mut Vec<String>) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + WAIT_TIMEOUT;
     loop {
         let left = processes(host);
         if left.is_empty() {
@@ -124,7 +124,7 @@ fn remove_groups(host: &Host, problems: &mut Vec<String>) {
         if name != host.cgroup() && name != ".zoneadmd" {
             problems.push(format!("control group {}", group.display()));
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         while fs::remove_dir(group).is_err() && group.exists() {
             if Instant::now() > end {
                 problems.push(format!("{} cannot be removed", group.display()));

@@ -60,7 +60,7 @@ pub use run::{Ran, between_starts, start};
 pub use terminal::Terminal;
 
 /// Timeout of every wait in a test; a generous limit on a busy machine, not a measure.
-pub const PATIENCE: Duration = Duration::from_secs(300);
+pub const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Returns what `look` sees when it sees the same twice: what a zone does behind the end of a
 /// command, such as its console, has come to rest then.
@@ -80,9 +80,9 @@ pub fn settled<T: PartialEq>(mut look: impl FnMut() -> T) -> T {
 /// Looks until `seen` gives something; `what` is the complaint when it never does.
 ///
 /// # Panics
-/// When [`PATIENCE`] is over.
+/// When [`WAIT_TIMEOUT`] is over.
 pub fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + WAIT_TIMEOUT;
     loop {
         if let Some(found) = seen() {
             return found;
@@ -90,7 +90,7 @@ pub fn wait_for<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
         assert!(
             Instant::now() < end,
             "no {what} after {} s",
-            PATIENCE.as_secs()
+            WAIT_TIMEOUT.as_secs()
         );
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::frames::{Mac, hex};
 use crate::lan::{self, Lan, piped};
 use crate::run::{Ran, run};
-use crate::{Host, PATIENCE, wait_for};
+use crate::{Host, WAIT_TIMEOUT, wait_for};
 
 /// Perl is there on every Debian, and in every sparse zone on it.
 const PROGRAM: &str = include_str!("peer.pl");
@@ -58,7 +58,7 @@ impl Helper {
     #[track_caller]
     #[must_use]
     pub fn line(&self) -> String {
-        let line = self.lines.recv_timeout(PATIENCE);
+        let line = self.lines.recv_timeout(WAIT_TIMEOUT);
         line.expect("one more line of a program under way")
     }
 
@@ -69,7 +69,7 @@ impl Helper {
     #[track_caller]
     #[must_use]
     pub fn until(&self, text: &str) -> Vec<String> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         let mut before = Vec::new();
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -249,7 +249,7 @@ impl World {
         before: &BTreeMap<String, u64>,
         more: &BTreeMap<&str, u64>,
     ) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         loop {
             let now = self.dropped(zone, link);
             if more
@@ -282,7 +282,7 @@ impl World {
     /// some time after the last process of their zone.
     #[track_caller]
     pub fn wait_for_face(&self, before: &[String]) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         loop {
             let now = lan::face();
             if now == before {
@@ -299,7 +299,7 @@ impl World {
     /// of a link some time after the last process of its network namespace.
     #[track_caller]
     pub fn wait_for_settings(&self, before: &[String]) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         loop {
             let changed = lan::difference(before, &lan::settings());
             if changed.is_empty() {

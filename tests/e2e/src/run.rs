@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::time::Timespec;
 
-use crate::PATIENCE;
+use crate::WAIT_TIMEOUT;
 
 /// Held while a program is started, and by [`between_starts`].
 static STARTING: Mutex<()> = Mutex::new(());
@@ -72,7 +72,7 @@ pub struct Ran {
 /// # Panics
 /// When it does not end, or leaves somebody behind that keeps its streams open.
 pub fn run(command: &mut Command, input: &[u8]) -> Ran {
-    run_within(PATIENCE, command, input)
+    run_within(WAIT_TIMEOUT, command, input)
 }
 
 /// [`run`] of what takes its time also where nothing is in its way.
@@ -106,7 +106,7 @@ pub fn run_within(limit: Duration, command: &mut Command, input: &[u8]) -> Ran {
     let status = child.wait().expect("an ended child has a status");
     let text = |stream: Receiver<Vec<u8>>, name: &str| {
         let bytes = stream
-            .recv_timeout(PATIENCE)
+            .recv_timeout(WAIT_TIMEOUT)
             .unwrap_or_else(|_| panic!("{line}: somebody still holds its {name} after its end"));
         String::from_utf8_lossy(&bytes).into_owned()
     };

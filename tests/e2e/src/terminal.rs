@@ -10,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use rustix::pty::{OpenptFlags, grantpt, ioctl_tiocgptpeer, openpt, unlockpt};
 
 use crate::run::{ends, shown, start};
-use crate::{PATIENCE, wait_for};
+use crate::{WAIT_TIMEOUT, wait_for};
 
 /// A running program and the terminal it was started on.
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Terminal {
     /// # Panics
     /// When it does not come.
     pub fn expect(&mut self, text: &str) -> String {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + WAIT_TIMEOUT;
         let mut shown = self.screen.text.lock().expect("the reader does not panic");
         loop {
             let fresh = &shown[self.seen..];
@@ -138,7 +138,7 @@ impl Terminal {
     /// When it does not end, or a signal ends it.
     pub fn status(&mut self) -> i32 {
         let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty());
-        let in_time = ends(&pidfd.expect("a child has a pidfd"), PATIENCE);
+        let in_time = ends(&pidfd.expect("a child has a pidfd"), WAIT_TIMEOUT);
         assert!(in_time, "{}: no end. {}", self.line, self.all());
         let status = self.child.wait().expect("an ended child has a status");
         status

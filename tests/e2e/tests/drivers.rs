@@ -75,7 +75,7 @@ impl Drop for Disk {
     fn drop(&mut self) {
         // A zoneadmd that has answered may still be closing its zone's root.
         let lazy = std::thread::panicking().then_some("-l");
-        let end = std::time::Instant::now() + e2e::PATIENCE;
+        let end = std::time::Instant::now() + e2e::WAIT_TIMEOUT;
         loop {
             let done = Command::new("umount").args(lazy).arg(&self.at).output();
             if done.is_ok_and(|done| done.status.success()) || std::time::Instant::now() > end {

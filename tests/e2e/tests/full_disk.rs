@@ -70,7 +70,7 @@ fn a_full_disk_ends_no_zone_by_itself_and_keeps_none_from_being_halted_and_remov
         assert_eq!(host.state(zone), "installed");
         host.on(zone, &["boot"]).mentions(1, &full(zone));
     }
-    // What the zones had in /run has left some.
+    // The files of the zones in /run are gone, which made room there.
     fill(&mut file);
     host.on("other", &["uninstall", "-F"]).quiet();
     assert_eq!(host.state("other"), "configured");

@@ -178,7 +178,7 @@ fn limits_of_a_machine_change_while_it_runs() {
     assert_eq!(host.init_of("k1"), qemu, "it runs on");
     assert!(!host.path("/zones/k1/disk1").exists());
 
-    // What is asked of the zone that runs, and of no other boot, is refused by its name.
+    // A change for the running zone alone is refused, and the message names the property.
     let refused = host.zonecfg(&["-z", "k1", "-r", "select virtual-cpu; set ncpus=3; end"]);
     assert!(
         refused

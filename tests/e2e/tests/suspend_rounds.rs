@@ -118,7 +118,7 @@ fn lines_of(stream: std::net::TcpStream) -> Receiver<u64> {
 #[track_caller]
 fn next(lines: &Receiver<u64>) -> u64 {
     lines
-        .recv_timeout(e2e::PATIENCE)
+        .recv_timeout(e2e::WAIT_TIMEOUT)
         .expect("a line on the connection")
 }
 

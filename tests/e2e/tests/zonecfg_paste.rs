@@ -77,7 +77,7 @@ fn a_marked_paste_is_taken_whole_when_enter_is_pressed() {
 fn what_is_typed_while_zonecfg_starts_is_taken() {
     let Some(host) = Host::new() else { return };
     let mut terminal = zonecfg(&host, "early");
-    // Nobody waited for a prompt: all of it is there before the first is shown.
+    // The test does not wait for a prompt: all lines are typed before zonecfg shows the first one.
     terminal.types("create\nset autoboot=true\nset bootargs=-s\nexit\n");
     assert_eq!(terminal.status(), 0);
     let export = export(&host, "early");

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use e2e::run::run;
-use e2e::{Host, PATIENCE, Ran, start, wait_for};
+use e2e::{Host, Ran, WAIT_TIMEOUT, start, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ impl Stream {
     }
 
     fn next(&self) -> Value {
-        let line = self.lines.recv_timeout(PATIENCE);
+        let line = self.lines.recv_timeout(WAIT_TIMEOUT);
         check(line.expect("a line in time"))
     }
 
