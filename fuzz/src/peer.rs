@@ -100,7 +100,7 @@ fn speak(theirs: &UnixStream, lines: &[u8]) {
     };
     let call: Value = serde_json::from_slice(&call[1..]).expect("we ask with JSON");
     let mut to = theirs;
-    // Who has heard enough has gone.
+    // The client may have closed its end by now.
     let _ = writeln!(to, "{{\"return\": {}}}", call["arguments"]["id"]);
     let mut rest = lines;
     while !rest.is_empty() {

@@ -50,7 +50,7 @@ pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
         let path = entry.path();
         let name = entry.file_name();
         if name.to_string_lossy().starts_with(STAGED) {
-            // Nobody is at work who needs them.
+            // The command that staged these packages is not running any more.
             let _ = storage::remove_tree(&path);
         }
         if path.extension().is_none_or(|kind| kind != "journal") {

@@ -111,7 +111,7 @@ mod tests {
         assert!(!has_gone_on(&root, "1f").unwrap() && !has_gone_on(&root, "").unwrap());
         let text = std::fs::read_to_string(list(&root)).unwrap();
         assert_eq!(text, "# format: 1\n1f2e\n77aa\n");
-        // What an older one wrote, and what only newer ones know.
+        // Older programs wrote no format; a newer format is refused.
         std::fs::write(list(&root), "1f2e\n").unwrap();
         assert!(has_gone_on(&root, "1f2e").unwrap());
         remember(&root, &zonepath).unwrap();

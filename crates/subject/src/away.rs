@@ -145,7 +145,7 @@ mod tests {
         away.refuse_other("two").unwrap();
         let error = away.refuse_other("root@three").unwrap_err();
         assert!(error.to_string().contains("may already be on root@two"));
-        // What an older one wrote.
+        // Older programs wrote only the id.
         fs::write(path.join(AWAY), "1f2e").unwrap();
         let away = Away::of(path).unwrap().unwrap();
         assert_eq!(away.id, "1f2e");
@@ -153,7 +153,7 @@ mod tests {
         come_back(path).unwrap();
         come_back(path).unwrap();
         assert!(!is_away(path));
-        // What cannot be looked at may be away.
+        // A zonepath that cannot be read counts as away.
         fs::write(path.join("file"), "").unwrap();
         assert!(is_away(&path.join("file")) && Away::of(&path.join("file")).is_err());
     }

@@ -250,7 +250,7 @@ mod tests {
             write!(to, "half an ans\n{{\"return\": 7}}\n{{\"return\": {id}}}\n").unwrap();
             for answer in answers {
                 call_of(&mut said);
-                // Who has heard enough has gone.
+                // The client may have closed its end by now.
                 let _ = writeln!(to, "{answer}");
             }
             call_of(&mut said);

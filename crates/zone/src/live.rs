@@ -141,7 +141,7 @@ fn change(
     let known = known.ok_or_else(|| Error::Refused("not running".to_owned()))?;
     let mut running = Running::open(host, &zone, known)?;
     let found = match kernelzone::is_machine(&stored) {
-        // What it has is opened, and not mounted.
+        // A machine has its file systems open, and none is mounted for it.
         true => Found {
             config: stored.clone(),
             left: Vec::new(),

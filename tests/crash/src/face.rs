@@ -162,7 +162,7 @@ impl Face {
             "folder run/zones/mnt",
             "file run/zones/last_id",
             "folder run/zones/network",
-            // What is known of the QEMU and the KVM of this machine.
+            // Facts about the QEMU and the KVM of this machine.
             "file run/zones/kvm",
             "file run/zones/qemu",
             // The archive that the set-up of the import made.
