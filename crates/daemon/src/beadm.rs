@@ -12,7 +12,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use model::ZoneName;
-use rustix::event::PollFlags;
 use rustix::fs::MemfdFlags;
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -67,17 +66,26 @@ impl Requests {
         }
     }
 
-    /// Returns the descriptor to wait for, and the maximum time.
-    pub(super) fn watched(&self) -> (BorrowedFd<'_>, PollFlags, Option<Duration>) {
-        let now = Instant::now();
-        // A moment more than what is left: not to be back too early.
-        let rest = |until: &Instant| *until - now + Duration::from_millis(1);
-        let listener = self.listener.as_fd();
+    /// Returns the descriptor to read from; none while a request may not follow the last one yet.
+    pub(super) fn descriptor(&self, now: Instant) -> Option<BorrowedFd<'_>> {
         match &self.stage {
-            Stage::Idle(until) if *until > now => (listener, PollFlags::empty(), Some(rest(until))),
-            Stage::Idle(_) => (listener, PollFlags::IN, None),
-            Stage::Asked(client, until) => (client.as_fd(), PollFlags::IN, Some(rest(until))),
-            Stage::Works(_, work, _) => (work.child.pidfd.as_fd(), PollFlags::IN, None),
+            Stage::Idle(until) if *until > now => None,
+            Stage::Idle(_) => Some(self.listener.as_fd()),
+            Stage::Asked(client, _) => Some(client.as_fd()),
+            Stage::Works(_, work, _) => Some(work.child.pidfd.as_fd()),
+        }
+    }
+
+    /// Returns the time until there is something to do, whatever is read. `now` must be that of
+    /// [`Self::descriptor`]: a pause that ends between the two calls would never end.
+    pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
+        match &self.stage {
+            Stage::Idle(until) if *until <= now => None,
+            Stage::Idle(until) | Stage::Asked(_, until) => {
+                // A moment more than the rest: not to be back too early.
+                Some(until.saturating_duration_since(now) + Duration::from_millis(1))
+            }
+            Stage::Works(..) => None,
         }
     }
 

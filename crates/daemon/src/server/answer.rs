@@ -1,0 +1,248 @@
+//! The requests of commands to zoneadmd, and the answers.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use limits::{Base, Changed};
+use model::State;
+use model::controls::Controls;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use rustix::time::Timespec;
+
+use super::{End, Server};
+use control::protocol::{MAX_PACKET, Reply, Request};
+use host::flatten;
+use platform::Platform;
+use platform::plan::guest::made_ready;
+use platform::proc;
+use subject::freeze;
+
+/// Timeout for a new connection to send its request: short, but enough on a host that is very busy.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Server<'_> {
+    pub(crate) const fn listener(&self) -> &OwnedFd {
+        &self.listener
+    }
+
+    /// Takes one connection, and what it asks for; one that asks for nothing known is answered.
+    pub(crate) fn hear_one(&self) -> Option<(OwnedFd, Request)> {
+        let client = accept_with(&self.listener, SocketFlags::CLOEXEC).ok()?;
+        let _ = set_socket_timeout(&client, Timeout::Recv, Some(REQUEST_TIMEOUT));
+        let mut packet = vec![0; MAX_PACKET];
+        let (length, _) = recv(&client, packet.as_mut_slice(), RecvFlags::empty()).ok()?;
+        match serde_json::from_slice(&packet[..length]) {
+            Ok(request) => Some((client, request)),
+            Err(error) => {
+                reply(&client, &Reply::Error(format!("not a request: {error}")));
+                None
+            }
+        }
+    }
+
+    /// Answers one connection; true when the zone is down and we are done.
+    pub(super) fn answer_one(&mut self) -> bool {
+        let Some((client, request)) = self.hear_one() else {
+            return false;
+        };
+        match request {
+            Request::Boot(init) => {
+                let booted = self.boot(&init);
+                let failed = booted.is_err();
+                reply(&client, &done_or(booted));
+                return failed;
+            }
+            Request::Halt => {
+                let down = self.take_down(End::Halted);
+                reply(&client, &done_or(down.clone()));
+                self.answer_waiting(&down);
+                return down.is_ok();
+            }
+            Request::Suspend(order) => {
+                let down = self
+                    .suspend(&order)
+                    .and_then(|()| self.take_down(End::Halted));
+                reply(&client, &done_or(down.clone()));
+                if down.is_ok() {
+                    self.answer_waiting(&down);
+                    return true;
+                }
+            }
+            Request::Leave(order) => self.begin_leaving(client, &order),
+            Request::GoOn => {
+                let runs = self.refuse_away().and_then(|()| self.run_on());
+                reply(&client, &done_or(runs));
+            }
+            Request::Savecore(path) => reply(&client, &done_or(self.save_core(&path))),
+            Request::Shutdown if self.platform.machine.is_some() => {
+                match self.press_power_button() {
+                    Ok(()) => {
+                        self.pressed = Some(Instant::now());
+                        self.waiting.push(client);
+                    }
+                    Err(error) => reply(&client, &Reply::Error(error)),
+                }
+            }
+            Request::Shutdown => {
+                self.waiting.push(client);
+                self.untold = true;
+                self.tell_init();
+            }
+            Request::Cancel { shutdown } => {
+                let cuts = shutdown && !self.waiting.is_empty();
+                if cuts {
+                    self.untold = false;
+                    self.pressed = None;
+                    self.answer_waiting(&Err("another command halts the zone".to_owned()));
+                }
+                let nothing = || "nothing is waited for".to_owned();
+                reply(&client, &done_or(cuts.then_some(()).ok_or_else(nothing)));
+            }
+            Request::Controls(new) => reply(
+                &client,
+                &match self.change_controls(&new) {
+                    Ok(changed) => Reply::Changed(changed),
+                    Err(error) => Reply::Error(error),
+                },
+            ),
+            Request::Freeze => self.stand_still(&client),
+            Request::Console => {
+                // One that has just gone was not noticed yet.
+                self.console.forget_gone_client();
+                let pid =
+                    socket_peercred(&client).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
+                match self.console.admit(client, pid) {
+                    Ok(()) => {
+                        if let Some(client) = self.console.client() {
+                            reply(&client, &Reply::Done);
+                        }
+                    }
+                    Err((client, pid)) => reply(
+                        &client,
+                        &Reply::Error(format!("Console is already in use by process ID {pid}.")),
+                    ),
+                }
+            }
+        }
+        false
+    }
+
+    /// Keeps the zone frozen while somebody holds the other end. Nothing happens in
+    /// the zone meanwhile, so there is nothing else to do here.
+    pub(super) fn stand_still(&self, client: &OwnedFd) {
+        let frozen = freeze::stop(&self.platform.cgroups);
+        let holds = frozen.is_ok();
+        reply(client, &done_or(frozen.map_err(|error| flatten(&error))));
+        while holds && is_there(client) {
+            let mut watched = [PollFd::new(client, PollFlags::empty())];
+            // Only its end wakes this.
+            let _ = poll(&mut watched, None);
+        }
+        if let Err(error) = self.platform.cgroups.freeze(false) {
+            self.log(&format!(
+                "could not let the zone go on: {}",
+                flatten(&error)
+            ));
+        }
+    }
+
+    pub(super) fn boot(&mut self, init: &model::plan::Init) -> Result<(), String> {
+        if self.runtime.state != State::Ready {
+            return Err("zone is already booted".to_owned());
+        }
+        self.console
+            .booting(&init.arguments.get(1..).unwrap_or_default().join(" "));
+        let made = self.made.take().map(|made| made_ready(&made, init));
+        let init = made.as_ref().unwrap_or(init);
+        if let Err(error) = self.platform.start(init) {
+            let error = flatten(&error);
+            self.console.notice("Zone boot failed");
+            return Err(match self.take_down(End::Halted) {
+                Ok(()) => error,
+                Err(also) => format!("{error}; {also}"),
+            });
+        }
+        self.has_zinit = init.path.is_none();
+        self.runtime.state = State::Running;
+        self.runtime.environment.clone_from(&init.environment);
+        self.save()?;
+        self.log("booted");
+        Ok(())
+    }
+
+    /// Gives the zone other resource controls, all or none.
+    pub(super) fn change_controls(&mut self, new: &Controls) -> Result<Changed, String> {
+        let base = Base::find(&self.host.cgroup).map_err(|error| flatten(&error))?;
+        let old = self.runtime.controls.clone();
+        let init = &self.platform.init;
+        let first = limits::First {
+            pid: init.pid,
+            pidfd: init.pidfd.as_fd(),
+            owner: self.runtime.first_id,
+        };
+        let groups = &mut self.platform.cgroups;
+        let changed = limits::change_zone(groups, &base, first, &old, new);
+        self.runtime.cgroups = groups.paths();
+        if changed.is_ok() {
+            self.runtime.controls.clone_from(new);
+            if let Some(rctls) = &mut self.rctls {
+                rctls.review();
+            }
+            self.review_limit_files(new);
+        }
+        let saved = self.save();
+        match &changed {
+            Ok(changed) => {
+                match new.is_empty() {
+                    true => self.log("has no resource controls now"),
+                    false => self.log(&format!("controls changed: {new}")),
+                }
+                for remark in changed.remarks() {
+                    self.log(&format!("WARNING: {remark}"));
+                }
+            }
+            Err(error) => self.log(&format!("controls not changed: {}", flatten(error))),
+        }
+        let changed = changed.map_err(|error| flatten(&error))?;
+        saved.map(|()| changed)
+    }
+
+    /// Shows the zone limits of a kind that it had not before.
+    pub(super) fn review_limit_files(&mut self, controls: &Controls) {
+        if self.platform.machine.is_some() {
+            return;
+        }
+        let Platform { cgroups, init, .. } = &self.platform;
+        let (root, owner) = (&self.host.root, self.runtime.first_id);
+        let follower = &mut self.follower;
+        let reviewed = proc::review(follower, root, self.zone, cgroups, init, owner, controls);
+        if let Err(error) = reviewed {
+            self.log(&format!(
+                "WARNING: could not write the limits for the zone to read: {error}"
+            ));
+        }
+    }
+}
+
+pub(super) fn done_or(result: Result<(), String>) -> Reply {
+    result.map_or_else(Reply::Error, |()| Reply::Done)
+}
+
+/// Returns whether somebody still waits at the other end.
+pub(crate) fn is_there(client: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(client, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    matches!(poll(&mut watched, Some(&now)), Ok(0))
+}
+
+pub(crate) fn reply(client: &impl AsFd, reply: &Reply) {
+    // A reply is plain data: it always has a JSON form.
+    let packet = serde_json::to_vec(reply).unwrap_or_default();
+    // Whoever asked may be gone.
+    let _ = send(client, &packet, SendFlags::NOSIGNAL);
+}
