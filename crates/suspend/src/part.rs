@@ -12,10 +12,19 @@ use rustix::fs::{CWD, FallocateFlags, FlockOperation, Mode, OFlags, RenameFlags}
 use rustix::io::Errno;
 
 use crate::Error;
-use crate::save::Older;
 
 /// The suffix of an unfinished image's name; a point stands in front.
 const SUFFIX: &str = ".part";
+
+/// The treatment of a file that has the name of the image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Older {
+    /// It stays, and there is no new image.
+    #[default]
+    Refuse,
+    /// It goes when the new image is whole.
+    Replace,
+}
 
 /// An unfinished image; it is removed unless it is published.
 pub(crate) struct Part {

@@ -16,9 +16,10 @@ use crate::codec::{Codec, PACK_ROOM, Packer};
 use crate::format::{BLOCK, CHUNK, HEADER, Header, TRAILER, Trailer};
 use crate::identity::is_exact;
 use crate::index::{Entry, Index, MAX_IDENTITY, StreamInfo, length_of};
+use crate::io::Io;
 use crate::key::{Cipher as _, Gcm, Purpose, TAG_BYTES, nonce};
-use crate::part::{self, Part};
-use crate::sink::{BUFFER_BYTES, BUFFERS_PER_THREAD, Io, Sink};
+use crate::part::{self, Older, Part};
+use crate::sink::{BUFFER_BYTES, BUFFERS_PER_THREAD, Sink};
 use crate::{Error, Key, Progress, Saved, Source, Watch, zero};
 
 /// A stream to be saved.
@@ -68,16 +69,6 @@ pub enum Space {
     Reserve,
     /// Goes as far as it can.
     Try,
-}
-
-/// The treatment of a file that has the name of the image.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Older {
-    /// It stays, and there is no new image.
-    #[default]
-    Refuse,
-    /// It goes when the new image is whole.
-    Replace,
 }
 
 /// The options of saving.

@@ -1,6 +1,5 @@
 //! Writes sealed chunks: buffers are written while the next are filled.
 
-use std::fmt;
 use std::os::fd::AsFd as _;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Scope;
@@ -10,29 +9,8 @@ use std::{io, mem};
 use sys::uring::{Buffer, Landed, Ring};
 
 use crate::Error;
+use crate::io::Io;
 use crate::part::Part;
-
-/// The way in which files are read and written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Io {
-    /// By io_uring where the kernel and the sandbox allow it.
-    #[default]
-    Auto,
-    /// By io_uring, or not at all.
-    Uring,
-    /// By plain calls, from threads of their own.
-    Plain,
-}
-
-impl fmt::Display for Io {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::Uring => "io_uring",
-            Self::Plain => "plain",
-        })
-    }
-}
 
 /// Number of buffers of each thread: one is filled while the others are written.
 pub(crate) const BUFFERS_PER_THREAD: usize = 4;
