@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use syntax::{Finish, Flow};
 
 use crate::console::Terminal;
-use crate::interactive::CfgSession;
+use crate::session::CfgSession;
 
 /// Largest command file, and longest line of a pipe, in bytes.
 const MAX_INPUT: u64 = 16 << 20;

@@ -5,15 +5,11 @@ use std::io::{self, IsTerminal};
 use std::rc::Rc;
 
 use rustyline::error::ReadlineError;
-use syntax::{Console as _, Finish, Flow, Session};
+use syntax::{Console as _, Finish, Flow};
 
 use crate::batch;
-use crate::console::Terminal;
 use crate::keyboard::Keyboard;
-use crate::live::Kept;
-
-/// The session this program runs.
-pub type CfgSession = Session<Kept, Terminal>;
+use crate::session::CfgSession;
 
 /// Runs a session until the user leaves it.
 pub fn run(session: &mut CfgSession) -> anyhow::Result<Finish> {
@@ -42,7 +38,7 @@ fn read(
     templates: &[String],
 ) -> anyhow::Result<Flow> {
     loop {
-        keyboard.borrow_mut().knows(session, templates);
+        keyboard.borrow_mut().knows(session.context(templates));
         let read = keyboard.borrow_mut().command(&session.prompt());
         match read {
             Ok(line) => {

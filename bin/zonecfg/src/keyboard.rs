@@ -18,8 +18,6 @@ use rustyline::validate::Validator;
 use rustyline::{Editor, Helper};
 use syntax::complete::{self, Context};
 
-use crate::interactive::CfgSession;
-
 /// The reader of one terminal.
 pub struct Keyboard {
     editor: Editor<Words, MemHistory>,
@@ -49,10 +47,10 @@ impl Keyboard {
         })
     }
 
-    /// Takes from the session what completion has to know.
-    pub fn knows(&mut self, session: &CfgSession, templates: &[String]) {
+    /// Takes the words that completion offers from the session's context.
+    pub fn knows(&mut self, context: Context<'_>) {
         if let Some(words) = self.editor.helper_mut() {
-            *words = Words::of(session, templates);
+            *words = Words::of(context);
         }
     }
 
@@ -104,12 +102,11 @@ struct Words {
 }
 
 impl Words {
-    fn of(session: &CfgSession, templates: &[String]) -> Self {
-        let context = session.context(templates);
+    fn of(context: Context<'_>) -> Self {
         Self {
             config: context.config.cloned(),
             resource: context.resource.cloned(),
-            templates: templates.to_vec(),
+            templates: context.templates.to_vec(),
         }
     }
 }

@@ -16,6 +16,7 @@ mod host;
 mod interactive;
 mod keyboard;
 mod live;
+mod session;
 
 use std::path::Path;
 use std::process::ExitCode;
