@@ -12,7 +12,8 @@ use model::Config;
 use vm::Format;
 
 use crate::disks::{self, Place, is_own};
-use crate::install::{BASE, TOP, copy_or_share, write_new};
+use crate::install::{BASE, TOP, copy_or_share};
+use crate::new_file::write_new;
 use crate::record::{Base, Disk, Record};
 use host::uuid::new_uuid;
 use host::{Error, Host};

@@ -11,9 +11,12 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use vm::machine::{Disk, Part};
 use vm::{Format, Kind};
 
-use crate::install::{DEFAULT_DISK_BYTES, create_or_open};
+use crate::new_file::create_or_open;
 use crate::record::{self, Record};
 use host::{Error, Host};
+
+/// Size of a disk whose size is not given, in bytes.
+pub(crate) const DEFAULT_DISK_BYTES: u64 = 16 << 30;
 
 /// A disk of the configuration on this host.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Making the machine of a new zone, and removing it.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,14 @@ use model::Config;
 use rustix::fs::OFlags;
 use vm::{Format, Model};
 
-use crate::disks::{self, Place, is_own};
+use crate::disks::{self, DEFAULT_DISK_BYTES, Place, is_own};
+use crate::new_file::create;
 use crate::record::{Disk, FILE, Record, Start};
 use crate::{image, loader, uefi};
 use host::Host;
 use host::undo::UndoStack;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Size of a disk whose size is not given, in bytes.
-pub(super) const DEFAULT_DISK_BYTES: u64 = 16 << 30;
 
 /// Folder in the zonepath in which a root is put together.
 const WORK: &str = ".machine-work";
@@ -374,27 +372,6 @@ fn is_bootable(file: &File) -> io::Result<bool> {
     }
 }
 
-fn create(path: &Path) -> Result<File, AnyError> {
-    fs::OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|error| named(path, &error))
-}
-
-/// Makes a file for a disk, or opens the one of this name.
-pub(super) fn create_or_open(path: &Path) -> io::Result<File> {
-    fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(flag(OFlags::NOFOLLOW))
-        .open(path)
-}
-
 fn open_disk(path: &Path) -> Result<File, AnyError> {
     fs::OpenOptions::new()
         .read(true)
@@ -611,13 +588,6 @@ pub(crate) const TOP: &str = "top-";
 fn is_ours(name: &str) -> bool {
     let id = name.strip_prefix(BASE).or_else(|| name.strip_prefix(TOP));
     id.is_some_and(|id| id.parse::<model::Uuid>().is_ok())
-}
-
-/// Writes a whole new file, on disk when this returns.
-pub(crate) fn write_new(path: &Path, content: &[u8]) -> Result<(), AnyError> {
-    let mut file = create(path)?;
-    file.write_all(content)?;
-    Ok(file.sync_all()?)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! | `install` | from an image, a root, or the host's own distribution |
 //! | `loader` | whether a disk is made for a BIOS or for UEFI firmware |
 //! | `uefi` | UEFI firmware, and the keys of secure boot |
+//! | `new_file` | makes the files of a machine in the zonepath |
 //! | `clone` | disks of a clone, in no time |
 //! | `login` | commands in the guest, through its agent |
 
@@ -23,6 +24,7 @@ pub mod image;
 pub mod install;
 mod loader;
 pub mod login;
+mod new_file;
 pub mod record;
 pub mod uefi;
 

@@ -272,7 +272,7 @@ pub(crate) fn copy(origin: &Record, from: &Path, to: &Path) -> Result<Option<Nvr
         return Ok(None);
     };
     let content = read(&from.join(&nvram.file))?;
-    crate::install::write_new(&to.join(FILE), &content).map_err(|error| error.to_string())?;
+    crate::new_file::write_new(&to.join(FILE), &content).map_err(|error| error.to_string())?;
     Ok(Some(Nvram {
         file: FILE.to_owned(),
         ..nvram.clone()
