@@ -16,7 +16,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-use crate::Error;
+use crate::error::Error;
 
 /// Longest message: room for any error.
 const MAX_MESSAGE: usize = 16 * 1024;

@@ -62,7 +62,7 @@ pub fn change(host: &Host, zone: &ZoneName, new: &Controls) -> Result<Changed, E
     let mut new = new.clone();
     pools::resolve(host, &mut new)?;
     let socket = client::connect_or_adopt(host, zone)?;
-    let before = proc::Shown::now(host, zone)?;
+    let before = proc::Shown::under(host, zone, &current(host, zone)?.unwrap_or_default());
     let changed = client::change_controls(&socket, &new)?;
     let running = xml::load_running(&host.root, zone);
     // A machine is shown nothing of the host.

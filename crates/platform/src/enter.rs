@@ -20,7 +20,7 @@ use store::runtime::Runtime;
 use sys::process::{Child, ns};
 
 use crate::answerer;
-use crate::limit_privileges;
+use crate::credentials::limit_privileges;
 use host::flatten;
 use host::{Error, Host};
 use subject::state;

@@ -10,25 +10,28 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use model::plan::{BootPlan, Init, InsideStep, Interpreter};
-use model::privilege::Capabilities;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use rustix::process::{Signal, set_parent_process_death_signal};
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use sys::mount::{Attr, Extent, MountFd, Param};
 use sys::process::{Executable, Program, ns};
 
 use crate::answerer;
 use crate::channel::Channel;
 use crate::console::Console;
+use crate::credentials::{become_root, become_user, limit_privileges};
+use crate::folders::{HELD, NODES, ROOT};
 use crate::proc::File;
-use crate::{HELD, NODES, ROOT, kernel, place};
+use crate::{kernel, place};
 use host::flatten;
 use host::volumes::relative;
 use subject::names;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// The file in which processes of a zone find the zone's name and its other properties.
+pub const NAME_FILE: &str = "/run/zonename";
 
 /// The resources that the first process takes along.
 pub(super) struct FirstProcess<'a> {
@@ -104,16 +107,6 @@ fn prepare(first: &FirstProcess<'_>) -> Result<(), String> {
             .map_err(|error| format!("could not {inside}: {}", flatten(error.as_ref())))?;
     }
     step("tell zoneadmd", first.channel.send_ready())
-}
-
-/// User and group 0 of the zone, in no further group.
-pub(crate) fn become_root() -> io::Result<()> {
-    let (user, group) = (rustix::fs::Uid::ROOT, rustix::fs::Gid::ROOT);
-    set_thread_groups(&[])?;
-    set_thread_res_gid(group, group, group)?;
-    set_thread_res_uid(user, user, user)?;
-    rustix::process::umask(Mode::from_raw_mode(0o022));
-    Ok(())
 }
 
 fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError> {
@@ -333,7 +326,7 @@ fn set_name(name: &str, plan: &BootPlan) -> Result<(), AnyError> {
         plan.id, plan.brand, plan.ip_type
     );
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    match openat(CWD, crate::NAME_FILE, flags, Mode::from_raw_mode(0o444)) {
+    match openat(CWD, NAME_FILE, flags, Mode::from_raw_mode(0o444)) {
         Ok(file) => rustix::io::write(&file, facts.as_bytes()).map(drop)?,
         // A brand without a fresh /run: then only the host name tells.
         Err(Errno::NOENT | Errno::EXIST | Errno::NOTDIR) => {}
@@ -412,23 +405,6 @@ fn null_device(path: &Path) -> Result<MountFd, AnyError> {
     Ok(null)
 }
 
-/// Leaves `keep` as the most that any process of the zone can have.
-pub(crate) fn limit_privileges(keep: Capabilities) -> Result<(), AnyError> {
-    use rustix::thread::{CapabilitySet, remove_capability_from_bounding_set};
-    for number in (0..64).filter(|number| !keep.has(*number)) {
-        let Some(one) = CapabilitySet::from_bits(1 << number) else {
-            break;
-        };
-        match remove_capability_from_bounding_set(one) {
-            Ok(()) => {}
-            // This kernel knows no capability of that number, nor a higher one.
-            Err(Errno::INVAL) => break,
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
-}
-
 /// The signals that zinit takes as an order to end the zone: SIGINT, SIGTERM, SIGPWR, and
 /// SIGRTMIN+3 to SIGRTMIN+5. SIGINT, SIGTERM, SIGPWR, and 3 to 5 behind SIGRTMIN. An order that
 /// comes before it is ready must not be lost.
@@ -457,21 +433,6 @@ fn become_init(first: &FirstProcess<'_>, init: &Init, passed: &[OwnedFd]) -> Str
         }
         Err(error) => format!("could not run {}: {}", shown(init), flatten(error.as_ref())),
     }
-}
-
-/// A user of the zone who is not root, and whose programs can never be more than that:
-/// this is what QEMU runs as.
-fn become_user(user: u32) -> io::Result<()> {
-    let (uid, gid) = (
-        rustix::fs::Uid::from_raw(user),
-        rustix::fs::Gid::from_raw(user),
-    );
-    set_thread_groups(&[])?;
-    set_thread_res_gid(gid, gid, gid)?;
-    // With the last id of root its capabilities go, too.
-    set_thread_res_uid(uid, uid, uid)?;
-    rustix::thread::set_no_new_privs(true)?;
-    Ok(())
 }
 
 fn shown(init: &Init) -> String {

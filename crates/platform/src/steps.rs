@@ -23,9 +23,11 @@ use sys::process::{Child, ns};
 
 use crate::answerer;
 use crate::console::Console;
+use crate::folders::{HELD, LAYERS, NODES, ROOT};
 use crate::proc::{self, File};
-use crate::{Channel, Error, HELD, LAYERS, NODES, Platform, ROOT, datasets, guest, inside, place};
+use crate::{Channel, Error, KILL_TIMEOUT, Platform, datasets, guest, inside, place};
 use host::devices::device;
+use host::error::flatten;
 use host::fault::Fault;
 use host::undo::{self, UndoStack};
 use host::volumes;
@@ -62,7 +64,32 @@ struct Building<'a> {
     remarks: Vec<String>,
 }
 
-pub(super) fn build(
+impl Platform {
+    /// Carries out a plan up to and including state ready.
+    ///
+    /// # Errors
+    /// The step that failed; everything before it is undone.
+    pub fn build(plan: &BootPlan, zinit: &Path, fault: &mut Fault) -> Result<Self, Error> {
+        let mut undo = UndoStack::default();
+        match build(plan, zinit, fault, &mut undo) {
+            Ok(platform) => {
+                undo.disarm();
+                Ok(platform)
+            }
+            Err(error) => {
+                let also = undo.run();
+                if also.is_empty() {
+                    return Err(error);
+                }
+                Err(Error::Teardown(
+                    [flatten(&error)].into_iter().chain(also).collect(),
+                ))
+            }
+        }
+    }
+}
+
+fn build(
     plan: &BootPlan,
     zinit: &Path,
     fault: &mut Fault,
@@ -345,7 +372,7 @@ impl Building<'_> {
         let ended = Rc::clone(&child);
         undo.push("start the first process", move || {
             let _ = rustix::process::pidfd_send_signal(&ended.pidfd, rustix::process::Signal::KILL);
-            undo::reap(&ended, crate::KILL_TIMEOUT);
+            undo::reap(&ended, KILL_TIMEOUT);
             Ok(())
         });
         cgroups.follow(opened)?;

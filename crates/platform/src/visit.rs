@@ -264,7 +264,7 @@ impl Way {
     /// Becomes the zone's root, with no right over anything else.
     fn become_zone(&self) -> Result<(), AnyError> {
         sys::namespace::join(self.users.as_fd(), ns::USER)?;
-        crate::become_root()?;
+        crate::credentials::become_root()?;
         // Changing ids has set it to what fs.suid_dumpable says.
         Ok(not_dumpable()?)
     }

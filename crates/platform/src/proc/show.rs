@@ -40,13 +40,12 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Returns those of an active zone.
-    pub(crate) fn now(host: &Host, zone: &ZoneName) -> Result<Self, Error> {
-        let controls = crate::controls::current(host, zone)?.unwrap_or_default();
-        Ok(Self {
+    /// Returns those of an active zone that has these controls.
+    pub(crate) fn under(host: &Host, zone: &ZoneName, controls: &Controls) -> Self {
+        Self {
             files: there(&host.root, zone),
-            sizes: sizes_for(&controls),
-        })
+            sizes: sizes_for(controls),
+        }
     }
 }
 
