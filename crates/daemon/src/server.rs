@@ -2,6 +2,7 @@
 
 mod answer;
 mod end;
+mod leave;
 mod order;
 mod wait;
 
