@@ -10,7 +10,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use store::lock::ZoneLock;
 
-use crate::server::{Server, reply};
+use crate::connection::reply;
+use crate::server::Server;
 use control::log;
 use control::protocol::{Reply, Request};
 use host::{flatten, spawn};

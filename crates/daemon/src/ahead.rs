@@ -15,7 +15,9 @@ use suspend::{Image, Io, Ledger, Loading, load_ahead};
 use sys::mapping::Mapping;
 use sys::process::Child;
 
-use crate::suspend::{bound, scratch};
+use crate::memory_file::scratch;
+use crate::pager::{self, Begun};
+use crate::processors::bound;
 use host::Host;
 use host::fault::Fault;
 use host::flatten;
@@ -35,13 +37,6 @@ pub(super) struct Ahead {
     begun: Option<Begun>,
     /// The process that brings memory in.
     child: Option<Child>,
-}
-
-/// Memory that is restored in part.
-pub(super) struct Begun {
-    pub target: Mapping,
-    pub ledger: Ledger,
-    pub since: Instant,
 }
 
 impl Ahead {
@@ -106,7 +101,7 @@ impl Ahead {
         let since = Instant::now();
         let body = || {
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
-            let watch = crate::pager::watch(fault);
+            let watch = pager::watch(fault);
             let load = |places, threads| {
                 let loading = Loading {
                     threads,

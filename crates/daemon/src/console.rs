@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::termios::{Winsize, tcsetwinsize};
 use store::Root;
 
-use crate::server::is_there;
+use crate::connection::is_there;
 use control::protocol::ConsolePacket;
 
 /// History is kept in two files of at most this many bytes.

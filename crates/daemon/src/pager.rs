@@ -27,8 +27,7 @@ use sys::mapping::Mapping;
 use sys::process::Child;
 use sys::userfault::Userfault;
 
-use crate::ahead::Begun;
-use crate::suspend::rate;
+use crate::rate::rate;
 use host::fault::Fault;
 use host::flatten;
 use kernelzone::image::MEMORY;
@@ -46,6 +45,13 @@ const DIED: &str = "the process that restored it has died";
 /// Maximum number of times that the guardian starts another process: one that is killed each time
 /// does not come to an end.
 const MAX_PAGER_RESTARTS: u32 = 10;
+
+/// Memory that is restored in part.
+pub(super) struct Begun {
+    pub target: Mapping,
+    pub ledger: Ledger,
+    pub since: Instant,
+}
 
 /// A guardian, and the process that brings memory in.
 #[derive(Debug)]

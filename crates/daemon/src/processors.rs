@@ -3,9 +3,15 @@
 
 use std::path::PathBuf;
 
+use host::Host;
 use limits::{Base, ZoneCgroups};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Has this thread, and those that it starts, work on the processors of the zone.
+pub(super) fn bound(host: &Host, qemu: i32, groups: &ZoneCgroups) -> Option<Bound> {
+    Bound::to(qemu, groups, &Base::find(&host.cgroup).ok()?)
+}
 
 /// This thread, and all that it starts, on the processors of a zone until it is dropped.
 #[derive(Debug)]

@@ -4,6 +4,9 @@ mod answer;
 mod end;
 mod leave;
 mod order;
+mod room;
+mod serve;
+mod suspend;
 mod wait;
 
 use std::fs::File;
@@ -14,7 +17,6 @@ use std::time::Instant;
 use model::{State, ZoneName};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use store::Root;
-use store::lock::{self, Wait};
 use store::runtime::Runtime;
 
 use crate::beadm::Requests;
@@ -23,7 +25,6 @@ use crate::outgoing_guest::Leaving;
 use crate::pager::Paging;
 use crate::rctl::Rctls;
 use crate::stall::Stall;
-use crate::suspend;
 use control::log;
 use host::unix_socket::{self, Kind};
 use host::{Host, flatten};
@@ -31,9 +32,7 @@ use platform::Platform;
 use platform::proc::Follower;
 use subject::network::Records;
 
-pub(super) use answer::{is_there, reply};
 pub(super) use end::End;
-use wait::Source;
 
 /// A zoneadmd at work.
 #[derive(Debug)]
@@ -167,7 +166,7 @@ impl<'a> Server<'a> {
         if let Some(agent) = self.resumed.take() {
             // It runs only since now, and its links are older.
             Records::of(&self.host.root).announce_again(self.zone);
-            suspend::correct_clock(&self.host.root, self.zone, &agent);
+            crate::suspend::correct_clock(&self.host.root, self.zone, &agent);
         }
     }
 
@@ -176,76 +175,6 @@ impl<'a> Server<'a> {
         let Platform { cgroups, init, .. } = &self.platform;
         let (root, owner) = (&self.host.root, self.runtime.first_id);
         self.follower = Follower::start(root, self.zone, cgroups, init, owner);
-    }
-
-    /// Serves until the zone is down.
-    pub(super) fn serve(mut self) -> Result<(), String> {
-        self.rctls = Some(Rctls::new(&self.platform.cgroups));
-        // From here on zoneadmd mostly waits; to keep more memory than it needs is no error.
-        let _ = sys::memory::release_program_pages();
-        let mut ended = None;
-        loop {
-            let woken = self.wait(ended.is_some())?;
-            if woken.has(Source::Pager) {
-                // The pager's text is in the log; the zone ends if it must.
-                let _ = self.hear_pager();
-            }
-            if let Some(follower) = self.follower.as_mut().filter(|_| ended.is_none()) {
-                follower.mind(woken.has(Source::LimitReader));
-            }
-            if let Some(requests) = &mut self.requests {
-                requests.go_on(self.host, self.zone, woken.has(Source::Environments));
-            }
-            if woken.has(Source::Monitor) {
-                self.hear_machine();
-            }
-            if ended.is_none() {
-                self.mind_room();
-            }
-            if woken.has(Source::Complaint) {
-                self.log_complaint();
-            }
-            if let Some(rctls) = &mut self.rctls {
-                if woken.has(Source::Limit) {
-                    rctls.wake();
-                }
-                let hits = rctls.hits();
-                self.tell(&hits);
-            }
-            if woken.has(Source::Zone) {
-                self.show_output();
-            }
-            if woken.has(Source::ConsoleClient) {
-                self.console.take_client_input(&self.platform.console);
-            }
-            if woken.has(Source::Command) && self.answer_one() {
-                return Ok(());
-            }
-            if ended.is_none() {
-                self.insist();
-            }
-            if self.leaving.is_some() && self.go_on_leaving(woken.has(Source::Mover)) {
-                return Ok(());
-            }
-            if woken.has(Source::InitEnd) && ended.is_none() {
-                // The pager may have ended the machine, and is about to say why.
-                if self.paging.as_ref().is_some_and(Paging::ends_soon) {
-                    let _ = self.hear_pager();
-                }
-                ended = Some(self.how_it_ended());
-                // The command that moves the zone holds the lock.
-                self.stop_leaving("it has ended");
-            }
-            if let Some(end) = ended {
-                self.waiting.retain(is_there);
-                let held = lock::zone(&self.host.root, self.zone, Wait::No);
-                // A command that holds the lock and does not wait for us will ask
-                // itself if it cares.
-                if held.is_ok() || !self.waiting.is_empty() {
-                    return self.finish(end, held.ok());
-                }
-            }
-        }
     }
 
     /// Logs the limits that the zone ran into.

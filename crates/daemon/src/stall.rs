@@ -1,13 +1,6 @@
-//! A machine that was stopped as the host has no room for what it writes. Its guest knows
-//! nothing of that and waits; it is made to try again until it gets through.
+//! When a machine that was stopped for want of room tries again, and when that is reported.
 
 use std::time::{Duration, Instant};
-
-use crate::server::Server;
-use host::flatten;
-
-/// The auxiliary state that `zoneadm list -s` shows meanwhile.
-const AUXILIARY: &str = "no-space";
 
 /// Interval between attempts.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -27,7 +20,7 @@ pub(super) struct Stall {
 
 /// The action to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+pub(super) enum Turn {
     Nothing,
     /// To say that it stands.
     Tell,
@@ -45,7 +38,7 @@ impl Stall {
     }
 
     /// `stopped` says whether it was stopped since the last call.
-    fn turn(&mut self, stopped: bool, now: Instant) -> Turn {
+    pub(super) fn turn(&mut self, stopped: bool, now: Instant) -> Turn {
         self.again |= stopped;
         match self.due {
             None if stopped => {
@@ -65,51 +58,10 @@ impl Stall {
         }
     }
 
-    fn may_tell(&mut self) -> bool {
+    /// Counts a report; false if the machine has caused too many.
+    pub(super) fn may_tell(&mut self) -> bool {
         self.told = self.told.saturating_add(1);
         self.told <= MAX_REPORTS
-    }
-}
-
-impl Server<'_> {
-    /// Sees to a machine that was stopped for want of room.
-    pub(super) fn mind_room(&mut self) {
-        let Some(machine) = &mut self.platform.machine else {
-            return;
-        };
-        let stopped = std::mem::take(&mut machine.full);
-        match self.stall.turn(stopped, Instant::now()) {
-            Turn::Nothing => return,
-            Turn::Retry => {
-                let monitor = machine.monitor.as_mut();
-                if let Some(Err(error)) = monitor.map(vm::full::retry) {
-                    self.log(&format!("could not make it try again: {}", flatten(&error)));
-                }
-                return;
-            }
-            Turn::Tell => {
-                if self.stall.may_tell() {
-                    self.console
-                        .notice("Zone waits: the host has no room for what it writes");
-                    self.log("WARNING: stopped: there is no room for what it writes to its disks; it goes on when there is");
-                }
-                if self.runtime.auxiliary.is_empty() {
-                    self.runtime.auxiliary = AUXILIARY.to_owned();
-                }
-            }
-            Turn::Over => {
-                if self.stall.may_tell() {
-                    self.console.notice("Zone goes on");
-                    self.log("goes on: there is room again");
-                }
-                if self.runtime.auxiliary == AUXILIARY {
-                    self.runtime.auxiliary.clear();
-                }
-            }
-        }
-        if let Err(error) = self.save() {
-            self.log(&error);
-        }
     }
 }
 

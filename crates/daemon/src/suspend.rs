@@ -1,6 +1,5 @@
 //! Keeping the memory of a machine, and going on from it.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -8,11 +7,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use limits::{Base, ZoneCgroups};
+use model::ZoneName;
 use model::plan::{BootPlan, Resume};
-use model::{State, ZoneName};
-use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::process::Signal;
+use rustix::fs::SealFlags;
 use store::Root;
 use store::runtime::Process;
 use suspend::{Image, Loading, Options, Restored, Saved, Stream};
@@ -21,9 +18,10 @@ use vm::agent::{Agent, Printed};
 use vm::migrate::{self, Activity};
 
 use crate::ahead::Ahead;
+use crate::memory_file::scratch;
 use crate::pager::Paging;
-use crate::processors::Bound;
-use crate::server::Server;
+use crate::processors::bound;
+use crate::rate::rate;
 use control::log;
 use control::protocol::Suspend;
 use host::Host;
@@ -34,111 +32,6 @@ use kernelzone::image::{self, DEVICES, HOT, MEMORY};
 use kernelzone::record::Record;
 use platform::Platform;
 use platform::guest::Machine;
-use subject::network::Records;
-
-impl Server<'_> {
-    /// Saves the machine's memory and devices. After this it is stopped for good and only
-    /// has to be taken down; after an error it runs on, and there is no image.
-    pub(super) fn suspend(&mut self, order: &Suspend) -> Result<(), String> {
-        if self.runtime.state != State::Running {
-            return Err("not running".to_owned());
-        }
-        // Where that fails the machine is let run.
-        self.refuse_away()?;
-        // Of all that it takes together.
-        let end = Instant::now() + Duration::from_secs(order.seconds);
-        let pid = self.platform.init.pid;
-        // What is not in memory yet would not be in the image.
-        if let Some(pager) = &self.paging {
-            if !pager.ends_within(end.saturating_duration_since(Instant::now())) {
-                return Err("its memory is still being restored; the zone runs on".to_owned());
-            }
-            if let Err(why) = self.hear_pager() {
-                return Err(format!("the zone was stopped: {why}"));
-            }
-        }
-        if image::exists(&order.image) {
-            return Err(format!("{} is there already", order.image.display()));
-        }
-        let machine = self.platform.machine.as_mut();
-        let machine = machine.ok_or("the zone is no machine")?;
-        let bound = bound(self.host, pid, &self.platform.cgroups);
-        let teller = Teller::new(&self.host.root, self.zone);
-        let saved = save(machine, pid, order, end, &self.hot, &teller);
-        drop(teller);
-        drop(bound);
-        match saved {
-            Ok(saved) => {
-                for line in told(&saved) {
-                    self.log(&line);
-                }
-                self.log(&format!("suspended to {}", order.image.display()));
-                // It is suspended also without.
-                if let Err(why) = Records::of(&self.host.root).hold(self.zone) {
-                    self.log(&format!("could not hold its addresses: {why}"));
-                }
-                Ok(())
-            }
-            Err(Unsaved { why, begun }) => {
-                let why = match go_on(machine, begun.then_some(&order.image)) {
-                    Ok(()) => format!("{why}; the zone runs on"),
-                    Err(also) => format!("{why}; and the zone is stopped: {also}; halt it"),
-                };
-                self.log(&format!("could not suspend: {why}"));
-                Err(why)
-            }
-        }
-    }
-
-    /// Takes notice of the end of the process that brought memory in. Where memory is
-    /// missing the machine is ended: it could only wait.
-    pub(super) fn hear_pager(&mut self) -> Result<(), String> {
-        let Some(pager) = self.paging.take() else {
-            return Ok(());
-        };
-        let end = pager.end(self.platform.init.pid);
-        self.runtime.pager = None;
-        if let Err(error) = self.save() {
-            self.log(&error);
-        }
-        match end {
-            Ok(whole) => {
-                self.log(&whole.line);
-                // What it wanted just now counts more than what it did the last time.
-                let earlier = std::mem::replace(&mut self.hot, whole.asked);
-                self.hot.extend(earlier);
-                let mut seen = HashSet::new();
-                self.hot.retain(|chunk| seen.insert(*chunk));
-                self.hot.truncate(suspend::MAX_HOT_CHUNKS);
-                Ok(())
-            }
-            // It had ended before.
-            Err(why) if why.is_empty() => Ok(()),
-            Err(why) => {
-                let qemu = self.platform.init.pidfd.as_fd();
-                let _ = sys::process::send_signal(qemu, Signal::KILL.as_raw());
-                let why = format!("not all of its memory could be restored: {why}");
-                self.log(&format!("stopped: {why}; it boots cold the next time"));
-                self.console
-                    .notice("Zone stopped: not all of its memory could be restored");
-                Err(why)
-            }
-        }
-    }
-}
-
-/// Has this thread, and those that it starts, work on the processors of the zone.
-pub(super) fn bound(host: &Host, qemu: i32, groups: &ZoneCgroups) -> Option<Bound> {
-    Bound::to(qemu, groups, &Base::find(&host.cgroup).ok()?)
-}
-
-/// A file in memory.
-pub(super) fn scratch() -> Result<File, String> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let file = rustix::fs::memfd_create("devices", flags);
-    let file = file.map_err(|errno| format!("make a file in memory: {errno}"))?;
-    Ok(File::from(file))
-}
 
 /// Maximum size of the state of a machine's devices, in bytes: it has some hundred thousand. An
 /// image that could not be read again must not be written.
@@ -165,10 +58,10 @@ fn settled(memory: &File, size: u64, devices: &File) -> Result<(), String> {
 }
 
 /// Why there is no image.
-struct Unsaved {
-    why: String,
+pub(super) struct Unsaved {
+    pub why: String,
     /// True if what is at its place can only be of this attempt.
-    begun: bool,
+    pub begun: bool,
 }
 
 impl<T: Into<String>> From<T> for Unsaved {
@@ -180,7 +73,8 @@ impl<T: Into<String>> From<T> for Unsaved {
     }
 }
 
-fn save(
+/// Stops a machine and writes its memory and devices to an image.
+pub(super) fn save(
     machine: &mut Machine,
     pid: i32,
     order: &Suspend,
@@ -260,7 +154,7 @@ fn save(
 
 /// Lets a stopped machine run. There is no image of it then: what has run on must never
 /// be gone back from.
-fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), String> {
+pub(super) fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), String> {
     if let Some(image) = image {
         image::remove(image)?;
     }
@@ -433,20 +327,9 @@ fn restore_all(machine: &Machine, image: &Image, teller: &Teller) -> Result<Rest
     restored.map_err(|error| flatten(&error))
 }
 
-/// Megabytes, seconds, and megabytes a second.
-pub(super) fn rate(bytes: u64, took: Duration) -> String {
-    #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
-    let megabytes = bytes as f64 / 1e6;
-    let seconds = took.as_secs_f64().max(1e-9);
-    format!(
-        "{megabytes:.1} MB in {seconds:.3} s, {:.1} MB/s",
-        megabytes / seconds
-    )
-}
-
 /// Returns messages about the size of memory without zeros, and of the image; each with and without
 /// the time until it was on stable storage.
-fn told(saved: &Saved) -> [String; 4] {
+pub(super) fn told(saved: &Saved) -> [String; 4] {
     [
         format!("suspend: raw {}", rate(saved.raw, saved.total)),
         format!("suspend: compressed {}", rate(saved.stored, saved.total)),
@@ -547,13 +430,5 @@ mod tests {
         let held = Mapping::new(devices.as_fd(), 4096).unwrap();
         assert!(settled(&memory, 1 << 20, &devices).is_err());
         drop(held);
-    }
-
-    #[test]
-    fn rates_are_megabytes_and_seconds() {
-        assert_eq!(
-            rate(810_000_000, Duration::from_millis(500)),
-            "810.0 MB in 0.500 s, 1620.0 MB/s"
-        );
     }
 }

@@ -8,10 +8,10 @@ use model::State;
 use model::controls::Controls;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
-use rustix::time::Timespec;
+use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 
 use super::{End, Server};
+use crate::connection::{done_or, is_there, reply};
 use control::protocol::{MAX_PACKET, Reply, Request};
 use host::flatten;
 use platform::Platform;
@@ -224,25 +224,4 @@ impl Server<'_> {
             ));
         }
     }
-}
-
-pub(super) fn done_or(result: Result<(), String>) -> Reply {
-    result.map_or_else(Reply::Error, |()| Reply::Done)
-}
-
-/// Returns whether somebody still waits at the other end.
-pub(crate) fn is_there(client: &OwnedFd) -> bool {
-    let mut watched = [PollFd::new(client, PollFlags::empty())];
-    let now = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    matches!(poll(&mut watched, Some(&now)), Ok(0))
-}
-
-pub(crate) fn reply(client: &impl AsFd, reply: &Reply) {
-    // A reply is plain data: it always has a JSON form.
-    let packet = serde_json::to_vec(reply).unwrap_or_default();
-    // Whoever asked may be gone.
-    let _ = send(client, &packet, SendFlags::NOSIGNAL);
 }

@@ -7,7 +7,7 @@ use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 use store::lock::ZoneLock;
 
 use super::Server;
-use super::answer::{done_or, reply};
+use crate::connection::{done_or, reply};
 use host::flatten;
 use subject::network::Records;
 

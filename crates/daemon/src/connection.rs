@@ -1,0 +1,32 @@
+//! The connections of commands that wait for an answer.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{SendFlags, send};
+use rustix::time::Timespec;
+
+use control::protocol::Reply;
+
+/// Returns the reply to a command of which nothing more is told than whether it was done.
+pub(crate) fn done_or(result: Result<(), String>) -> Reply {
+    result.map_or_else(Reply::Error, |()| Reply::Done)
+}
+
+/// Returns whether somebody still waits at the other end.
+pub(crate) fn is_there(client: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(client, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    matches!(poll(&mut watched, Some(&now)), Ok(0))
+}
+
+/// Sends a reply; the command may have ended.
+pub(crate) fn reply(client: &impl AsFd, reply: &Reply) {
+    // A reply is plain data: it always has a JSON form.
+    let packet = serde_json::to_vec(reply).unwrap_or_default();
+    // Whoever asked may be gone.
+    let _ = send(client, &packet, SendFlags::NOSIGNAL);
+}

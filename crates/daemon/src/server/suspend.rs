@@ -1,0 +1,107 @@
+//! The order to suspend a machine, and the end of the process that restores its memory.
+
+use std::collections::HashSet;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use model::State;
+use rustix::process::Signal;
+
+use super::Server;
+use crate::processors::bound;
+use crate::suspend::{self, Unsaved};
+use control::protocol::Suspend;
+use host::progress::Teller;
+use kernelzone::image;
+use subject::network::Records;
+
+impl Server<'_> {
+    /// Saves the machine's memory and devices. After this it is stopped for good and only
+    /// has to be taken down; after an error it runs on, and there is no image.
+    pub(super) fn suspend(&mut self, order: &Suspend) -> Result<(), String> {
+        if self.runtime.state != State::Running {
+            return Err("not running".to_owned());
+        }
+        // Where that fails the machine is let run.
+        self.refuse_away()?;
+        // Of all that it takes together.
+        let end = Instant::now() + Duration::from_secs(order.seconds);
+        let pid = self.platform.init.pid;
+        // What is not in memory yet would not be in the image.
+        if let Some(pager) = &self.paging {
+            if !pager.ends_within(end.saturating_duration_since(Instant::now())) {
+                return Err("its memory is still being restored; the zone runs on".to_owned());
+            }
+            if let Err(why) = self.hear_pager() {
+                return Err(format!("the zone was stopped: {why}"));
+            }
+        }
+        if image::exists(&order.image) {
+            return Err(format!("{} is there already", order.image.display()));
+        }
+        let machine = self.platform.machine.as_mut();
+        let machine = machine.ok_or("the zone is no machine")?;
+        let bound = bound(self.host, pid, &self.platform.cgroups);
+        let teller = Teller::new(&self.host.root, self.zone);
+        let saved = suspend::save(machine, pid, order, end, &self.hot, &teller);
+        drop(teller);
+        drop(bound);
+        match saved {
+            Ok(saved) => {
+                for line in suspend::told(&saved) {
+                    self.log(&line);
+                }
+                self.log(&format!("suspended to {}", order.image.display()));
+                // It is suspended also without.
+                if let Err(why) = Records::of(&self.host.root).hold(self.zone) {
+                    self.log(&format!("could not hold its addresses: {why}"));
+                }
+                Ok(())
+            }
+            Err(Unsaved { why, begun }) => {
+                let why = match suspend::go_on(machine, begun.then_some(&order.image)) {
+                    Ok(()) => format!("{why}; the zone runs on"),
+                    Err(also) => format!("{why}; and the zone is stopped: {also}; halt it"),
+                };
+                self.log(&format!("could not suspend: {why}"));
+                Err(why)
+            }
+        }
+    }
+
+    /// Takes notice of the end of the process that brought memory in. Where memory is
+    /// missing the machine is ended: it could only wait.
+    pub(super) fn hear_pager(&mut self) -> Result<(), String> {
+        let Some(pager) = self.paging.take() else {
+            return Ok(());
+        };
+        let end = pager.end(self.platform.init.pid);
+        self.runtime.pager = None;
+        if let Err(error) = self.save() {
+            self.log(&error);
+        }
+        match end {
+            Ok(whole) => {
+                self.log(&whole.line);
+                // What it wanted just now counts more than what it did the last time.
+                let earlier = std::mem::replace(&mut self.hot, whole.asked);
+                self.hot.extend(earlier);
+                let mut seen = HashSet::new();
+                self.hot.retain(|chunk| seen.insert(*chunk));
+                self.hot.truncate(::suspend::MAX_HOT_CHUNKS);
+                Ok(())
+            }
+            // It had ended before.
+            Err(why) if why.is_empty() => Ok(()),
+            Err(why) => {
+                let qemu = self.platform.init.pidfd.as_fd();
+                let _ = sys::process::send_signal(qemu, Signal::KILL.as_raw());
+                let why = format!("not all of its memory could be restored: {why}");
+                self.log(&format!("stopped: {why}; it boots cold the next time"));
+                self.console
+                    .notice("Zone stopped: not all of its memory could be restored");
+                Err(why)
+            }
+        }
+    }
+}
