@@ -12,6 +12,9 @@
 //! | [`btrfs`] | streams of `btrfs send` |
 //! | [`zfs`] | streams of `zfs send`, which are received elsewhere |
 //! | [`member`] | what becomes of it |
+//! | [`content`] | which extended attributes a root or a layer may have |
+//! | [`limits`] | how much a source may hold |
+//! | [`printable`] | names and messages of a source, fit to be printed |
 //! | [`layer`] | what is different where layers lie below |
 //! | [`directory`] | a directory of the host instead, or a container of LXC |
 //! | [`container`] | archives that hold container images |
@@ -22,54 +25,37 @@
 mod archive;
 mod btrfs;
 pub mod container;
+mod content;
 mod cpio;
 mod decompress;
 mod directory;
 pub mod init;
 mod layer;
+mod limits;
 mod member;
 pub mod pack;
+mod printable;
 mod source;
 mod squashfs;
 mod unpack;
 mod zfs;
 
 use std::fs::File;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use oci::Digest;
-use rustix::fs::XattrFlags;
-use rustix::io::Errno;
 
 use crate::install::{Error, InstallRequest, Installed};
 use crate::tree::Tree;
 
 pub use archive::first_member;
+pub use content::Content;
 use decompress::Stream;
+pub use limits::{LIMITS, Limits};
+use printable::shown;
 pub use source::{Options, Source};
-use unpack::{MAX_ID, Unpack};
+use unpack::{Extent, Unpack};
 pub use zfs::ZfsStream;
-
-/// The limits of a source.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Members, of all kinds.
-    pub members: u64,
-    /// Bytes in regular files.
-    pub bytes: u64,
-    /// Bytes in the name of a member.
-    pub path: usize,
-}
-
-/// Far above any distribution, far below what would fill a file system's inodes
-/// or run for days.
-pub const LIMITS: Limits = Limits {
-    members: 20_000_000,
-    bytes: 1 << 40,
-    path: 4096,
-};
 
 /// Populates the root from a source.
 pub fn install(request: &mut InstallRequest<'_>, source: &Source) -> Result<Installed, Error> {
@@ -108,45 +94,6 @@ pub fn unpack_part(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Installed, Error> {
     install_as(root, source, LIMITS, Extent::Part, progress)
-}
-
-/// The content of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
-    /// A root from an untrusted source.
-    Root,
-    /// A layer or top of a zone, from another host's root: with the whiteouts, and the
-    /// marks of overlay that say which folders hide or move what is below.
-    Layer,
-}
-
-impl Content {
-    /// Returns whether an extended attribute is part of it.
-    #[must_use]
-    pub fn keeps(self, name: &str, value: &[u8]) -> bool {
-        match self {
-            Self::Root => is_allowed_attribute(name),
-            Self::Layer => match name {
-                "trusted.overlay.opaque" => matches!(value, b"y" | b"x"),
-                "trusted.overlay.redirect" => is_redirect(value),
-                "system.posix_acl_access" | "system.posix_acl_default" => true,
-                name => is_allowed_attribute(name),
-            },
-        }
-    }
-}
-
-/// The former place of a folder: a path from the root of the layers, or a name.
-fn is_redirect(value: &[u8]) -> bool {
-    let path = value.strip_suffix(b"\0").unwrap_or(value);
-    let (path, whole) = match path.strip_prefix(b"/") {
-        Some(path) => (path, true),
-        None => (path, false),
-    };
-    let mut parts = path.split(|&byte| byte == b'/');
-    let legal = |part: &[u8]| !matches!(part, b"" | b"." | b"..") && !part.contains(&0);
-    let count = path.split(|&byte| byte == b'/').count();
-    value.len() <= 4096 && parts.all(legal) && (whole || count == 1)
 }
 
 /// Puts what a stream of [`pack::Pack`] holds into a folder, over what is there: a file
@@ -193,13 +140,6 @@ pub fn remove_from(
         tree.remove_any(&name)?;
     }
     Ok(())
-}
-
-/// The part of a root that a source holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
-    Whole,
-    Part,
 }
 
 /// Populates an empty folder with a layer of a container image, a tar archive at the
@@ -350,40 +290,6 @@ const OTHERS: &[(usize, &[u8], &str)] = &[
     (zfs::AT, zfs::MAGIC[0], zfs::REFUSED),
     (zfs::AT, zfs::MAGIC[1], zfs::REFUSED),
 ];
-
-/// Returns a library's message about an archive without control characters and shortened: it can
-/// contain bytes of the archive.
-fn harmless(problem: &str) -> String {
-    problem
-        .chars()
-        .take(500)
-        .map(|char| if char.is_control() { '?' } else { char })
-        .collect()
-}
-
-/// The name of a member for messages: short, and without terminal tricks.
-fn shown(member: &Path) -> String {
-    let name = member.as_os_str().as_bytes();
-    name[..name.len().min(200)].escape_ascii().to_string()
-}
-
-/// True for attributes that mean the same in a zone. Those of overlay would
-/// change what the layers show; `security.*` but capabilities is the host's
-/// business; ACLs and the rest are not carried.
-fn is_allowed_attribute(name: &str) -> bool {
-    name == "security.capability"
-        || name
-            .strip_prefix("user.")
-            .is_some_and(|rest| rest != "overlay" && !rest.starts_with("overlay."))
-}
-
-/// Sets an attribute; a file system without them is no reason to fail.
-fn set_attribute(file: impl AsFd, name: &str, value: &[u8]) -> rustix::io::Result<()> {
-    match rustix::fs::fsetxattr(file, name, value, XattrFlags::empty()) {
-        Err(Errno::OPNOTSUPP) => Ok(()),
-        other => other,
-    }
-}
 
 #[cfg(test)]
 mod tests;

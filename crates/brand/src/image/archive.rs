@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 
 use tar::{Archive, Entry, EntryType};
 
-use super::Unpack;
 use super::decompress::Stream;
 use super::member::{BUFFER, Kind, Member};
+use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::Meta;
 

@@ -12,9 +12,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::decompress::Stream;
-use super::member::{BUFFER, fill};
-use super::{Content, Unpack};
+use super::content::Content;
+use super::decompress::{Stream, fill};
+use super::member::BUFFER;
+use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::Meta;
 

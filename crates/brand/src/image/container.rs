@@ -4,20 +4,18 @@
 //! They are taken apart into a folder that is then read as a layout. Only plain files
 //! with plain names are made there: no image needs more.
 
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use oci::layout::{INDEX, MARK, SAVED};
 
+use super::archive;
 use super::decompress::Stream;
-use super::{LIMITS, Limits, Unpack, archive};
+use super::limits::{LIMITS, Limits};
+use super::unpack::Unpack;
 use crate::Error;
 
 /// Most members of such an archive.
 const MAX_MEMBERS: u64 = 10_000;
-
-/// Maximum number of folders in folders.
-const MAX_FOLDER_DEPTH: usize = 3;
 
 /// True when the file at `path` is a tar archive that begins as those of images do.
 #[must_use]
@@ -48,17 +46,4 @@ pub fn extract(path: &Path, into: &Path, progress: &mut dyn FnMut(&str)) -> Resu
     unpack.plain = true;
     let stream = Stream::open(path).map_err(|error| Error::io("open", path, error))?;
     archive::unpack(&mut unpack, stream)
-}
-
-/// Returns whether a member of that name is needed.
-pub(super) fn is_plain(name: &Path) -> bool {
-    let is_word = |part: Component<'_>| match part {
-        Component::Normal(word) => {
-            let word = word.as_bytes();
-            word.iter()
-                .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(b))
-        }
-        _ => false,
-    };
-    name.components().count() <= MAX_FOLDER_DEPTH && name.components().all(is_word)
 }

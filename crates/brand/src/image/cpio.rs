@@ -10,9 +10,9 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::Unpack;
-use super::decompress::Stream;
-use super::member::{BUFFER, Kind, Member, fill};
+use super::decompress::{Stream, fill};
+use super::member::{BUFFER, Kind, Member};
+use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::Meta;
 

@@ -90,7 +90,7 @@ impl Stream {
     pub fn begin(&mut self) -> io::Result<&[u8]> {
         if self.begin.is_empty() {
             let mut begin = vec![0; BEGIN];
-            let have = super::member::fill(&mut self.source, &mut begin)?;
+            let have = fill(&mut self.source, &mut begin)?;
             begin.truncate(have);
             self.begin = begin;
         }
@@ -223,6 +223,20 @@ fn command(program: &Path, input: File) -> Command {
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     command
+}
+
+/// Reads until the buffer is full or there is no more.
+pub fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while have < buffer.len() {
+        match from.read(&mut buffer[have..]) {
+            Ok(0) => break,
+            Ok(read) => have += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-use super::{Unpack, is_allowed_attribute, set_attribute};
+use super::content::{is_allowed_attribute, set_attribute};
+use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::{Meta, Tree};
 

@@ -133,7 +133,11 @@ fn user(text: &str, passwd: &str, group: &str) -> Result<User, Error> {
             oci::shown(name)
         ))
     };
-    let id = |text: &str| text.parse::<u32>().ok().filter(|id| *id <= super::MAX_ID);
+    let id = |text: &str| {
+        text.parse::<u32>()
+            .ok()
+            .filter(|id| *id <= super::unpack::MAX_ID)
+    };
     let (name, of_group) = match text.split_once(':') {
         Some((name, group)) => (name, Some(group).filter(|group| !group.is_empty())),
         None => (text, None),

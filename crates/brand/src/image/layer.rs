@@ -19,7 +19,9 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FileType, Stat};
 
-use super::{Content, Unpack, directory};
+use super::content::Content;
+use super::directory;
+use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::{Meta, Tree, is};
 

@@ -1,11 +1,14 @@
 //! Puts the members of an archive into the root, the same way for every archive format.
 
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::FileType;
 
-use super::{Content, Unpack, container, set_attribute};
+use super::content::{Content, set_attribute};
+use super::decompress::fill;
+use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::{Meta, is};
 
@@ -42,6 +45,9 @@ pub struct Member {
     pub attributes: Vec<(String, Vec<u8>)>,
 }
 
+/// Maximum number of folders in folders.
+const MAX_FOLDER_DEPTH: usize = 3;
+
 impl Unpack<'_> {
     /// Makes a member; the content of a file is read from `content`.
     pub fn put(
@@ -72,7 +78,7 @@ impl Unpack<'_> {
             let Kind::File(size) = member.kind else {
                 return Ok(());
             };
-            if !container::is_plain(&name) {
+            if !is_plain(&name) {
                 return Ok(());
             }
             if self.root.stat(&name)?.is_some() {
@@ -239,16 +245,15 @@ impl Unpack<'_> {
     }
 }
 
-/// Reads until the buffer is full or there is no more.
-pub fn fill(from: &mut dyn Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut have = 0;
-    while have < buffer.len() {
-        match from.read(&mut buffer[have..]) {
-            Ok(0) => break,
-            Ok(read) => have += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+/// Returns whether a member of that name may be in an archive that holds a container image.
+fn is_plain(name: &Path) -> bool {
+    let is_word = |part: Component<'_>| match part {
+        Component::Normal(word) => {
+            let word = word.as_bytes();
+            word.iter()
+                .all(|b| b.is_ascii_alphanumeric() || b"._-".contains(b))
         }
-    }
-    Ok(have)
+        _ => false,
+    };
+    name.components().count() <= MAX_FOLDER_DEPTH && name.components().all(is_word)
 }

@@ -14,7 +14,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use tar::{Builder, EntryType, Header};
 
-use super::Content;
+use super::content::Content;
 use crate::Error;
 use crate::tree::Tree;
 

@@ -13,8 +13,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use super::content::is_allowed_attribute;
 use super::member::{BUFFER, Kind, Member};
-use super::{Unpack, is_allowed_attribute};
+use super::unpack::Unpack;
 use crate::Error;
 use crate::tree::Meta;
 

@@ -13,6 +13,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 
+use super::content::is_allowed_attribute;
 use super::*;
 
 fn parse(words: &[&str]) -> Result<Options, Error> {

@@ -7,12 +7,21 @@ use oci::Digest;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use super::{Content, Extent, Limits, harmless, shown};
+use super::content::Content;
+use super::limits::Limits;
+use super::printable::{harmless, shown};
 use crate::install::{Error, Installed, check_empty};
 use crate::tree::{Meta, Tree, is};
 
 /// Owner ids above this have no place in a zone's range.
 pub(super) const MAX_ID: u32 = 65_535;
+
+/// The part of a root that a source holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    Whole,
+    Part,
+}
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);

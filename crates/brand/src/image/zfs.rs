@@ -7,7 +7,9 @@
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::{LIMITS, decompress::Stream, harmless};
+use super::decompress::Stream;
+use super::limits::LIMITS;
+use super::printable::harmless;
 use crate::Error;
 
 /// The offset of a stream's mark.
