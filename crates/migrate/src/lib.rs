@@ -20,6 +20,8 @@ mod channels;
 mod guest;
 mod live_source;
 mod live_target;
+mod options;
+mod other_host;
 mod receive_guest;
 mod relay;
 mod source;
@@ -29,10 +31,8 @@ mod waiting_guest;
 mod wire;
 
 use std::fs;
-use std::process::{Child, Stdio};
 use std::time::Instant;
 
-use brand::Content;
 use model::{State, Verb, ZoneName};
 use storage::driver_at;
 use store::index::Entry;
@@ -45,42 +45,16 @@ use subject::network::Records;
 use subject::{Start, Subject};
 use zone::boot::{BootOptions, start_locked};
 use zone::executor::{self, Outcome};
-use zone::export::start as start_program;
 use zone::halt::halt_locked;
 use zone::{environments, suspend};
 
 use crate::live_source::Way;
+pub use crate::options::{Kind, Options};
+use crate::other_host::ask;
 use crate::source::Trip;
 pub use target::{receive, status};
 use wire::Fate;
 pub use wire::frames_again;
-
-/// The options of a migration.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// `[user@]host`, as ssh takes it.
-    pub host: String,
-    /// Options for ssh, as behind its `-o`.
-    pub ssh: Vec<String>,
-    /// The ciphers of ssh.
-    pub cipher: Option<String>,
-    /// Let a zone that shares the host's programs follow the other host.
-    pub update: bool,
-    /// The kind of migration that is allowed for a machine that runs.
-    pub kind: Kind,
-}
-
-/// The kind of migration of a machine that runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
-    /// While it runs; suspended where that cannot be.
-    #[default]
-    Auto,
-    /// While it runs, or not at all.
-    Live,
-    /// Suspended.
-    Warm,
-}
 
 /// Migrates a zone; its state stays what it is, over there.
 ///
@@ -324,49 +298,4 @@ fn give_up(
     // Last: until the index says that the zone is gone, the same command goes on by the mark.
     away::remove_zonepath(path)?;
     Ok(Outcome::Done)
-}
-
-/// Asks the target what became of a migration.
-fn ask(zone: &ZoneName, options: &Options, id: &str) -> Result<Fate, Error> {
-    let mut child = ssh(zone, options, &["receive", "--status", id])?;
-    let mut text = Vec::new();
-    let read = child.stdout.take().map_or(Ok(0), |out| {
-        std::io::Read::read_to_end(&mut std::io::Read::take(out, 4096), &mut text)
-    });
-    let status = child.wait();
-    read.map_err(Error::io(format!("hear from {}", options.host)))?;
-    match (status, serde_json::from_slice(&text)) {
-        (Ok(status), Ok(fate)) if status.success() => Ok(fate),
-        _ => Err(Error::Refused(format!(
-            "{} does not say whether it has the zone.",
-            options.host
-        ))),
-    }
-}
-
-/// Starts zoneadm on the other host.
-fn ssh(zone: &ZoneName, options: &Options, words: &[&str]) -> Result<Child, Error> {
-    let command = format!(
-        "PATH=\"$PATH:/usr/sbin:/sbin\" exec zoneadm -z {zone} {}",
-        words.join(" ")
-    );
-    let mut all = vec!["-T", "-o", "BatchMode=yes"];
-    for option in &options.ssh {
-        all.extend(["-o", option]);
-    }
-    if let Some(cipher) = &options.cipher {
-        all.extend(["-c", cipher]);
-    }
-    // A line that is dead is noticed: a guest may stand still for it. What the user says
-    // of it comes first, and counts.
-    for option in ["ServerAliveInterval=10", "ServerAliveCountMax=3"] {
-        all.extend(["-o", option]);
-    }
-    all.extend(["--", &options.host, &command]);
-    start_program("ssh", &all, Stdio::piped(), Stdio::piped())
-}
-
-/// Returns whether an extended attribute of a layer is sent.
-fn keeps(name: &[u8], value: &[u8]) -> bool {
-    std::str::from_utf8(name).is_ok_and(|name| Content::Layer.keeps(name, value))
 }

@@ -19,9 +19,11 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use store::lock;
 
+use crate::options::Options;
+use crate::other_host::ask;
 use crate::relay::{Carried, Carrying, hear, word};
 use crate::source::Trip;
-use crate::{Fate, Options, ask};
+use crate::wire::Fate;
 use control::client;
 use control::protocol::{Leave, Left, MAX_PACKET, Reply, Request, Word};
 use host::{Error, Host, flatten};

@@ -10,9 +10,10 @@ use model::{State, ZoneName};
 use storage::Dataset;
 
 use crate::guest::Load;
+use crate::options::{Kind, Options};
+use crate::other_host::ssh;
 use crate::top_listing::Listing;
-use crate::wire::{Commit, Frame, Hello, VERSION, Welcome, Wire, plain};
-use crate::{Kind, Options, keeps, ssh};
+use crate::wire::{Commit, Frame, Hello, VERSION, Welcome, Wire, keeps, plain};
 use control::protocol::LeaveDisk;
 use host::{Error, Host};
 use subject::Subject;

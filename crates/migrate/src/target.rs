@@ -23,8 +23,9 @@ use crate::live_target::{self, Came};
 use crate::receive_guest::Unloading;
 use crate::waiting_guest;
 use crate::waiting_guest::Arrival;
-use crate::wire::{Arrange, Commit, Fate, Frame, Hello, VERSION, Welcome, Wire, digest};
-use crate::{keeps, wire};
+use crate::wire::{
+    self, Arrange, Commit, Fate, Frame, Hello, VERSION, Welcome, Wire, digest, keeps,
+};
 use control::client;
 use control::protocol::Coming;
 use host::{Error, Host, flatten};

@@ -29,6 +29,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use brand::Content;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use serde::{Deserialize, Serialize};
@@ -257,6 +258,11 @@ impl<R: Read, W: Write> Wire<R, W> {
             ended: false,
         }
     }
+}
+
+/// Returns whether an extended attribute of a layer is sent.
+pub(super) fn keeps(name: &[u8], value: &[u8]) -> bool {
+    std::str::from_utf8(name).is_ok_and(|name| Content::Layer.keeps(name, value))
 }
 
 /// Text from elsewhere for a terminal: no more than some lines, nothing that it obeys.
