@@ -16,7 +16,7 @@ use store::lock::ZoneLock;
 use store::{Root, runtime, xml};
 
 use crate::executor::Outcome;
-use crate::{environments, export, room, suspend, verify};
+use crate::{environments, export, room, root_view, suspend, verify};
 use control::client;
 use control::protocol::Request;
 use host::undo::UndoStack;
@@ -549,7 +549,7 @@ fn spec(
         return ask(root);
     }
     // In a view of the mounts that ends with this: any folder will do, and none is made.
-    crate::mount::with_view(stack, inherited, crate::mount::any_folder(scratch), ask)
+    root_view::with_view(stack, inherited, root_view::any_folder(scratch), ask)
 }
 
 /// Returns the plan as a file in memory, for zoneadmd.

@@ -15,7 +15,7 @@ use store::index::{self, Entry};
 use store::xml::manifest;
 
 use crate::attach::update;
-use crate::{environments, inventory, mount};
+use crate::{environments, inventory, root_view};
 use host::error::is_full;
 use host::fault::Fault;
 use host::flatten;
@@ -345,8 +345,8 @@ impl Work<'_> {
                 self.config,
                 &mut *self.progress,
             )?),
-            Step::ShowRoot { path, at } => Ok(mount::show(path, at)?),
-            Step::HideRoot { at } => Ok(mount::hide(at)?),
+            Step::ShowRoot { path, at } => Ok(root_view::show(path, at)?),
+            Step::HideRoot { at } => Ok(root_view::hide(at)?),
         }
     }
 }

@@ -19,7 +19,7 @@ use store::lock;
 use store::xml::manifest::{DETACHED, Manifest};
 
 use crate::executor::{Outcome, new_uuid};
-use crate::{inventory, mount, snapshot};
+use crate::{inventory, root_view, snapshot};
 use host::{Error, Host};
 use subject::{Start, Subject};
 
@@ -171,7 +171,7 @@ fn write(
     let scratch = inventory::scratch(host)?;
     let packed = match line.input.take() {
         None => Err(Error::Refused("no pipe to zstd".to_owned())),
-        Some(input) => mount::with_view(stack, &[], &scratch, move |root| {
+        Some(input) => root_view::with_view(stack, &[], &scratch, move |root| {
             let mut pack = Pack::new(BufWriter::with_capacity(256 << 10, input), Content::Root);
             let failed = |error| Error::Io("write the archive".to_owned(), error);
             pack.file(DETACHED, manifest.text().as_bytes())

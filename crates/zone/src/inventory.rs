@@ -12,7 +12,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use storage::{Stack, driver_at};
 use store::xml::manifest::{Manifest, Package};
 
-use crate::mount;
+use crate::root_view;
 use host::error::flatten;
 use host::{Error, Host};
 
@@ -86,14 +86,14 @@ fn with_root<T: Send>(
     stack: &Stack,
     look: impl FnOnce(OwnedFd) -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
-    mount::with_view(stack, &[], &scratch(host)?, look)
+    root_view::with_view(stack, &[], &scratch(host)?, look)
 }
 
 /// A folder to mount something on, in a namespace of one's own.
 pub(crate) fn scratch(host: &Host) -> Result<PathBuf, Error> {
     let scratch = host.root.run().join("mnt");
     if host.plan_only {
-        return Ok(mount::any_folder(&scratch).to_owned());
+        return Ok(root_view::any_folder(&scratch).to_owned());
     }
     fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
     Ok(scratch)

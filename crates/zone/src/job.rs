@@ -26,7 +26,7 @@ use store::index::Entry;
 use store::{Root, runtime};
 
 use crate::boot::{self, BootOptions, Linked};
-use crate::mount;
+use crate::root_view;
 use host::{Error, Host, devices, spawn};
 use subject::Subject;
 use subject::network::Records;
@@ -374,7 +374,7 @@ fn with_view<T: Send>(
 ) -> Result<T, Error> {
     let scratch = host.root.run().join("mnt");
     fs::create_dir_all(&scratch).map_err(Error::io(format!("make {}", scratch.display())))?;
-    mount::with_view(stack, inherited, &scratch, |root| {
+    root_view::with_view(stack, inherited, &scratch, |root| {
         look(Path::new(&format!("/proc/self/fd/{}", root.as_raw_fd())))
     })
 }
@@ -385,7 +385,7 @@ fn with_view<T: Send>(
 /// # Errors
 /// When there can be none, and what `work` returns.
 pub fn aside<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
-    mount::aside(work)
+    root_view::aside(work)
 }
 
 /// The folders of the host that are part of a zone's root.

@@ -33,6 +33,7 @@ pub mod rctl;
 pub mod reboot;
 pub mod rollback;
 mod room;
+mod root_view;
 pub mod savecore;
 pub mod service;
 pub mod shutdown;

@@ -1,20 +1,9 @@
 //! `zoneadm mount` and `unmount`: the whole root of a halted zone, on the host.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
 use model::plan::{Step, ZonePlan};
 use model::{Verb, ZoneName};
-use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::mount::MountAttrFlags;
-use storage::{Stack, driver_at};
-use sys::process::ns;
 
 use crate::executor::{self, Outcome, Work};
-use host::flatten;
 use host::{Error, Host};
 use subject::{SHOWN, Start, Subject};
 
@@ -73,126 +62,4 @@ fn act(
     };
     executor::run(&mut work, &plan, &mut host.fault.clone())?;
     Ok(Outcome::Done)
-}
-
-pub(crate) fn show(zonepath: &Path, at: &Path) -> Result<(), Error> {
-    match fs::create_dir(at) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(Error::Io(format!("make {}", at.display()), error));
-        }
-        _ => {}
-    }
-    let stack = driver_at(zonepath)?.stack(zonepath)?;
-    let root = aside(|| Ok(storage::assemble(&stack, None, 0, at)?))?;
-    let attr = sys::mount::Attr {
-        set: MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOSUID,
-        private: true,
-        ..sys::mount::Attr::default()
-    };
-    let mounted = sys::mount::set_attr(&root, &attr, sys::mount::Extent::One, at)
-        .and_then(|()| sys::mount::attach(&root, CWD, at));
-    mounted.map_err(|error| {
-        let _ = fs::remove_dir(at);
-        Error::Refused(flatten(&error))
-    })
-}
-
-/// Time for which unmounting a busy root is tried again: a process that is being started has copies
-/// of its parent's descriptors until it executes its program.
-const UNMOUNT_RETRY_TIME: Duration = Duration::from_secs(1);
-
-/// Interval between the attempts.
-const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(5);
-
-pub(crate) fn hide(at: &Path) -> Result<(), Error> {
-    uncover(at)?;
-    fs::remove_dir(at).map_err(Error::io(format!("remove {}", at.display())))
-}
-
-/// Unmounts what is shown at a folder; the folder stays. Nothing there is no error.
-pub(crate) fn uncover(at: &Path) -> Result<(), Error> {
-    if !subject::is_mount(at) {
-        return Ok(());
-    }
-    let end = Instant::now() + UNMOUNT_RETRY_TIME;
-    loop {
-        match sys::mount::unmount(at) {
-            Ok(()) => return Ok(()),
-            Err(error) if is_busy(&error) && Instant::now() < end => {
-                std::thread::sleep(UNMOUNT_RETRY_INTERVAL);
-            }
-            Err(error) => return Err(refused(error)),
-        }
-    }
-}
-
-fn is_busy(error: &sys::mount::Error) -> bool {
-    error.errno() == rustix::io::Errno::BUSY.raw_os_error()
-}
-
-/// Returns a folder that is there: `scratch` itself, or the first of those above it.
-pub(crate) fn any_folder(scratch: &Path) -> &Path {
-    let there = scratch.ancestors().find(|folder| folder.is_dir());
-    there.unwrap_or(Path::new("/"))
-}
-
-/// Calls `look` with the whole root of a zone as the zone sees it, read-only, with
-/// the inherited folders of the host. The zone may be running. `scratch` is any folder.
-pub(crate) fn with_view<T: Send>(
-    stack: &Stack,
-    inherited: &[PathBuf],
-    scratch: &Path,
-    look: impl FnOnce(OwnedFd) -> Result<T, Error> + Send,
-) -> Result<T, Error> {
-    aside(|| {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = storage::view(stack, scratch)?;
-        sys::mount::attach(&root, CWD, scratch).map_err(refused)?;
-        for dir in inherited {
-            let shared =
-                sys::mount::open_tree(CWD, dir, sys::mount::Extent::One).map_err(refused)?;
-            let place = sys::root::open(&root, dir, flags)
-                .map_err(|errno| Error::Io(format!("open {}", dir.display()), errno.into()))?;
-            sys::mount::attach(&shared, &place, Path::new("")).map_err(refused)?;
-        }
-        let root = openat(CWD, scratch, flags, Mode::empty())
-            .map_err(|errno| Error::Io(format!("open {}", scratch.display()), errno.into()))?;
-        look(root)
-    })
-}
-
-/// Calls `work` with the path of the whole root of a halted zone, writable, which nobody
-/// else sees. `scratch` is any folder. Without the inherited folders of the host.
-pub(crate) fn with_root<T: Send>(
-    stack: &Stack,
-    scratch: &Path,
-    work: impl FnOnce(&Path) -> Result<T, Error> + Send,
-) -> Result<T, Error> {
-    aside(|| {
-        let root = storage::assemble(stack, None, 0, scratch)?;
-        sys::mount::attach(&root, CWD, scratch).map_err(refused)?;
-        let done = work(scratch)?;
-        // What was written is on disk before anybody says that it was.
-        let synced = fs::File::open(scratch).and_then(|open| Ok(rustix::fs::syncfs(open)?));
-        synced.map_err(Error::io(format!("sync {}", scratch.display())))?;
-        Ok(done)
-    })
-}
-
-/// Works in a mount namespace that ends with this call: the layers of a root are
-/// mounted on their own for a moment, and the host must not see that.
-pub(crate) fn aside<T: Send>(work: impl FnOnce() -> Result<T, Error> + Send) -> Result<T, Error> {
-    let work = || -> Result<T, Error> {
-        sys::namespace::unshare(ns::MOUNT).map_err(Error::io("leave the host's mounts"))?;
-        sys::mount::make_private_recursive().map_err(refused)?;
-        work()
-    };
-    // Namespaces belong to threads: this one goes into its own and ends there.
-    std::thread::scope(|scope| scope.spawn(work).join())
-        .unwrap_or_else(|_| Err(Error::Refused("could not assemble the root".to_owned())))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "the form that map_err takes")]
-fn refused(error: sys::mount::Error) -> Error {
-    Error::Refused(flatten(&error))
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use model::Config;
 use storage::{Name, Stack, driver_at};
 
-use crate::{inventory, mount};
+use crate::{inventory, root_view};
 use host::{Error, Host};
 
 /// Stands in the zonepath while its root is being changed.
@@ -92,7 +92,7 @@ pub fn follow(
 pub(super) fn follow_in(host: &Host, config: &Config, stack: &Stack) -> Result<Vec<String>, Error> {
     let scratch = inventory::scratch(host)?;
     let mut said = Vec::new();
-    let followed = mount::with_root(stack, &scratch, |root| {
+    let followed = root_view::with_root(stack, &scratch, |root| {
         let mut say = |line: &str| said.push(line.to_owned());
         Ok(brand::follow(config, Path::new("/"), root, &mut say)?)
     })?;

@@ -10,7 +10,7 @@ use storage::{Garbage, Lost};
 use store::{atomic, lock};
 
 use crate::check::{Finding, Kind, Life, Look};
-use crate::{environments, images, job, mount, service};
+use crate::{environments, images, job, root_view, service};
 use host::{Error, Host, flatten};
 
 /// Most bytes of a journal that are read.
@@ -167,7 +167,7 @@ pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
     for one in found.iter().filter(|one| one.kept.is_none()) {
         let path = host.root.path(&one.path);
         match one.kind {
-            Kind::Mount => tell(&one.path, mount::hide(&path).map_err(|e| flatten(&e))),
+            Kind::Mount => tell(&one.path, root_view::hide(&path).map_err(|e| flatten(&e))),
             Kind::Copy => tell(&one.path, job::remove_copy(&path).map_err(|e| flatten(&e))),
             Kind::Aside => {
                 if let Some(target) = atomic::target_of(&path) {

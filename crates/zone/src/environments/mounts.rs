@@ -13,6 +13,7 @@ use storage::{Dataset, Name};
 use crate::environments::marks::{Marks, Mounted};
 use crate::environments::{Admitted, admit, find};
 use crate::executor::Outcome;
+use crate::root_view;
 use host::{Error, Host};
 
 /// Shows a boot environment at `at`, or in the zonepath; tells where.
@@ -62,7 +63,7 @@ pub fn mount(
     let shown = dataset
         .clone_snapshot_to(name, &place)
         .map_err(Error::from)
-        .and_then(|_| crate::mount::show(&place, &mounted.path));
+        .and_then(|_| root_view::show(&place, &mounted.path));
     if let Err(error) = shown {
         let _ = throw_away(&place);
         let _ = marks.set_mounted(name, None);
@@ -86,7 +87,7 @@ pub fn unmount(host: &Host, zone: &ZoneName, name: &Name) -> Result<Outcome, Err
             "boot environment {name} is not mounted."
         )));
     };
-    crate::mount::uncover(&mounted.path)?;
+    root_view::uncover(&mounted.path)?;
     put_back(&dataset, &marks, name, &place(&subject.zonepath, name))?;
     if mounted.made {
         let _ = fs::remove_dir(&mounted.path);
