@@ -8,28 +8,32 @@
 //! | file | holds |
 //! |---|---|
 //! | `marks` | which one is active, and which is next: links in `<zonepath>/be` |
+//! | `dataset` | the dataset whose snapshots they are |
+//! | `admission` | which operation may begin |
 //! | `switch` | the change from one to the other |
 //! | `mounts` | one that is shown on the host, and written into |
 //! | `inside` | what `beadm` in a zone says to zoneadmd |
 
+mod admission;
+mod dataset;
 mod marks;
 mod mounts;
 pub(crate) mod switch;
 
-use std::time::SystemTime;
-
 use model::verb::Admission;
 use model::{State, Verb, ZoneName};
 use serde::Serialize;
-use storage::{Dataset, Name, Snapshot, driver_at};
+use storage::{Dataset, Name, Snapshot};
 use store::index::Index;
 
 use crate::boot::BootOptions;
 use crate::executor::Outcome;
 use crate::{reboot, snapshot};
 use host::{Error, Host};
-use subject::{Start, Subject};
+use subject::Subject;
 
+use admission::{Admitted, admit};
+use dataset::{find, made, open, seconds};
 use marks::{Active, Marks};
 pub use mounts::{forget, unmarked};
 pub use mounts::{mount, unmount};
@@ -113,23 +117,6 @@ pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     // Those of one second stay in the order in which they were made.
     rows.sort_by_key(|row| row.created);
     Ok(rows)
-}
-
-/// Returns the time at which a zone was installed, 0 where the file system does not know it.
-/// The standard library does not ask for it where it stands on musl.
-fn made(zonepath: &std::path::Path) -> u64 {
-    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-    let found = statx(CWD, zonepath, AtFlags::empty(), StatxFlags::BTIME);
-    let known = found
-        .ok()
-        .filter(|stat| stat.stx_mask & StatxFlags::BTIME.bits() != 0);
-    let seconds = known.and_then(|stat| u64::try_from(stat.stx_btime.tv_sec).ok());
-    seconds.unwrap_or_default()
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH);
-    since.unwrap_or_default().as_secs()
 }
 
 /// Makes a boot environment of the zone's root as it is now, or of another one.
@@ -388,42 +375,6 @@ pub fn is_in_use(subject: &Subject, snapshot: &Snapshot) -> Result<bool, Error> 
     let marks = Marks::at(&subject.zonepath);
     let own = marks.inside(&snapshot.name)? == Some(seconds(snapshot.created));
     Ok(own || marks.mounted(&snapshot.name)?.is_some())
-}
-
-enum Admitted {
-    Go(Box<Subject>, Dataset, Marks),
-    Over(Outcome),
-}
-
-fn admit(host: &Host, zone: &ZoneName) -> Result<Admitted, Error> {
-    let subject = match Subject::admit(host, zone, Verb::Beadm)? {
-        Start::Go(subject) => subject,
-        Start::Already(notice) => return Ok(Admitted::Over(Outcome::Already(notice))),
-    };
-    kernelzone::refuse(host, &subject, Verb::Beadm)?;
-    let dataset = open(&subject.zonepath)?;
-    let marks = Marks::at(&subject.zonepath);
-    // One that a crash cut off: nobody has mounted the root of a halted zone.
-    if subject.state == State::Installed {
-        switch::complete(&subject.zonepath)?;
-    }
-    Ok(Admitted::Go(subject, dataset, marks))
-}
-
-fn open(zonepath: &std::path::Path) -> Result<Dataset, Error> {
-    if !driver_at(zonepath)?.has_layers() {
-        return Err(Error::Refused(
-            "boot environments are made of layers, and its root has none.".to_owned(),
-        ));
-    }
-    Ok(Dataset::open(zonepath)?)
-}
-
-fn find(dataset: &Dataset, name: &Name) -> Result<(), Error> {
-    match dataset.snapshots()?.iter().any(|one| one.name == *name) {
-        true => Ok(()),
-        false => Err(Error::Refused(format!("has no boot environment {name}."))),
-    }
 }
 
 /// A zone leaves alone what was made in the global zone: that may be how somebody gets the

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use model::ZoneName;
 use storage::{Dataset, Name};
 
+use crate::environments::admission::{Admitted, admit};
+use crate::environments::dataset::find;
 use crate::environments::marks::{Marks, Mounted};
-use crate::environments::{Admitted, admit, find};
 use crate::executor::Outcome;
 use crate::root_view;
 use host::{Error, Host};

@@ -15,8 +15,8 @@ use std::time::{Duration, SystemTime};
 
 use storage::{Dataset, Name};
 
+use crate::environments::dataset::{made, open, seconds};
 use crate::environments::marks::{Active, Marks, Switch};
-use crate::environments::{made, open, seconds};
 use host::Error;
 
 /// Makes the one that `once` names, or that was activated, the root of a halted zone;
