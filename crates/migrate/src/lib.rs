@@ -284,7 +284,7 @@ fn give_up(
         kernelzone::install::remove(host, &config, path)
             .map_err(|error| Error::Refused(error.to_string()))?;
     }
-    zone::job::forget_history(&host.root, &subject.entry)?;
+    zone::patch_files::forget_history(&host.root, &subject.entry)?;
     for file in [ARRIVED, subject::identity::FILE] {
         let _ = fs::remove_file(path.join(file));
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use store::format::{self, Stored};
 use store::index::Entry as Zone;
 use store::{Root, atomic};
-use zone::job;
+use zone::patch_files;
 
 use crate::order::Order;
 
@@ -214,13 +214,13 @@ pub fn folder(root: &Root) -> PathBuf {
 /// The history of a zone.
 #[must_use]
 pub fn history_of(root: &Root, zone: &Zone) -> PathBuf {
-    folder(root).join(format!("{}.history", job::stem(zone)))
+    folder(root).join(format!("{}.history", patch_files::stem(zone)))
 }
 
 /// The journal of a zone.
 #[must_use]
 pub fn journal_of(root: &Root, zone: &Zone) -> PathBuf {
-    job::journal_of(root, zone)
+    patch_files::journal_of(root, zone)
 }
 
 /// The format of journals and histories that is written. A file that says none has format 1.

@@ -5,7 +5,7 @@ use model::{State, Verb, ZoneName};
 use storage::driver_at;
 
 use crate::executor::{self, Outcome, Work};
-use crate::{inventory, job};
+use crate::{inventory, patch_files};
 use host::{Error, Host};
 use subject::network::Records;
 use subject::{Start, Subject};
@@ -63,7 +63,7 @@ pub fn detach(
         return Ok(Outcome::Planned(text));
     }
     // Who has no root here cannot be brought to its old or its new one.
-    if job::journal_of(&host.root, &subject.entry).exists() {
+    if patch_files::journal_of(&host.root, &subject.entry).exists() {
         return Err(Error::Refused(
             "has an interrupted patch: run zonepatch recover first.".to_owned(),
         ));

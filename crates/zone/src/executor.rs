@@ -15,7 +15,7 @@ use store::index::{self, Entry};
 use store::xml::manifest;
 
 use crate::attach::update;
-use crate::{environments, inventory, root_view};
+use crate::{environments, inventory, patch_files, root_view};
 use host::error::is_full;
 use host::fault::Fault;
 use host::flatten;
@@ -292,7 +292,7 @@ impl Work<'_> {
             }
             Step::RemoveZonepath { path } => {
                 remove_zonepath(path, self.progress);
-                Ok(crate::job::forget_history(&self.host.root, &self.entry)?)
+                Ok(patch_files::forget_history(&self.host.root, &self.entry)?)
             }
             Step::Record { state, uuid } => {
                 self.entry.state = *state;

@@ -260,7 +260,7 @@ fn called(path: &Path) -> String {
 /// Fails with the image or leftover that cannot be removed.
 pub fn prune(host: &Host) -> Result<Pruned, Error> {
     let mut pruned = open(host)?.prune()?;
-    for folder in crate::service::layers(host) {
+    for folder in crate::layer_folders::of_zones(host) {
         let more = storage::collect(&folder, storage::Lost::Keep)?;
         pruned.collected.add(more);
     }

@@ -22,8 +22,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use storage::{Dataset, Stack};
-use store::index::Entry;
-use store::{Root, runtime};
+use store::runtime;
 
 use crate::boot::{self, BootOptions, Linked};
 use crate::root_view;
@@ -237,34 +236,6 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
     let asks = |step: &InsideStep| matches!(step, InsideStep::Environments { .. });
     plan.inside.retain(|step| !asks(step));
     Ok(plan)
-}
-
-/// The journal of who changes the root of a zone by such a copy: while it is there the zone
-/// may be between old and new, and only zonepatch knows. It goes by the zone's uuid, which a
-/// rename of the zone does not change.
-#[must_use]
-pub fn journal_of(root: &Root, zone: &Entry) -> PathBuf {
-    root.lib()
-        .join("patch")
-        .join(format!("{}.journal", stem(zone)))
-}
-
-/// Removes the history of the patches of a zone that is not on this host any more.
-///
-/// # Errors
-/// When the file cannot be removed.
-pub fn forget_history(root: &Root, zone: &Entry) -> Result<(), Error> {
-    let path = journal_of(root, zone).with_extension("history");
-    Ok(store::atomic::remove(&path)?)
-}
-
-/// Returns the prefix of a zone's files there.
-#[must_use]
-pub fn stem(zone: &Entry) -> String {
-    match &zone.uuid {
-        Some(uuid) => uuid.to_string(),
-        None => format!("zone-{}", zone.name),
-    }
 }
 
 /// Returns the path of the copy of a zone: beside it, or in it where it is a file system of its

@@ -18,7 +18,6 @@ use store::index::{Entry, Index};
 use store::{runtime, xml};
 
 pub use plan::{Deed, Job, Known, Patience};
-pub(crate) use start::layers;
 pub use start::{start, tidy};
 pub use stop::{still_up, stop};
 

@@ -10,7 +10,7 @@ use storage::{Garbage, Lost};
 use store::{atomic, lock};
 
 use crate::check::{Finding, Kind, Life, Look};
-use crate::{environments, images, job, root_view, service};
+use crate::{environments, images, job, layer_folders, root_view};
 use host::{Error, Host, flatten};
 
 /// Most bytes of a journal that are read.
@@ -18,7 +18,7 @@ const MAX_JOURNAL: u64 = 1 << 20;
 
 /// The folders in which layers are: of zones, and of images.
 fn all_layers(host: &Host) -> BTreeSet<PathBuf> {
-    let mut all = service::layers(host);
+    let mut all = layer_folders::of_zones(host);
     all.insert(images::layers(host));
     all
 }

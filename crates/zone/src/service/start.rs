@@ -1,22 +1,18 @@
 //! Boots zones when the host boots.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-
 use model::ZoneName;
 use model::config::BootPriority;
-use store::index::Index;
 use store::lock::Wait;
 use store::runtime;
 
 use crate::boot::{BootOptions, boot};
 use crate::executor::Outcome;
+use crate::layer_folders;
 use crate::service::plan::{Deed, Job};
 use crate::service::{End, Tell, told};
 use control::client;
 use host::{Error, Host, flatten, parallel};
 use platform::controls;
-use subject::layer_folders;
 
 /// Does these jobs, several at a time. Those of a lower priority wait until the ones of
 /// a higher are over, well or not.
@@ -69,7 +65,7 @@ pub fn tidy(host: &Host) -> Vec<String> {
             flatten(&error)
         ));
     }
-    for layers in layers(host) {
+    for layers in layer_folders::of_zones(host) {
         match storage::collect(&layers, storage::Lost::Keep) {
             Ok(collected) if collected.removed > 0 => remarks.push(format!(
                 "removed {} unused trees from {}",
@@ -85,16 +81,4 @@ pub fn tidy(host: &Host) -> Vec<String> {
         }
     }
     remarks
-}
-
-/// The folders in which zones have layers, also zones that are only configured: with the
-/// last zone that was installed something may have been left.
-pub(crate) fn layers(host: &Host) -> BTreeSet<PathBuf> {
-    let Ok(index) = Index::load(&host.root) else {
-        // Whoever could not be booted for it has been told.
-        return BTreeSet::new();
-    };
-    let entries = index.entries().iter();
-    let places = entries.flat_map(|entry| layer_folders(&host.root.path(&entry.zonepath)));
-    places.filter(|folder| folder.is_dir()).collect()
 }
