@@ -280,7 +280,7 @@ fn start_admitted(
     )?;
     let suspended = match facts {
         Some(facts) if subject.state == State::Installed => {
-            suspend::prepare(host, subject, &config, facts, &mut plan, &options, dry_run)?
+            suspend::resume::prepare(host, subject, &config, facts, &mut plan, &options, dry_run)?
         }
         _ => Vec::new(),
     };
