@@ -1,22 +1,21 @@
 //! `zoneadm boot` and `zoneadm ready`: the virtual platform, with or without init.
 
+mod options;
+mod plan;
+
 use std::fs::File;
-use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use brand::{BootRequest, BootSpec};
-use limits::Base;
-use model::plan::{BootPlan, DeviceNode};
-use model::{Config, State, Verb, ZoneName};
-use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
-use storage::{BadName, Dataset, Name, Stack, driver_at};
+use model::plan::BootPlan;
+use model::{State, Verb, ZoneName};
+use storage::{Dataset, driver_at};
 use store::lock::ZoneLock;
 use store::{Root, runtime, xml};
 
 use crate::executor::Outcome;
-use crate::{environments, export, room, root_view, suspend, verify};
+use crate::{environments, export, room, suspend, verify};
 use control::client;
 use control::protocol::Request;
 use host::undo::UndoStack;
@@ -26,86 +25,14 @@ use kernelzone::facts::{self, Facts};
 use kernelzone::image;
 use kernelzone::uefi;
 use platform::controls;
-use platform::plan::boot::{BootInputs, MachineInputs, plan};
-use platform::plan::guest::{machine, words_of_boot};
+use platform::plan::guest::words_of_boot;
+use subject::away;
 use subject::{Start, Subject};
-use subject::{away, names, network};
 
 pub use host::spawn::{AGAIN, LOCK_OF_AGAIN};
-
-/// The options of a boot.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BootOptions {
-    /// Another init (`-i`), a path in the zone.
-    pub init: Option<String>,
-    /// Words for init.
-    pub arguments: Vec<String>,
-    /// The boot environment to boot this once (`-Z`).
-    pub environment: Option<Name>,
-    /// True to throw away the image of a suspended zone.
-    pub discard: bool,
-    /// True to have all memory of a suspended zone before it runs.
-    pub eager: bool,
-    /// True when the command line had boot options: `bootargs` then does not count.
-    pub given: bool,
-    /// Count of the reboots in quick succession by which the zone came to this boot.
-    pub reboots: u32,
-}
-
-impl BootOptions {
-    /// Returns what is told init, as the console shows it.
-    fn words(&self) -> String {
-        let init = self.init.iter().flat_map(|path| ["-i", path]);
-        let words = init.chain(self.arguments.iter().map(String::as_str));
-        words.collect::<Vec<_>>().join(" ")
-    }
-
-    /// Reads boot options as they stand behind `--` or in the property bootargs:
-    /// `-i PATH`, `-s`, `-m OPTIONS`, `-Z NAME`, `--discard-suspend`, `--eager`; other
-    /// words that begin with `-` are unknown and returned to be warned of.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] for an option without its value.
-    pub fn parse(words: &[String]) -> Result<(Self, Vec<String>), Error> {
-        let mut options = Self {
-            given: !words.is_empty(),
-            ..Self::default()
-        };
-        let mut unknown = Vec::new();
-        let mut words = words.iter();
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "-i" => {
-                    let path = words.next().ok_or_else(|| {
-                        Error::Usage("boot option -i needs the path of an init".to_owned())
-                    })?;
-                    options.init = Some(path.clone());
-                }
-                "-Z" => {
-                    let name = words.next().ok_or_else(|| {
-                        Error::Usage("boot option -Z needs a boot environment".to_owned())
-                    })?;
-                    let name = name.parse();
-                    options.environment =
-                        Some(name.map_err(|error: BadName| Error::Usage(error.to_string()))?);
-                }
-                "-m" => {
-                    let value = words
-                        .next()
-                        .ok_or_else(|| Error::Usage("boot option -m needs a value".to_owned()))?;
-                    options.arguments.extend(["-m".to_owned(), value.clone()]);
-                }
-                "--discard-suspend" => options.discard = true,
-                "--eager" => options.eager = true,
-                // Every Linux init knows it by this name.
-                "-s" => options.arguments.push("-s".to_owned()),
-                other if other.starts_with('-') => unknown.push(other.to_owned()),
-                other => options.arguments.push(other.to_owned()),
-            }
-        }
-        Ok((options, unknown))
-    }
-}
+pub use options::BootOptions;
+pub(crate) use plan::{Linked, plan_on};
+pub use plan::{as_file, make_plan};
 
 /// Boots a zone, or starts init in one that is ready.
 ///
@@ -409,180 +336,4 @@ fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
         dataset.tend()?;
     }
     Ok(dataset.let_go()?)
-}
-
-/// Returns the plan of a boot; changes nothing.
-pub fn make_plan(
-    host: &Host,
-    subject: &Subject,
-    config: &Config,
-    nodes: &[DeviceNode],
-    facts: Option<&Facts>,
-    verb: Verb,
-    options: &BootOptions,
-) -> Result<BootPlan, Error> {
-    let stack = driver_at(&subject.zonepath)?.stack(&subject.zonepath)?;
-    let linked = Linked::Yes;
-    plan_on(
-        host, subject, config, &stack, nodes, facts, verb, options, linked,
-    )
-}
-
-/// The zone's network links: made or left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Linked {
-    /// Those of its configuration.
-    Yes,
-    /// None but loopback.
-    No,
-}
-
-/// The plan of a boot from the root that `stack` says.
-#[expect(clippy::too_many_arguments, reason = "what decides about a boot")]
-pub(crate) fn plan_on(
-    host: &Host,
-    subject: &Subject,
-    config: &Config,
-    stack: &Stack,
-    nodes: &[DeviceNode],
-    facts: Option<&Facts>,
-    verb: Verb,
-    options: &BootOptions,
-    linked: Linked,
-) -> Result<BootPlan, Error> {
-    let brand = verify::brand_of(config)?;
-    let layout = brand::sparse::of(config, Path::new("/"))
-        .map_err(Error::io("look at the host's directories"))?;
-    let scratch = host.root.run().join("mnt");
-    let inherited = layout
-        .as_ref()
-        .map(|layout| layout.dirs.as_slice())
-        .unwrap_or_default();
-    let spec = match facts {
-        None => spec(brand, config, stack, inherited, &scratch, options)?,
-        Some(_) => machine_spec(brand),
-    };
-    let first_id = subject.entry.first_id().ok_or_else(|| {
-        Error::Refused("has no range of user ids; uninstall and install it again.".to_owned())
-    })?;
-    let (links, names) = match linked {
-        Linked::No => (Vec::new(), None),
-        Linked::Yes => {
-            let links = network::links_to_make(host, config, &subject.entry)?;
-            let names = names::plan(host, config, &links, &subject.index)?;
-            (links, names)
-        }
-    };
-    let machine = facts.map(|facts| {
-        let mut words = options.arguments.clone();
-        words.extend(options.init.as_ref().map(|init| format!("init={init}")));
-        MachineInputs {
-            machine: machine(config, subject.entry.uuid, facts, &links, &words),
-            facts,
-        }
-    });
-    plan(&BootInputs {
-        config,
-        controls: controls::configured(host, config)?,
-        id: 0,
-        uuid: subject.entry.uuid,
-        first_id,
-        stack,
-        layout: layout.as_ref(),
-        platform: brand.platform(),
-        spec: &spec,
-        base: &Base::find(&host.cgroup)?,
-        scratch: &scratch,
-        nodes,
-        links,
-        names,
-        limit_files: &host.root.proc_files(&subject.entry.name),
-        records: &host.root.network(),
-        answerer: &host.root.kernel_socket(&subject.entry.name),
-        machine,
-        ready_only: verb == Verb::Ready,
-    })
-}
-
-/// Returns the init that stands for QEMU: its command line comes with the plan, and its monitor
-/// ends it. QEMU's command line comes with the plan, and it is told to end over its monitor.
-fn machine_spec(brand: &dyn brand::Brand) -> BootSpec {
-    const SIGTERM: i32 = 15;
-    BootSpec {
-        init: brand::InitProgram::Zinit,
-        argv: Vec::new(),
-        environment: Vec::new(),
-        shutdown: brand::ShutdownSignals {
-            poweroff: SIGTERM,
-            reboot: SIGTERM,
-        },
-        mounts: brand.platform().mounts,
-        kernel: None,
-        interpreter: None,
-    }
-}
-
-/// Asks the brand what runs as init. It looks into the zone's root as the zone
-/// will see it; sparse zones run ours, and nothing needs to be looked at.
-fn spec(
-    brand: &'static dyn brand::Brand,
-    config: &Config,
-    stack: &Stack,
-    inherited: &[PathBuf],
-    scratch: &Path,
-    options: &BootOptions,
-) -> Result<BootSpec, Error> {
-    let ask = |root: OwnedFd| -> Result<BootSpec, Error> {
-        Ok(brand.boot(&BootRequest {
-            config,
-            root: root.as_fd(),
-            init: options.init.as_deref(),
-            arguments: &options.arguments,
-        })?)
-    };
-    let named = options.init.is_some() || config.attr("init").is_some();
-    let whole = stack.lowers.is_empty() && inherited.is_empty();
-    if whole || (!named && !inherited.is_empty()) {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = openat(CWD, &stack.top, flags, Mode::empty())
-            .map_err(|errno| Error::Io(format!("open {}", stack.top.display()), errno.into()))?;
-        return ask(root);
-    }
-    // In a view of the mounts that ends with this: any folder will do, and none is made.
-    root_view::with_view(stack, inherited, root_view::any_folder(scratch), ask)
-}
-
-/// Returns the plan as a file in memory, for zoneadmd.
-pub fn as_file(plan: &BootPlan) -> std::io::Result<OwnedFd> {
-    use std::io::Seek;
-    let memory = rustix::fs::memfd_create("plan", MemfdFlags::CLOEXEC)?;
-    let mut file = File::from(memory);
-    file.write_all(&serde_json::to_vec(plan)?)?;
-    file.rewind()?;
-    Ok(file.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(text: &str) -> (BootOptions, Vec<String>) {
-        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
-        BootOptions::parse(&words).unwrap()
-    }
-
-    #[test]
-    fn reads_the_options_of_solaris_and_names_others() {
-        let (options, unknown) = parse("-s -i /bin/sh -m verbose extra -Z be -L");
-        assert_eq!(options.init.as_deref(), Some("/bin/sh"));
-        assert_eq!(options.arguments, ["-s", "-m", "verbose", "extra"]);
-        assert_eq!(options.environment, Some("be".parse().unwrap()));
-        assert_eq!(unknown, ["-L"]);
-        assert!(options.given);
-        assert!(!parse("").0.given);
-        for alone in ["-i", "-Z", "-Z -L"] {
-            let words: Vec<String> = alone.split(' ').map(str::to_owned).collect();
-            assert!(BootOptions::parse(&words).is_err(), "{alone}");
-        }
-    }
 }

@@ -1,0 +1,103 @@
+//! The options of a boot.
+
+use host::Error;
+use storage::{BadName, Name};
+
+/// The options of a boot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BootOptions {
+    /// Another init (`-i`), a path in the zone.
+    pub init: Option<String>,
+    /// Words for init.
+    pub arguments: Vec<String>,
+    /// The boot environment to boot this once (`-Z`).
+    pub environment: Option<Name>,
+    /// True to throw away the image of a suspended zone.
+    pub discard: bool,
+    /// True to have all memory of a suspended zone before it runs.
+    pub eager: bool,
+    /// True when the command line had boot options: `bootargs` then does not count.
+    pub given: bool,
+    /// Count of the reboots in quick succession by which the zone came to this boot.
+    pub reboots: u32,
+}
+
+impl BootOptions {
+    /// Returns what is told init, as the console shows it.
+    pub(super) fn words(&self) -> String {
+        let init = self.init.iter().flat_map(|path| ["-i", path]);
+        let words = init.chain(self.arguments.iter().map(String::as_str));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// Reads boot options as they stand behind `--` or in the property bootargs:
+    /// `-i PATH`, `-s`, `-m OPTIONS`, `-Z NAME`, `--discard-suspend`, `--eager`; other
+    /// words that begin with `-` are unknown and returned to be warned of.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for an option without its value.
+    pub fn parse(words: &[String]) -> Result<(Self, Vec<String>), Error> {
+        let mut options = Self {
+            given: !words.is_empty(),
+            ..Self::default()
+        };
+        let mut unknown = Vec::new();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "-i" => {
+                    let path = words.next().ok_or_else(|| {
+                        Error::Usage("boot option -i needs the path of an init".to_owned())
+                    })?;
+                    options.init = Some(path.clone());
+                }
+                "-Z" => {
+                    let name = words.next().ok_or_else(|| {
+                        Error::Usage("boot option -Z needs a boot environment".to_owned())
+                    })?;
+                    let name = name.parse();
+                    options.environment =
+                        Some(name.map_err(|error: BadName| Error::Usage(error.to_string()))?);
+                }
+                "-m" => {
+                    let value = words
+                        .next()
+                        .ok_or_else(|| Error::Usage("boot option -m needs a value".to_owned()))?;
+                    options.arguments.extend(["-m".to_owned(), value.clone()]);
+                }
+                "--discard-suspend" => options.discard = true,
+                "--eager" => options.eager = true,
+                // Every Linux init knows it by this name.
+                "-s" => options.arguments.push("-s".to_owned()),
+                other if other.starts_with('-') => unknown.push(other.to_owned()),
+                other => options.arguments.push(other.to_owned()),
+            }
+        }
+        Ok((options, unknown))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> (BootOptions, Vec<String>) {
+        let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        BootOptions::parse(&words).unwrap()
+    }
+
+    #[test]
+    fn reads_the_options_of_solaris_and_names_others() {
+        let (options, unknown) = parse("-s -i /bin/sh -m verbose extra -Z be -L");
+        assert_eq!(options.init.as_deref(), Some("/bin/sh"));
+        assert_eq!(options.arguments, ["-s", "-m", "verbose", "extra"]);
+        assert_eq!(options.environment, Some("be".parse().unwrap()));
+        assert_eq!(unknown, ["-L"]);
+        assert!(options.given);
+        assert!(!parse("").0.given);
+        for alone in ["-i", "-Z", "-Z -L"] {
+            let words: Vec<String> = alone.split(' ').map(str::to_owned).collect();
+            assert!(BootOptions::parse(&words).is_err(), "{alone}");
+        }
+    }
+}

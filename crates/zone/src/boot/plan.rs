@@ -1,0 +1,172 @@
+//! The plan of a boot: collects what it needs, and changes nothing.
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use brand::{BootRequest, BootSpec};
+use limits::Base;
+use model::plan::{BootPlan, DeviceNode};
+use model::{Config, Verb};
+use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
+use storage::{Stack, driver_at};
+
+use crate::boot::options::BootOptions;
+use crate::{root_view, verify};
+use host::{Error, Host};
+use kernelzone::facts::Facts;
+use platform::controls;
+use platform::plan::boot::{BootInputs, MachineInputs, plan};
+use platform::plan::guest::machine;
+use subject::{Subject, names, network};
+
+/// Returns the plan of a boot; changes nothing.
+pub fn make_plan(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    nodes: &[DeviceNode],
+    facts: Option<&Facts>,
+    verb: Verb,
+    options: &BootOptions,
+) -> Result<BootPlan, Error> {
+    let stack = driver_at(&subject.zonepath)?.stack(&subject.zonepath)?;
+    let linked = Linked::Yes;
+    plan_on(
+        host, subject, config, &stack, nodes, facts, verb, options, linked,
+    )
+}
+
+/// The zone's network links: made or left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linked {
+    /// Those of its configuration.
+    Yes,
+    /// None but loopback.
+    No,
+}
+
+/// The plan of a boot from the root that `stack` says.
+#[expect(clippy::too_many_arguments, reason = "what decides about a boot")]
+pub(crate) fn plan_on(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    stack: &Stack,
+    nodes: &[DeviceNode],
+    facts: Option<&Facts>,
+    verb: Verb,
+    options: &BootOptions,
+    linked: Linked,
+) -> Result<BootPlan, Error> {
+    let brand = verify::brand_of(config)?;
+    let layout = brand::sparse::of(config, Path::new("/"))
+        .map_err(Error::io("look at the host's directories"))?;
+    let scratch = host.root.run().join("mnt");
+    let inherited = layout
+        .as_ref()
+        .map(|layout| layout.dirs.as_slice())
+        .unwrap_or_default();
+    let spec = match facts {
+        None => spec(brand, config, stack, inherited, &scratch, options)?,
+        Some(_) => machine_spec(brand),
+    };
+    let first_id = subject.entry.first_id().ok_or_else(|| {
+        Error::Refused("has no range of user ids; uninstall and install it again.".to_owned())
+    })?;
+    let (links, names) = match linked {
+        Linked::No => (Vec::new(), None),
+        Linked::Yes => {
+            let links = network::links_to_make(host, config, &subject.entry)?;
+            let names = names::plan(host, config, &links, &subject.index)?;
+            (links, names)
+        }
+    };
+    let machine = facts.map(|facts| {
+        let mut words = options.arguments.clone();
+        words.extend(options.init.as_ref().map(|init| format!("init={init}")));
+        MachineInputs {
+            machine: machine(config, subject.entry.uuid, facts, &links, &words),
+            facts,
+        }
+    });
+    plan(&BootInputs {
+        config,
+        controls: controls::configured(host, config)?,
+        id: 0,
+        uuid: subject.entry.uuid,
+        first_id,
+        stack,
+        layout: layout.as_ref(),
+        platform: brand.platform(),
+        spec: &spec,
+        base: &Base::find(&host.cgroup)?,
+        scratch: &scratch,
+        nodes,
+        links,
+        names,
+        limit_files: &host.root.proc_files(&subject.entry.name),
+        records: &host.root.network(),
+        answerer: &host.root.kernel_socket(&subject.entry.name),
+        machine,
+        ready_only: verb == Verb::Ready,
+    })
+}
+
+/// Returns the init that stands for QEMU: its command line comes with the plan, and its monitor
+/// ends it. QEMU's command line comes with the plan, and it is told to end over its monitor.
+fn machine_spec(brand: &dyn brand::Brand) -> BootSpec {
+    const SIGTERM: i32 = 15;
+    BootSpec {
+        init: brand::InitProgram::Zinit,
+        argv: Vec::new(),
+        environment: Vec::new(),
+        shutdown: brand::ShutdownSignals {
+            poweroff: SIGTERM,
+            reboot: SIGTERM,
+        },
+        mounts: brand.platform().mounts,
+        kernel: None,
+        interpreter: None,
+    }
+}
+
+/// Asks the brand what runs as init. It looks into the zone's root as the zone
+/// will see it; sparse zones run ours, and nothing needs to be looked at.
+fn spec(
+    brand: &'static dyn brand::Brand,
+    config: &Config,
+    stack: &Stack,
+    inherited: &[PathBuf],
+    scratch: &Path,
+    options: &BootOptions,
+) -> Result<BootSpec, Error> {
+    let ask = |root: OwnedFd| -> Result<BootSpec, Error> {
+        Ok(brand.boot(&BootRequest {
+            config,
+            root: root.as_fd(),
+            init: options.init.as_deref(),
+            arguments: &options.arguments,
+        })?)
+    };
+    let named = options.init.is_some() || config.attr("init").is_some();
+    let whole = stack.lowers.is_empty() && inherited.is_empty();
+    if whole || (!named && !inherited.is_empty()) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, &stack.top, flags, Mode::empty())
+            .map_err(|errno| Error::Io(format!("open {}", stack.top.display()), errno.into()))?;
+        return ask(root);
+    }
+    // In a view of the mounts that ends with this: any folder will do, and none is made.
+    root_view::with_view(stack, inherited, root_view::any_folder(scratch), ask)
+}
+
+/// Returns the plan as a file in memory, for zoneadmd.
+pub fn as_file(plan: &BootPlan) -> std::io::Result<OwnedFd> {
+    let memory = rustix::fs::memfd_create("plan", MemfdFlags::CLOEXEC)?;
+    let mut file = File::from(memory);
+    file.write_all(&serde_json::to_vec(plan)?)?;
+    file.rewind()?;
+    Ok(file.into())
+}
