@@ -2,6 +2,7 @@
 
 mod container;
 mod fetch;
+mod request;
 mod source;
 pub(crate) mod wanted;
 
@@ -18,40 +19,11 @@ use store::lock;
 
 use host::{Error, Host};
 
+pub use request::Request;
 pub use source::Source;
 
 /// The folder of images, below the alternate root.
 const IMAGES: &str = "/var/lib/zones/images";
-
-/// An image to be imported.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The source of the image.
-    pub source: Source,
-    /// The name of the image; by default the last part of its source.
-    pub name: Option<String>,
-    /// The required digest: that of the archive's bytes, or that of the image. Of a container
-    /// image, that of its manifest.
-    pub digest: Option<Digest>,
-    /// The kind of machine, where a container image is for several; else the host's.
-    pub architecture: Option<String>,
-    /// A file with credentials for registries, if not the host's own.
-    pub credentials: Option<PathBuf>,
-}
-
-impl Request {
-    /// An image from there, whatever it is.
-    #[must_use]
-    pub fn of(source: Source) -> Self {
-        Self {
-            source,
-            name: None,
-            digest: None,
-            architecture: None,
-            credentials: None,
-        }
-    }
-}
 
 /// Opens the images of a host.
 ///
@@ -240,20 +212,6 @@ fn strike(struck: bool) -> Result<(), Error> {
     }
 }
 
-/// A name for what lies at `path`: `debian-12` for `/tmp/debian-12.tar.xz`.
-fn called(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let ends = [".gz", ".xz", ".zst", ".bz2", ".tgz", ".txz", ".tar"];
-    let mut name = name.as_ref();
-    while let Some(rest) = ends.iter().find_map(|end| name.strip_suffix(end)) {
-        name = rest;
-    }
-    name.chars()
-        .filter(|char| !char.is_control())
-        .take(64)
-        .collect()
-}
-
 /// Removes images that nothing stands on, and what crashes left beside images and zones.
 ///
 /// # Errors
@@ -265,22 +223,4 @@ pub fn prune(host: &Host) -> Result<Pruned, Error> {
         pruned.collected.add(more);
     }
     Ok(pruned)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_image_is_called_like_its_file() {
-        for (path, name) in [
-            ("/tmp/debian-12.tar.xz", "debian-12"),
-            ("/tmp/alpine.tgz", "alpine"),
-            ("/srv/root", "root"),
-            ("/srv/v1.2", "v1.2"),
-            ("/", ""),
-        ] {
-            assert_eq!(called(Path::new(path)), name);
-        }
-    }
 }

@@ -6,7 +6,8 @@ use oci::{Layer, Layout, Platform};
 use storage::{About, Image, Images, Part};
 
 use crate::images::fetch::Fetch;
-use crate::images::{Request, Source};
+use crate::images::request::Request;
+use crate::images::source::Source;
 use host::{Error, Host};
 
 /// Imports an image of several layers. Those that are here are used as they are.

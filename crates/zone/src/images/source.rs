@@ -55,9 +55,9 @@ impl Source {
             Self::Registry(reference) => reference.to_string().replacen(oci_scheme(), "", 1),
             Self::Images { path, name } => match name {
                 Some(name) => name.clone(),
-                None => crate::images::called(path),
+                None => called(path),
             },
-            Self::Files(path) => crate::images::called(path),
+            Self::Files(path) => called(path),
         };
         // A digest is no name.
         let text = text.split('@').next().unwrap_or_default();
@@ -114,6 +114,20 @@ impl FromStr for Source {
     }
 }
 
+/// A name for what lies at `path`: `debian-12` for `/tmp/debian-12.tar.xz`.
+fn called(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let ends = [".gz", ".xz", ".zst", ".bz2", ".tgz", ".txz", ".tar"];
+    let mut name = name.as_ref();
+    while let Some(rest) = ends.iter().find_map(|end| name.strip_suffix(end)) {
+        name = rest;
+    }
+    name.chars()
+        .filter(|char| !char.is_control())
+        .take(64)
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,5 +158,18 @@ mod tests {
         assert_eq!(registry.called(), "quay.io/a/b:1");
         assert_eq!(registry.to_string(), "docker://quay.io/a/b:1");
         assert!(Source::is_image("docker://x") && !Source::is_image("/x"));
+    }
+
+    #[test]
+    fn an_image_is_called_like_its_file() {
+        for (path, name) in [
+            ("/tmp/debian-12.tar.xz", "debian-12"),
+            ("/tmp/alpine.tgz", "alpine"),
+            ("/srv/root", "root"),
+            ("/srv/v1.2", "v1.2"),
+            ("/", ""),
+        ] {
+            assert_eq!(called(Path::new(path)), name);
+        }
     }
 }
