@@ -2,7 +2,7 @@
 //! and the longest functions and files.
 //!
 //! Fails if the picture in docs/architecture.md is not the one that it prints, or if more than
-//! [`MAX_CIRCLE_FILES`] files of a crate that is not in [`KNOWN_CIRCLES`] import each other.
+//! [`MAX_CIRCLE_FILES`] files of a crate import each other.
 //!
 //! | file | holds |
 //! |---|---|
@@ -26,10 +26,6 @@ use anyhow::Context as _;
 /// Files of one crate that may import each other; in a larger circle nobody can read one file
 /// without all others.
 const MAX_CIRCLE_FILES: usize = 3;
-
-/// Crates with a larger circle, and the most files that it may have: these numbers may only
-/// become smaller.
-const KNOWN_CIRCLES: [(&str, usize); 1] = [("zone", 22)];
 
 /// Longest functions and files that are printed.
 const LONGEST_SHOWN: usize = 10;
@@ -71,18 +67,12 @@ fn report() -> anyhow::Result<bool> {
         let imports = imports::of(&source);
         for circle in circles::of(&imports) {
             println!("\n{}: {} files import each other", one.name, circle.len());
-            good &= circle.len() <= max_circle_files(&one.name);
+            good &= circle.len() <= MAX_CIRCLE_FILES;
             print!("{}", circles::show(&circle, &imports));
         }
     }
     print!("{}", longest.show(LONGEST_SHOWN));
     Ok(good)
-}
-
-/// Returns how many files of a crate may import each other.
-fn max_circle_files(name: &str) -> usize {
-    let known = KNOWN_CIRCLES.iter().find(|(known, _)| *known == name);
-    known.map_or(MAX_CIRCLE_FILES, |(_, files)| *files)
 }
 
 /// Returns the text of the document with the picture.
@@ -109,7 +99,7 @@ mod tests {
         for one in picture::crates(&top()).unwrap() {
             let imports = imports::of(&source::read(&one.root).unwrap());
             for circle in circles::of(&imports) {
-                if circle.len() > max_circle_files(&one.name) {
+                if circle.len() > MAX_CIRCLE_FILES {
                     large += &format!("{}:\n{}", one.name, circles::show(&circle, &imports));
                 }
             }
