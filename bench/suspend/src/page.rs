@@ -92,7 +92,7 @@ pub fn tables(figures: &Figures) -> String {
 fn goals(text: &mut String, figures: &Figures) {
     let _ = writeln!(
         text,
-        "## What is to be reached\n\n| | memory | goal | median | worst | |\n|---|---|---|---|---|---|"
+        "## Targets\n\n| | memory | goal | median | worst | |\n|---|---|---|---|---|---|"
     );
     for goal in &GOALS {
         let mut line = |size: &str, row: &Row| {
@@ -190,7 +190,7 @@ fn one_size(text: &mut String, engine: &Engine) {
         1 => vec!["1 thread".to_owned()],
         _ => vec!["1 thread".to_owned(), format!("{all} threads")],
     };
-    let _ = writeln!(text, "What the host does at most, MB/s:\n");
+    let _ = writeln!(text, "Limits of the host, MB/s:\n");
     let head: Vec<&str> = threads.iter().map(String::as_str).collect();
     let roofline = [
         ("copy of memory", "roofline memory copy"),

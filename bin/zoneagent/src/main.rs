@@ -1,8 +1,8 @@
-//! zoneagent: what runs commands for zlogin in the guest of a kernel zone.
+//! zoneagent: runs commands for zlogin in the guest of a kernel zone.
 //!
-//! A guest with QEMU's own guest agent needs no other. This one is static, small, and
-//! speaks as much of the same protocol as zlogin and zoneadm use. It does what root of
-//! the host asks for, who is the master of the guest anyway.
+//! A guest with QEMU's own guest agent does not need zoneagent. zoneagent is a small static
+//! program, and implements the part of the same protocol that zlogin and zoneadm use. It
+//! obeys root of the host, who controls the guest anyway.
 
 mod job;
 mod port;
@@ -18,8 +18,13 @@ use port::Port;
 const USAGE: &str = "\
 usage: zoneagent [DEVICE]
 
-Runs in the guest of a kernel zone, as root, and answers on DEVICE, the virtual
-serial port org.qemu.guest_agent.0 if none is named.
+Runs in the guest of a kernel zone, as root, and starts the commands of zlogin. It
+reads requests from DEVICE, a virtual serial port. Without DEVICE it waits up to one
+minute for the port org.qemu.guest_agent.0.
+
+Exit status: 1 the port does not exist or cannot be read, 2 usage.
+
+example: zoneagent &
 ";
 
 /// Maximum size of a request, in bytes: a command and 1 MiB of input for it, in base64.
@@ -66,7 +71,7 @@ fn main() -> ExitCode {
         let Some(answer) = answer(&line, &mut jobs) else {
             continue;
         };
-        // The client may have ended.
+        // The write fails if the client has ended.
         let _ = port.write_all(format!("{answer}\n").as_bytes());
     }
 }

@@ -1,16 +1,16 @@
 //! zonefetch: fetches container images from registries into a folder, for zoneadm and
 //! zoneimg.
 //!
-//! It is the one program that speaks HTTP and TLS, and it writes nothing but blobs whose
-//! digests it has checked, into the folder it was given. Who calls it reads that folder
-//! as an OCI layout and checks everything again.
+//! It is the only program that speaks HTTP and TLS. It writes only blobs whose digests it
+//! has checked, and only into the folder of `--into`. The calling program reads this folder
+//! as an OCI layout and checks all blobs again.
 //!
 //! ```text
 //! zonefetch documents --platform linux/amd64 --into DIR [--credentials FILE] REFERENCE
 //! zonefetch layers --into DIR [--credentials FILE] REFERENCE   (digests on standard input)
 //! ```
 //!
-//! Standard output tells how far it is, a line at a time.
+//! It reports its progress on standard output, in lines.
 
 mod client;
 mod probe;
@@ -31,8 +31,15 @@ const USAGE: &str = "\
 usage:	zonefetch documents --platform linux/ARCH --into DIR [--credentials FILE] REFERENCE
 	zonefetch layers --into DIR [--credentials FILE] REFERENCE
 
-Fetches a container image for zoneadm and zoneimg, which call this program.
-REFERENCE is docker://host[:port]/name[:tag][@sha256:digest].
+Downloads a container image from a registry, for zoneadm and zoneimg, which call
+this program.
+	documents  writes the index, manifest and configuration of the image into DIR
+	layers     reads digests on standard input, one a line, and writes these layers
+	           into DIR
+REFERENCE is docker://host[:port]/name[:tag][@sha256:digest]. FILE has the users and
+passwords of registries, as docker login writes them.
+
+Exit status: 0 success, 1 error, 2 usage.
 ";
 
 /// The request on the command line.
@@ -77,7 +84,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints on standard error; a stream that takes nothing is no reason to end in a panic.
+/// Prints on standard error, without a panic if the stream cannot be written.
 fn complain(text: &str) {
     let _ = io::stderr().write_all(format!("zonefetch: {text}").as_bytes());
 }
@@ -113,7 +120,7 @@ fn parse() -> Result<Option<Call>, String> {
                 credentials,
             }))
         }
-        _ => Err("documents or layers, --into and a reference are needed".to_owned()),
+        _ => Err("expected documents or layers, --into and a reference".to_owned()),
     }
 }
 

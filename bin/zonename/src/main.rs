@@ -1,4 +1,4 @@
-//! zonename(1): prints the name of the zone it runs in.
+//! zonename(1): prints the name of the current zone.
 
 #[macro_use(eprint, eprintln, println)]
 extern crate cli;
@@ -10,7 +10,9 @@ use lexopt::prelude::*;
 const USAGE: &str = "\
 usage: zonename
 
-Prints the name of the zone it runs in; 'global' on the host.
+Prints the name of the current zone, or 'global' on the host.
+
+Exit status: 0 the name was printed, 1 the output could not be written, 2 usage.
 
 example: zonename
 ";
