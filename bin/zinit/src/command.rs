@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<Option<Command>, ()> {
     }
     let started = read_and_start();
     if started.is_none() {
-        say(&[b"/etc/zone.init: cannot start what it says"]);
+        say(&[b"/etc/zone.init: cannot start the command in it"]);
     }
     started.map(Some).ok_or(())
 }

@@ -38,9 +38,9 @@ pub fn run(host: &Host, zone: &ZoneName, call: &Call) -> Result<Option<u8>, Stri
         .write_all(&ended.output)
         .and_then(|()| std::io::stdout().flush())
         .and_then(|()| std::io::stderr().write_all(&ended.errors));
-    shown.map_err(|error| format!("could not write what the command printed: {error}"))?;
+    shown.map_err(|error| format!("could not write the output of the command: {error}"))?;
     if ended.cut && !call.quiet {
-        eprintln!("zlogin: the agent of zone '{zone}' has cut off what the command printed");
+        eprintln!("zlogin: the agent of zone '{zone}' has cut off the output of the command");
     }
     Ok(Some(ended.status))
 }

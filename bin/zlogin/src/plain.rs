@@ -63,7 +63,9 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
     ];
     let status = relay(&child, &taken, &mut input, &mut outputs);
     match outputs.iter().find_map(|output| output.problem) {
-        Some(errno) => Err(format!("could not write what the command printed: {errno}")),
+        Some(errno) => Err(format!(
+            "could not write the output of the command: {errno}"
+        )),
         None => Ok(status),
     }
 }

@@ -122,7 +122,7 @@ fn dispatch(host: &Host, verb: &str, zones: &[ZoneName], options: &Options) -> u
             }
         }
         "rollback" if !options.force && !options.dry_run => {
-            let lost = "roll back, losing what was written since,";
+            let lost = "roll back, losing all later changes,";
             ask(verb, lost, zones).unwrap_or_else(|| act_on_each(host, verb, zones, options))
         }
         _ => act_on_each(host, verb, zones, options),

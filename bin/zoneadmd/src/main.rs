@@ -103,7 +103,7 @@ fn run(call: &Call) -> ExitCode {
     let served = cli::host(call.root.as_deref()).and_then(|host| {
         let take = |number| {
             sys::inherited::take(number)
-                .map_err(|error| format!("descriptor {number} is not what zoneadm passes: {error}"))
+                .map_err(|error| format!("descriptor {number} was not passed by zoneadm, which starts this program: {error}"))
         };
         let passed = daemon::Passed {
             plan: take(daemon::PLAN_FD)?,

@@ -83,7 +83,7 @@ fn run(root: Option<&Path>) -> ExitCode {
             return Err("must be in the global zone.".to_owned());
         }
         if !cli::is_root() {
-            return Err("only root can do for others what root may.".to_owned());
+            return Err("must be run as root, to act for other users.".to_owned());
         }
         let host = cli::host(root)?;
         let _ = rustix::process::chdir("/");

@@ -22,7 +22,9 @@ pub enum Error {
     #[error("zonecfg: zone '{0}': {1}")]
     Running(ZoneName, String),
     /// A command about what is stored.
-    #[error("zonecfg: zone '{0}': {1} is for what is stored, not for a running zone (-r)")]
+    #[error(
+        "zonecfg: zone '{0}': {1} applies to the stored configuration, not to a running zone (-r)"
+    )]
     OnlyStored(ZoneName, &'static str),
 }
 

@@ -201,7 +201,7 @@ fn each(images: &Images, verb: &str, options: &Options) -> u8 {
             .and_then(|image| match verb {
                 "verify" => {
                     images.verify(&image)?;
-                    println!("{}: as it was imported", image.digest);
+                    println!("{}: unchanged since import", image.digest);
                     Ok(())
                 }
                 _ => remove(images, &image, options.force),

@@ -60,7 +60,7 @@ pub fn check(system: &System, paths: &[PathBuf]) -> Result<Check, String> {
     }
     let section = Section::new(
         "programs",
-        "The following programs refer to what a zone may not do:",
+        "The following programs use facilities that a zone does not have:",
         findings,
     );
     Ok(Check {

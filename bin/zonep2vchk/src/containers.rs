@@ -44,7 +44,7 @@ pub fn commands(text: &str) -> Result<String, String> {
         );
     };
     let mut out = format!(
-        "# A zone like a container of {tool}. What is change-me depends on the host.\ncreate -b\n\
+        "# A zone like a container of {tool}. Replace each change-me with a value of the host.\ncreate -b\n\
          set brand={BRAND}\nset zonepath=/zones/%{{zonename}}\nset ip-type=exclusive\n"
     );
     for (name, value) in found.properties {
@@ -426,7 +426,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             text,
-            "# A zone like a container of LXC. What is change-me depends on the host.\ncreate -b\nset brand=lx\n\
+            "# A zone like a container of LXC. Replace each change-me with a value of the host.\ncreate -b\nset brand=lx\n\
              set zonepath=/zones/%{zonename}\nset ip-type=exclusive\nset autoboot=true\nset max-lwps=200\n\
              add capped-memory\nset physical=512M\nend\nadd capped-cpu\nset ncpus=1.50\nend\n\
              add fs\nset dir=/srv/data\nset special=/srv/data\nset type=lofs\nset options=[ro]\nend\n\

@@ -56,7 +56,7 @@ pub fn unread(system: &System) -> Vec<Finding> {
         findings.extend(lines.into_iter().map(|line| {
             Finding::new(
                 format!("/{file}:{line}"),
-                "this form of YAML is not read: look at the line, and set what it says in zonecfg",
+                "this form of YAML is not read: set the property of this line with zonecfg",
             )
         }));
     }

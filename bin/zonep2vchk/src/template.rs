@@ -11,7 +11,7 @@ pub fn commands(system: &System, target: Target) -> String {
     let host = harmless(&system.host_name());
     let mut out = Commands::default();
     out.comment(&format!(
-        "A zone like the system {host}. What is change-me depends on the new host."
+        "A zone like the system {host}. Replace each change-me with a value of the new host."
     ));
     out.line("create -b");
     out.set("brand", BRAND);

@@ -52,7 +52,7 @@ fn result(deed: Deed, end: &End) -> &'static str {
         (_, Deed::Boot) => "booted",
         (_, Deed::Resume) => "resumed",
         (_, Deed::Adopt) => "has a zoneadmd again",
-        (_, Deed::Clear) => "cleared of what a crash left",
+        (_, Deed::Clear) => "cleaned up after a crash",
         (_, Deed::Complain) => "failed",
         (_, Deed::Shutdown) => "shut down",
         (_, Deed::Suspend) => "suspended",
@@ -95,7 +95,7 @@ pub struct Report<'a> {
 
 /// The results that a summary counts, in its order.
 const COUNTED: [&str; 10] = [
-    "cleared of what a crash left",
+    "cleaned up after a crash",
     "has a zoneadmd again",
     "booted",
     "resumed",

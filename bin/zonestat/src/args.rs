@@ -58,7 +58,11 @@ pub fn parse(words: &[OsString]) -> Result<Call, Wrong> {
         // Without -p it has no argument, and what stands behind it is something else.
         Ok(_) | Err(_) => match read(words, OfP::Nothing) {
             Ok(given) if !given.parseable => given,
-            Ok(_) => return Err(Wrong("-P lines: what lines?".to_owned())),
+            Ok(_) => {
+                return Err(Wrong(
+                    "-P with -p needs the kinds of lines to print: see zonestat --help".to_owned(),
+                ));
+            }
             Err(error) => return Err(error),
         },
     };

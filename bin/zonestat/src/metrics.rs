@@ -197,7 +197,11 @@ pub fn text(sample: &Sample, format: Format, wanted: impl Fn(&ZoneSample) -> boo
     }
     links(&mut page, &zones);
     pressure(&mut page, &zones);
-    page.family("zone_info", Kind::Gauge, "An active zone, and what it is.");
+    page.family(
+        "zone_info",
+        Kind::Gauge,
+        "An active zone, with its id, pset and kind as labels.",
+    );
     for zone in &zones {
         let id = zone.id.to_string();
         let pset: &Pset = &zone.setting.pset;

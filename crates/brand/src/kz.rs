@@ -80,7 +80,7 @@ impl Brand for Kz {
         }
         if config.zonepath().as_os_str().is_empty() {
             problems.push(
-                "could not verify zonepath: not set; its disks and what is recorded of the machine lie there"
+                "could not verify zonepath: not set; the disks and the record of the machine are stored there"
                     .to_owned(),
             );
         }

@@ -117,7 +117,7 @@ impl Core {
         let meta = fstat(&opened).map_err(|errno| failed(&errno))?;
         if meta.st_uid != rustix::process::geteuid().as_raw() || meta.st_mode & 0o022 != 0 {
             return Err(failed(&format!(
-                "others than root can change what is in {}",
+                "users other than root can change files in {}",
                 folder.display()
             )));
         }
@@ -182,7 +182,7 @@ fn copy(
         // Also one who writes on and on.
         let waits = over.load(Ordering::Acquire);
         if waits && since.get_or_insert_with(Instant::now).elapsed() > ending {
-            return Err("QEMU does not end what it writes".to_owned());
+            return Err("QEMU did not finish writing in time".to_owned());
         }
         let mut watched = [PollFd::new(&from, PollFlags::IN)];
         match poll(&mut watched, Some(&moment)) {
@@ -219,7 +219,7 @@ mod tests {
         for mode in [0o777, 0o1777, 0o770] {
             fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
             let why = why(&folder.join("vmcore.0"));
-            assert!(why.contains("others than root can change"), "{why}");
+            assert!(why.contains("other than root can change"), "{why}");
         }
         fs::set_permissions(&folder, Permissions::from_mode(0o700)).unwrap();
         symlink(&folder, dir.path().join("k2")).unwrap();
@@ -276,6 +276,6 @@ mod tests {
         assert_eq!(done.unwrap_err(), "QEMU writes more than the machine has");
         assert_eq!(found.len(), 1 << 20);
         let (done, _) = copied(&bytes[..100], 1 << 20, false);
-        assert_eq!(done.unwrap_err(), "QEMU does not end what it writes");
+        assert_eq!(done.unwrap_err(), "QEMU did not finish writing in time");
     }
 }

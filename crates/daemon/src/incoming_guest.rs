@@ -117,6 +117,6 @@ fn hear(control: &OwnedFd) -> Result<Option<Coming>, String> {
         Ok((length, _)) => serde_json::from_slice(&packet[..length])
             .map(Some)
             .map_err(|error| format!("unexpected message of zoneadm receive: {error}")),
-        Err(errno) => Err(format!("hear who receives it: {errno}")),
+        Err(errno) => Err(format!("cannot read from zoneadm receive: {errno}")),
     }
 }

@@ -38,7 +38,7 @@ pub fn make(host: &Host, config: &Config, from: &Path, to: &Path) -> Result<(), 
         let place = places.iter().find(|place| place.id == disk.id);
         let Some(place) = place.filter(|place| is_own(place, to)) else {
             return Err(format!(
-                "disk {} of the origin has no place in the zonepath of the clone: give it a device with this id whose storage is a file there",
+                "no device of the clone stores disk {} of the origin in the zonepath of the clone: add a device with this id whose storage is a file there",
                 disk.id
             )
             .into());
@@ -271,7 +271,7 @@ mod tests {
             failed.to_string()
         };
         // This has no place for them.
-        assert!(clone_of(10).contains("has no place"));
+        assert!(clone_of(10).contains("no device of the clone stores disk"));
         let why = clone_of(11);
         assert!(why.contains("stand on 242 files"), "{why}");
     }

@@ -60,7 +60,7 @@ pub fn make(
     }
     let direct = matches!(start, Start::Kernel { .. });
     if direct && uefi.is_some() {
-        return Err("what -x firmware and verified-boot say is for disks and CDs that a firmware starts; the kernel of a root is started directly".into());
+        return Err("-x firmware and verified-boot apply to disks and CDs that firmware starts; the kernel of a root is started directly".into());
     }
     let nvram = match !direct && uefi.unwrap_or_else(|| for_uefi(options.source.as_ref())) {
         false => None,

@@ -47,7 +47,7 @@ pub fn is_machine(config: &Config) -> bool {
 pub fn refuse(host: &Host, subject: &Subject, verb: Verb) -> Result<(), Error> {
     if is_machine(&subject.config(host)?) {
         return Err(Error::Refused(format!(
-            "{verb} does not see the disks of a kernel zone: clone it, or use what its guest has."
+            "{verb} cannot read the disks of a kernel zone: clone the zone, or use the tools of its guest."
         )));
     }
     Ok(())

@@ -155,7 +155,7 @@ pub fn prepare(config: &Config, zonepath: &Path) -> Result<Option<String>, Error
     };
     if !wanted.enforced {
         return Ok(Some(
-            "verified-boot policy=warning: nothing is checked, as firmware either refuses what is not signed or says nothing about it; policy=enforce has it refused"
+            "verified-boot policy=warning: nothing is checked, because firmware cannot warn of unsigned programs, only refuse them; set policy=enforce to refuse them"
                 .to_owned(),
         ));
     }

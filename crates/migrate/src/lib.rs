@@ -85,7 +85,7 @@ pub fn migrate(
                 options.host
             )));
         }
-        progress("Asking for what was cut off.");
+        progress("Asking the target how the interrupted migration ended.");
         let stands = subject.state == State::Running;
         match ask(zone, options, &away.id)? {
             Fate::Arrived => {

@@ -55,7 +55,7 @@ impl Unloading {
             let place = places.iter().find(|place| place.id == disk.id);
             if !place.is_some_and(|place| disks::is_own(place, zonepath)) {
                 return Err(Error::Refused(format!(
-                    "has no place in its zonepath for disk {}: give the zone a device with this id whose storage is a file there.",
+                    "no device of the zone stores disk {} in its zonepath: add a device with this id whose storage is a file there.",
                     disk.id
                 )));
             }
@@ -64,7 +64,7 @@ impl Unloading {
         let path = image::path(host, config).filter(|_| cargo.suspended);
         if cargo.suspended && path.is_none() {
             return Err(Error::Refused(
-                "has no place for the image of the suspended zone: add the resource suspend."
+                "the configuration has no path for the image of the suspended zone: add the resource suspend."
                     .to_owned(),
             ));
         }
@@ -325,7 +325,7 @@ fn receive<R: Read, W: Write>(
     let found = Digest::of_blocks(&file).map_err(Error::io(format!("read {}", path.display())))?;
     if String::from_utf8_lossy(&wanted).parse() != Ok(found) {
         return Err(Error::Refused(format!(
-            "what came of {} is not what was sent: {found}, not {}.",
+            "the received {} differs from the sent one: its digest is {found}, not {}.",
             path.display(),
             plain(&wanted)
         )));

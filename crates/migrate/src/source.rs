@@ -145,16 +145,16 @@ impl Trip {
         };
         let steps = match (self.goes_on, options.kind) {
             (true, Kind::Auto | Kind::Live) => format!(
-                "{files}  send its memory, and what it writes meanwhile, while it runs (live{})\n  stop it, and send what is left\n",
+                "{files}  send its memory, and the changes to it, while it runs (live{})\n  stop it, and send the rest\n",
                 match options.kind {
                     Kind::Live => "",
                     _ => "; suspended if that cannot be",
                 }
             ),
-            (true, Kind::Warm) => format!(
-                "{files}  suspend the zone, and send what has changed since, and its memory\n"
-            ),
-            (false, _) => format!("  halt the zone, and send what has changed since\n{files}"),
+            (true, Kind::Warm) => {
+                format!("{files}  suspend the zone, and send the later changes, and its memory\n")
+            }
+            (false, _) => format!("  halt the zone, and send the later changes\n{files}"),
         };
         format!(
             "migrate zone {zone}:\n  send {lacks} of {} layers to {}\n  send the top with {top} entries\n\
@@ -323,7 +323,7 @@ impl Trip {
         };
         if self.goes_on {
             load.add_image(host, &subject.config(host)?, &subject.zonepath);
-            progress("Sending its memory, and what is new on its disks.");
+            progress("Sending its memory, and the changes on its disks.");
         } else {
             progress(&format!("Sending {}.", described(load.size())));
         }

@@ -574,7 +574,7 @@ impl<'a> Guest<'a> {
         match wanted.parse() == Ok(found) {
             true => Ok(()),
             false => Err(Error::Refused(format!(
-                "what came is not what was sent: {found}, not {}.",
+                "the received files differ from the sent ones: their digest is {found}, not {}.",
                 wire::plain(wanted.as_bytes())
             ))),
         }

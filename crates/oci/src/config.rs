@@ -148,13 +148,16 @@ fn command(what: &str, raw: RawCommand) -> Result<Command, Error> {
         count += 1;
         bytes += text.len() + 1;
         if text.contains('\0') {
-            return Err(Error::bad(what, "a zero byte in what it runs"));
+            return Err(Error::bad(
+                what,
+                "a zero byte in its command or environment",
+            ));
         }
     }
     if count > MAX_WORDS || bytes > MAX_TEXT {
         return Err(Error::bad(
             what,
-            "what it runs is longer than any command line",
+            "its command and environment are longer than any command line",
         ));
     }
     if !command.folder.starts_with('/') {

@@ -303,7 +303,7 @@ pub fn choose<'e>(what: &str, entries: &'e [Entry], wanted: &Platform) -> Result
                 .map(ToString::to_string)
                 .collect();
             let all = if all.is_empty() {
-                "none that says what it is for".to_owned()
+                "none that names its platform".to_owned()
             } else {
                 all.join(", ")
             };

@@ -144,9 +144,9 @@ pub(crate) fn boot_into(
     let back = environments::activate(host, zone, &former, When::Now, false)
         .and_then(|_| start_if_halted(host, zone));
     Err(Error::Refused(match back {
-        Ok(()) => format!("{what}, and was taken back: {why}"),
+        Ok(()) => format!("{what}; the patch was undone: {why}"),
         Err(also) => format!(
-            "{what}: {why}; and could not be booted without it either: {}",
+            "{what}: {why}; and the zone could not be booted without the patch either: {}",
             flatten(&also)
         ),
     }))

@@ -118,7 +118,7 @@ impl Done {
 
 fn not_cleared(error: &Error) -> String {
     format!(
-        "it has its patch, but what is beside it could not be cleared up: {}",
+        "the zone is patched, but temporary files of the patch could not be removed: {}",
         flatten(error)
     )
 }
@@ -350,7 +350,10 @@ impl<'a> Patch<'a> {
                 _ if !halted => Some("it runs".to_owned()),
                 (None, _) => Some("its layers were merged".to_owned()),
                 _ if tells => Some("its package manager's results are not compared".to_owned()),
-                (_, true) => Some("the patch changes what makes a zone itself".to_owned()),
+                (_, true) => Some(
+                    "the patch changes the identity of the zone (host name, keys, machine id)"
+                        .to_owned(),
+                ),
                 _ => None,
             },
             warning: None,

@@ -25,7 +25,7 @@ impl fmt::Display for Damage {
             Self::End => f.write_str("its end is missing or was changed"),
             Self::Index => f.write_str("its header, index or end was changed"),
             Self::Chunk(number) => write!(f, "chunk {number} was changed"),
-            Self::Gap(offset) => write!(f, "what is at offset {offset} was changed"),
+            Self::Gap(offset) => write!(f, "the data at offset {offset} was changed"),
         }
     }
 }

@@ -198,7 +198,7 @@ impl Work<'_> {
                 let images = crate::images::open(self.host)?;
                 let image = images.find(&self.image.ok_or("no image")?.to_string())?;
                 let text = images.config(&image)?.ok_or(
-                    "the image does not say what it runs; install it without -x image-init",
+                    "the image does not name a command to run; install it without -x image-init",
                 )?;
                 let config = oci::Config::read("the image's configuration", &text)?;
                 let stack = driver_at(path)?.stack(path)?;

@@ -109,7 +109,7 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
         .read_to_string(&mut text);
     // Ended or about to: it has closed the pipe.
     host::undo::reap(&child, platform::KILL_TIMEOUT);
-    read.map_err(Error::io("read what zoneadmd reports"))?;
+    read.map_err(Error::io("read the report of zoneadmd"))?;
     match text.strip_prefix("ok ").map(str::parse) {
         Some(Ok(status)) => Ok(status),
         _ if text.is_empty() => Err(Error::Daemon("zoneadmd went away".to_owned())),

@@ -117,7 +117,7 @@ pub fn commit(
 fn load(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
     match xml::load_running(&host.root, zone) {
         Err(store::Error::NoSuchZone(_)) => Err(Error::Refused(
-            "what it runs with is not known: reboot it once, then it can be changed while it runs"
+            "its running configuration is not known: reboot it once, then it can be changed while it runs"
                 .to_owned(),
         )),
         other => Ok(other?),

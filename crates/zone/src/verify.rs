@@ -229,7 +229,7 @@ fn unmade_zonepath(host: &Host, entry: &Entry) -> Option<String> {
             "{shown} does not exist, so it could not be verified: 'install' makes it and verifies it again."
         )),
         Ok(stat) if stat.is_dir() && stat.mode() & 0o077 != 0 => Some(format!(
-            "{shown} has mode {:04o}, and others than root must not reach it: 'install' changes the mode to 0700.",
+            "{shown} has mode {:04o}, and users other than root must not reach it: 'install' changes the mode to 0700.",
             stat.mode() & 0o7777
         )),
         _ => None,

@@ -466,11 +466,11 @@ fn container_images() {
         ),
         (
             vec![hard_link("x", "etc/nothing")],
-            "a hard link to what is not there",
+            "a hard link to a missing file",
         ),
         (
             vec![file("etc/.wh.a", b""), hard_link("x", "etc/a")],
-            "a hard link to what is not there",
+            "a hard link to a missing file",
         ),
         (vec![hard_link("x", "../outside/file")], "a name with '..'"),
         (

@@ -208,7 +208,7 @@ fn what_a_crash_left_is_mended() {
     let started = service(&host, &["start"]).ok();
     assert_eq!(started.err, "");
     for line in [
-        "zone 'dead': cleared of what a crash left\n",
+        "zone 'dead': cleaned up after a crash\n",
         "zone 'orphan': has a zoneadmd again\n",
         "zone 'web': booted\n",
     ] {

@@ -109,7 +109,7 @@ fn a_zonepath_that_install_makes_or_closes_is_told() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     host.on("web", &["verify"]).says(
         0,
-        "zoneadm: zone 'web': WARNING: /zones/web has mode 0755, and others than root must not reach it: 'install' changes the mode to 0700.",
+        "zoneadm: zone 'web': WARNING: /zones/web has mode 0755, and users other than root must not reach it: 'install' changes the mode to 0700.",
     );
     let ran = host.on("web", &["install"]).ok();
     let line = "Changed the mode of /zones/web from 0755 to 0700.\n";

@@ -425,7 +425,9 @@ impl Receiver<'_, '_> {
         let source = self.unpack.root.open_regular(&from);
         let source = source.map_err(self.unpack.blame(shown))?;
         let Some((source, _)) = source else {
-            return Err(self.unpack.bad(shown, "a copy of what is no file"));
+            return Err(self
+                .unpack
+                .bad(shown, "a copy of a path that is not a file"));
         };
         let mut buffer = vec![0; BUFFER];
         while left > 0 {

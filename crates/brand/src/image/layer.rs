@@ -243,7 +243,7 @@ impl Unpack<'_> {
             return Ok(target);
         }
         let Some((tree, stat)) = find(&self.all(), &target)? else {
-            return Err(self.bad(shown, "a hard link to what is not there"));
+            return Err(self.bad(shown, "a hard link to a missing file"));
         };
         let mtime = directory::mtime(&stat);
         let opened = tree.open_regular(&target)?;
@@ -271,7 +271,7 @@ impl Unpack<'_> {
                 let made = self.root.symlink(&target, &text, stat.st_uid, stat.st_gid);
                 made.map_err(&blame)?;
             }
-            (None, None) => return Err(self.bad(shown, "a hard link to what is no file")),
+            (None, None) => return Err(self.bad(shown, "a hard link to a path that is not a file")),
         }
         self.root.set_mtime(&target, mtime).map_err(&blame)?;
         Ok(target)

@@ -172,7 +172,7 @@ impl Unpack<'_> {
         if let Some(prefix) = self.prefix {
             let inner = target.strip_prefix(prefix).map(Path::to_owned);
             target =
-                inner.map_err(|_| self.bad(shown, "a hard link to what is outside the root"))?;
+                inner.map_err(|_| self.bad(shown, "a hard link to a file outside the root"))?;
         }
         let blame = self.blame(shown);
         let target = match self.layer {
@@ -186,7 +186,7 @@ impl Unpack<'_> {
         if let Some(stat) = what.filter(|stat| is(stat, FileType::Symlink)) {
             // A link has no content of its own to be shared: another one is as good.
             let text = self.root.read_link(&target).map_err(&blame)?;
-            let text = text.ok_or_else(|| self.bad(shown, "a link to what is gone"))?;
+            let text = text.ok_or_else(|| self.bad(shown, "a link to a file that was removed"))?;
             self.root.remove(name).map_err(&blame)?;
             let made = self.root.symlink(name, &text, stat.st_uid, stat.st_gid);
             return made.map_err(&blame);

@@ -168,7 +168,7 @@ pub(crate) fn verify(layout: &Layout, host_root: &Path) -> Vec<String> {
     });
     let open = open.map(|dir| {
         let dir = dir.display();
-        format!("could not verify inherit-pkg-dir {dir}: others than root can write to it")
+        format!("could not verify inherit-pkg-dir {dir}: users other than root can write to it")
     });
     missing.chain(open).collect()
 }

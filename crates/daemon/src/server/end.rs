@@ -35,7 +35,9 @@ impl Server<'_> {
             (Some(signal), _) => format!("{what} was killed by signal {signal}"),
             (_, Some(exit)) => format!("{what} exited with status {exit}"),
             // It was another zoneadmd's child.
-            _ => format!("{what} ended, and only a parent is told how"),
+            _ => format!(
+                "{what} ended; its exit status is unknown, because another zoneadmd started it"
+            ),
         };
         if let Some(machine) = &mut self.platform.machine {
             machine.events();

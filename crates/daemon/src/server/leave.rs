@@ -234,7 +234,7 @@ impl Server<'_> {
         let sent = self.leaving.as_ref().filter(|one| one.stage == Stage::Sent);
         // The mark is written before the other host may let it run.
         if !sent.is_some_and(|leaving| away::is_away(&leaving.zonepath)) {
-            return self.stop_leaving("who moved it is gone");
+            return self.stop_leaving("the command that migrated the zone has ended");
         }
         self.leaving = None;
         self.log(AWAY);

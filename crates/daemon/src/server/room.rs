@@ -29,8 +29,8 @@ impl Server<'_> {
             Turn::Tell => {
                 if self.stall.may_tell() {
                     self.console
-                        .notice("Zone waits: the host has no room for what it writes");
-                    self.log("WARNING: stopped: there is no room for what it writes to its disks; it goes on when there is");
+                        .notice("Zone is paused: the file system of its disks is full");
+                    self.log("WARNING: paused: the file system of its disks is full; it resumes when there is space");
                 }
                 if self.runtime.auxiliary.is_empty() {
                     self.runtime.auxiliary = AUXILIARY.to_owned();

@@ -296,7 +296,7 @@ impl fmt::Display for Step {
             Self::ImportImage { source } => write!(f, "import image {source}"),
             Self::LayImageInit { path } => write!(
                 f,
-                "let the zone at {} run what its image runs",
+                "configure the zone at {} to run the command of its image",
                 path.display()
             ),
             Self::StandOnImage { image, path } => {
@@ -358,7 +358,7 @@ impl fmt::Display for Step {
             ),
             Self::Rollback { path, name } => write!(
                 f,
-                "put a new root at {} on snapshot {name}, and remove what was written since",
+                "put a new root at {} on snapshot {name}, and remove all later changes",
                 path.display()
             ),
             Self::DestroySnapshot { path, name } => write!(
@@ -375,7 +375,7 @@ impl fmt::Display for Step {
             }
             Self::LayProfile { path, profile } => write!(
                 f,
-                "put what is in {} into {}/root",
+                "copy the contents of {} into {}/root",
                 profile.display(),
                 path.display()
             ),
@@ -401,7 +401,7 @@ impl fmt::Display for Step {
             Self::MarkForced { path } => write!(f, "write {}/SUNWattached.xml", path.display()),
             Self::FollowHost { path } => write!(
                 f,
-                "bring package records and configuration files of {} to what this host has",
+                "update package records and configuration files of {} from this host",
                 path.display()
             ),
             Self::ShowRoot { path, at } => {

@@ -104,10 +104,10 @@ impl Said {
         let said = said.unwrap_or(&self.last);
         let said: String = said.chars().take(300).collect();
         match status {
-            10 => format!("dpkg could not finish what was left half done: {said}"),
+            10 => format!("dpkg could not complete an earlier, interrupted run: {said}"),
             11 => format!("{manager} update failed: {said}"),
             12 | NOT_BEGUN => format!("{manager} failed: {said}"),
-            NOT_SOUND => format!("the result is not sound: {said}"),
+            NOT_SOUND => format!("the patched system did not pass verification: {said}"),
             128.. => format!("was ended by signal {}: {said}", status - 128),
             _ => format!("the package manager ended with status {status}: {said}"),
         }

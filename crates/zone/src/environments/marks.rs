@@ -234,7 +234,7 @@ impl Marks {
     fn damaged(&self, link: &str, text: &str) -> Error {
         let text: String = text.chars().take(80).collect();
         Error::Refused(format!(
-            "{}: {text:?} is not what such a link says.",
+            "{}: {text:?} is not a valid target of this link.",
             self.folder.join(link).display()
         ))
     }

@@ -68,8 +68,11 @@ impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let zone = &self.zone;
         match self.deed {
-            Deed::Clear => write!(f, "clear away what a crash left of zone {zone}"),
-            Deed::Adopt => write!(f, "start a zoneadmd for zone {zone}, whose own died"),
+            Deed::Clear => write!(f, "remove the remains of a crash from zone {zone}"),
+            Deed::Adopt => write!(
+                f,
+                "start a new zoneadmd for zone {zone}, whose zoneadmd died"
+            ),
             Deed::Boot | Deed::Resume => {
                 let verb = if self.deed == Deed::Boot {
                     "boot"
@@ -255,9 +258,9 @@ mod tests {
         assert_eq!(
             text(&start(&zones)),
             [
-                "clear away what a crash left of zone dead",
-                "clear away what a crash left of zone gone",
-                "start a zoneadmd for zone up, whose own died",
+                "remove the remains of a crash from zone dead",
+                "remove the remains of a crash from zone gone",
+                "start a new zoneadmd for zone up, whose zoneadmd died",
                 "boot zone web1",
             ]
         );
