@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_and_what_is_gone_is_told() {
+    fn differences_list_added_and_missing_objects() {
         let face = |names: &[&str]| {
             let mut face = Face::default();
             names.iter().for_each(|name| face.note("file", name));

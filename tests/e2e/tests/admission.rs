@@ -265,7 +265,7 @@ fn the_global_zone_is_left_alone() {
 }
 
 #[test]
-fn one_command_at_a_time() {
+fn a_locked_zone_refuses_a_second_command() {
     let Some(host) = Host::with_web() else {
         return;
     };

@@ -319,7 +319,7 @@ fn a_damaged_package_list_in_a_zone_blocks_neither_detach_nor_export_nor_attach(
 }
 
 #[test]
-fn what_is_not_there_or_not_detached_is_not_attached() {
+fn attach_refuses_a_missing_or_undetached_root() {
     let Some(host) = Host::new() else { return };
     host.configure("web", "");
     host.on("web", &["attach"]).says(

@@ -94,7 +94,7 @@ fn the_first_one_was_made_when_the_zone_was_installed() {
 }
 
 #[test]
-fn one_is_booted_once() {
+fn boot_with_z_boots_an_environment_once() {
     let Some(host) = Host::with_web() else { return };
     host.put("web", "var/word", "old\n");
     host.on("web", &["beadm", "create", "old"]).quiet();
@@ -117,7 +117,7 @@ fn one_is_booted_once() {
 }
 
 #[test]
-fn one_is_changed_while_the_zone_runs() {
+fn a_mounted_environment_is_changed_while_the_zone_runs() {
     let Some(host) = Host::with_running_web() else {
         return;
     };

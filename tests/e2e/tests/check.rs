@@ -35,7 +35,7 @@ fn zones_in_every_state_have_nothing_that_is_left_over() {
 }
 
 #[test]
-fn what_nothing_refers_to_is_told_and_removed() {
+fn check_lists_and_removes_unused_objects() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
@@ -100,7 +100,7 @@ fn what_nothing_refers_to_is_told_and_removed() {
 }
 
 #[test]
-fn what_may_be_somebodys_is_told_and_kept() {
+fn check_keeps_layers_of_a_moved_zonepath() {
     let Some(host) = Host::with_web() else {
         return;
     };

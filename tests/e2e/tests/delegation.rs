@@ -110,7 +110,7 @@ fn users_whom_nobody_names_have_nothing_and_it_is_logged() {
 }
 
 #[test]
-fn without_the_service_root_is_asked_for() {
+fn without_zoneauthd_users_are_told_to_ask_root() {
     let Some(host) = Host::new() else { return };
     host.configure("a", &admin("daemon", "login,manage,config"));
     let mut service = Service::start(&host);

@@ -7,7 +7,7 @@ use e2e::run::run;
 use e2e::{Host, Terminal};
 
 #[test]
-fn nothing_leads_from_zone_a_to_zone_b() {
+fn rights_on_one_zone_give_no_access_to_another() {
     let Some(host) = Host::new() else { return };
     host.configure(
         "a",
@@ -106,7 +106,7 @@ fn nothing_leads_from_zone_a_to_zone_b() {
 }
 
 #[test]
-fn who_may_configure_does_not_reach_the_host() {
+fn a_user_who_may_configure_does_not_reach_the_host() {
     let Some(host) = Host::new() else { return };
     host.configure(
         "a",

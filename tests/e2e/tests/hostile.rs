@@ -19,7 +19,7 @@ fn closed_folder(host: &Host) -> PathBuf {
 }
 
 #[test]
-fn no_device_but_harmless_ones() {
+fn a_zone_has_only_harmless_devices() {
     let Some(host) = Host::with_master() else {
         return;
     };

@@ -81,7 +81,7 @@ fn content(host: &Host, zone: &str, path: &str) -> String {
 }
 
 #[test]
-fn one_image_whatever_it_is_packed_in() {
+fn equal_trees_in_any_compression_are_one_image() {
     let Some(host) = Host::new() else { return };
     let tree = tree(&host, "one");
     let plain = archive(&host, &tree, "-cf", "/one.tar");
@@ -107,7 +107,7 @@ fn one_image_whatever_it_is_packed_in() {
 }
 
 #[test]
-fn only_what_its_digest_says_is_imported() {
+fn import_refuses_a_file_with_another_digest() {
     let Some(host) = Host::new() else { return };
     let tree = tree(&host, "one");
     let file = archive(&host, &tree, "-cf", "/one.tar");
@@ -213,7 +213,7 @@ fn a_changed_image_is_found_out() {
 }
 
 #[test]
-fn what_an_import_left_that_died_is_pruned() {
+fn prune_removes_leftovers_of_a_killed_import() {
     let Some(host) = Host::new() else { return };
     let tree = tree(&host, "one");
     for step in 1..=2 {

@@ -28,7 +28,7 @@ impl Drop for Victim {
 }
 
 #[test]
-fn no_process_of_the_host_is_seen_killed_or_traced() {
+fn a_zone_cannot_see_kill_or_trace_processes_of_the_host() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
@@ -186,7 +186,7 @@ try("kexec_load", KEXEC, 0, 0, 0, 0);
 /// With `limitpriv` `sys_unfiltered` there is one wall less, and what it refuses is still
 /// refused.
 #[test]
-fn without_the_filter_the_machine_is_not_administered_either() {
+fn a_zone_without_the_filter_cannot_administer_the_machine() {
     let Some(host) = Host::with_web() else { return };
     let open = |name: &str| {
         let text = fs::read_to_string(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
@@ -320,7 +320,7 @@ fn the_kernels_settings_are_out_of_reach() {
 }
 
 #[test]
-fn no_path_of_the_host_is_in_reach() {
+fn a_zone_cannot_reach_paths_of_the_host() {
     let Some(host) = Host::with_running_web() else {
         return;
     };

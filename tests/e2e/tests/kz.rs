@@ -207,7 +207,7 @@ fn a_clone_shares_what_the_origin_was() {
 }
 
 #[test]
-fn what_cannot_be_a_machine_is_refused() {
+fn install_refuses_files_that_are_no_disk_or_root() {
     let Some(host) = Host::new() else { return };
     if !has_qemu() {
         return;

@@ -13,7 +13,7 @@ fn console(host: &Host, zone: &str) -> String {
 }
 
 #[test]
-fn what_is_not_signed_is_not_started() {
+fn verified_boot_does_not_start_unsigned_programs() {
     let Some(host) = Host::new() else { return };
     if !has_qemu() || !efi::has_tools() {
         return;

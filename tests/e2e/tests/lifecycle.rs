@@ -335,7 +335,7 @@ fn unmount_waits_for_nobody_who_uses_the_root() {
 }
 
 #[test]
-fn only_uninstall_helps_an_incomplete_zone() {
+fn an_incomplete_zone_accepts_only_uninstall() {
     let Some(host) = Host::with_web() else {
         return;
     };

@@ -24,7 +24,7 @@ fn by_name(host: &Host) -> HashMap<String, Row> {
 }
 
 #[test]
-fn which_zones_are_listed() {
+fn options_of_list_select_the_zones() {
     let Some(host) = zoo() else { return };
     let list = |words: &[&str]| {
         let ran = host.zoneadm(&[&["list"], words].concat()).ok();
@@ -167,7 +167,7 @@ fn a_long_path_and_a_colon_in_it_stay_whole() {
 }
 
 #[test]
-fn in_a_zone_only_the_zone_itself_is_listed() {
+fn list_in_a_zone_shows_only_that_zone() {
     let Some(host) = Host::with_web() else { return };
     for program in ["zoneadm", "zonename", "zlogin"] {
         let from = host.command(program, &[]).get_program().to_owned();

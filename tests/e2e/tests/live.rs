@@ -296,7 +296,7 @@ fn limits_are_changed_and_read_back() {
 }
 
 #[test]
-fn what_fails_is_undone() {
+fn a_failed_apply_is_undone() {
     let Some(host) = Host::with_web() else {
         return;
     };
@@ -355,7 +355,7 @@ fn what_fails_is_undone() {
 }
 
 #[test]
-fn what_needs_a_reboot_is_only_named() {
+fn apply_names_changes_that_need_a_reboot() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
@@ -383,7 +383,7 @@ fn what_needs_a_reboot_is_only_named() {
 }
 
 #[test]
-fn only_running_zones_can_be_changed() {
+fn apply_refuses_zones_that_do_not_run() {
     let Some(host) = Host::with_web() else {
         return;
     };

@@ -140,7 +140,7 @@ fn a_halted_zone_is_merged_at_once() {
 }
 
 #[test]
-fn whatever_follows_a_merge_beside_a_zone_finds_its_layers() {
+fn later_commands_find_the_layers_after_a_merge() {
     let Some(host) = with_deep_web() else { return };
     host.boot("web");
     let before = tree(&host);

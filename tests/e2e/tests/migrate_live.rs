@@ -183,7 +183,7 @@ fn a_machine_goes_while_it_runs() {
 }
 
 #[test]
-fn what_its_firmware_keeps_goes_along() {
+fn uefi_variables_migrate_with_the_machine() {
     const SAYS: &str = "a loader that travels";
     let Some([(here, _), (there, server)]) = hosts() else {
         return;

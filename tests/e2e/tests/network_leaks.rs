@@ -62,7 +62,7 @@ fn prepared() -> Option<(World, Before)> {
 }
 
 #[test]
-fn halting_and_rebooting_many_times() {
+fn no_link_is_left_after_many_reboots() {
     let Some((world, before)) = prepared() else {
         return;
     };
@@ -84,7 +84,7 @@ fn halting_and_rebooting_many_times() {
 }
 
 #[test]
-fn the_zoneadmd_killed() {
+fn no_link_is_left_when_zoneadmd_is_killed() {
     let Some((world, before)) = prepared() else {
         return;
     };
@@ -106,7 +106,7 @@ fn the_zoneadmd_killed() {
 }
 
 #[test]
-fn the_zoneadmd_and_the_zone_killed() {
+fn no_link_is_left_when_zoneadmd_and_the_zone_are_killed() {
     let Some((world, before)) = prepared() else {
         return;
     };
@@ -145,7 +145,7 @@ fn the_zoneadmd_and_the_zone_killed() {
 }
 
 #[test]
-fn boot_killed_or_failed_at_every_step() {
+fn no_link_is_left_when_boot_is_killed_or_fails() {
     let Some((world, before)) = prepared() else {
         return;
     };
@@ -203,7 +203,7 @@ fn a_link_comes_back_from_wherever_its_zone_hid_it() {
 }
 
 #[test]
-fn whatever_command_looks_clears_away_what_died() {
+fn every_command_removes_links_of_dead_zones() {
     let Some((world, before)) = prepared() else {
         return;
     };

@@ -28,7 +28,7 @@ fn shared(address: &str) -> String {
 }
 
 #[test]
-fn addresses_that_somebody_has() {
+fn boot_refuses_addresses_in_use() {
     let Some(world) = World::new() else { return };
     // What it needs of the host stays until it halts.
     let both = [shared("10.0.0.101/24"), shared("fd00::101/64")].join("; ");
@@ -50,7 +50,7 @@ fn addresses_that_somebody_has() {
 }
 
 #[test]
-fn an_address_that_another_running_zone_has() {
+fn boot_refuses_an_address_of_another_running_zone() {
     let Some(world) = World::new() else { return };
     // Nobody can tell before both run: the second asks for it by a name.
     world.boot("web", &shared("10.0.0.101/24"));
@@ -68,7 +68,7 @@ fn an_address_that_another_running_zone_has() {
 }
 
 #[test]
-fn links_that_are_not_there_or_needed() {
+fn boot_refuses_missing_links_and_links_in_use() {
     let Some(world) = World::new() else { return };
     for line in [
         "ip link add br0 type bridge",
@@ -121,7 +121,7 @@ fn links_that_are_not_there_or_needed() {
 }
 
 #[test]
-fn ethernet_addresses_that_are_none() {
+fn boot_refuses_invalid_ethernet_addresses() {
     let Some(world) = World::new() else { return };
     for mac in ["2:3:4:5:6", "02:00:00:00:00:0g", "nobody", "2:3:4:5:6:7:8"] {
         let line = format!(
@@ -152,7 +152,7 @@ fn ethernet_addresses_that_are_none() {
 }
 
 #[test]
-fn one_link_more_than_possible() {
+fn boot_refuses_a_seventeenth_link() {
     let Some(world) = World::new() else { return };
     let many = "add anet; end; ".repeat(17);
     let zone = format!("set ip-type=exclusive; {many}");
@@ -170,7 +170,7 @@ fn one_link_more_than_possible() {
 }
 
 #[test]
-fn a_link_that_another_zone_has() {
+fn boot_refuses_a_link_of_another_zone() {
     let Some(world) = World::new() else { return };
     let moved = "set ip-type=exclusive; add net; set physical=eth1; end";
     world.boot("web", moved);

@@ -14,7 +14,7 @@ fn net(last: u32) -> String {
 }
 
 #[test]
-fn its_root_does_not_administer_the_network() {
+fn root_of_a_zone_cannot_administer_a_shared_network() {
     let Some(world) = World::new() else { return };
     world.boot("web", &net(101));
     let face = world.host.sh("web", "ip addr; ip route; ip -6 route");

@@ -129,7 +129,7 @@ fn prepare(world: &World, lower: &str) {
 }
 
 #[test]
-fn on_a_nic() {
+fn a_zone_on_a_nic_cannot_spoof() {
     let Some(world) = World::new() else { return };
     prepare(&world, "eth1");
     world.boot("web", &zone_on("eth1", STRICT));
@@ -137,7 +137,7 @@ fn on_a_nic() {
 }
 
 #[test]
-fn on_a_bridge() {
+fn a_zone_on_a_bridge_cannot_spoof() {
     let Some(world) = World::new() else { return };
     prepare(&world, "br0");
     world.boot("web", &zone_on("br0", STRICT));
@@ -146,7 +146,7 @@ fn on_a_bridge() {
 
 /// Shows that the frames of these tests arrive where nobody drops them.
 #[test]
-fn without_protection_all_of_it_is_heard() {
+fn spoofed_frames_arrive_without_link_protection() {
     let Some(world) = World::new() else { return };
     prepare(&world, "eth1");
     // With allowed-address it could not use others.
@@ -170,7 +170,7 @@ fn without_protection_all_of_it_is_heard() {
 }
 
 #[test]
-fn another_ethernet_address_by_default() {
+fn the_default_protection_drops_other_ethernet_addresses() {
     let Some(world) = World::new() else { return };
     prepare(&world, "eth1");
     // As Solaris: mac-nospoof.
@@ -186,7 +186,7 @@ fn another_ethernet_address_by_default() {
 }
 
 #[test]
-fn routed_by_the_host() {
+fn a_zone_routed_by_the_host_cannot_spoof() {
     let Some(world) = World::new() else { return };
     world.boot("web", "set ip-type=exclusive; add anet; end");
     let mac = world.mac("web", "net0");

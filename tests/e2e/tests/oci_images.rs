@@ -383,7 +383,7 @@ fn three_layers_come_from_a_registry() {
 }
 
 #[test]
-fn the_registry_of_others_is_understood() {
+fn docker_registry_is_understood() {
     let program = "docker-registry";
     if !e2e::lan::is_installed(program) {
         return e2e::skip("no docker-registry (Debian's package of that name)");
@@ -509,7 +509,7 @@ fn a_registry_with_tls_on_loopback() {
 }
 
 #[test]
-fn registries_that_ask_who_is_there() {
+fn registries_with_authentication_are_read() {
     let Some(host) = Host::new() else { return };
     let layer = archive(&[folder("bin"), file("bin/x", b"x")]);
     let image = Image::make(&host.path("/layout"), &[layer], "{}");
@@ -563,7 +563,7 @@ fn registries_that_ask_who_is_there() {
 }
 
 #[test]
-fn what_a_registry_must_not_do() {
+fn hostile_answers_of_a_registry_are_refused() {
     let Some(host) = Host::new() else { return };
     let layer = archive(&[folder("bin"), file("bin/x", b"x")]);
     let image = Image::make(&host.path("/layout"), &[layer], "{}");

@@ -112,7 +112,7 @@ fn the_table_names_every_program() {
 }
 
 #[test]
-fn a_reader_that_is_gone_ends_what_only_prints_without_a_word() {
+fn a_closed_pipe_ends_printing_programs_silently() {
     let Some(host) = Host::new() else { return };
     host.configure("web", "");
     for (program, words) in PRINTING {

@@ -70,7 +70,7 @@ fn zonep2vchk(host: &Host, words: &[&str]) -> Ran {
 }
 
 #[test]
-fn what_will_not_work_is_reported() {
+fn zonep2vchk_reports_features_that_do_not_work_in_a_zone() {
     let Some(host) = Host::new() else { return };
     system(&host);
     let ran = zonep2vchk(&host, &[]);
@@ -209,7 +209,7 @@ fn a_system_without_anything_and_none_at_all() {
 }
 
 #[test]
-fn it_is_for_the_host_only() {
+fn zonep2vchk_refuses_to_run_in_a_zone() {
     let Some(host) = Host::with_web() else { return };
     let program = host.command("zonep2vchk", &[]).get_program().to_owned();
     fs::copy(program, host.put("web", "root/zonep2vchk", "")).unwrap();

@@ -150,7 +150,7 @@ fn a_zone_is_entered_while_it_comes_and_goes() {
 }
 
 #[test]
-fn one_origin_is_cloned_by_many_at_once() {
+fn an_origin_is_cloned_by_many_commands_at_once() {
     let Some(host) = Host::with_own_master() else {
         return;
     };

@@ -6,7 +6,7 @@ use e2e::patching::{change, debian, installed, more, within, zonepatch};
 use serde_json::Value;
 
 #[test]
-fn one_patch_is_taken_back_and_what_was_done_since_stays() {
+fn removing_a_patch_keeps_later_changes() {
     let Some((host, archive)) = debian() else {
         return;
     };

@@ -284,7 +284,7 @@ fn every_subcommand_that_takes_n_is_tried_here() {
 }
 
 #[test]
-fn no_plan_of_a_zone_leaves_a_trace() {
+fn plans_of_a_zone_leave_no_trace() {
     // Other tests change links and rules of the machine meanwhile.
     match Space::new() {
         Ok(network) => network.within(try_all_states),

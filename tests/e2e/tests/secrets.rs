@@ -23,7 +23,7 @@ fn paths(folder: &Path) -> BTreeSet<PathBuf> {
 }
 
 #[test]
-fn no_secret_of_the_host_is_in_a_new_zone() {
+fn a_new_zone_has_no_secret_of_the_host() {
     let Some(host) = Host::with_own_master() else {
         return;
     };
@@ -84,7 +84,7 @@ fn no_secret_of_the_host_is_in_a_new_zone() {
 }
 
 #[test]
-fn clones_differ_in_who_they_are_and_in_nothing_else() {
+fn clones_differ_only_in_their_identity() {
     let Some(host) = Host::with_master() else {
         return;
     };

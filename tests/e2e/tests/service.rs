@@ -187,7 +187,7 @@ fn a_zone_that_cannot_be_ended_is_named() {
 }
 
 #[test]
-fn what_a_crash_left_is_mended() {
+fn start_repairs_zones_after_a_crash() {
     let Some(host) = Host::with_master() else {
         return;
     };
@@ -269,7 +269,7 @@ fn a_command_that_holds_a_zone_is_waited_for() {
 }
 
 #[test]
-fn only_kernel_zones_are_suspended() {
+fn suspend_refuses_zones_without_a_kernel_of_their_own() {
     let Some(host) = Host::with_running_web() else {
         return;
     };

@@ -75,7 +75,7 @@ fn a_halted_zone_goes_back_to_what_it_was() {
 }
 
 #[test]
-fn nothing_is_lost_without_being_asked_for() {
+fn rollback_asks_before_it_discards_changes() {
     let Some(host) = Host::with_web() else { return };
     host.on("web", &["snapshot", "one"]).quiet();
     host.on("web", &["rollback", "one"]).says(

@@ -44,7 +44,7 @@ fn clones_share_what_they_do_not_write() {
 }
 
 #[test]
-fn nobody_sees_what_another_zone_writes() {
+fn clones_do_not_see_writes_of_other_zones() {
     let Some(host) = Host::with_web() else {
         return;
     };

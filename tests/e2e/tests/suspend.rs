@@ -75,7 +75,7 @@ fn a_guest_goes_on_where_it_was() {
 }
 
 #[test]
-fn with_the_host_it_goes_and_comes() {
+fn a_kernel_zone_is_suspended_and_resumed_with_the_host() {
     let Some(host) = with_machine() else { return };
     host.zonecfg(&["-z", "k1", "set autoboot=true; set autoshutdown=suspend"])
         .quiet();
@@ -224,7 +224,7 @@ fn swapped(whole: &[u8], part: u64, parts: u64) -> Vec<u8> {
 }
 
 #[test]
-fn what_cannot_be_suspended_says_why() {
+fn suspend_says_why_it_is_refused() {
     let Some(host) = with_machine() else { return };
     // A key that is named must be there, for root alone, and the same later.
     let key = host.path("key");

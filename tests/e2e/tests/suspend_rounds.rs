@@ -138,7 +138,7 @@ fn hear_from_zoneadmd(host: &Host) {
 }
 
 #[test]
-fn whoever_dies_at_whatever_moment_no_disk_is_lost() {
+fn a_kill_at_any_moment_loses_no_disk() {
     let Some(host) = Host::new() else { return };
     if !boot_machine(&host, "") {
         return;
@@ -248,7 +248,7 @@ fn a_guest_survives_the_death_of_one_of_its_pagers() {
 }
 
 #[test]
-fn without_its_pager_a_zone_is_ended_and_not_left_waiting() {
+fn a_zone_that_loses_its_pager_is_ended() {
     let Some(host) = Host::new() else { return };
     if !fs::exists("/dev/userfaultfd").is_ok_and(|there| there) {
         e2e::skip("no /dev/userfaultfd");

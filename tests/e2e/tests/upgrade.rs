@@ -98,7 +98,7 @@ fn a_machine_that_older_programs_suspended_goes_on() {
 }
 
 #[test]
-fn what_newer_programs_wrote_is_refused_and_left_alone() {
+fn state_of_newer_programs_is_refused_and_unchanged() {
     let Some(host) = Host::with_web() else { return };
     let link = host.path("/zones/web/format");
     symlink("2", &link).unwrap();

@@ -3,7 +3,7 @@
 use e2e::Host;
 
 #[test]
-fn no_file_system_lies_where_the_system_s_own_are_mounted() {
+fn verify_refuses_file_systems_in_dev_proc_and_sys() {
     let Some(host) = Host::with_web() else { return };
     for dir in ["/dev/x", "/proc/x", "/sys"] {
         let add = format!("add fs; set dir={dir}; set special=none; set type=tmpfs; end");

@@ -37,7 +37,7 @@ fn failed(host: &Host, zone: &str, command: &str) -> i32 {
 }
 
 #[test]
-fn no_lease_stops_the_programs_of_the_host() {
+fn a_zone_cannot_block_the_host_with_a_file_lease() {
     let Some(host) = Host::with_web() else { return };
     for number in FCNTL {
         // F_SETLEASE of F_WRLCK on the standard input.

@@ -59,7 +59,7 @@ fn input_goes_through_byte_for_byte() {
 }
 
 #[test]
-fn without_a_command_a_shell_reads_what_is_piped_in() {
+fn a_shell_without_a_command_reads_piped_input() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
@@ -88,7 +88,7 @@ fn words_are_joined_and_parsed_again_in_the_zone() {
 }
 
 #[test]
-fn as_another_user() {
+fn zlogin_enters_as_another_user() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
@@ -119,7 +119,7 @@ fn a_zone_without_accounts_still_has_a_shell_for_root() {
 }
 
 #[test]
-fn nothing_of_the_callers_surroundings_gets_in() {
+fn the_environment_of_the_caller_does_not_enter_the_zone() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
@@ -425,7 +425,7 @@ fn wrong_command_lines_are_2() {
 }
 
 #[test]
-fn many_at_once() {
+fn many_sessions_run_at_once() {
     let Some(host) = Host::with_running_web() else {
         return;
     };

@@ -121,7 +121,7 @@ fn a_hundred_megabytes_go_there_and_back() {
 }
 
 #[test]
-fn who_does_not_read_or_write_holds_nobody_up() {
+fn an_idle_reader_or_writer_does_not_block_zlogin() {
     let Some(host) = Host::with_running_web() else {
         return;
     };

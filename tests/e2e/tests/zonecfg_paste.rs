@@ -74,7 +74,7 @@ fn a_marked_paste_is_taken_whole_when_enter_is_pressed() {
 }
 
 #[test]
-fn what_is_typed_while_zonecfg_starts_is_taken() {
+fn input_typed_before_the_first_prompt_is_read() {
     let Some(host) = Host::new() else { return };
     let mut terminal = zonecfg(&host, "early");
     // The test does not wait for a prompt: all lines are typed before zonecfg shows the first one.

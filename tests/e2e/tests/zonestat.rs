@@ -237,7 +237,7 @@ fn memory_is_what_the_kernel_charges() {
 }
 
 #[test]
-fn what_is_printed_of_running_zones() {
+fn reports_of_running_zones_have_all_columns() {
     let Some(host) = Host::with_running_web() else {
         return;
     };
@@ -348,7 +348,7 @@ fn an_interrupt_prints_the_reports() {
 }
 
 #[test]
-fn in_a_zone_there_is_that_zone() {
+fn zonestat_in_a_zone_shows_only_that_zone() {
     let Some(host) = Host::with_web() else { return };
     let programs = std::env::var_os("ZONES_BIN").map_or_else(
         || std::path::Path::new("../../target/release").to_owned(),

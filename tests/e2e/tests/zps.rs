@@ -136,7 +136,7 @@ fn ids_are_those_of_the_zone() {
 }
 
 #[test]
-fn in_a_zone_there_is_nothing_else() {
+fn zps_in_a_zone_shows_only_that_zone() {
     let Some(host) = Host::with_web() else { return };
     let program = host.command("zps", &[]).get_program().to_owned();
     std::fs::copy(program, host.put("web", "root/zps", "")).unwrap();
@@ -156,7 +156,7 @@ fn in_a_zone_there_is_nothing_else() {
 
 /// A process names itself, and its name is shown to the host's administrator.
 #[test]
-fn nothing_of_a_zone_reaches_the_terminal_as_it_is() {
+fn zps_escapes_control_characters_of_process_names() {
     let Some(host) = Host::with_running_web() else {
         return;
     };

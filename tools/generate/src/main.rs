@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_checked_in_is_what_is_generated() {
+    fn generated_files_are_up_to_date() {
         let mut stale = Vec::new();
         for (_, make) in MAKERS {
             for (path, text) in make(&top()).unwrap() {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_old_is_left_among_the_completions() {
+    fn every_completion_file_is_generated() {
         let made: Vec<PathBuf> = completion::files()
             .into_iter()
             .map(|(path, _)| path)

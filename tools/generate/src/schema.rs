@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_zonecfg_prints_is_as_the_schema_says() {
+    fn output_of_zonecfg_matches_the_schema() {
         let schema = schema();
         let mut config = Config::new("web1".parse().unwrap());
         config.set_zonepath("/zones/%{zonename}").unwrap();

@@ -140,7 +140,7 @@ pub mod tests {
     }
 
     #[test]
-    fn what_was_flushed_stays_and_the_rest_is_as_it_was() {
+    fn a_power_cut_keeps_flushed_data_only() {
         let mut disk = blank();
         disk.write(4096, &[1; 8192]).unwrap();
         disk.flush();
@@ -172,7 +172,7 @@ pub mod tests {
     }
 
     #[test]
-    fn nothing_is_beyond_the_end() {
+    fn reads_and_writes_beyond_the_end_are_refused() {
         let mut disk = blank();
         assert!(disk.write(8 * SECTOR as u64 - 100, &[0; 200]).is_err());
         assert!(disk.read(u64::MAX, &mut [0]).is_err());
