@@ -237,7 +237,7 @@ fn every_order_ends_the_zone_in_order() {
 }
 
 #[test]
-fn the_commands_signal_process_1() {
+fn halt_and_reboot_commands_signal_process_1() {
     for (name, word, seen) in [
         ("poweroff", "power off", SIGINT),
         ("reboot", "reboot", SIGHUP),
@@ -261,7 +261,7 @@ fn other_signals_do_nothing() {
 }
 
 #[test]
-fn who_does_not_listen_is_killed_after_the_grace() {
+fn processes_that_ignore_sigterm_are_killed_after_the_grace_period() {
     let mut zone = Zone::boot(
         "#!/bin/sh
         case $1 in start) (exec 2>/dev/null; trap '' TERM; echo up; while :; do sleep 1; done) & ;; esac",
@@ -271,7 +271,7 @@ fn who_does_not_listen_is_killed_after_the_grace() {
 }
 
 #[test]
-fn a_hanging_stop_is_left_behind() {
+fn a_hanging_stop_script_does_not_stop_the_halt() {
     let mut zone = Zone::boot("#!/bin/sh\necho up; case $1 in stop) sleep 1000 ;; esac");
     zone.signal(SIGTERM);
     let expected = "zinit: power off\nup\nzinit: /etc/rc.zone stop: takes too long, going on\n";
@@ -296,7 +296,7 @@ fn a_second_order_does_not_wait() {
 }
 
 #[test]
-fn who_came_in_from_outside_is_ended_too() {
+fn processes_that_entered_the_zone_are_ended_too() {
     let mut zone = Zone::boot("#!/bin/sh\ncase $1 in start) echo up ;; esac");
     let mut nsenter = Command::new("nsenter");
     nsenter
@@ -328,7 +328,7 @@ fn who_came_in_from_outside_is_ended_too() {
 }
 
 #[test]
-fn the_mode_of_rc_zone_is_its_switch() {
+fn rc_zone_without_execute_mode_is_not_run() {
     let mut zone = Zone::start("#!/bin/sh\necho wrong", 0o644, &[]);
     zone.signal(SIGTERM);
     assert_eq!(zone.ended(), ("zinit: power off\n".into(), Some(SIGINT)));
@@ -355,7 +355,7 @@ fn rc_zone_needs_no_interpreter_line_and_its_failure_is_told() {
 }
 
 #[test]
-fn it_is_process_1_or_nothing() {
+fn zinit_refuses_to_run_outside_a_zone() {
     let mut outside = start(Command::new(zinit()).stderr(Stdio::piped()));
     let mut told = String::new();
     let mut errors = outside.stderr.take().unwrap();
@@ -365,7 +365,7 @@ fn it_is_process_1_or_nothing() {
 }
 
 #[test]
-fn it_is_small() {
+fn zinit_is_small_on_disk_and_in_memory() {
     let size = fs::metadata(zinit()).unwrap().len();
     assert!(size <= 32 * 1024, "{size} bytes");
     let zone = Zone::boot("#!/bin/sh\necho up");

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_than_allowed() {
+    fn a_buffer_reads_at_most_the_limit() {
         let mut buffer = Buffer::default();
         let read = |space: &mut [u8]| Ok(space.len());
         assert_eq!(buffer.fill(5, read), Ok(5));

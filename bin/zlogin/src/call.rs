@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_uses() {
+    fn session_command_and_console_lines_are_parsed() {
         let session = call("-l joe web1").unwrap();
         assert_eq!(
             (session.mode, session.user.as_str()),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together() {
+    fn conflicting_options_are_refused() {
         for line in [
             "",
             "-C web1 ls",

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn only_at_the_begin_of_a_line() {
+    fn the_escape_character_counts_only_at_the_start_of_a_line() {
         assert_eq!(typed(&["~."]), (String::new(), true));
         assert_eq!(typed(&["ls\r", "~", "."]), ("ls\r".into(), true));
         assert_eq!(typed(&["a~."]), ("a~.".into(), false));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_character_everything_passes() {
+    fn without_an_escape_character_all_input_passes() {
         let typed = Escape::new(None).typed(b"~.");
         assert_eq!(
             typed,

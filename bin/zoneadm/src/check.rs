@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_and_what_is_left_is_told() {
+    fn the_report_lists_removed_and_kept_leftovers() {
         let layer = finding(Kind::Layer, "/zones/.layers/a");
         let lost = Finding {
             kept: Some("/zones/old is not there".into()),

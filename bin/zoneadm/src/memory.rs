@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_when_it_takes_long() {
+    fn slow_transfers_of_memory_report_progress() {
         let zone: ZoneName = "k1".parse().unwrap();
         let said = |terminal| {
             let began = Instant::now();

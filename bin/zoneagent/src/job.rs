@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_have_printed_is_bounded() {
+    fn kept_output_of_ended_commands_is_bounded() {
         let mut jobs = Jobs::default();
         let most = MAX_ENDED_BYTES / usize::try_from(MAX_KEPT_BYTES).unwrap();
         for _ in 0..=most {

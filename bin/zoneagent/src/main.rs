@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused() {
+    fn unknown_requests_are_refused() {
         let mut jobs = Jobs::default();
         for call in [
             json!({ "execute": "guest-what" }),

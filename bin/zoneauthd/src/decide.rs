@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_named_user_on_the_named_zone_and_only_that() {
+    fn a_user_may_act_only_on_the_zones_that_name_the_user() {
         let (_folder, root) = root(&[
             ("a", "daemon", "login,manage"),
             ("b", "bin", "manage,config"),

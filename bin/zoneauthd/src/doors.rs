@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_speak_makes_room() {
+    fn silent_connections_make_room_for_new_ones() {
         let doors = Doors::default();
         let sockets: Vec<_> = (0..=MAX_WAITING)
             .map(|_| std::os::unix::net::UnixStream::pair().unwrap())

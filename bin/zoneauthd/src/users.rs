@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_nobodys() {
+    fn invalid_user_names_have_no_account() {
         for good in [
             "joe",
             "_apt",

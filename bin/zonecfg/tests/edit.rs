@@ -54,7 +54,7 @@ fn resources() {
 }
 
 #[test]
-fn what_is_fixed_once_installed() {
+fn an_installed_zone_refuses_changes_of_its_files() {
     let host = Host::with_web1();
     host.set_state("web1", State::Installed);
     insta::assert_snapshot!(host.transcript(&[

@@ -13,7 +13,7 @@ fn stored(host: &Host) -> Config {
 }
 
 #[test]
-fn of_many_changes_at_once_each_is_made_or_refused() {
+fn concurrent_changes_are_each_made_or_refused() {
     let host = Host::with_web1();
     let commands: Vec<String> = (0..100)
         .map(|i| format!("add attr; set name=a{i}; set type=int; set value={i}; end"))

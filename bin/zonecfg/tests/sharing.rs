@@ -111,7 +111,7 @@ fn many_zones_are_created_at_once() {
 }
 
 #[test]
-fn without_write_access_nothing_changes() {
+fn a_user_without_write_access_changes_nothing() {
     let host = Host::with_web1();
     // For the case that other users may not read the build's own folders.
     let program = host.dir().join("zonecfg");

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn its_name_and_its_time_are_checked_all_the_same() {
+    fn a_trusted_certificate_must_match_the_name_and_be_valid_now() {
         for pem in [OWN, LEAF] {
             for (name, now, why) in [
                 ("other.test", THEN, "not valid for name"),

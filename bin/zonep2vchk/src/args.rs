@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_checked() {
+    fn options_select_the_checks() {
         let paths = |line: &str| run(line).unwrap().paths.len();
         assert!(run("").unwrap().basic);
         assert!(!run("-s /opt").unwrap().basic);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_line() {
+    fn wrong_command_lines_are_refused() {
         for bad in [
             "-q",
             "x",

@@ -93,7 +93,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn modules_and_parameters() {
+    fn modules_and_parameters_are_read() {
         let tree = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str| {
             let path = tree.path().join(path);

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn of_ifupdown() {
+    fn interfaces_of_ifupdown_are_read() {
         let mut found = Interfaces::new();
         let text = "auto lo eth0\niface lo inet loopback\niface eth0 inet static\n address 192.0.2.5\n\
                     netmask 255.255.255.0\n gateway 192.0.2.1\niface eth0 inet6 static\n address 2001:db8::5/64\n\
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn of_systemd_and_network_manager() {
+    fn interfaces_of_systemd_and_network_manager_are_read() {
         let mut found = Interfaces::new();
         networkd(
             &mut found,
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn of_netplan() {
+    fn interfaces_of_netplan_are_read() {
         let mut found = Interfaces::new();
         let text = "# made by hand\nnetwork:\n  version: 2\n  ethernets:\n    eth0:\n      addresses: [192.0.2.5/24, \"2001:db8::5/64\"]\n      \
                     gateway4: 192.0.2.1\n    eth1:\n      dhcp4: true\n    eth2:\n      addresses:\n        - 198.51.100.5/25\n        \

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn for_people() {
+    fn the_text_report_has_sections_and_lists() {
         assert_eq!(
             report().text(),
             "--Executing Version: 1\n\n  - Source System: old?\n      Operating System: Debian\n      \
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn for_programs() {
+    fn the_parseable_report_escapes_colons() {
         assert_eq!(
             report().parseable(),
             "basic:services:a:gone\nbasic:services:b\\:c:not?here\n"

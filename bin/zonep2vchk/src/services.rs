@@ -341,7 +341,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn no_service_is_in_two_lists() {
+    fn each_service_is_in_one_list() {
         let mut names: Vec<&str> = NEEDS
             .iter()
             .flat_map(|(_, names)| *names)

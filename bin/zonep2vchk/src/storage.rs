@@ -158,7 +158,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn of_fstab() {
+    fn file_systems_of_fstab_are_read() {
         let tree = tempfile::tempdir().unwrap();
         fs::create_dir_all(tree.path().join("etc")).unwrap();
         let fstab = "UUID=1 / ext4 defaults 0 1\n/dev/sda1 /boot/efi vfat x 0 0\nLABEL=data /srv/my\\040data xfs x 0 2\n\

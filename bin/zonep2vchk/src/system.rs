@@ -143,7 +143,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn nothing_leads_out_of_it() {
+    fn links_do_not_lead_out_of_the_checked_system() {
         let tree = tempfile::tempdir().unwrap();
         fs::create_dir_all(tree.path().join("etc/inner")).unwrap();
         fs::write(tree.path().join("etc/hostname"), "# name\nold\n").unwrap();

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_argument() {
         assert_eq!(
             complaint("apply a ./b.deb"),
             "package names and files do not go together"

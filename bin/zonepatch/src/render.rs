@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_is_named() {
+    fn stages_results_and_stale_processes_are_named() {
         let mut live = report(Outcome::Patched, Some(How::Live), None);
         live.health = Some(Checked::Passed);
         live.stale = vec![Stale {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_and_summary() {
+    fn each_zone_has_a_line_before_the_summary() {
         let real = report(
             Outcome::Patched,
             Some(How::Real),

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_wrong_argument() {
         for (line, said) in [
             ("", "start or stop is missing"),
             ("restart", "restart: not start or stop"),

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_wrong_argument() {
         for (words, said) in [
             (&[][..], "no subcommand was given"),
             (&["look"], "look: unknown subcommand"),

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_command_line() {
+    fn wrong_command_lines_are_refused() {
         for bad in [
             "-z|", "-z|a,,b", "-p|x", "-p|-1", "-p|0", "-o|", "-o|pid,", "-o|size!", "-Q", "aux",
             "-z",

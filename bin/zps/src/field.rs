@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_is_taken_twice() {
+    fn each_field_has_names_of_its_own() {
         let mut names: Vec<&str> = FIELDS
             .iter()
             .flat_map(|field| field.names)
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_of_nothing_are_none() {
+    fn a_share_of_zero_is_not_shown() {
         let process = Process {
             rss: 512,
             cpu_seconds: 5,

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process() {
+    fn the_test_process_is_found_with_its_figures() {
         let me = i32::try_from(std::process::id()).unwrap();
         let found = all(&[me, me]);
         assert_eq!(found.len(), 1);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn of_status_and_the_rest() {
+    fn status_files_are_parsed() {
         let mut process = Process::default();
         let status = "Name:\tx\nUid:\t5\t6\t7\t8\nGid:\t1\t2\t3\t4\nNSpid:\t900\t12\nVmSize:\t  70 kB\nVmRSS:\t  7 kB\n";
         add_status(&mut process, status);

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_where_its_group_is() {
+    fn a_control_group_decides_the_zone_of_a_process() {
         let zones = zones();
         for (group, name) in [
             ("/zones/web/zone", "web"),

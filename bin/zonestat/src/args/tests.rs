@@ -30,7 +30,7 @@ fn dashboard(line: &str) -> Dashboard {
 }
 
 #[test]
-fn an_interval_is_of_solaris() {
+fn intervals_are_parsed_as_on_solaris() {
     let plain = reports("5");
     assert_eq!(plain.sections, [Section::Summary]);
     assert_eq!((plain.timing.interval, plain.timing.duration), (5, None));
@@ -117,7 +117,7 @@ fn ours() {
 }
 
 #[test]
-fn what_is_no_command_line_is_said() {
+fn errors_name_the_wrong_argument() {
     for (line, said) in [
         ("-r summary", "Interval required."),
         ("-z web -R total", "Interval required."),

@@ -41,7 +41,7 @@ fn short() {
 }
 
 #[test]
-fn long_with_names_in_full() {
+fn the_long_dashboard_shows_full_names() {
     assert_snapshot!(print("-l 5"), @r#"
             |----Pool-----|-------CPU-------|----------------Memory-----------------|
             |   |--Size---|----Pset---------|---RAM---|---Shm---|---Lkd---|---VM----|

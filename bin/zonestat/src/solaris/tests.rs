@@ -120,7 +120,7 @@ fn memory() {
 }
 
 #[test]
-fn sets_of_cpus() {
+fn processor_sets_are_reported() {
     assert_snapshot!(print("-r psets 5"), @r#"
     Interval: 1, Duration: 0:00:05
     PROCESSOR_SET                   TYPE  ONLINE/CPUS     MIN/MAX
@@ -164,7 +164,7 @@ fn sets_of_cpus() {
 }
 
 #[test]
-fn limits_and_system_v() {
+fn limits_and_system_v_ipc_are_reported() {
     assert_snapshot!(print("-r limits -z web 5"), @r#"
     Interval: 1, Duration: 0:00:05
     PROCESSES                     SYSTEM LIMIT
@@ -207,7 +207,7 @@ fn limits_and_system_v() {
 }
 
 #[test]
-fn network_disk_pressure() {
+fn network_disk_and_pressure_are_reported() {
     assert_snapshot!(print("-r network,disk,pressure -z web 5"), @r#"
     Interval: 1, Duration: 0:00:05
     NETWORK                            BYTES/S

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn views_pause_and_interval() {
+    fn keys_change_view_pause_and_interval() {
         let mut app = app();
         press(&mut app, "\n");
         assert_eq!(app.view, View::Zone);

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list() {
+    fn the_list_view_shows_all_zones() {
         assert_snapshot!(screen(&mut app(false), 100, 12), @r#"
     " zonestat  Thu Nov 20 21:32:57 UTC 2025  every 2 s  5 zones  by CPU                                 "
     " CPU      [|||||||                       ] 25.0%  2.00 of 8.00, system 0.01                         "
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_being_typed() {
+    fn the_filter_shows_while_it_is_typed() {
         let mut app = app(false);
         for key in "/web".chars() {
             press(&mut app, KeyCode::Char(key));
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn one_zone() {
+    fn the_zone_view_shows_one_zone() {
         let mut app = app(false);
         press(&mut app, KeyCode::Down);
         press(&mut app, KeyCode::Down);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_figures_and_on_the_smallest_screens() {
+    fn tiny_screens_and_missing_figures_are_drawn() {
         let mut empty = App::new(Zones::new(&[]).unwrap(), Duration::from_secs(2), true);
         assert!(screen(&mut empty, 80, 10).contains("Collecting data"));
         for (width, height) in [(1, 1), (10, 3), (20, 5), (300, 2)] {
@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn without_colour_there_is_none_and_the_text_is_the_same() {
+    fn the_text_is_the_same_without_colour() {
         let (mut plain, mut coloured) = (app(false), app(true));
         let (plain, coloured) = (
             terminal(&mut plain, 100, 12),
