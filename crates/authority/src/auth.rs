@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_known_words_count() {
+    fn only_exact_known_authorizations_count() {
         let auths = Auths::of_list("login, manage");
         assert!(auths.has(Auth::Login) && auths.has(Auth::Manage));
         assert!(!auths.has(Auth::Config));

@@ -72,7 +72,7 @@ mod tests {
     /// The whole list, so that a new row becomes delegable only if it is added here, too. None of
     /// these names a thing of the host or guards it.
     #[test]
-    fn what_can_be_delegated() {
+    fn the_delegable_properties_are_exactly_these() {
         let globals = GLOBAL
             .iter()
             .filter(|spec| spec.delegable)
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_the_zone_alone_may_change() {
+    fn properties_of_the_zone_alone_may_change() {
         let mut new = base();
         new.set("autoboot", "true").unwrap();
         new.set("bootargs", "-s").unwrap();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_the_host_may_not() {
+    fn properties_that_reach_the_host_may_not_change() {
         type Edit = fn(&mut Config);
         let edits: &[(&str, Edit)] = &[
             ("zonename", |config| config.rename("db".parse().unwrap())),

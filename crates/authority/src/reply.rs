@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn replies_read_back_as_written() {
         for reply in [
             Reply::Granted,
             Reply::Refused("User joe is not authorized to boot this zone.".to_owned()),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn only_signals_that_ask_to_end_are_passed_on() {
+    fn only_termination_signals_are_passed_on() {
         for number in SIGNALS {
             assert_eq!(signal_of(&signal(number)), Some(number));
         }
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
+        fn any_bytes_decode_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let _ = Reply::decode(&bytes);
             prop_assert!(signal_of(&bytes).is_none_or(|number| SIGNALS.contains(&number)));
             let text = plain(&String::from_utf8_lossy(&bytes));

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn requests_read_back_as_written() {
         let request = request();
         assert_eq!(
             Request::decode(&request.encode().unwrap()),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_piece_of_a_packet_is_no_request_of_its_own() {
+    fn a_truncated_packet_is_refused() {
         let packet = request().encode().unwrap();
         for length in 0..packet.len() {
             // A packet that ends behind a whole word is one, with fewer words.
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_packets() {
+    fn malformed_packets_are_refused() {
         let good = request().encode().unwrap();
         let with = |at: usize, byte: u8| {
             let mut packet = good.clone();

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_program_is_named() {
+    fn errors_name_an_init_that_is_not_a_program() {
         let root = root(&["sbin/init"], &[]);
         let file = root.path().join("sbin/init");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();

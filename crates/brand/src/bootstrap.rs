@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_tool_is_known_for_is_said() {
+    fn a_distribution_without_a_known_tool_is_named() {
         let root = host(&[("etc/os-release", "ID=gentoo\n")]);
         let error = recipe(root.path()).unwrap_err().to_string();
         assert!(error.contains("gentoo") && error.contains("-a"), "{error}");

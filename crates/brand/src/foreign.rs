@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_host_runs_needs_nothing() {
+    fn programs_of_the_host_s_processor_need_no_emulator() {
         let own = MACHINES.iter().filter(|one| OWN.contains(&one.name));
         for one in own {
             let root = root(one.number, one.class, one.order);

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn without_qemu_it_is_said_what_to_install() {
+    fn a_missing_qemu_names_the_package_to_install() {
         let host = tempfile::tempdir().unwrap();
         let facts = HostFacts {
             root: host.path().to_owned(),

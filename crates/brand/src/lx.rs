@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_uname_cannot_hold_is_refused() {
+    fn kernel_versions_that_uname_cannot_hold_are_refused() {
         let long = "1".repeat(65);
         for bad in ["a b", "2/6", &long] {
             let problems = Lx.verify(&with(&[(VERSION, bad)]), &HostFacts::default());

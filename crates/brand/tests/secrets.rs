@@ -329,7 +329,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn no_secret_of_the_host_arrives() {
+fn a_sparse_root_has_no_secret_of_the_host() {
     if !is_root() {
         return;
     }
@@ -359,7 +359,7 @@ fn no_secret_of_the_host_arrives() {
 }
 
 #[test]
-fn what_packages_ship_arrives() {
+fn a_sparse_root_has_the_files_of_packages() {
     if !is_root() {
         return;
     }
@@ -517,7 +517,7 @@ fn dpkg_at_work_is_waited_for() {
 }
 
 #[test]
-fn a_root_with_something_in_it_is_refused() {
+fn a_root_that_is_not_empty_is_refused() {
     if !is_root() {
         return;
     }

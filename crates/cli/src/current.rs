@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_or_odd_is_not_there() {
+    fn missing_and_invalid_fields_are_none() {
         let plain = parse("web1\n").unwrap();
         assert_eq!((plain.id, plain.uuid), (None, None));
         assert_eq!(

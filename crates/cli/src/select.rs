@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_resolve_is_named() {
+    fn errors_name_the_pattern_that_matches_no_zone() {
         assert_eq!(chosen(&["mail*"]), Err(Error::NoMatch("mail*".to_owned())));
         for bad in [
             "web[",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn stars_find_their_way_back() {
+    fn globs_with_several_stars_backtrack() {
         for (glob, text, expected) in [
             ("*", "", true),
             ("a*b*c", "axxbyyc", true),

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_killed_when_it_answers() {
+    fn a_zoneadmd_that_answers_is_not_killed() {
         for (answer, expected) in [(Some(Reply::Done), Some(())), (None, None)] {
             let (ours, theirs) = pair();
             match answer {

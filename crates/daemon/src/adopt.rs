@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_that_is_held_up_in_the_zone_holds_up_nobody() {
+    fn a_blocked_child_in_the_zone_does_not_block_zoneadmd() {
         let long = Duration::from_secs(600);
         let short = Duration::from_millis(50);
         for (words, timeout, expected) in [

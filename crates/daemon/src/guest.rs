@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_core_is_where_nobody_else_can_move_it() {
+    fn savecore_refuses_a_folder_that_other_users_can_change() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("k1");
         fs::create_dir(&folder).unwrap();

@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_armed_unless_somebody_does() {
+    fn armed_ranges_are_found_in_a_process() {
         let pid = i32::try_from(std::process::id()).unwrap();
         assert!(!is_armed(pid));
         assert!(Paging::adopt(None, pid).unwrap().is_none());

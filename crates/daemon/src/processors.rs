@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_bound_for_a_while_only() {
+    fn zoneadmd_runs_on_the_cpus_of_qemu_until_the_guard_drops() {
         let all = sched_getaffinity(None).unwrap();
         if all.count() < 2 {
             println!("skipped: one processor");

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_tries_until_it_gets_through() {
+    fn a_stalled_disk_is_retried_until_it_writes() {
         let mut stall = Stall::default();
         let began = Instant::now();
         let at = |pauses: u32| began + RETRY_INTERVAL * pauses;

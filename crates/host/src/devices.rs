@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_below_dev_matches() {
+    fn only_paths_below_dev_match() {
         assert!(matches("/dev/snd/*", Path::new("/dev/snd/timer")));
         assert!(!matches("/dev/*", Path::new("/dev/snd/timer")));
         assert!(!matches("/dev/../etc/*", Path::new("/dev/../etc/shadow")));
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_cut_and_said() {
+    fn a_pattern_with_too_many_devices_is_cut_and_reported() {
         let patterns = || ["/dev/none*", "/dev/*"].map(str::to_owned).into_iter();
         let all = find(patterns());
         assert_eq!(all.too_many, None);

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_hears_how_far_it_is() {
+    fn a_waiting_command_hears_the_progress() {
         let dir = tempfile::tempdir().unwrap();
         let host = Host::new(Root::new(dir.path()), PathBuf::from("/none"), None);
         fs::create_dir_all(host.root.run()).unwrap();

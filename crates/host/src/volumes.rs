@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_link_leads_to_a_source() {
+    fn sources_behind_links_are_refused() {
         // Where temporary files are may be behind a link.
         let folder = std::env::temp_dir().canonicalize().unwrap();
         let folder = folder.join(format!("zones-links-{}", std::process::id()));

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn both_stand_on_what_the_origin_was() {
+    fn origin_and_clone_share_the_former_disk() {
         let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
         let [a, b, c] = dirs.each_ref().map(tempfile::TempDir::path);
         fs::write(a.join("disk0"), vec![7; 1 << 20]).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_started_is_not_made() {
+    fn a_clone_with_too_many_disk_layers_is_refused() {
         let disk = record().disks[0].clone();
         let base = Base {
             name: "base".to_owned(),

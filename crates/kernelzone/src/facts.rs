@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn qemu_may_open_its_device_whoever_may_on_the_host() {
+    fn qemu_may_open_its_devices_with_any_mode_on_the_host() {
         const FIRST: u32 = 1_000_000;
         // As /dev/kvm is on most hosts, but one that everybody has.
         let node = DeviceNode {

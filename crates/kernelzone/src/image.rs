@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_there_is_removed_whatever_lies_beside_it() {
+    fn removing_a_missing_image_succeeds() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("image");
         // Nothing that an unfinished image could be: looking at it fails.
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_named() {
+    fn errors_name_the_option_of_qemu_that_differs() {
         let line = "qemu -nodefaults -smp 2 -device a,b -device c -append root=/dev/vda x";
         let words = |line: &'static str| line.split(' ');
         let then = identity("7.2.22", words(line), &[], Path::new("/"), 0).unwrap();
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn another_processor_does_not_go_on() {
+    fn an_image_of_another_processor_is_refused() {
         let of = |accel| {
             let words = ["qemu", "-accel", accel, "-cpu", "max"];
             identity("7.2.22", words, &[], Path::new("/"), 0).unwrap()
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_make_a_key_at_once_have_one() {
+    fn concurrent_creators_of_a_key_get_the_same_key() {
         let dir = tempfile::tempdir().unwrap();
         let own = KeySource::Own(own_key_path(dir.path()));
         let keys: Vec<[u8; 32]> = std::thread::scope(|scope| {

@@ -633,7 +633,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_names_are_removed() {
+    fn only_disk_files_of_zones_are_removed() {
         assert!(is_ours("base-5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d10"));
         assert!(is_ours("top-5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d10"));
         assert!(!is_ours("base-of-mine") && !is_ours("root") && !is_ours("top-"));

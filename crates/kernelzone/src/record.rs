@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back() {
+    fn a_record_reads_back_as_saved() {
         let dir = tempfile::tempdir().unwrap();
         let record = record("disk0.base-1");
         record.save(dir.path()).unwrap();

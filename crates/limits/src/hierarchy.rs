@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn no_v2_is_told() {
+    fn a_host_without_cgroup_v2_is_recognised() {
         assert_eq!(parse("", "", Path::new("/zones")), None);
     }
 }

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn values_read_back_as_written() {
         for knobs in [
             Knob::CAP,
             Knob::SHARES,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_what_the_kernel_calls_it() {
+    fn absent_limits_are_written_as_the_kernel_writes_them() {
         let none = |knob: Knob| {
             let unit = usual(knob);
             let text = knob.text(None, unit);

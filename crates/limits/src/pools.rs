@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_give_way_to_who_needs_and_to_who_matters() {
+    fn cpu_ranges_shrink_for_minimums_and_for_importance() {
         // The first one had three, and keeps two of them for the second one's need.
         assert_eq!(
             dealt("0-3", &[between(1, 3, 1, "1-3"), between(1, 1, 1, "")]).unwrap(),
@@ -188,7 +188,7 @@ mod tests {
 
     /// Whatever is wanted: no CPU twice, nobody below his least, one left.
     #[test]
-    fn what_is_dealt_is_consistent() {
+    fn every_cpu_goes_to_one_zone_and_minimums_hold() {
         let mut state = 12_345_u64;
         let mut random = |below: u32| {
             state = state

@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn no_memory_controller_is_no_view() {
+    fn a_zone_without_a_memory_controller_has_no_memory_view() {
         assert_eq!(groups(&[]).1.memory_view(), None);
     }
 

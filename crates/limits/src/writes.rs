@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_written() {
+    fn only_changed_controls_are_written() {
         let none = Controls::default();
         let controls = Controls {
             cpu_cap: Some(150),
@@ -235,7 +235,7 @@ mod tests {
 
     /// Plays the writes into what v1 checks: memory is never above the sum.
     #[test]
-    fn no_order_is_refused_by_v1() {
+    fn cgroup_v1_accepts_every_order_of_memory_writes() {
         let sizes = [None, Some(100), Some(200), Some(300)];
         let mut all = Vec::new();
         for ram in sizes {

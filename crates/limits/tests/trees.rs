@@ -116,7 +116,7 @@ fn controls() -> Controls {
 }
 
 #[test]
-fn everything_is_set_and_read_back() {
+fn all_controls_read_back_as_set() {
     for tree in [Tree::unified(), Tree::hybrid()] {
         let changed = tree.cgroups.set(&controls()).unwrap();
         assert_eq!(changed.applied.len(), 5);

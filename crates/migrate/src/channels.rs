@@ -86,7 +86,7 @@ mod tests {
     use crate::wire::receive;
 
     #[test]
-    fn what_one_says_the_other_hears() {
+    fn data_of_one_end_arrives_at_the_other() {
         let mut sent = Vec::new();
         let (ours, mut qemus) = UnixStream::pair().unwrap();
         let text: Vec<u8> = (0..=255_u8).cycle().take(600_000).collect();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_nobody_is_an_error() {
+    fn data_for_an_unknown_channel_is_refused() {
         let (one, _far) = UnixStream::pair().unwrap();
         for body in [&b""[..], b"\x01", b"\x01x", b"\xffx"] {
             assert!(deliver(&[&one], body).is_err(), "{body:?}");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_who_has_gone() {
+    fn a_closed_channel_is_not_waited_for() {
         let (one, far) = UnixStream::pair().unwrap();
         drop(far);
         assert!(deliver(&[&one], b"\0x").is_err());

@@ -345,7 +345,7 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     #[test]
-    fn what_is_new_in_a_file_makes_its_draft_the_same() {
+    fn changed_blocks_bring_the_draft_up_to_date() {
         let (file, draft) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         let block = BLOCK_BYTES as u64;
         let mut sums = Sums::new();

@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_end_is_given_up() {
+    fn a_migration_that_does_not_converge_is_given_up() {
         let rounds = |rounds| {
             Heard::Zoneadmd(Left::Memory {
                 left: 1,
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_before_the_machine_stands_still() {
+    fn a_target_that_answers_before_the_machine_pauses_is_refused() {
         for odd in [
             Heard::Target(Frame::Done, Vec::new()),
             Heard::Target(Frame::Over, Vec::new()),

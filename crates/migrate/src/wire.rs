@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_without_end() {
+    fn a_silent_peer_times_out() {
         let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let wire = Wire::new(ours, io::sink());
         let moment = Duration::from_millis(1);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_odd_is_an_error() {
+    fn truncated_and_malformed_frames_are_refused() {
         for bytes in [
             &b"k\0\0"[..],
             b"k\0\0\0\x05abc",

@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_an_almost_empty_configuration() {
+    fn an_empty_input_generates_an_almost_empty_configuration() {
         let config = config(&"web1".parse().unwrap(), &[]);
         assert_eq!(config.resources(), []);
         assert_ne!(config.get("zonepath"), "");

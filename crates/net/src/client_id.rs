@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form() {
+    fn every_form_of_a_client_id_is_parsed() {
         let ids = parse_all("web1, 0x01ff, 3.1.2:0:0:0:0:1,1.1.7.2:0:0:0:0:1,2.9.abcd").unwrap();
         let mac = [2, 0, 0, 0, 0, 1];
         assert_eq!(
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none() {
+    fn invalid_client_ids_are_refused() {
         let long = format!("0x{}", "00".repeat(MAX_ID_BYTES + 1));
         for bad in [
             "0x",

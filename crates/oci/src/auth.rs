@@ -231,7 +231,7 @@ mod tests {
         }
 
         #[test]
-        fn no_header_is_a_surprise(text in ".{0,80}") {
+        fn any_header_is_read_without_a_panic(text in ".{0,80}") {
             let _ = Challenge::read(&text);
             let _ = Challenge::read(&format!("Bearer {text}"));
         }

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_image_runs_is_read() {
+    fn the_command_of_an_image_is_read() {
         let digest = Digest::of(b"layer");
         let text = format!(
             r#"{{"os":"linux","architecture":"amd64","rootfs":{{"type":"layers","diff_ids":["{digest}"]}},
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_configuration_is_refused() {
+    fn invalid_configurations_are_refused() {
         for (text, why) in [
             ("{}", "rootfs"),
             (

@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_is_noticed() {
+    fn changed_blobs_are_refused() {
         let made = Made::new(&[b"one"]);
         let image = made.image().unwrap();
         let file = image.layers[0].file.clone();
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_docker_saved_is_read() {
+    fn archives_of_docker_save_are_read() {
         let made = Made::new(&[b"one"]);
         let config = fs::read(
             made.0

@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_image_is_refused() {
+    fn invalid_manifests_are_refused() {
         let config = blob(CONFIG, 1, "10");
         let layer = blob(LAYER, 2, "20");
         let with = |config: &str, layers: &str| {

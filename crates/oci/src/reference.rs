@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_written_so_that_it_reads_back() {
+    fn printed_references_read_back() {
         for text in ["docker://debian", "docker://localhost:5000/a:b"] {
             let read: Reference = text.parse().unwrap();
             assert_eq!(read.to_string().parse(), Ok(read));
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_loopback() {
+    fn only_names_of_this_machine_are_loopback() {
         for host in [
             "localhost",
             "localhost:5000",

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_with_both_versions() {
+    fn differences_name_both_versions() {
         let source = inventory(&[("a", "1-1"), ("b", "2-1"), ("c", "3-1"), ("own", "1")]);
         let here = inventory(&[("a", "1-1"), ("b", "2-2"), ("c", "2.9-1"), ("new", "1")]);
         let all = source.compare(&here, Scope::All);

@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_an_order(a in "[0-9a-z~+.:-]{0,12}", b in "[0-9a-z~+.:-]{0,12}", c in "[0-9a-z~+.:-]{0,12}") {
+        fn the_order_of_versions_is_total(a in "[0-9a-z~+.:-]{0,12}", b in "[0-9a-z~+.:-]{0,12}", c in "[0-9a-z~+.:-]{0,12}") {
             prop_assert!(compare(&a, &a).is_eq());
             prop_assert_eq!(compare(&a, &b), compare(&b, &a).reverse());
             if compare(&a, &b).is_le() && compare(&b, &c).is_le() {

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_machine_can_do() {
+    fn parallel_jobs_are_limited_by_the_cpus() {
         assert_eq!(effective(None, 4, 16), 4);
         assert_eq!(effective(Some(100), 4, 16), 6);
         assert_eq!(effective(Some(100), 4, 5), 5);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_is_applied_when_it_is_booted() {
+    fn a_patch_is_applied_when_its_boot_environment_is_booted() {
         use Standing::{Applied, Pending, RolledBack};
         for (active, next, before, after) in [
             ("initial", "b", Pending, Pending),

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_is_in_the_fingerprint_and_nothing_else() {
+    fn the_fingerprint_depends_on_packages_only() {
         let text = record("a", "install ok installed", "1");
         let (one, two) = (root(&text), root(&text));
         fs::create_dir_all(two.path().join("etc")).unwrap();

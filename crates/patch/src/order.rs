@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_packages_reach_the_package_manager() {
+    fn only_valid_package_names_are_accepted() {
         for good in ["apt", "libc6:amd64", "g++", "a=1:2.3-4+deb12u1~x"] {
             assert!(is_package(good), "{good}");
         }

@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_is_read() {
+    fn journals_read_back_as_saved() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("more/a.journal");
         assert_eq!(load::<Journal>(&path).unwrap(), None);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_named_alike_was_not_made_by_a_patch() {
+    fn a_snapshot_with_a_similar_name_belongs_to_no_patch() {
         let entry = |patch: &str, snapshot: &str, environment: Option<&str>| Entry {
             patch: patch.to_owned(),
             at: 0,

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_looked_at_goes_back() {
+    fn a_zone_that_cannot_be_inspected_is_rolled_back() {
         let found = |fingerprint: &str| Inventory {
             fingerprint: fingerprint.to_owned(),
             ..Inventory::default()

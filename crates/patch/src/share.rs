@@ -337,7 +337,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_of_one_zone_is_not_shared() {
+    fn files_of_one_zone_are_not_shared() {
         for (path, noise) in [
             ("etc/hostname", true),
             ("etc/hostname.d", false),

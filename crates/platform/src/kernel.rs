@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_name_and_release_change() {
+    fn a_configured_kernel_changes_only_name_and_release() {
         let kernel = Kernel {
             release: Some("2.6.18".to_owned()),
             ..Kernel::default()

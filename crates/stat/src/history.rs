@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_back_as_it_was_stored() {
+    fn a_history_reads_back_as_stored() {
         let mut history = History::new(9);
         history.add(&interval(&[("a", 1)]));
         history.add(&interval(&[("a", 2), ("b", 9)]));

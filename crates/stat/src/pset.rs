@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn without_shares_there_are_none() {
+    fn a_set_without_shares_has_no_percentages() {
         let interval = interval(vec![row("web", 1, 1, None, Pset::Default)]);
         let psets = interval.psets();
         assert_eq!(psets[0].shares, None);

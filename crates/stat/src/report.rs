@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn average_does_not() {
+    fn average_ignores_time_in_which_a_zone_did_not_run() {
         let average = report(Kind::Average);
         assert_eq!(figures(&average, "web"), (Some(500_000), Some(200)));
         assert_eq!(figures(&average, "global"), (Some(200_000), Some(15)));

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_lacks_the_other_has() {
+    fn sums_keep_figures_of_either_side() {
         let (mut one, mut two) = (Figures::default(), Figures::default());
         one[Resource::Lwps] = Some(1);
         two[Resource::Cpu] = Some(2);

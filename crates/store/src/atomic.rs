@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_makes_a_new_file_and_all_see_it_whole() {
+    fn concurrent_creators_see_one_whole_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("key");
         let made: Vec<bool> = std::thread::scope(|scope| {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_writer_left_goes_with_the_next_write_or_with_the_file() {
+    fn leftovers_of_a_killed_writer_are_removed_by_the_next_write() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let left = || {

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_live_first_process_makes_a_zone_active() {
+    fn a_zone_is_active_only_with_a_live_first_process() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::new(dir.path());
         let zone: ZoneName = "web".parse().unwrap();
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_sees_a_process_close_its_files_finds_it_dead() {
+    fn a_process_that_has_closed_its_files_counts_as_dead() {
         use std::io::Read;
         use std::process::{Command, Stdio};
         for _ in 0..50 {
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_one_until_it_executes_a_program() {
+    fn a_forked_copy_is_recognised_until_it_executes_a_program() {
         use std::io::{BufRead, BufReader, Write};
         use std::process::{Command, Stdio};
         let mut shell = Command::new("sh")

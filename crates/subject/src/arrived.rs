@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_zone_that_has_gone_on_did_come() {
+    fn zones_that_moved_to_a_third_host_are_remembered() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         let zonepath = folder.path().join("k1");

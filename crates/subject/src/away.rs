@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_host_that_it_went_to_is_asked() {
+    fn only_the_target_of_the_migration_is_asked() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path();
         assert!(!is_away(path) && Away::of(path).unwrap().is_none());

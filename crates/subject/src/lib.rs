@@ -715,7 +715,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_migration_ends_with_the_next_command_and_keeps_the_mark_of_a_zone_that_is_here() {
+    fn the_next_command_removes_a_zonepath_whose_zone_moved_away() {
         let dir = tempfile::tempdir().unwrap();
         let host = Host::new(store::Root::new(dir.path()), "/none".into(), None);
         let zone: ZoneName = "web".parse().unwrap();

@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_stands_in_the_way_of_the_new_file_goes() {
+    fn a_leftover_at_the_temporary_name_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let (hosts, aside) = (dir.path().join("hosts"), dir.path().join("hosts.zones-new"));
         fs::write(&hosts, "old").unwrap();

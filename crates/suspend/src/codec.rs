@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_unpacked() {
+    fn packed_chunks_unpack_to_the_original() {
         let (mut packer, mut unpacker) = (Packer::new(), Unpacker::new());
         let mut out = vec![0; PACK_ROOM];
         for codec in [Codec::Lz4, Codec::Zstd] {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_shrink_is_left_alone() {
+    fn incompressible_chunks_are_stored_unpacked() {
         let mut random = 1u64;
         let mut byte = || {
             random ^= random << 13;

@@ -74,7 +74,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_changed_is_named() {
+    fn errors_name_the_changed_fields() {
         let then = json!({"qemu": "7.2.22", "memory": {"size": 1024, "id": "ram0"}, "cpus": 2});
         let now = json!({"qemu": "7.2.22", "memory": {"size": 2048, "id": "ram0"}, "tpm": true});
         let found = differences(&then, &now);

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_writer_makes_is_refused() {
+    fn malformed_indexes_are_refused() {
         let parse = |change: &dyn Fn(&mut Index)| {
             let mut index = sample();
             change(&mut index);

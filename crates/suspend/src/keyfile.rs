@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_file_is_not_waited_for() {
+    fn a_key_file_that_is_a_pipe_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
         let pipe = dir.path().join("pipe");
         let kind = rustix::fs::FileType::Fifo;

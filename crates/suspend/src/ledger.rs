@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn another_goes_on_where_one_ended() {
+    fn a_second_pager_continues_from_the_ledger_of_the_first() {
         let file = rustix::fs::memfd_create("ledger", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         let ledger = Ledger::new(&file, 5).unwrap();
         assert!(ledger.take(0) && !ledger.take(0) && ledger.take(1) && ledger.take(2));

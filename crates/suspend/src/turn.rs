@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_steps_back_for_ever() {
+    fn the_total_wait_for_faults_is_bounded() {
         let turn = Turn::new();
         turn.step_back();
         for _ in 0..1000 {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_waited_for_is_nice_no_more() {
+    fn hurry_waits_until_its_condition_holds() {
         let turn = Turn::new();
         thread::scope(|scope| {
             let thread = scope.spawn(|| {

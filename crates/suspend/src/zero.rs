@@ -59,7 +59,7 @@ mod tests {
     use crate::format::CHUNK;
 
     #[test]
-    fn one_byte_makes_a_page() {
+    fn a_page_with_one_nonzero_byte_counts() {
         let mut chunk = vec![0; CHUNK];
         assert_eq!(nonzero_pages(&chunk), 0);
         for (at, page) in [(0, 0), (4095, 0), (4096, 1), (CHUNK - 1, 63)] {

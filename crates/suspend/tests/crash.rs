@@ -101,7 +101,7 @@ fn killed_at_any_moment_there_is_a_whole_image_or_none() {
 
 /// Saves to a file system that is too small, in every way; in a mount namespace.
 #[test]
-fn on_a_small_disk() {
+fn child_process_with_a_small_disk() {
     let Some(folder) = told() else { return };
     let mount = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=4m", "small"])
@@ -176,7 +176,7 @@ fn a_full_disk_leaves_the_old_image() {
         println!("skipped: no file system can be mounted here");
         return;
     };
-    let done = again("on_a_small_disk", folder.path(), way)
+    let done = again("child_process_with_a_small_disk", folder.path(), way)
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stdout);

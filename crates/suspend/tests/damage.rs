@@ -194,7 +194,7 @@ fn chunks_of_other_places_and_images_are_refused() {
 }
 
 #[test]
-fn what_never_was_an_image_is_refused() {
+fn other_files_are_refused_as_images() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let key = Key::random().unwrap();

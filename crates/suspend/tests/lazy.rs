@@ -143,7 +143,7 @@ fn a_guest_runs_while_its_memory_comes() {
 }
 
 #[test]
-fn what_was_brought_in_ahead_is_not_brought_in_again() {
+fn preloaded_chunks_are_not_loaded_again() {
     for (seed, most) in [(7, 0), (8, 6), (9, u64::MAX)] {
         let Some(host) = Host::new(30, seed) else {
             return;
@@ -177,7 +177,7 @@ fn what_was_brought_in_ahead_is_not_brought_in_again() {
 }
 
 #[test]
-fn nothing_is_brought_in_before_somebody_asks() {
+fn a_chunk_is_loaded_only_after_a_fault() {
     // The stream waits for the guest to have looked at every page: all come by faults.
     let Some(host) = Host::new(6, 5) else { return };
     let ledger = host.ledger();
@@ -321,7 +321,7 @@ fn damage_stops_the_pager_and_shows_nothing() {
 }
 
 #[test]
-fn what_does_not_belong_together_is_not_armed() {
+fn a_pager_refuses_a_ledger_or_memory_of_another_image() {
     let Some(host) = Host::new(2, 1) else { return };
     let (ledger, other) = (host.ledger(), Ledger::in_memory(99).unwrap());
     let arm = |name, target, region: &Region, ledger| {

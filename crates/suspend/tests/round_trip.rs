@@ -79,7 +79,7 @@ fn large_images_fill_many_buffers() {
 }
 
 #[test]
-fn what_is_wanted_first_lies_first() {
+fn preferred_chunks_are_written_first() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let key = Key::random().unwrap();
@@ -154,7 +154,7 @@ fn a_file_with_holes_is_read_where_it_has_data() {
 }
 
 #[test]
-fn nothing_of_memory_or_identity_is_in_the_image() {
+fn the_image_has_no_plain_text_of_memory_or_identity() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let key = Key::random().unwrap();
@@ -205,7 +205,7 @@ fn an_image_is_used_once() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_the_reason() {
+fn images_of_another_machine_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let key = Key::random().unwrap();
@@ -286,7 +286,7 @@ fn a_file_that_appeared_meanwhile_is_not_replaced() {
 }
 
 #[test]
-fn who_looks_on_sees_all_of_it_and_may_break_it_off() {
+fn an_observer_sees_the_progress_and_can_cancel() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");
     let key = Key::random().unwrap();

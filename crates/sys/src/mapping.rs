@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn no_room_is_an_error_and_not_the_end() {
+    fn a_full_disk_is_an_error_and_not_a_signal() {
         // Behind the end of the file there is nothing to have, as on a full disk.
         let mapping = Mapping::new(file(4096).as_fd(), 8192).unwrap();
         mapping.populate(0..4096).unwrap();

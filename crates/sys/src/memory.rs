@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn only_parts_of_files_that_nobody_wrote_to() {
+    fn only_unwritten_parts_of_files_are_dropped() {
         let file = "/usr/lib/zones/zoneadmd";
         let text = [
             mapping(
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_goes_on() {
+    fn the_program_still_runs_after_dropping_its_pages() {
         let before = std::fs::read_to_string("/proc/self/smaps").unwrap();
         assert!(!untouched_parts(&before).is_empty());
         release_program_pages().unwrap();

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_escape_stays() {
+    fn invalid_escapes_stay_as_they_are() {
         assert_eq!(unescape(b"a\\9x"), b"a\\9x");
         assert_eq!(unescape(b"\\+12\\04"), b"\\+12\\04");
         assert_eq!(unescape(b"\\777"), b"\\777");

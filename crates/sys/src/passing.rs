@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_is_not_waited_for() {
+    fn a_receiver_that_does_not_read_is_not_waited_for() {
         let (here, _there) = UnixDatagram::pair().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
         let full = loop {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn no_descriptor_is_none() {
+    fn a_message_without_a_descriptor_is_none() {
         let (here, there) = UnixDatagram::pair().unwrap();
         here.send(b"text alone").unwrap();
         assert!(receive(there.as_fd()).is_none());

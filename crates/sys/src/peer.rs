@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_connection_has_no_peer() {
+    fn only_a_connected_socket_has_a_peer() {
         let null = std::fs::File::open("/dev/null").unwrap();
         assert!(peer(null.as_fd()).is_err());
         let alone = std::os::unix::net::UnixDatagram::unbound().unwrap();

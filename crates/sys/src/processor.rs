@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_the_same_each_time() {
+    fn the_processor_is_described_the_same_each_time() {
         let one = find();
         assert_eq!(one.vendor.len(), 12);
         assert_ne!(one.signature, 0);

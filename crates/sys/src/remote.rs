@@ -182,7 +182,7 @@ mod tests {
     use std::process::{Command, Stdio};
 
     #[test]
-    fn another_process_calls_the_kernel_and_goes_on() {
+    fn a_stopped_process_makes_a_system_call_and_continues() {
         let mut other = Command::new("sleep")
             .arg("1")
             .stdin(Stdio::null())

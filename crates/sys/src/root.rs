@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_opened() {
+    fn only_regular_files_are_opened() {
         let (dir, root) = tree();
         let pipe = dir.path().join("root/pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();

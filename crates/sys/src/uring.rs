@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_a_full_queue_says_so() {
+    fn written_blocks_read_back_and_a_full_queue_is_an_error() {
         let mut ring = match Ring::new(2) {
             Ok(ring) => ring,
             Err(error) => {

@@ -258,7 +258,7 @@ mod tests {
     /// pager's own hand-over has one compare-and-swap for each chunk and no lock that is held while
     /// a thread waits.
     #[test]
-    fn nobody_waits_for_a_range_that_was_let_go() {
+    fn no_thread_waits_for_an_unregistered_range() {
         let Some(faults) = ours() else { return };
         for round in 0..400 {
             let file = rustix::fs::memfd_create("guest", rustix::fs::MemfdFlags::CLOEXEC).unwrap();

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_and_what_came_of_it() {
+    fn a_command_ends_with_its_status_and_output() {
         let mut agent = agent(&[
             r#"{"return": {"pid": 42}}"#,
             r#"{"return": {"exited": false}}"#,
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_nobody_wants_so_long_is_not_kept() {
+    fn an_overlong_answer_is_not_kept() {
         let long = |length: usize| {
             let text = "A".repeat(length);
             let said =
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_an_earlier_answer_is_left_out() {
+    fn the_rest_of_an_earlier_answer_is_skipped() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {
             let mut said = BufReader::new(theirs.try_clone().unwrap());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_there_is_told() {
+    fn a_silent_agent_is_reported_as_late() {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let error = Agent::begin(ours.into(), Duration::from_millis(20)).unwrap_err();
         assert!(matches!(error, Error::Late { .. }), "{error}");

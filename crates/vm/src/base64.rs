@@ -51,7 +51,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn as_in_the_standard() {
+    fn examples_of_rfc_4648_encode_and_decode() {
         for (plain, text) in [
             ("", ""),
             ("f", "Zg=="),
@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_and_back(bytes: Vec<u8>) {
+        fn any_bytes_encode_and_decode_to_themselves(bytes: Vec<u8>) {
             prop_assert_eq!(decode(&encode(&bytes)), Some(bytes));
         }
 

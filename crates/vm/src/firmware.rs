@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_is_found_in_the_order_of_names() {
+    fn the_first_matching_firmware_by_name_is_chosen() {
         let host = host();
         let all = all(host.path());
         assert_eq!(all.len(), 3);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_kind_is_passed_over() {
+    fn unusable_firmware_descriptions_are_skipped() {
         let host = host();
         let below = |path: &Path| host.path().join(path.strip_prefix("/").unwrap());
         let good = description("code", "vars", "");

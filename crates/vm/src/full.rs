@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn only_one_that_stands_for_an_error_goes_on() {
+    fn only_a_machine_paused_by_an_io_error_is_resumed() {
         let asked = ["qmp_capabilities", "query-status"];
         assert_eq!(told("io-error"), [&asked[..], &["cont"]].concat());
         for other in ["paused", "postmigrate", "running"] {

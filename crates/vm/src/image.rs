@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_to_other_files_is_refused() {
+    fn disk_images_that_refer_to_other_files_are_refused() {
         let backing = header(|h| h[8..16].copy_from_slice(&104u64.to_be_bytes()));
         assert!(look(&backing).unwrap_err().contains("backing file"));
         let length = header(|h| h[16..20].copy_from_slice(&10u32.to_be_bytes()));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_disk_is_named() {
+    fn errors_name_the_format_of_files_that_are_no_disks() {
         for (content, expected) in [
             (&b""[..], "whole number of blocks"),
             (&[0; 513], "whole number of blocks"),

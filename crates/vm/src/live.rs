@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_way_of_going_on_is_an_error() {
+    fn unexpected_migration_states_are_errors() {
         let runs = json!({
             "status": "active",
             "ram": { "remaining": 5, "transferred": 9, "dirty-sync-count": 2 },

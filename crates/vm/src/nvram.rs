@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_does_not_count() {
+    fn deleted_variables_do_not_count() {
         let template = Nvram::parse(&empty()).unwrap();
         let mut nvram = template.clone();
         nvram.variables = ["old", "new", "gone"]
@@ -541,7 +541,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_the_guest_wrote_is_read_without_panic(
+        fn any_variable_store_is_read_without_a_panic(
             at in 0usize..2100, bytes in prop::collection::vec(any::<u8>(), 1..80)
         ) {
             let mut content = empty();

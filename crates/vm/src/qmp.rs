@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_an_error() {
+    fn malformed_answers_are_errors() {
         for lines in [
             &["{}"][..],
             &["[]"],
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn who_talks_without_end_is_late() {
+    fn endless_events_end_in_a_timeout() {
         for line in [&b"{\"event\": \"E\"}\n"[..], b"\r\n", b"{\"id\": 7}\n"] {
             let mut monitor = floods(line);
             // That this comes back is the test.
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_event_brings_along_is_bounded() {
+    fn data_of_an_event_is_bounded() {
         let long = "x".repeat(1000);
         let many = (0..100).map(|number| format!("\"n{number}\": {number}"));
         let many = many.collect::<Vec<_>>().join(",");
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_read_is_late() {
+    fn a_qemu_that_does_not_read_times_out() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let agreed = format!("{GREETING}\n{{\"return\": {{}}}}\n");
         theirs.write_all(agreed.as_bytes()).unwrap();

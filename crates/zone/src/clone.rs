@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_one_zones_alone_is_not_taken_over() {
+    fn properties_of_one_zone_are_not_copied_to_a_clone() {
         let mut origin = config("web", "/zones/web");
         origin.set("hostid", "0xBEEF").unwrap();
         origin.set("ip-type", "exclusive").unwrap();

@@ -520,7 +520,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn only_a_zones_folder_is_closed_and_opened_again() {
+    fn install_changes_the_mode_of_the_zonepath_only() {
         if !rustix::process::getuid().is_root() {
             eprintln!("skipped: needs root");
             return;

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reaches_into_the_host_is_named() {
+    fn import_names_properties_that_reach_the_host() {
         let plain = manifest("<inherited-pkg-dir directory='/usr'/>");
         assert!(reaches(&plain.config).is_empty());
         let reaching = manifest(

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_needs_a_reboot_is_not_for_a_running_zone() {
+    fn changes_that_need_a_reboot_are_refused() {
         let running = Config::new("web".parse().unwrap());
         let mut wanted = running.clone();
         wanted.set("max-lwps", "100").unwrap();

@@ -102,7 +102,7 @@ fn programs_get_words_that_can_be_read_in_one_way() {
 }
 
 #[test]
-fn what_is_not_in_the_table_is_refused() {
+fn commands_outside_the_table_are_refused() {
     for line in [
         // Another root, another way to name a zone, no zone.
         "zoneadm -R /alt -z web boot",
@@ -204,7 +204,7 @@ fn what_is_not_in_the_table_is_refused() {
 }
 
 #[test]
-fn no_row_takes_a_path() {
+fn table_rows_take_no_path() {
     let texts = |options: &[Opt]| -> Vec<char> {
         let text = options.iter().filter(|one| one.value == Value::Text);
         text.map(|one| one.letter).collect()
@@ -270,7 +270,7 @@ proptest! {
     /// An accepted request means the same when it is parsed again, and our own words are all in the
     /// table.
     #[test]
-    fn what_is_let_through_is_known(
+    fn accepted_requests_parse_again_to_the_same_task(
         program in proptest::sample::select(Program::ALL.to_vec()),
         words in any_words(),
     ) {

@@ -292,14 +292,14 @@ mod tests {
     }
 
     #[test]
-    fn no_source_of_the_release_is_said() {
+    fn a_missing_source_of_the_release_is_named() {
         let (_root, system) = system(&[("sources.list", "deb http://x trixie main\n")]);
         let error = Mmdebstrap.recipe(&system).unwrap_err().to_string();
         assert!(error.contains("bookworm"), "{error}");
     }
 
     #[test]
-    fn calls_are_these() {
+    fn the_command_line_of_mmdebstrap_is_exact() {
         let (_root, system) = system(&[(
             "sources.list",
             "deb [signed-by=/k.gpg] http://m/debian bookworm main\ndeb http://m/s bookworm-security main\n",

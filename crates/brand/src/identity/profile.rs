@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_profile_has_stays() {
+    fn files_of_a_profile_replace_those_of_the_clone() {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: not root");
             return;

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_start_with_is_told() {
+    fn a_root_without_a_kernel_is_refused() {
         let empty = tempfile::tempdir().unwrap();
         let error = find_kernel(empty.path()).unwrap_err().to_string();
         assert!(error.contains("no folder boot"), "{error}");

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_wrong_option() {
         for (text, expected) in [
             ("-d", "requires an argument"),
             ("-d rel", "not an absolute path"),

@@ -106,7 +106,7 @@ fn is_halted(root: &Root, zone: &ZoneName) -> bool {
 }
 
 #[test]
-fn no_command_finds_a_zone_halted_that_boots_again() {
+fn commands_never_see_a_restarting_zone_as_halted() {
     let folder = tempfile::tempdir().unwrap();
     let later = Arc::new(Later::default());
     let mut host = Host::new(Root::new(folder.path()), "no-such-group".into(), None);

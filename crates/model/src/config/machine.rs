@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_has_a_default() {
+    fn unset_properties_have_defaults() {
         let config = config(&[]);
         assert_eq!(config.machine_memory(), 4 << 30);
         assert_eq!(config.machine_cpus(), 1);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_to_be_checked_is_nothing() {
+    fn a_policy_of_none_disables_verified_boot() {
         assert_eq!(config(&[]).verified_boot(), None);
         let none = config(&[("verified-boot", &[("policy", "none")])]);
         assert_eq!(none.verified_boot(), None);

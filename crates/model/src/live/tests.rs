@@ -34,7 +34,7 @@ fn told(running: &Config, wanted: &Config) -> (Vec<String>, Vec<String>, Vec<Str
 }
 
 #[test]
-fn nothing_differs_from_itself() {
+fn an_unchanged_configuration_needs_no_step() {
     let one = config(&[
         ("fs", &fs("/a", "/x")),
         ("device", &[("match", "/dev/fuse")]),
@@ -47,7 +47,7 @@ fn nothing_differs_from_itself() {
 }
 
 #[test]
-fn of_a_machine_only_limits_change() {
+fn a_running_kernel_zone_changes_only_limits() {
     let running = config(&[
         ("brand", &[("", "kz")]),
         ("ip-type", &[("", "exclusive")]),
@@ -134,7 +134,7 @@ fn file_systems_go_inside_out_and_come_outside_in() {
 }
 
 #[test]
-fn what_is_mounted_in_another_goes_and_comes_back_with_it() {
+fn nested_mounts_are_remounted_with_their_parent() {
     let running = config(&[
         ("fs", &fs("/a/b", "/2")),
         ("fs", &fs("/a", "/1")),
@@ -223,7 +223,7 @@ fn cpus_are_given_and_taken_while_the_zone_runs() {
 }
 
 #[test]
-fn what_needs_a_reboot_is_only_named() {
+fn changes_that_need_a_reboot_are_only_reported() {
     let running = config(&[("bootargs", &[("", "-s")])]);
     let wanted = config(&[
         ("limitpriv", &[("", "default,!sys_time")]),
@@ -296,7 +296,7 @@ fn devices_are_taken_away_before_others_come() {
 
 /// After the last step nothing is left to be done, whatever was before.
 #[test]
-fn the_steps_lead_to_what_is_wanted() {
+fn the_steps_lead_to_the_wanted_configuration() {
     let many = [
         config(&[]),
         config(&[("max-processes", &[("", "10")]), ("fs", &fs("/a", "/x"))]),

@@ -119,7 +119,7 @@ mod tests {
     use crate::table;
 
     #[test]
-    fn each_is_named_once() {
+    fn each_ineffective_property_is_named_once() {
         let mut config = Config::new("web1".parse().unwrap());
         config.set("bootargs", "-s").unwrap();
         assert_eq!(without_effect(&config), [""; 0]);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_controls_of_the_global_zone_shares_have_an_effect() {
+    fn the_global_zone_has_only_cpu_shares_in_effect() {
         let mut config = Config::new(crate::ZoneName::global());
         assert_eq!(without_effect(&config), [""; 0]);
         config.set("cpu-shares", "10").unwrap();

@@ -139,7 +139,7 @@ fn automatic_links_have_addresses_of_the_slot() {
 }
 
 #[test]
-fn what_a_link_is_made_on_decides_what_it_is() {
+fn the_lower_link_decides_the_kind_of_link() {
     let allowed = ("allowed-address", "10.0.0.2/24,fd00::2/64");
     let links = planned(
         "exclusive",
@@ -180,7 +180,7 @@ fn what_a_link_is_made_on_decides_what_it_is() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_reason() {
+fn impossible_links_are_refused_with_the_reason() {
     let cases: &[(&str, Resources<'_>, &str)] = &[
         (
             "shared",

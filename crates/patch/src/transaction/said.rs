@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_apt_says_is_understood() {
+    fn output_of_apt_is_parsed() {
         let text = "Inst a [1.0] (2.0 Local:stable [all])\n\
                     Inst b (1 Local [amd64])\nConf a (2.0)\nRemv c [3]\n\
                     zonepatch: service apache2 restart\nzonepatch: service apache2 restart\n\
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_package_manager_tells_is_compared() {
+    fn package_lists_before_and_after_are_compared() {
         let text = "zonepatch: was a - 1-r0\nzonepatch: was b x 2\nzonepatch: was odd\n\
                     zonepatch: is a - 1-r1\nzonepatch: is c x 3\n";
         let changes = Said::parse(text).changes();

@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn only_families_that_namespaces_keep_apart_have_sockets() {
+    fn sockets_exist_only_for_namespaced_families() {
         for (ip, own_userland) in [(IpType::Shared, false), (IpType::Exclusive, true)] {
             let code = made("", ip, own_userland);
             for (table, calls) in TABLES {
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn only_uname_is_asked_about() {
+    fn only_uname_is_passed_to_the_answerer() {
         let code = asking_about_uname();
         for architecture in [arch::NATIVE, arch::COMPAT] {
             for number in 0..600 {
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_tables_nobody_checks() {
+    fn refuses_unknown_system_call_tables() {
         let code = standard();
         assert!(!admits(&code, 0x1234, 0));
         if let Some(bit) = arch::FOREIGN_BIT {

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_not_made_again() {
+    fn existing_files_are_not_made_again() {
         let dir = tempfile::tempdir().unwrap();
         let group = dir.path().join("web");
         fs::create_dir(&group).unwrap();

@@ -63,7 +63,7 @@ fn used(interval: &Interval, zone: &str, resource: Resource) -> Option<u64> {
 }
 
 #[test]
-fn what_is_left_over_is_the_global_zones() {
+fn the_rest_of_the_use_belongs_to_the_global_zone() {
     let first = sample(0, 0, vec![zone("web", 1, 0, 0)]);
     let second = sample(SECOND, SECOND, vec![zone("web", 1, SECOND, SECOND / 4)]);
     let interval = Interval::between(&first, &second);
@@ -144,7 +144,7 @@ fn a_reboot_is_one_row_and_a_rename_two() {
 }
 
 #[test]
-fn shares_of_the_cap() {
+fn use_is_shown_in_percent_of_the_cap() {
     let mut capped = zone("web", 1, SECOND, SECOND / 4);
     capped.setting = Arc::new(Setting {
         controls: Controls {
@@ -163,7 +163,7 @@ fn shares_of_the_cap() {
 }
 
 #[test]
-fn no_time_has_no_use_in_it() {
+fn an_interval_of_zero_length_has_no_use() {
     let one = sample(SECOND, SECOND, vec![zone("web", 1, SECOND, SECOND)]);
     let interval = Interval::between(&one, &one);
     assert_eq!(interval.total.cpu_usec, 0);

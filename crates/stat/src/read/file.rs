@@ -113,7 +113,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_is_there_is_read_anew_each_time() {
+    fn an_open_file_is_read_again_each_time() {
         let dir = tempfile::tempdir().unwrap();
         let (mut file, mut budget, mut buffer) = (File::default(), Budget(1), Vec::new());
         fs::write(dir.path().join("a"), "one").unwrap();

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_namespace() {
+    fn ipc_counts_of_the_own_namespace_are_within_the_limits() {
         let Some(own) = read() else { return };
         assert!(own.shm_ids <= limits().unwrap().shm_ids);
         assert_eq!(of(&[]), []);

@@ -277,7 +277,7 @@ fn noted(zones: &Zones) -> Vec<PathBuf> {
 }
 
 #[test]
-fn the_next_boot_clears_away_what_a_killed_merge_left() {
+fn the_next_boot_removes_leftovers_of_a_killed_merge() {
     for k in 0.. {
         if merge_killed_at(k, false) {
             break;
@@ -286,7 +286,7 @@ fn the_next_boot_clears_away_what_a_killed_merge_left() {
 }
 
 #[test]
-fn an_uninstall_clears_away_what_a_killed_merge_left() {
+fn an_uninstall_removes_leftovers_of_a_killed_merge() {
     for k in 0.. {
         if merge_killed_at(k, true) {
             break;

@@ -140,7 +140,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn with_the_last_zone_all_that_kills_left_goes() {
+fn removing_the_last_zone_removes_all_leftovers() {
     for order in [
         ["web", "patch", "origin", ".patch-web"],
         [".patch-web", "origin", "web", "patch"],
@@ -158,7 +158,7 @@ fn with_the_last_zone_all_that_kills_left_goes() {
 }
 
 #[test]
-fn the_next_look_clears_away_what_a_kill_left() {
+fn the_next_command_removes_leftovers_of_a_kill() {
     after_each_kill(|zones, at| {
         let web = zones.zone("web");
         Dataset::open(&web).unwrap();
@@ -199,7 +199,7 @@ fn the_next_look_clears_away_what_a_kill_left() {
 }
 
 #[test]
-fn a_survey_finds_what_the_next_look_clears_away_and_changes_nothing() {
+fn a_survey_finds_leftovers_and_changes_nothing() {
     let mut kinds = BTreeSet::new();
     after_each_kill(|zones, at| {
         let layers = zones.layers();
@@ -233,7 +233,7 @@ fn a_survey_finds_what_the_next_look_clears_away_and_changes_nothing() {
 }
 
 #[test]
-fn a_survey_keeps_away_from_who_is_at_work_and_from_zones_that_are_elsewhere() {
+fn a_survey_skips_busy_zones_and_moved_zonepaths() {
     let zones = Zones::quick();
     prepare(&zones);
     let web = open(&zones, "web");
@@ -250,7 +250,7 @@ fn a_survey_keeps_away_from_who_is_at_work_and_from_zones_that_are_elsewhere() {
 }
 
 #[test]
-fn nobody_clears_away_while_somebody_is_at_work() {
+fn cleanup_waits_for_a_command_at_work() {
     let zones = Zones::quick();
     prepare(&zones);
     let web = open(&zones, "web");

@@ -340,7 +340,7 @@ fn many_layers_become_few() {
 }
 
 #[test]
-fn what_was_fetched_goes_with_whoever_fetched_it() {
+fn a_download_is_removed_with_its_owner() {
     let dir = tempfile::tempdir().unwrap();
     let images = Images::open(&dir.path().join("images")).unwrap();
     let download = images.download().unwrap();

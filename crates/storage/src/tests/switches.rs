@@ -176,7 +176,7 @@ const BEGUN: &str = "the work begins";
 
 /// Not a test: what is killed, in a process of its own.
 #[test]
-fn what_is_killed() {
+fn child_process_that_is_killed() {
     let Ok(work) = std::env::var(WORK) else {
         return;
     };
@@ -203,7 +203,11 @@ fn what_is_killed() {
 fn killed(work: &str, zones: &Zones, after: Duration) -> (bool, Duration) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "tests::switches::what_is_killed", "--nocapture"])
+        .args([
+            "--exact",
+            "tests::switches::child_process_that_is_killed",
+            "--nocapture",
+        ])
         .env(WORK, format!("{work} {}", zones.0.path().display()))
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -277,7 +281,7 @@ fn killed_at_any_moment_a_zone_with_a_layer_put_below_is_the_old_or_the_new_one(
 }
 
 #[test]
-fn a_look_for_what_is_in_the_way_changes_nothing() {
+fn a_search_for_conflicts_changes_nothing() {
     let zones = Zones::quick();
     prepare_put_below(&zones, 1);
     let web = Dataset::open(&zones.zone("web")).unwrap();

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_is_given_back() {
+    fn owners_are_restored_after_a_crash() {
         let Some((place, zonepath)) = zonepath() else {
             return;
         };

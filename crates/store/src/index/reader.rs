@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_replaced_is_read_again_and_else_not() {
+    fn the_index_is_read_again_only_after_a_change() {
         let dir = tempfile::tempdir().unwrap();
         let root = Root::new(dir.path());
         let reader = Reader::default();

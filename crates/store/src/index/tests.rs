@@ -128,7 +128,7 @@ fn names_and_slots_are_unique() {
 }
 
 #[test]
-fn what_could_not_be_read_back_is_not_written() {
+fn entries_that_could_not_be_read_back_are_not_written() {
     let dir = tempfile::tempdir().unwrap();
     let root = Root::new(dir.path());
     let put = |entries: &[Entry]| {
@@ -179,7 +179,7 @@ fn any_path() -> impl Strategy<Value = String> {
 
 proptest::proptest! {
     #[test]
-    fn what_a_configuration_admits_is_read_back(
+    fn every_valid_entry_reads_back(
         zones in proptest::collection::btree_map(
             "[a-z0-9][a-z0-9_.-]{0,20}x",
             (any_path(), any_state(), proptest::option::of(proptest::array::uniform16(0u8..))),

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_manifest_is_an_error() {
+    fn invalid_manifests_are_refused() {
         for text in [
             "",
             "<zone/>",
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn it_lies_in_the_zonepath() {
+    fn a_manifest_is_stored_in_the_zonepath() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Manifest::load(&dir.path().join(DETACHED)).unwrap(), None);
         manifest().save(dir.path()).unwrap();

@@ -71,7 +71,7 @@ fn reads_what_illumos_writes() {
 }
 
 #[test]
-fn what_is_not_understood_is_named() {
+fn errors_name_unknown_elements_and_attributes() {
     for (text, expected) in [
         ("", "no zone element"),
         ("<zones/>", "unknown element: 'zones'"),
@@ -200,18 +200,18 @@ fn every_row_is_written_and_reads_back() {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn configurations_read_back_as_written(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let config = generate::config(&web1(), &bytes);
         prop_assert_eq!(read(&render(&config)), Ok(config));
     }
 
     #[test]
-    fn no_text_is_a_panic(text in "(?s).{0,200}") {
+    fn any_text_is_read_without_a_panic(text in "(?s).{0,200}") {
         let _ = read(&text);
     }
 
     #[test]
-    fn no_damaged_file_is_a_panic(
+    fn any_damaged_file_is_read_without_a_panic(
         bytes in prop::collection::vec(any::<u8>(), 0..400),
         at in 0usize..2000,
         junk in "[<>&'\"/!\\[a ]{0,3}",
@@ -258,7 +258,7 @@ const ILLUMOS: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 "#;
 
 #[test]
-fn what_the_original_writes_is_understood() {
+fn files_of_illumos_are_read() {
     let zone = "web1".parse().unwrap();
     let config = parse(ILLUMOS, Path::new("web1.xml"), "web1", &zone).unwrap();
     assert_eq!(config.get("max-lwps"), "5000");

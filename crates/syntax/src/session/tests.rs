@@ -193,7 +193,7 @@ fn create_alone_is_a_complete_configuration() {
 }
 
 #[test]
-fn nothing_changed_is_nothing_stored() {
+fn an_unchanged_session_stores_nothing() {
     let ran = run(with_web1(State::Configured), "info zonename; verify; exit");
     assert_eq!(ran.printed, "zonename: web1\n");
     assert_eq!((ran.finish, ran.memory.commits), (Finish::Ok, 0));

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_home() {
+    fn a_signal_to_a_missing_process_is_an_error() {
         // The greatest process number is 2^22.
         assert_eq!(send(0x7fff_ffff, Signal::TERM), Err(Errno::SRCH));
     }

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error() {
+    fn unreadable_marks_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let marks = Marks::at(dir.path());
         marks.write("switch", "a b").unwrap();

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn one_becomes_the_other_and_back() {
+    fn the_root_switches_between_two_environments() {
         let zone = zone();
         let marks = Marks::at(&zone.path);
         take_next(&zone.path, None).unwrap();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_activated_and_is_gone_keeps_no_zone_from_its_boot() {
+    fn a_missing_activated_environment_does_not_stop_the_boot() {
         let zone = zone();
         let marks = Marks::at(&zone.path);
         marks.set_next(Some(&name("former"))).unwrap();

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_boots_with_the_host_boots_by_priority() {
+    fn zones_boot_in_the_order_of_their_priority() {
         let zones = [
             Known {
                 priority: BootPriority::Low,
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_crash_left_is_mended_first() {
+    fn remains_of_a_crash_are_removed_before_zones_boot() {
         let manual = |zone, state| Known {
             autoboot: false,
             remains: true,

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_suspended_is_shut_down_as_long_as_there_is_time() {
+    fn a_failed_suspend_becomes_a_shutdown_while_time_remains() {
         let fails = || Err(Error::Daemon("no space".to_owned()));
         let never = || panic!("not asked for");
         let done = || Ok(Outcome::Done);

@@ -151,7 +151,7 @@ fn zeros_become_holes() {
 }
 
 #[test]
-fn what_is_no_archive_of_files_is_refused_by_name() {
+fn other_file_formats_are_refused_by_name() {
     for (bytes, why) in [
         (&b"PK\x03\x04...."[..], "a zip archive"),
         (b"!<arch>\n....", "a Debian package"),
@@ -339,7 +339,7 @@ fn attributes_pass_by_the_list() {
 }
 
 #[test]
-fn what_is_no_root_is_refused() {
+fn an_archive_without_a_root_file_system_is_refused() {
     let error = refusal(&archive(&[file("README", "hello")]));
     assert!(
         error.ends_with("no root file system: it has neither usr nor bin"),

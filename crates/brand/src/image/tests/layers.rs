@@ -137,7 +137,7 @@ fn marks_of_overlay_itself_do_not_pass() {
 }
 
 #[test]
-fn what_a_layer_does_not_hold_is_as_below() {
+fn hard_links_of_a_layer_reach_files_of_lower_layers() {
     let Some(mut layers) = Layers::new() else {
         return;
     };

@@ -33,7 +33,7 @@ fn carry(from: &Path, content: Content) -> tempfile::TempDir {
 }
 
 #[test]
-fn what_is_packed_is_unpacked() {
+fn streams_unpack_to_the_packed_tree() {
     for content in [Content::Root, Content::Layer] {
         let from = tree();
         let to = carry(from.path(), content);
@@ -79,7 +79,7 @@ fn a_later_stream_goes_over_an_earlier_one() {
 }
 
 #[test]
-fn only_what_overlay_may_believe_is_carried() {
+fn only_safe_overlay_attributes_are_carried() {
     let layer = |name: &str, value: &[u8]| Content::Layer.keeps(name, value);
     assert!(layer("trusted.overlay.opaque", b"y"));
     assert!(!layer("trusted.overlay.opaque", b"n"));

@@ -113,7 +113,7 @@ fn refuses_what_is_illegal() {
 }
 
 #[test]
-fn no_path_can_end_a_line_or_a_quote() {
+fn paths_with_line_ends_and_quotes_are_refused() {
     for kind in [Kind::Path, Kind::ZonePath, Kind::List, Kind::Text] {
         for bad in ["\n", "\r", "\t", "\0", "\u{7f}", "\u{85}", "\""] {
             let path = format!("/zones/a{bad}evil:installed:/etc");

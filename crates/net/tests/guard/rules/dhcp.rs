@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn no_answers_of_dhcp_servers() {
+fn answers_of_dhcp_servers_are_dropped() {
     let answer = Dropped(Reason::Dhcp);
     let unreadable = Dropped(Reason::Protocol);
     let ours = six(OURS6);

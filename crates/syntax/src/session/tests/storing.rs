@@ -43,7 +43,7 @@ fn create_asks_before_it_overwrites() {
 }
 
 #[test]
-fn what_an_installed_zone_depends_on_is_fixed() {
+fn properties_of_an_installed_zone_s_files_are_fixed() {
     for (script, what) in [
         ("set zonepath=/x", "set zonepath"),
         ("set brand=lx", "set brand"),
