@@ -240,7 +240,7 @@ mod tests {
         let second = stand_on(&mut origin, 0, a, &place(c), c).unwrap();
         assert_eq!(origin.disks[0], disk);
         assert_eq!(second.bases.len(), 1);
-        // The origin goes; what the clones stand on stays.
+        // The origin is removed; the base files of the clones stay.
         fs::remove_file(a.join("disk0")).unwrap();
         assert_eq!(fs::read(c.join(&second.bases[0].name)).unwrap()[0], 7);
     }

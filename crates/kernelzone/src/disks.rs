@@ -29,8 +29,8 @@ pub struct Place {
     pub path: PathBuf,
 }
 
-/// Returns the paths of a configuration's disks. What lies in the zonepath lies in the alternate
-/// root as that does; devices and other places are the host's.
+/// Returns the paths of a configuration's disks. Paths in the zonepath are below the alternate
+/// root, as the zonepath is; devices and other paths are the host's.
 pub fn places(host: &Host, config: &Config) -> Vec<Place> {
     let zonepath = config.zonepath();
     let disks = config.machine_disks();
@@ -255,7 +255,7 @@ pub(crate) fn add_cd(disks: &mut Vec<Files>, cd: &Path) -> Result<(), Error> {
 
 fn part(path: &Path, format: Format) -> std::io::Result<Part> {
     let kind = fs::symlink_metadata(path)?.file_type();
-    // A link below /dev is what names of disks are there.
+    // Names of disks below /dev are links.
     let kind = match kind.is_symlink() && path.starts_with("/dev") {
         true => fs::metadata(path)?.file_type(),
         false => kind,

@@ -49,7 +49,7 @@ pub struct Facts {
 /// Looks.
 ///
 /// # Errors
-/// [`Error::Verify`] and [`Error::Refused`] with what keeps the machine from starting.
+/// [`Error::Verify`] and [`Error::Refused`] with the reason that the machine cannot start.
 pub fn find(host: &Host, subject: &Subject, config: &Config, added: Added) -> Result<Facts, Error> {
     let record = Record::load(&subject.zonepath)?;
     let mut qemu = qemu(host).map_err(|error| refused(&error))?;
@@ -98,8 +98,8 @@ fn own(node: DeviceNode) -> DeviceNode {
     }
 }
 
-/// The QEMU of this host. Its version is remembered with the file it was told by: asking
-/// again takes a good part of what the boot of a suspended zone may take.
+/// The QEMU of this host. The version is cached with the identity of the program file: asking the
+/// program again takes a large part of the time in which a suspended zone has to boot.
 pub fn qemu(host: &Host) -> Result<Qemu, vm::Error> {
     let memo = host.root.run().join("qemu");
     let mut told_by = None;
@@ -158,8 +158,8 @@ pub(crate) fn accelerator(host: &Host) -> (Accelerator, Option<String>) {
     }
 }
 
-/// Tries, unless that was done since the host has started: it takes a good part of what the
-/// boot of a suspended zone may take.
+/// Tries KVM, unless a trial has succeeded since the host booted: a trial takes a large part of the
+/// time in which a suspended zone has to boot.
 fn try_kvm(host: &Host) -> Result<(), String> {
     let device = fs::metadata("/dev/kvm").map_err(|_| "there is no /dev/kvm".to_owned())?;
     let memo = host.root.run().join("kvm");

@@ -1,5 +1,4 @@
-//! The image of a suspended machine: where it is, its key, and what must hold when it is
-//! used.
+//! The image of a suspended machine: its path, its key, and the conditions for its use.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -88,7 +87,7 @@ pub fn read_key(source: &KeySource) -> Result<Key, String> {
     }
 }
 
-/// Opens an image and compares what it was made with to what is there now.
+/// Opens an image and compares the machine of the image with the present one.
 ///
 /// # Errors
 /// Why it cannot be used; it stays as it is.
@@ -121,8 +120,8 @@ const BOOTS: &str = "boots";
 
 /// Returns the facts that must be the same when a machine resumes: the QEMU, its arguments, the
 /// processor if it runs the machine, and disks that nothing has written to since. `words` are
-/// QEMU's own arguments, `boots` is what the record of the machine has; 0 where that does not
-/// count. Disks in the zonepath go by their names there: a zone may be moved.
+/// QEMU's own arguments; `boots` is the number of starts in the record of the machine, or 0 if it
+/// does not matter. Disks in the zonepath go by their names there: a zone may be moved.
 ///
 /// # Errors
 /// When a disk cannot be looked at.
@@ -191,7 +190,7 @@ pub fn words_of(pid: i32) -> Result<Vec<String>, String> {
         .collect())
 }
 
-/// Options of QEMU by their names, so that what differs can be named.
+/// Options of QEMU by their names, so that a message can name the ones that differ.
 fn options<'a>(words: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     let mut found = Map::new();
     let mut words = words.into_iter().skip(1).peekable();
@@ -243,12 +242,12 @@ pub fn count_boot(zonepath: &Path, disks: &[PathBuf]) -> Result<Option<String>, 
     }
 }
 
-/// Removes an image, and what is left of one that was being written.
+/// Removes an image, and the rest of an unfinished one.
 ///
 /// # Errors
 /// When it is there and cannot be removed.
 pub fn remove(path: &Path) -> Result<(), String> {
-    // What was not finished is no image, and the next one takes its place.
+    // An unfinished file is no image, and the next image replaces it.
     let _ = suspend::remove_remains(path);
     let folder = match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),

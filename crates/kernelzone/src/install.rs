@@ -545,7 +545,7 @@ pub fn undo(host: &Host, config: &Config, zonepath: &Path, undo: &mut UndoStack)
     });
 }
 
-/// Removes what belongs to a machine in the zonepath; what is not there is no error.
+/// Removes the files of a machine from the zonepath. Missing files are no error.
 pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyError> {
     remove_work(&zonepath.join(WORK))?;
     let mut paths: Vec<PathBuf> = disks::places(host, config)
@@ -553,7 +553,7 @@ pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyEr
         .filter(|place| is_own(place, zonepath))
         .map(|place| place.path)
         .collect();
-    // Those of disks that are not configured any more, and what a clone left that died.
+    // Files of disks that are not configured any more, and files of a clone that was killed.
     for entry in fs::read_dir(zonepath).into_iter().flatten() {
         let name = entry?.file_name();
         if name.to_str().is_some_and(is_ours) {
@@ -569,7 +569,7 @@ pub fn remove(host: &Host, config: &Config, zonepath: &Path) -> Result<(), AnyEr
     }
     paths.push(image::own_key_path(zonepath));
     paths.push(zonepath.join(uefi::FILE));
-    // The record last: it says what there is.
+    // The record is removed last, because it lists the files.
     paths.push(zonepath.join(FILE));
     for path in paths {
         match fs::remove_file(&path) {

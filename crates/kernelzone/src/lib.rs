@@ -1,20 +1,19 @@
-//! Kernel zones: what is special about a zone that is a machine.
+//! Kernel zones: the parts that only a zone with a machine needs.
 //!
 //! Such a zone is a zone like any other (control groups, namespaces, ids, links, a
-//! zoneadmd), and QEMU is its only process. This crate holds what makes a machine of
-//! it:
+//! zoneadmd), and QEMU is its only process. This crate holds the rest:
 //!
 //! | file | holds |
 //! |---|---|
-//! | `record` | what is kept of the machine from its install on, in the zonepath |
-//! | `disks` | the files of its disks, and what they stand on |
-//! | `facts` | what a boot has to know of the host: QEMU, KVM, disks |
-//! | `image` | where the image of a suspended machine is, and what must hold to use it |
-//! | `install` | from an image, a root, or the host's own distribution |
+//! | `record` | the record of the machine in the zonepath, from its install on |
+//! | `disks` | the files of its disks, and their base files |
+//! | `facts` | facts of the host for a boot: QEMU, KVM, disks |
+//! | `image` | the image of a suspended machine, and the conditions for its use |
+//! | `install` | installs from an image, a root, or the host's own distribution |
 //! | `loader` | whether a disk is made for a BIOS or for UEFI firmware |
 //! | `uefi` | UEFI firmware, and the keys of secure boot |
 //! | `new_file` | makes the files of a machine in the zonepath |
-//! | `clone` | disks of a clone, in no time |
+//! | `clone` | makes the disks of a clone without a copy |
 //! | `login` | commands in the guest, through its agent |
 
 pub mod clone;
@@ -39,8 +38,8 @@ pub fn is_machine(config: &Config) -> bool {
     config.family() == model::brands::Family::Kz
 }
 
-/// Refuses what acts on the root or the processes of a zone: those of a machine are on
-/// its disks and in its memory.
+/// Refuses a verb that acts on the root or the processes of a zone: those of a machine
+/// are on its disks and in its memory.
 ///
 /// # Errors
 /// [`Error::Refused`] for a machine.

@@ -14,8 +14,8 @@ const AGENT_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum interval between questions whether the command has ended; the interval grows to this.
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Runs a command in the guest by its shell and waits for its end. The agent gives what
-/// it has printed at the end, and of more than some MiB only the begin.
+/// Runs a command in the guest by its shell and waits for its end. The agent sends the output of a
+/// command when the command has ended, and only the first few MiB of a long output.
 ///
 /// # Errors
 /// [`Error::Daemon`] when no agent answers, or it cannot start the shell.

@@ -1,8 +1,8 @@
 //! The record of a machine from its install on: `machine.json` in the zonepath. `machine.json` in
 //! the zonepath.
 //!
-//! A guest must find the same machine at each boot, and what its disks stand on is
-//! written nowhere else.
+//! A guest must find the same machine at each boot, and only the record lists the base files of its
+//! disks.
 
 use std::fs::File;
 use std::io::Read;
@@ -42,7 +42,7 @@ pub struct Record {
     pub boots: u64,
 }
 
-/// The file of what a UEFI firmware keeps.
+/// The file with the variables of a UEFI firmware.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nvram {
     /// Its name in the zonepath.
@@ -162,8 +162,8 @@ impl Record {
         arrived
     }
 
-    /// The names of all files in the zonepath that its disks are in, and what its firmware
-    /// keeps.
+    /// The names of all files of its disks in the zonepath, and the file of its firmware's
+    /// variables.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         let disks = self.disks.iter().flat_map(|disk| {
             let bases = disk.bases.iter().map(|base| base.name.as_str());

@@ -1,9 +1,9 @@
-//! The UEFI firmware of a machine, and the keys of secure boot in what it keeps.
+//! The UEFI firmware of a machine, and the keys of secure boot among its variables.
 //!
-//! The code of a firmware is the host's, and read-only. What it keeps (the boot menu, the keys) is
-//! a file of the zone, made of the firmware's template. If signatures are checked the keys are put
-//! in before the machine is started: when there are none yet, when the configuration names other
-//! ones, and when the check was switched off at the console.
+//! The code of a firmware is the host's, and read-only. Its variables (the boot menu, the keys) are
+//! in a file of the zone, a copy of the firmware's template. If signatures are checked the keys are
+//! put in before the machine is started: when there are none yet, when the configuration names
+//! other ones, and when the check was switched off at the console.
 
 use std::fs::File;
 use std::io::Read;
@@ -125,7 +125,7 @@ pub fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
     keys.map_or_else(problem, |()| Vec::new())
 }
 
-/// Makes what the firmware of a new machine keeps.
+/// Makes the variables of the firmware of a new machine.
 ///
 /// # Errors
 /// Why it cannot be made.
@@ -144,11 +144,11 @@ pub(crate) fn make(config: &Config, model: &Model, zonepath: &Path) -> Result<Nv
     })
 }
 
-/// Has signatures checked where they are to be, before a machine is started that does not
-/// go on from an image. Returns what is to be told.
+/// Has signatures checked where they are to be, before a machine is started that does not go on
+/// from an image. Returns a remark for the user.
 ///
 /// # Errors
-/// [`Error::Refused`] with what keeps it from being so.
+/// [`Error::Refused`] with the reason that it cannot be so.
 pub fn prepare(config: &Config, zonepath: &Path) -> Result<Option<String>, Error> {
     let Some(wanted) = config.verified_boot() else {
         return Ok(None);
@@ -199,7 +199,7 @@ fn enrol(
         let bytes = bytes.map_err(|error| flatten(&error))?;
         atomic::write(&path, &bytes, 0o600).map_err(|error| flatten(&error))?;
     }
-    // Last: what was put in counts only once it is in.
+    // Last, because the keys count only when they are in the file.
     if known.keys.as_ref() != Some(&sum) {
         record.nvram = Some(Nvram {
             keys: Some(sum),
@@ -263,7 +263,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Gives a clone what the firmware of its origin keeps.
+/// Copies the firmware's variables of the origin to a clone.
 ///
 /// # Errors
 /// When it cannot be copied.

@@ -30,7 +30,7 @@ pub enum Printed {
     Little,
 }
 
-/// An answer: nothing of it is kept but what has a name here.
+/// An answer: only the members with a field here are kept.
 #[derive(Deserialize)]
 struct Said<'a, T> {
     #[serde(rename = "return")]
@@ -89,7 +89,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Begins a conversation. What is left of an earlier one is thrown away.
+    /// Begins a conversation. The rest of an earlier answer is dropped.
     ///
     /// # Errors
     /// When no reply comes within `limit`.
@@ -318,7 +318,7 @@ mod tests {
                 format!(r#"{{"return": {{"exited": true, "exitcode": 0, "out-data": "{text}"}}}}"#);
             &*said.leak()
         };
-        // What is not known is not kept, however much it is.
+        // Unknown members are not kept, whatever their size.
         let odd = format!(
             r#"{{"return": {{"pid": 7, "more": [{}]}}}}"#,
             ["[]"; 10_000].join(",")

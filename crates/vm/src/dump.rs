@@ -28,7 +28,7 @@ const FORMAT: &str = "kdump-zlib";
 /// still until that is done, and then goes on if it ran.
 ///
 /// # Errors
-/// [`Error::Refused`] with what QEMU says.
+/// [`Error::Refused`] with the error of QEMU.
 pub fn write(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     let name = json!({ "fdname": NAME });
     monitor.execute_with("getfd", Some(name), file, COMMAND_TIMEOUT)?;

@@ -24,7 +24,7 @@ const MAX_DESCRIPTION_BYTES: u64 = 64 << 10;
 /// Maximum number of descriptions that are read.
 const MAX_DESCRIPTIONS: usize = 256;
 
-/// A firmware, split in what it executes and what it keeps.
+/// A firmware, split in its code and its variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Firmware {
     /// The file of the firmware's code. No link leads to it.
@@ -88,8 +88,8 @@ pub struct Need<'a> {
     pub vars_size: Option<u64>,
 }
 
-/// All firmware for x86_64 below `root`, the first choice first. What cannot be read or is
-/// of another kind is passed over.
+/// All firmware for x86_64 below `root`, the first choice first. Files that cannot be read or are
+/// of another kind are skipped.
 #[must_use]
 pub fn all(root: &Path) -> Vec<Firmware> {
     let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
@@ -156,8 +156,8 @@ fn firmware(text: &[u8], below: &dyn Fn(&Path) -> PathBuf) -> Option<Firmware> {
     })
 }
 
-/// The first of `all` that is what a machine needs. Where no signatures are checked one
-/// without the mode of its own comes first: it starts sooner.
+/// The first firmware of `all` that meets the needs of a machine. Where no signatures are checked
+/// one without the mode of its own comes first: it starts sooner.
 #[must_use]
 pub fn choose<'a>(all: &'a [Firmware], need: &Need<'_>) -> Option<&'a Firmware> {
     let fits = |one: &&Firmware| {

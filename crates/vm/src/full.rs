@@ -1,5 +1,5 @@
-//! A machine that stands still because there is no room for what it writes. QEMU stops it
-//! in the midst of the write, and does that write again when it goes on.
+//! A machine that is paused because the file system of its disks is full. QEMU stops it in the
+//! midst of the write, and does that write again when it goes on.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub fn stands(monitor: &mut Monitor) -> Result<bool, Error> {
 }
 
 /// Resumes a machine that was stopped because of a full disk; a machine that is stopped for another
-/// reason is not changed. What comes of it an event tells, if it fails.
+/// reason is not changed. If it fails, an event reports this.
 ///
 /// # Errors
 /// When QEMU does not answer.

@@ -43,13 +43,15 @@ const OTHERS: &[(&[u8], &str)] = &[
 ];
 
 /// Bits of `incompatible_features` that we know: dirty, and compression by zstd. A
-/// corrupt image, one with its data elsewhere, and what later releases add are refused.
+/// corrupt image, an image with its data in another file, and features of later releases
+/// are refused.
 const KNOWN_FEATURES: u64 = 1 | 1 << 3;
 
 /// Looks at an image.
 ///
 /// # Errors
-/// [`Error::Image`] with what keeps it from being used; `name` is what it is called.
+/// [`Error::Image`] with the reason that it cannot be used; `name` is its name for
+/// messages.
 pub fn inspect(file: &File, name: &str) -> Result<Image, Error> {
     let fail = |why: &str| Error::Image(format!("{name}: {why}"));
     let length = file

@@ -1,28 +1,28 @@
 //! Virtual machines: QEMU as the machine of a kernel zone.
 //!
-//! This crate knows QEMU and no zones. What a machine is stands in [`Machine`], plain data, and
-//! becomes a command line by a pure function. The process that starts the machine opens all that it
+//! This crate knows QEMU and no zones. [`Machine`] describes a machine as plain data, and a pure
+//! function makes the command line of it. The process that starts the machine opens all that it
 //! uses of the host (its memory, its disks, its network, its sockets) and passes descriptors, so
-//! that QEMU itself needs no right to open anything: [`Descriptors`] says which number is what.
+//! that QEMU itself needs no right to open anything: [`Descriptors`] lists the use of each number.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`machine`] | what a machine is, and its command line |
+//! | [`machine`] | the description of a machine, and its command line |
 //! | [`qmp`] | the monitor: commands, answers, events |
 //! | [`agent`] | the agent in the guest: commands there |
-//! | [`firmware`] | which UEFI firmware there is on this host |
-//! | [`nvram`] | what such a firmware keeps, and the keys of secure boot in it |
+//! | [`firmware`] | the UEFI firmware of this host |
+//! | [`nvram`] | the variables of such a firmware, and the keys of secure boot among them |
 //! | [`image`] | whether a file is a disk image that may be used |
-//! | [`overlay`] | an empty qcow2 on a base: a clone in no time |
+//! | [`overlay`] | an empty qcow2 on a base: a clone without a copy |
 //! | [`dump`] | its memory, into a file that debuggers read |
-//! | [`live`] | to another QEMU while it runs |
+//! | [`live`] | migration to another QEMU while the machine runs |
 //! | [`migrate`] | the state of its devices, out and in |
-//! | [`full`] | a machine that stands still because there is no room |
+//! | [`full`] | a machine that is paused because a file system is full |
 //! | [`model`] | the versioned machine that a zone keeps for its life |
-//! | [`program`] | which QEMU there is on this host |
+//! | [`program`] | the QEMU of this host |
 //!
-//! Guests are hostile, and so is a QEMU that a guest has taken over: what comes from
-//! either is bounded in length, in depth and in time.
+//! Guests are hostile, and so is a QEMU that a guest has taken over: data from either is bounded in
+//! length, in depth and in time.
 
 pub mod agent;
 pub mod base64;

@@ -44,7 +44,7 @@ const MEMORY: &str = "memory";
 /// The progress of the mirrors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mirrors {
-    /// All disks are the same there, but for what is written just now.
+    /// All disks are equal there, except for writes of this moment.
     pub same: bool,
     /// Bytes that were sent.
     pub done: u64,
@@ -70,10 +70,11 @@ pub enum Sending {
     Sent,
 }
 
-/// Begins to mirror a disk to the far end of a connection; `whole` with what it stands on.
+/// Begins to mirror a disk to the far end of a connection; With `whole`, its base files are sent
+/// too.
 ///
 /// # Errors
-/// [`Error::Refused`] with what QEMU says.
+/// [`Error::Refused`] with the error of QEMU.
 pub fn mirror(
     monitor: &mut Monitor,
     disk: &str,
@@ -173,8 +174,8 @@ fn refused(command: &str, why: &str) -> Error {
     }
 }
 
-/// Begins to send the memory. The machine stands still when what is left takes no longer
-/// than `downtime`; one that writes faster than that is slowed down.
+/// Begins to send the memory. QEMU pauses the machine when the transfer of the rest takes no longer
+/// than `downtime`, and slows down a machine that writes faster.
 ///
 /// # Errors
 /// As [`mirror`].
@@ -383,7 +384,7 @@ pub fn close_disks(monitor: &mut Monitor) -> Result<(), Error> {
     Ok(())
 }
 
-/// Why a machine takes no more of what comes.
+/// The reason why a machine refuses the rest of the incoming data.
 ///
 /// # Errors
 /// That, always.

@@ -70,7 +70,7 @@ pub struct Disk {
     pub boot: Option<u32>,
     /// True if the guest can write to it.
     pub read_only: bool,
-    /// Its files: the one that is written to first, then what each stands on.
+    /// Its files: the one that is written to first, then the base of each.
     pub parts: Vec<Part>,
 }
 
@@ -81,8 +81,8 @@ pub struct Nic {
     pub mac: String,
 }
 
-/// A UEFI firmware, in place of the one that QEMU brings: two files, of what it executes
-/// and of what it keeps.
+/// A UEFI firmware, in place of the one that QEMU brings: two files, one with its code and one with
+/// its variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uefi {
     /// Bytes that it executes.
@@ -283,12 +283,12 @@ impl Machine {
 
     fn add_disks(&self, given: &Descriptors, line: &mut Line) {
         for (disk, numbers) in self.disks.iter().zip(&given.disks) {
-            // What a disk stands on is named first.
+            // The base files of a disk are named first.
             let parts = disk.parts.iter().zip(numbers).enumerate();
             for (place, (part, number)) in parts.collect::<Vec<_>>().into_iter().rev() {
                 line.option("-add-fd", format!("fd={number},set={number}"));
-                // Never what the file itself says that it stands on: the guest, or who
-                // made the image, could name any file.
+                // Never the base that the file itself names: the guest, or the maker of the image,
+                // could name any file.
                 let below = match part.format {
                     Format::Raw => None,
                     Format::Qcow2 if place + 1 < disk.parts.len() => {

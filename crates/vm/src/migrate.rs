@@ -27,7 +27,7 @@ const NAME: &str = "state";
 /// out and let go of then. The machine stays stopped, also after an error: [`go_on`].
 ///
 /// # Errors
-/// [`Error::Refused`] with what QEMU says.
+/// [`Error::Refused`] with the error of QEMU.
 pub fn save(monitor: &mut Monitor, file: BorrowedFd<'_>) -> Result<(), Error> {
     // It waits for the disks.
     monitor.execute("stop", None, DEVICE_STATE_TIMEOUT)?;
@@ -135,7 +135,7 @@ const CAPABILITIES: [&str; 3] = [
     "auto-converge",
 ];
 
-/// Sets these, and no others of ours: what an earlier migration has set does not stay.
+/// Sets these, and no others of ours: settings of an earlier migration do not stay.
 pub(crate) fn set_capabilities(monitor: &mut Monitor, wanted: &[&str]) -> Result<(), Error> {
     let all: Vec<Value> = CAPABILITIES
         .iter()

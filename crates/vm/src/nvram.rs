@@ -1,9 +1,9 @@
 //! The variables of a UEFI firmware, in a file that is its flash memory.
 //!
-//! The layout is that of EDK II: a volume with a store of variables, of which each change
-//! appends one and marks the one before as gone, and behind it what the firmware needs to
-//! survive a power cut. A store is written anew into a fresh volume (that of a template), so
-//! that nothing which was begun is ever completed over it.
+//! The layout is that of EDK II: a volume with a store of variables, of which each change appends
+//! one and marks the one before as gone, and behind it the areas with which the firmware survives a
+//! power cut. A store is written anew into a fresh volume (that of a template), so that nothing
+//! which was begun is ever completed over it.
 //!
 //! The guest can write to it: every length is looked at.
 
@@ -34,7 +34,7 @@ const VOLUME: Guid = guid(
     0x4c8b,
     [0xa9, 0x85, 0x27, 0x47, 0x07, 0x5b, 0x4f, 0x50],
 );
-/// A store of variables with what is needed to authenticate changes.
+/// A store of variables with the data to authenticate changes.
 const STORE: Guid = guid(
     0xaaf3_2c78,
     0x947b,
@@ -116,7 +116,7 @@ pub struct Nvram {
     variables: Vec<Variable>,
 }
 
-/// The keys of secure boot: what may be started, and who may change that.
+/// The keys of secure boot: the list of permitted programs, and the owners who may change the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys(Vec<Variable>);
 
@@ -136,7 +136,7 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(word(bytes, at)?).ok()
 }
 
-/// A length as [`number`] reads it; what is too long for that is refused before.
+/// A length as [`number`] reads it; longer data is refused before.
 fn length(bytes: usize) -> [u8; 4] {
     u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes()
 }
@@ -228,8 +228,8 @@ impl Nvram {
             .retain(|one| one.name != name || one.owner != *owner);
     }
 
-    /// Puts the keys in place of those that are there, and has signatures checked. What the
-    /// guest has learned is not to be started stays forbidden.
+    /// Puts the keys in place of those that are there, and has signatures checked. Programs that
+    /// the guest has forbidden stay forbidden.
     pub fn enrol(&mut self, keys: &Keys) {
         for key in &keys.0 {
             let there = self.get(&key.name, &key.owner);
@@ -320,7 +320,7 @@ impl Keys {
         Ok(keys)
     }
 
-    /// Lets what is signed by a certificate (DER) be started, too.
+    /// Also permits programs that are signed by a certificate (DER).
     ///
     /// # Errors
     /// [`Error::Odd`] when there are too many.
@@ -411,7 +411,7 @@ pub fn certificate(content: &[u8]) -> Option<Vec<u8>> {
     Some(der)
 }
 
-/// The first element of DER: its tag, what is in it, and what follows.
+/// The first element of DER: its tag, its content, and the rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;

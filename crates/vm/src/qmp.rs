@@ -38,7 +38,7 @@ impl Event {
         self.name == "SHUTDOWN" && self.data["reason"] == "guest-reset"
     }
 
-    /// Returns why the machine ends, when that is what this tells.
+    /// Returns the reason why the machine ends, if this event is about its end.
     #[must_use]
     pub fn end(&self) -> Option<&'static str> {
         if self.name != "SHUTDOWN" {
@@ -61,7 +61,7 @@ impl Event {
         matches!(self.name.as_str(), "GUEST_PANICKED" | "GUEST_CRASHLOADED")
     }
 
-    /// True when the machine was stopped as there is no room for what it writes.
+    /// True if the machine was paused because the file system of its disks is full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.name == "BLOCK_IO_ERROR" && self.data["action"] == "stop"
@@ -82,7 +82,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Waits for the greeting and agrees on what is spoken.
+    /// Waits for the greeting and agrees on the capabilities.
     ///
     /// # Errors
     /// When there is none within `limit`.
@@ -133,7 +133,7 @@ impl Monitor {
     /// Carries out a command.
     ///
     /// # Errors
-    /// [`Error::Refused`] with what QEMU says; no answer within `limit`.
+    /// [`Error::Refused`] with the error of QEMU; no answer within `limit`.
     pub fn execute(
         &mut self,
         command: &str,
@@ -211,9 +211,9 @@ impl Monitor {
         }
     }
 
-    /// The events that are there by now, oldest first; of many only some, and others with
-    /// the next call. After an error the connection is of no more use; what came before it
-    /// is returned by the next call.
+    /// The events that are there by now, oldest first; of many only some, and others with the next
+    /// call. After an error the connection is of no more use; the next call returns the messages
+    /// that came before it.
     ///
     /// # Errors
     /// When QEMU is gone or talks nonsense.
@@ -382,7 +382,7 @@ mod tests {
         assert!(matches!(error, Error::Odd { .. }), "{error}");
     }
 
-    /// A QEMU that agrees on what is spoken, and says this without end then.
+    /// A QEMU that agrees on the capabilities, and then repeats this text without end.
     fn floods(line: &'static [u8]) -> Monitor {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         std::thread::spawn(move || {

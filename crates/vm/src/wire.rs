@@ -172,7 +172,7 @@ impl Wire {
         line
     }
 
-    /// Reads what is there, and says how much; 0 when nothing is.
+    /// Reads the available bytes, and returns their number, which may be 0.
     pub(crate) fn fill(&mut self) -> Result<usize, Error> {
         self.read.drain(..self.taken);
         self.searched -= self.taken;
@@ -212,7 +212,7 @@ impl Wire {
         self.read.capacity()
     }
 
-    /// Throws away what was read and not taken.
+    /// Drops the bytes that were read and not taken.
     pub(crate) fn forget(&mut self) {
         self.read.clear();
         self.taken = 0;
