@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::Difference;
 
-/// The part of an image that is not what was written.
+/// The part of an image that was changed after it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// The file ends too early, or not at all as an image does.
@@ -86,7 +86,7 @@ pub enum Error {
         /// The image.
         path: PathBuf,
     },
-    /// The image is not what was written.
+    /// The image was changed after it was written.
     #[error("{path}: {damage}", path = path.display())]
     Damaged {
         /// The image.
@@ -147,7 +147,7 @@ pub enum Error {
         /// The system's error.
         source: io::Error,
     },
-    /// No random numbers, or what sealing said.
+    /// The kernel gave no random numbers, or the encryption failed.
     #[error("cannot encrypt")]
     Crypto,
     /// The watch broke it off.

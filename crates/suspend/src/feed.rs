@@ -198,7 +198,7 @@ fn batches<'a>(image: &Image, chunks: &'a [u64]) -> Vec<Batch<'a>> {
         .collect()
 }
 
-/// A thread: keeps reads under way and works on what has come.
+/// The work of a thread: keeps reads in flight and unpacks the chunks that have arrived.
 fn read(
     image: &Image,
     batches: &[Batch<'_>],
@@ -221,7 +221,7 @@ fn read(
         1
     };
     let mut free: Vec<Buffer> = (0..count).map(|_| Buffer::new(longest)).collect();
-    // Without a ring: what was read at once.
+    // Without a ring: the result of a blocking read.
     let mut ready = VecDeque::new();
     let mut opener = Opener::new(image);
     loop {
@@ -258,7 +258,7 @@ fn read(
                 let Some(batch) = batches.get(number) else {
                     return Ok(());
                 };
-                // What the queue did not do, for whatever reason, is done here.
+                // Reads that the queue did not complete, for any reason, are done here.
                 if landed.result.unwrap_or(0) < batch.length {
                     image.read(&mut landed.buffer[..batch.length], batch.offset)?;
                 }

@@ -5,7 +5,8 @@ use crate::key::{Cipher, Gcm, KeyError, Purpose, TAG_BYTES, nonce, random};
 
 /// Bytes of memory in a chunk.
 pub const CHUNK: usize = 256 << 10;
-/// Bytes of a page: what is looked at for zeros. Pages of a chunk are bits of a `u64`.
+/// Bytes of a page, the unit of the search for zeros. Pages of a chunk are bits of a
+/// `u64`.
 pub const PAGE: usize = 4096;
 /// Alignment in bytes of all parts of an image, for O_DIRECT.
 pub const BLOCK: usize = 4096;
@@ -52,7 +53,7 @@ pub enum FormatError {
     Field(&'static str),
 }
 
-/// The header: what is known without the key.
+/// The header: the part of the image that is readable without the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Random; ties chunks to their image.
@@ -115,8 +116,8 @@ impl Header {
         bytes
     }
 
-    /// Reads a header. What it says is believed only when the key and the index open
-    /// with it.
+    /// Reads a header. Its content is trusted only when it decrypts the key and the
+    /// index.
     ///
     /// # Errors
     /// See [`FormatError`].
@@ -189,7 +190,7 @@ impl Trailer {
         Ok(())
     }
 
-    /// Checks the signature: after this, what it and the header say is so.
+    /// Checks the signature: after this, its content and the header are authentic.
     ///
     /// # Errors
     /// [`KeyError::Broken`] when it is another's.

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub struct Difference {
     /// The name of the fact: names with points between them.
     pub what: String,
-    /// As it was when the image was made; `null` for what was not there.
+    /// As it was when the image was made; `null` for a field that was absent.
     pub then: Value,
     /// As it is.
     pub now: Value,

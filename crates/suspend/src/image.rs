@@ -19,8 +19,7 @@ use crate::part::{is, is_still, sync_folder_of};
 use crate::restore::Loading;
 use crate::{Damage, Error, Key, differences, restore};
 
-/// An image whose header, index and end are what was written. Its chunks are checked
-/// when they are read.
+/// An image whose header, index and end are intact. Its chunks are checked when they are read.
 pub struct Image {
     file: File,
     path: PathBuf,
@@ -110,8 +109,8 @@ impl Image {
         }
     }
 
-    /// Removes the image: after this no process can open it again, not even after a power cut. What
-    /// is open can still be read. To be called before what is resumed runs.
+    /// Removes the image: after this no process can open it again, not even after a power cut. Open
+    /// images can still be read. Call this before the resumed machine runs.
     ///
     /// # Errors
     /// [`Error::Gone`] when it is no longer there, or another is; then nothing may run.
@@ -243,7 +242,7 @@ impl Image {
     }
 }
 
-/// Opens a file and reads what is not sealed.
+/// Opens a file and reads its unencrypted part.
 fn outside(path: &Path) -> Result<(File, Header, Trailer), Error> {
     let open = |flags: OFlags| {
         OpenOptions::new()

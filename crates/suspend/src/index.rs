@@ -114,7 +114,7 @@ impl Entry {
         let pages = chunk.div_ceil(PAGE);
         let fits = pages >= 64 || entry.pages >> pages == 0;
         let codec = Codec::from_number(entry.codec).ok_or(FormatError::Field("codec"))?;
-        // What there is of it without padding and tag.
+        // Its bytes without padding and tag.
         let around = usize::from(entry.padding) + TAG_BYTES;
         let packed = (entry.length as usize).checked_sub(around);
         let packed = packed.ok_or(FormatError::Field("length of a chunk"))?;
@@ -250,7 +250,7 @@ impl Index {
         }
         let streams = Self::streams(given)?;
         let chunks = Self::chunks(&streams);
-        // So many bytes are there, which bounds what is taken for them.
+        // The file has this many bytes, which bounds the memory to reserve for them.
         if chunks > (fields.0.len() / ENTRY_BYTES) as u64 {
             return Err(FormatError::Field("entries"));
         }

@@ -29,8 +29,8 @@ pub enum KeyError {
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// A key from what a key file holds: 32 bytes, or 64 hexadecimal digits or base64 with
-    /// perhaps space around them.
+    /// A key from the content of a key file: 32 bytes, or 64 hexadecimal digits or
+    /// base64, which may have space around them.
     ///
     /// # Errors
     /// [`KeyError::Form`] for anything else.
@@ -146,11 +146,11 @@ pub trait Cipher: Send + Sync {
         text: &mut [u8],
     ) -> Result<[u8; TAG_BYTES], KeyError>;
 
-    /// Decrypts in place what ends with its tag, and gives the text.
+    /// Decrypts `sealed` in place, which ends with its tag, and returns the text.
     ///
     /// # Errors
-    /// [`KeyError::Broken`] when anything differs from what was sealed; what is in
-    /// `sealed` is then worth nothing.
+    /// [`KeyError::Broken`] if the bytes differ from the sealed ones; the content of
+    /// `sealed` is then useless.
     fn open<'a>(
         &self,
         nonce: [u8; 12],

@@ -89,7 +89,7 @@ fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     if meta.mode() & 0o077 != 0 {
         return Err(KeyFileError::Mode { path: owned() });
     }
-    // What grows is moved, and what was there before stays in memory.
+    // A growing buffer is moved, and its former place in memory keeps a copy of the key.
     let mut bytes = Vec::with_capacity(256);
     file.take(MAX_KEY_FILE_BYTES)
         .read_to_end(&mut bytes)
@@ -97,7 +97,7 @@ fn read(path: &Path) -> Result<Vec<u8>, KeyFileError> {
     Ok(bytes)
 }
 
-/// Opens what may be anything: a pipe is not waited for.
+/// Opens a path of any kind: it does not wait for a pipe.
 fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     OpenOptions::new()

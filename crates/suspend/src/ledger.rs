@@ -55,7 +55,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// After the end of everybody who worked with it: what was taken is missing again.
+    /// Marks taken chunks as missing again, after all users of the ledger have ended.
     pub fn forget_taken(&self) {
         for chunk in 0..self.chunks {
             if self.stage(chunk) == Stage::Taken {
@@ -73,8 +73,8 @@ impl Ledger {
         Self::new(file, chunks)
     }
 
-    /// Tells those who [load ahead](crate::load_ahead) that it is enough: they take no more
-    /// chunks. What they are at they finish.
+    /// Tells those who [load ahead](crate::load_ahead) that it is enough: they take no more chunks.
+    /// They finish the chunk that they work on.
     pub fn enough(&self) {
         if let Some(byte) = self.last() {
             byte.store(1, SeqCst);

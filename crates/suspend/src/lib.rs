@@ -9,12 +9,12 @@
 //! ```
 //!
 //! - [`save()`] writes an image aside, syncs it and gives it its name: under that name
-//!   there is a whole image or none. See `docs/suspend-format.md` for what is in it.
+//!   there is a whole image or none. `docs/suspend-format.md` describes its content.
 //! - [`Image::open`] takes nothing on trust: the header, the index and the end are
 //!   authenticated before anything else is read, and each chunk when it is.
 //! - [`restore()`] brings everything back before the guest runs, [`Pager`] while it runs.
-//! - [`Image::consume`] comes in between: what was resumed changes its disks, and must
-//!   never be resumed from there again.
+//! - [`Image::consume`] comes in between: a resumed machine changes its disks, and must
+//!   never be resumed from the same image again.
 
 pub mod codec;
 mod error;
@@ -80,8 +80,8 @@ pub const fn unwatched(_: Progress) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
-/// As many threads as there are processors for the caller: its CPU set and its share of
-/// them are what it may use.
+/// As many threads as there are processors for the caller: its CPU set and its CPU shares
+/// bound them.
 #[must_use]
 pub fn all_processors() -> NonZero<usize> {
     std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)

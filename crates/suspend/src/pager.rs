@@ -1,4 +1,4 @@
-//! Restoring memory while it is used: what is touched comes first, the rest streams in.
+//! Restores memory while it is used: touched pages come first, the rest streams in.
 //!
 //! The memory is a file that two have mapped: the one who runs (a virtual machine, armed
 //! through its userfaultfd) and this process, which puts chunks into the file and then
@@ -66,10 +66,9 @@ pub struct Pager<'a> {
 }
 
 impl<'a> Pager<'a> {
-    /// Arms the regions: from now on who touches a page there waits for
-    /// [`run`](Self::run). The memory must be empty, or be what the pager left that had
-    /// this ledger before; `target` is the file it is in. The descriptor has been
-    /// [agreed](Userfault::agree) on.
+    /// Arms the regions: from now on who touches a page there waits for [`run`](Self::run). The
+    /// memory must be empty, or be in the state that the former pager with this ledger left;
+    /// `target` is the file it is in. The descriptor has been [agreed](Userfault::agree) on.
     ///
     /// # Errors
     /// When memory or ledger are of another size, or the kernel refuses.
@@ -113,8 +112,8 @@ impl<'a> Pager<'a> {
     /// regions are disarmed.
     ///
     /// # Errors
-    /// See [`Error`]. The regions stay armed then: who touches what is missing waits, and
-    /// sees nothing wrong. End that process, or run another pager with the same ledger, which
+    /// See [`Error`]. The regions stay armed then: a thread that touches a missing page waits, and
+    /// never sees wrong content. End that process, or run another pager with the same ledger, which
     /// must be told of the death of this one ([`Ledger::forget_taken`]).
     pub fn run(&self, loading: &Loading<'_>) -> Result<Paged, Error> {
         let began = Instant::now();

@@ -44,8 +44,8 @@ pub(crate) fn aside(path: &Path) -> PathBuf {
 }
 
 impl Part {
-    /// Begins an image that will be called `path`. What an earlier one left that was
-    /// killed is used again; one that is being written now is not.
+    /// Begins an image that will be called `path`. The unfinished file of a killed writer
+    /// is used again, but not the file of a writer that is at work.
     pub(crate) fn create(path: &Path) -> Result<Self, Error> {
         let aside = aside(path);
         let mut flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::DIRECT;

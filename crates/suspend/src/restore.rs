@@ -89,8 +89,8 @@ pub fn verify(image: &Image, loading: &Loading<'_>) -> Result<Restored, Error> {
 /// at any moment; the ledger must be told then ([`forget_taken`](crate::Ledger::forget_taken)).
 ///
 /// # Errors
-/// See [`Error`], [`Error::Cancelled`] when it was enough; what was brought in is whole
-/// nevertheless.
+/// See [`Error`], [`Error::Cancelled`] if `watch` asked to stop; the chunks restored so far are
+/// complete.
 pub fn load_ahead(
     image: &Image,
     (name, places): (&str, Range<usize>),

@@ -46,7 +46,7 @@ pub enum Choice {
     /// As the disk takes them: raw while it waits for more, harder the more waits for it.
     #[default]
     Adaptive,
-    /// All the same way; what does not shrink is raw.
+    /// All chunks with one codec; chunks that do not shrink are stored raw.
     Always(Codec),
 }
 
@@ -63,8 +63,8 @@ pub enum Durability {
 /// The reservation of space on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Space {
-    /// Room for all that is not zeros must be free, however it may shrink; it is taken
-    /// at the beginning, and what was not used is given back.
+    /// Room for all that is not zeros must be free, however it may shrink; it is reserved at the
+    /// beginning, and the unused rest is given back.
     #[default]
     Reserve,
     /// Goes as far as it can.
@@ -86,8 +86,8 @@ pub struct Options<'a> {
     pub space: Space,
     /// The treatment of an older image.
     pub older: Older,
-    /// Chunks of the stream of this name that will be wanted first: they lie first in the
-    /// image, in this order. What is no chunk of it is left out.
+    /// Chunks of the stream of this name that will be wanted first: they lie first in the image, in
+    /// this order. Numbers that are no chunk of the memory are ignored.
     pub first: Option<(&'a str, &'a [u64])>,
     /// The observer of the progress.
     pub watch: Watch<'a>,
@@ -144,10 +144,10 @@ pub struct Request<'a> {
 const SLOT_BYTES: usize = PACK_ROOM + TAG_BYTES;
 const _: () = assert!(SLOT_BYTES < BUFFER_BYTES);
 
-/// Saves an image: after this there is a whole one at the path, or what was there before.
+/// Saves an image: after this, the path holds the new whole image, or its former content.
 ///
 /// # Errors
-/// See [`Error`]; what was written so far is removed.
+/// See [`Error`]; the unfinished file is removed.
 pub fn save(request: &Request<'_>) -> Result<Saved, Error> {
     let began = Instant::now();
     let options = &request.options;
@@ -218,8 +218,8 @@ pub fn save(request: &Request<'_>) -> Result<Saved, Error> {
     Ok(saved)
 }
 
-/// Removes what an image left that was killed while it was written. Nothing, when there
-/// is nothing, or when it is being written.
+/// Removes the unfinished file of a killed writer. Nothing, when there is nothing, or when it is
+/// being written.
 ///
 /// # Errors
 /// When it cannot be removed.
@@ -459,7 +459,7 @@ impl<'a> Worker<'a> {
             source: error,
         };
         let slot = &mut self.sink.current[self.fill..self.fill + SLOT_BYTES];
-        // What is not packed needs no place of its own.
+        // Chunks that are not packed need no buffer of their own.
         let raw = choice == Codec::Raw;
         let chunk = match raw {
             true => &mut slot[..length],
@@ -508,10 +508,10 @@ impl<'a> Worker<'a> {
             return Ok(codec);
         }
         Ok(match self.sink.waiting()? {
-            // The disk has nothing to do, or soon will: nothing is quicker than what
-            // needs no work.
+            // The disk has nothing to do, or soon will: raw chunks are quickest, because they need
+            // no work.
             0 | 1 => Codec::Raw,
-            // Others have the processors: less work is what helps.
+            // Others have the processors: a cheaper codec helps.
             _ if self.is_starved() => Codec::Raw,
             waiting if waiting < BUFFERS_PER_THREAD - 1 => Codec::Lz4,
             // The next full buffer has to wait anyway.
@@ -527,7 +527,7 @@ impl<'a> Worker<'a> {
         wanted > 2 * ran
     }
 
-    /// Seals what was packed into the slot.
+    /// Encrypts the packed chunk of the slot.
     fn seal(&mut self, number: u64, codec: Codec, pages: u64, packed: usize) -> Result<(), Error> {
         let end = self.fill + packed + TAG_BYTES;
         // The last of a buffer fills its block, and every byte is sealed.

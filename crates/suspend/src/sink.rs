@@ -180,8 +180,8 @@ impl<'a> Sink<'a> {
     }
 }
 
-/// Sees to it that all of a buffer is written; what a queue does not do is done here,
-/// and what cannot be done says why.
+/// Completes the write of a buffer: writes the part that the queue did not write, and
+/// returns the error of a failed write.
 fn settle(
     part: &Part,
     landed: Landed,

@@ -13,7 +13,7 @@ pub trait Source: Sync {
     /// Bytes.
     fn size(&self) -> u64;
 
-    /// Fills `bytes` with what stands at `offset`.
+    /// Fills `bytes` with the data at `offset`.
     ///
     /// # Errors
     /// When it cannot be read.

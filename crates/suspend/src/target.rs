@@ -39,7 +39,7 @@ impl Target for Mapping {
     }
 }
 
-/// Bytes of this process, for what is small.
+/// Memory of this process, for small parts.
 impl Target for Mutex<Vec<u8>> {
     fn size(&self) -> u64 {
         self.lock().unwrap_or_else(PoisonError::into_inner).len() as u64

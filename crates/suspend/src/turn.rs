@@ -108,7 +108,7 @@ mod tests {
             turn.fault();
             turn.step_back();
         }
-        // What may be waited is used up long before the faults are.
+        // The total wait is used up long before the faults are.
         assert_eq!(turn.left.load(Relaxed), 0);
     }
 

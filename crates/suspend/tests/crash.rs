@@ -250,7 +250,7 @@ fn two_cannot_write_one_image() {
     common::save(&path, &Key::from(KEY), &[("memory", &memory)], watched).unwrap();
     Image::open(&path, &Key::from(KEY)).unwrap();
 
-    // What is in the way of the unfinished image is not written to.
+    // A file at the path of the unfinished image is not written to.
     let victim = folder.path().join("victim");
     fs::write(&victim, "precious").unwrap();
     let aside = folder.path().join(".image.part");

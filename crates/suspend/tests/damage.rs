@@ -1,5 +1,5 @@
-//! An image that is not what was written is refused: nothing of it comes through, nothing
-//! crashes, nothing hangs.
+//! A changed image is refused: none of its content is restored, and no function panics or
+//! hangs.
 
 mod common;
 

@@ -313,7 +313,7 @@ fn damage_stops_the_pager_and_shows_nothing() {
             !seen.load(Ordering::Acquire),
             "the guest saw a page that was refused"
         );
-        // What ends the process ends the wait; here there is only a thread of it.
+        // The end of a process would end the wait; this test has only a thread.
         for region in host.regions() {
             host.faults.disarm(region.address, region.length).unwrap();
         }

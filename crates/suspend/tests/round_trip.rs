@@ -67,7 +67,7 @@ fn large_images_fill_many_buffers() {
         let options = common::options(Choice::Always(Codec::Raw), io, 2);
         let saved = common::save(&path, &key, &[("memory", &memory)], options).unwrap();
         assert!(saved.stored > 12 << 20, "{saved:?}");
-        // What is around the chunks is next to nothing.
+        // The headers around the chunks are very small.
         assert!(
             saved.stored < saved.raw + saved.raw / 100 + (64 << 10),
             "{saved:?}"
@@ -84,7 +84,7 @@ fn preferred_chunks_are_written_first() {
     let path = folder.path().join("image");
     let key = Key::random().unwrap();
     let memory = common::mixed(40, 5);
-    // Backwards, twice, and what is no chunk.
+    // Backwards, twice, and a number that is no chunk.
     let wanted = [31, 7, 7, 39, 0, 1 << 40, 31];
     for threads in [1, 3] {
         let options = Options {
@@ -194,7 +194,7 @@ fn an_image_is_used_once() {
     image.consume().unwrap();
     assert!(matches!(image.consume(), Err(Error::Gone { .. })));
     assert!(matches!(Image::open(&path, &key), Err(Error::File { .. })));
-    // What is open can still be read: a pager needs it.
+    // An open image can still be read: a pager needs this.
     assert!(common::load(&image, "memory", &common::loading(Io::Auto, 2)).unwrap() == memory);
     drop(image);
     // Another image in its place is not the one that was opened.
