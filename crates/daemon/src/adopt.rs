@@ -126,7 +126,7 @@ fn is_away(host: &Host, zone: &ZoneName) -> bool {
     })
 }
 
-/// The machine of a kernel zone, and what its console is then.
+/// The machine of a kernel zone, and the end of its console.
 fn machine(
     host: &Host,
     zone: &ZoneName,
@@ -219,7 +219,7 @@ fn environments(init: &Child, first_id: u32) -> Result<OwnedFd, String> {
     let socket = beadm_socket::socket().map_err(|error| error.to_string())?;
     let enter = || -> Result<(), String> {
         sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT).map_err(|error| error.to_string())?;
-        // Whatever the zone has made of its paths, they lead to what its root can reach.
+        // The zone may have changed its paths; they never lead out of its root.
         sys::idmap::with_fs_ids(first_id, || {
             let _ = std::fs::remove_file(beadm_socket::SOCKET);
             beadm_socket::listen(socket.as_fd(), Path::new(beadm_socket::SOCKET))

@@ -1,4 +1,5 @@
-//! A zone that rebooted itself: when it boots again, and what cuts the pause before that short.
+//! A zone that rebooted itself: the pause before its next boot, and the orders that end the pause
+//! early.
 //!
 //! The host pays for a reboot: while it lasts the zone has no control groups. So a zone that
 //! reboots soon after it was booted, again and again, waits longer each time.

@@ -76,7 +76,7 @@ impl Ahead {
         read.unwrap_or_else(|| read_devices(&self.image))
     }
 
-    /// Begins to restore, what is wanted first before the rest. One processor is left for QEMU,
+    /// Begins to restore the memory, the preferred chunks first. One processor is left for QEMU,
     /// which is being started at the same time and is more urgent. It is only quicker with it.
     pub fn begin(&mut self, host: &Host, platform: &Platform) {
         let Some(machine) = &platform.machine else {
@@ -105,8 +105,7 @@ impl Ahead {
             let load = |places, threads| {
                 let loading = Loading {
                     threads,
-                    // Of the disk QEMU gets what it wants: much of its program may not be
-                    // in memory.
+                    // QEMU's own disk reads come first: much of its program may not be in memory.
                     io: Io::Plain,
                     watch: &watch,
                 };
@@ -115,7 +114,7 @@ impl Ahead {
             let (hot, all) = (self.hot.len(), suspend::all_processors());
             // QEMU has a processor for itself.
             let others = NonZero::new(all.get() - 1).unwrap_or(all);
-            // The pager meets what is wrong with the image once more, and says it.
+            // The pager will meet the same damage of the image, and reports it.
             let loaded = load(0..hot, all).and_then(|()| load(hot..usize::MAX, others));
             u8::from(loaded.is_err())
         };
@@ -128,13 +127,13 @@ impl Ahead {
         Some((begun, child))
     }
 
-    /// Ends what was begun: from now on nobody else works on the memory. What is there by
-    /// then stays.
+    /// Ends the restoring thread: after this, no other thread works on the memory. Restored memory
+    /// stays.
     pub fn end(&mut self) -> Option<Begun> {
         let begun = self.begun.take()?;
         begun.ledger.enough();
         let end = Instant::now() + PAGER_TIMEOUT;
-        // Its end takes longer: it still waits for what it reads from the disk.
+        // Its end takes longer: it still waits for its reads from the disk.
         while begun.ledger.is_busy() {
             if Instant::now() > end {
                 self.kill();

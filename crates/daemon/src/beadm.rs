@@ -1,10 +1,9 @@
 //! Answers a zone's requests about its own boot environments.
 //!
-//! The zone's root is hostile. One request is looked at at a time; the next one only when
-//! the answer is given and a pause is over, which is as long as the answer took: what a
-//! zone has done for it takes half of one processor's time at most. A flood waits in the
-//! socket's short queue, and who asks there waits with it. The work is a `zoneadm beadm
-//! --inside` of its own: zoneadmd only waits for its end.
+//! The zone's root is hostile. It handles one request at a time. After each answer it pauses for as
+//! long as the answer took, so that the requests of a zone use at most half of one processor. A
+//! flood waits in the socket's short queue, and who asks there waits with it. The work is a
+//! `zoneadm beadm --inside` of its own: zoneadmd only waits for its end.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -26,8 +25,8 @@ const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
 /// Timeout for a connection to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most that is passed on of each stream, in bytes: more than a zone's boot environments
-/// ever need, and less than what a socket holds for one that does not read.
+/// Maximum number of bytes of each stream in an answer: more than a list of boot environments
+/// needs, and less than the buffer of a socket whose peer does not read.
 const MAX_OUTPUT: u64 = 48 << 10;
 
 /// Answers a zone's own beadm.
@@ -43,7 +42,7 @@ pub(super) struct Requests {
 enum Stage {
     /// No request is read before then.
     Idle(Instant),
-    /// Has to say what it wants by then.
+    /// The deadline for its request.
     Asked(OwnedFd, Instant),
     /// The work is under way since then.
     Works(OwnedFd, Work, Instant),
@@ -89,7 +88,7 @@ impl Requests {
         }
     }
 
-    /// Goes on; `spoke` tells whether what [`Requests::watched`] returned has something.
+    /// Goes on; `spoke` tells whether the socket that [`Requests::watched`] returned can be read.
     pub(super) fn go_on(&mut self, host: &Host, zone: &ZoneName, spoke: bool) {
         let now = Instant::now();
         let stage = std::mem::replace(&mut self.stage, Stage::Idle(now));
@@ -164,7 +163,7 @@ impl Work {
         })
     }
 
-    /// Passes on what it said, when it has ended.
+    /// Sends its output as the answer, when it has ended.
     fn answer(self, client: &OwnedFd) {
         let pidfd = WaitId::PidFd(self.child.pidfd.as_fd());
         let status = waitid(pidfd, WaitIdOptions::EXITED).ok().flatten();

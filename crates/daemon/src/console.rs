@@ -63,7 +63,7 @@ impl Console {
         })
     }
 
-    /// The socket to watch for what the client types.
+    /// The socket to watch for input of the client.
     pub(super) fn client(&self) -> Option<BorrowedFd<'_>> {
         self.client.as_ref().map(|client| client.socket.as_fd())
     }
@@ -84,8 +84,8 @@ impl Console {
         self.client.take_if(|client| !is_there(&client.socket));
     }
 
-    /// Moves what the zone wrote to the history and the client; false at its end, which
-    /// only the serial line of a machine has.
+    /// Moves output of the zone to the history and the client. Returns false at the end
+    /// of the output; only the serial line of a machine has an end.
     pub(super) fn show_zone_output(&mut self, controller: &OwnedFd) -> bool {
         let mut piece = [0; MAX_MOVED_BYTES];
         match rustix::io::read(controller, &mut piece) {
@@ -103,7 +103,7 @@ impl Console {
         self.show(format!("\r\n[NOTICE: {text}]\r\n").as_bytes());
     }
 
-    /// Writes the notice of a boot, and what init is told.
+    /// Writes the notice of a boot, with the arguments of init.
     pub(super) fn booting(&mut self, words: &str) {
         let words: String = words.chars().filter(|c| !c.is_control()).collect();
         self.notice(&match words.is_empty() {
@@ -145,7 +145,7 @@ impl Console {
         }
     }
 
-    /// Moves what the client typed to the zone.
+    /// Moves input of the client to the zone.
     pub(super) fn take_client_input(&mut self, controller: &OwnedFd) {
         let Some(client) = &self.client else { return };
         let mut packet = [0; MAX_MOVED_BYTES];

@@ -1,4 +1,4 @@
-//! Serving a zone that is a machine: what QEMU tells, and what it is asked for.
+//! Serves a zone that is a machine: handles events of QEMU, and sends commands to it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,12 +23,12 @@ use platform::guest::MONITOR_TIMEOUT;
 const MAX_LOGGED_BYTES: usize = 300;
 
 impl Server<'_> {
-    /// Shows what the zone wrote to its console.
+    /// Shows the output of the zone's console.
     pub(super) fn show_output(&mut self) {
         self.silent = !self.console.show_zone_output(&self.platform.console);
     }
 
-    /// Takes notice of what has happened in the machine.
+    /// Handles the events of the machine.
     pub(super) fn hear_machine(&mut self) {
         let Some(machine) = &mut self.platform.machine else {
             return;
@@ -45,7 +45,7 @@ impl Server<'_> {
         }
     }
 
-    /// Logs what QEMU has written to its own terminal.
+    /// Logs the output of QEMU on its own terminal.
     pub(super) fn log_complaint(&mut self) {
         let Some(machine) = &self.platform.machine else {
             return;
@@ -150,7 +150,7 @@ fn written(monitor: &mut Monitor, file: &File, size: u64) -> Result<(), String> 
     let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| errno.to_string())?;
     // It is only quicker.
     let _ = rustix::pipe::fcntl_setpipe_size(&to, 1 << 20);
-    // Packed it is no larger, but for what tells where its pages are.
+    // Compressed, the core is not larger than the memory, except for the table of its pages.
     let most = size.saturating_add(size / 8).saturating_add(64 << 20);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -164,8 +164,8 @@ fn written(monitor: &mut Monitor, file: &File, size: u64) -> Result<(), String> 
     })
 }
 
-/// Writes what comes through a pipe to a file. Who writes there is told by the end of the
-/// pipe when this is not possible; who has said that it is over may take that long to end.
+/// Copies the data of a pipe to a file. Who writes there is told by the end of the pipe when this
+/// is not possible; who has said that it is over may take that long to end.
 fn copy(
     from: impl AsFd,
     to: &File,
@@ -231,7 +231,7 @@ mod tests {
         let core = Core::make(&folder.join("vmcore.1")).unwrap();
         core.sync().unwrap();
         assert_ne!(why(&folder.join("vmcore.1")), "");
-        // What goes is what was made, wherever its folder is by then.
+        // The core that was made is removed, even if its folder was renamed.
         fs::rename(&folder, dir.path().join("moved")).unwrap();
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("vmcore.1"), "another").unwrap();

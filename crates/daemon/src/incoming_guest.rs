@@ -1,7 +1,7 @@
 //! A machine that comes from another host while it runs there: the part of its zoneadmd.
 //!
-//! The receiving process (`zoneadm receive`) holds the other end of a socket. It stores that the
-//! zone is this host's before it says so; when it dies, what is stored decides.
+//! The receiving process (`zoneadm receive`) holds the other end of a socket. It records that the
+//! zone belongs to this host before it tells the source; if it dies, this record decides.
 
 use std::os::fd::{AsFd, OwnedFd};
 

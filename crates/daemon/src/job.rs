@@ -18,15 +18,14 @@ use host::flatten;
 use platform::Platform;
 use subject::network::Records;
 
-/// Most that a job may print, in bytes; what comes after is not kept.
+/// Maximum size of the log of a job, in bytes; later output is dropped.
 const MAX_OUTPUT: u64 = 64 << 20;
 
 /// Maximum number of bytes that are moved at a time.
 const MAX_MOVED_BYTES: usize = 16 << 10;
 
-/// Runs the init of the plan in `passed` to its end, with what it prints written to
-/// `log`, and reports `ok STATUS` or an error. Ends with whoever started it, and so does
-/// the init.
+/// Runs the init of the plan in `passed` to its end, with its output written to `log`, and reports
+/// `ok STATUS` or an error. Ends with whoever started it, and so does the init.
 ///
 /// # Errors
 /// A text for the log; whoever waits on `report` got it too.
@@ -159,8 +158,8 @@ impl Kernel for Linux<'_> {
     }
 }
 
-/// Writes down what the program says until it ends, or until nobody reads the report any
-/// more; its exit status, or 128 and the number of the signal that ended it.
+/// Logs the output of the program until it ends, or until the reader of the report has gone.
+/// Returns its exit status, or 128 plus the number of the signal that ended it.
 fn attend(platform: &Platform, log: &File, report: &File) -> Result<i32, String> {
     let fail = |errno: Errno| format!("could not wait for the program: {errno}");
     let mut written = 0;
@@ -185,7 +184,7 @@ fn attend(platform: &Platform, log: &File, report: &File) -> Result<i32, String>
             }
         }
         if ended {
-            // What is left in the terminal, of which our own side is still open.
+            // Reads the rest of the output from the terminal; our own side of it is still open.
             let now = Timespec::default();
             loop {
                 let mut rest = [PollFd::new(&platform.console, PollFlags::IN)];

@@ -37,7 +37,7 @@ pub(super) enum Stage {
     Memory,
     /// It stands still since then, and its disks are whole there.
     Stands(Instant),
-    /// All was sent; it stands still until it is said what becomes of it.
+    /// All was sent; the machine is paused until the target's decision arrives.
     Sent,
 }
 
@@ -66,7 +66,7 @@ impl Leaving {
 /// Sends a message to the moving process, which may have ended.
 pub(super) fn say(client: &OwnedFd, what: &impl Serialize) {
     let packet = serde_json::to_vec(what).unwrap_or_default();
-    // Who does not listen will ask; what is told is small and seldom.
+    // A client that misses a report will ask again; reports are small and rare.
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let _ = send(client, &packet, flags);
 }

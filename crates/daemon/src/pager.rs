@@ -99,7 +99,7 @@ impl Paging {
         };
         let disarm = || {
             for region in &regions {
-                // What was not armed is left as it is.
+                // Ranges that were not armed are left as they are.
                 let _ = faults.disarm(region.address, region.length);
             }
         };
@@ -316,7 +316,7 @@ fn guard(pager: &Pager<'_>, ledger: &Ledger, keep: &[BorrowedFd<'_>], mut job: J
         if let Some(status) = ended.and_then(|status| status.exit_status()) {
             return u8::try_from(status).unwrap_or(1);
         }
-        // Nothing of what it was at can be seen.
+        // The state of an interrupted read is not visible.
         ledger.forget_taken();
     }
     let _ = sys::process::send_signal(job.qemu, Signal::KILL.as_raw());

@@ -22,8 +22,8 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    /// Binds this thread to the processors that the zone's process `model` may use. What
-    /// the host does not allow is let be: the work is done somewhere else then.
+    /// Binds this thread to the processors that the zone's process `model` may use. If
+    /// the host refuses the binding, the work runs on other processors.
     pub fn to(model: i32, groups: &ZoneCgroups, base: &Base) -> Option<Self> {
         let theirs = sched_getaffinity(Some(Pid::from_raw(model)?)).ok()?;
         let before = sched_getaffinity(None).ok()?;

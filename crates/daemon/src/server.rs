@@ -102,7 +102,7 @@ impl<'a> Server<'a> {
     ) -> Self {
         let asked = platform.environments.take();
         let requests = asked.map(|socket| Requests::new(socket, runtime.first_id));
-        // What a client types must never make zoneadmd wait for the zone.
+        // Input of a client must never make zoneadmd wait for the zone.
         if let Ok(flags) = fcntl_getfl(&platform.console) {
             let _ = fcntl_setfl(&platform.console, flags | OFlags::NONBLOCK);
         }

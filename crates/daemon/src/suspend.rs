@@ -37,9 +37,9 @@ use platform::guest::Machine;
 /// image that could not be read again must not be written.
 const MAX_DEVICE_STATE_BYTES: u64 = 256 << 20;
 
-/// Checks that a QEMU that was told to stop has left both files in order. One that a guest has
-/// taken over can write to both files: what it has said of its devices is fixed now, and memory of
-/// another length would be saved for ever, or not at all.
+/// Checks that a QEMU that was told to stop has left both files in order. A QEMU that a guest has
+/// taken over can write to both files. Their seals fix the device state and the length of the
+/// memory; otherwise saving could go on for ever.
 fn settled(memory: &File, size: u64, devices: &File) -> Result<(), String> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(devices, seals)
@@ -60,7 +60,7 @@ fn settled(memory: &File, size: u64, devices: &File) -> Result<(), String> {
 /// Why there is no image.
 pub(super) struct Unsaved {
     pub why: String,
-    /// True if what is at its place can only be of this attempt.
+    /// True if the file at the path of the image can only be of this attempt.
     pub begun: bool,
 }
 
@@ -92,7 +92,7 @@ pub(super) fn save(
     let devices = scratch()?;
     monitor.hurry(Some(end));
     let written = migrate::save(monitor, devices.as_fd());
-    // Letting it go on after an error takes what it takes.
+    // Resuming it after an error has no time limit.
     monitor.hurry(None);
     written.map_err(|error| flatten(&error))?;
     settled(&memory, machine.size, &devices)?;
@@ -152,8 +152,8 @@ pub(super) fn save(
     })
 }
 
-/// Lets a stopped machine run. There is no image of it then: what has run on must never
-/// be gone back from.
+/// Lets a stopped machine run. It then has no image: a machine that has run on must never return to
+/// an older state.
 pub(super) fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), String> {
     if let Some(image) = image {
         image::remove(image)?;
@@ -162,10 +162,10 @@ pub(super) fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<()
     migrate::go_on(monitor).map_err(|error| flatten(&error))
 }
 
-/// Decides what a new zoneadmd does with a machine whose own died while it suspended or resumed it,
-/// or moved it to another host: one that stands where its image says goes on, and the image is
-/// removed; one that is `away`, and may run elsewhere, stays as it is. Returns what is to be
-/// logged.
+/// Decides how a new zoneadmd handles a machine whose former zoneadmd died during a suspend, a
+/// resume or a migration. A machine that is paused in the state of its image is resumed, and the
+/// image is removed. A machine that is `away`, and may run on another host, stays paused. Returns
+/// the text to log.
 ///
 /// # Errors
 /// The machine is of no use and must be ended: it got nothing of its image, which stays,
@@ -279,7 +279,7 @@ pub(super) fn resume(
         });
     }
     remember(None)?;
-    // From here on the image is of the past: the disks will not be what they were.
+    // From here on the image is out of date, because the machine writes to its disks.
     image.consume().map_err(|error| flatten(&error))?;
     if image::are_unseen(disks) {
         // A copy of the image must not be taken for one of these disks. To end the guest
@@ -359,8 +359,8 @@ fn restored_line(restored: &Restored) -> String {
 /// Timeout for the agent in the guest to set the clock.
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Has the agent in the guest set its clock, which stood still; from a thread of its own,
-/// as a guest may take its time. What comes of it is logged.
+/// Has the agent in the guest set its clock, which stood still; from a thread of its own, as a
+/// guest may take its time. The result is logged.
 pub(super) fn correct_clock(root: &Root, zone: &ZoneName, agent: &Path) {
     let (root, zone, agent) = (root.clone(), zone.clone(), agent.to_owned());
     let set = move || {

@@ -39,7 +39,7 @@ fn a_zone_that_ran_for_a_while_begins_anew() {
     assert_eq!(in_succession(u32::MAX, short), u32::MAX);
 }
 
-/// Starts nothing, and keeps what a program would have: it runs later.
+/// Starts no program, but keeps the start request, so that the test can run it later.
 #[derive(Debug, Default)]
 struct Later(Mutex<Vec<Vec<OwnedFd>>>);
 

@@ -55,8 +55,8 @@ impl Memory {
         }
     }
 
-    /// Changes ids, or those by which file systems are used: commit_creds() of the kernel then
-    /// forgets what the process is bound to.
+    /// Changes the user ids or the ids for file access: commit_creds() of the kernel then clears
+    /// the parent-death signal of the process.
     fn change_ids(&self) {
         self.is_bound.set(false);
     }

@@ -27,7 +27,7 @@ impl Server<'_> {
         &self.listener
     }
 
-    /// Takes one connection, and what it asks for; one that asks for nothing known is answered.
+    /// Accepts one connection and handles its request; an unknown request gets an error as answer.
     pub(crate) fn hear_one(&self) -> Option<(OwnedFd, Request)> {
         let client = accept_with(&self.listener, SocketFlags::CLOEXEC).ok()?;
         let _ = set_socket_timeout(&client, Timeout::Recv, Some(REQUEST_TIMEOUT));

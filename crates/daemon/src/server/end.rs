@@ -1,4 +1,4 @@
-//! The end of a zone: how it ended, and what is left to do then.
+//! The end of a zone: the cause of the end, and the tear-down after it.
 
 use std::os::fd::AsFd;
 
@@ -22,7 +22,8 @@ pub(crate) enum End {
 }
 
 impl Server<'_> {
-    /// The zone's init has ended: by itself, or by what it asked the kernel for. Logs which.
+    /// Handles the end of the zone's init, which exited or asked the kernel for a reboot or halt.
+    /// Logs which.
     pub(super) fn how_it_ended(&mut self) -> End {
         let status = waitid(
             WaitId::PidFd(self.platform.init.pidfd.as_fd()),
@@ -57,9 +58,9 @@ impl Server<'_> {
                 false => End::Halted,
             };
         }
-        // reboot(2) in a pid namespace ends its init with SIGHUP for a restart and
-        // with SIGINT for a power-off. Only a parent is told: an adopted zone halts. What
-        // others can ask from Linux 6.15 on (PIDFD_INFO_EXIT) is 0 in both cases.
+        // reboot(2) in a pid namespace ends its init with SIGHUP for a restart and with SIGINT for
+        // a power-off. Only a parent is told: an adopted zone halts. The status that other
+        // processes can read from Linux 6.15 on (PIDFD_INFO_EXIT) is 0 in both cases.
         let (end, text) = match signal {
             Some(signal) if signal == Signal::HUP.as_raw() => {
                 (End::Reboot, "the zone rebooted itself".to_owned())

@@ -180,7 +180,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Does what who moves it says; true when the machine is gone.
+    /// Carries out an order of the migrating command. Returns true if the machine has ended here.
     fn hear_mover(&mut self) -> bool {
         let Some(leaving) = &self.leaving else {
             return false;

@@ -1,5 +1,5 @@
-//! A machine that was stopped as the host has no room for what it writes. Its guest knows
-//! nothing of that and waits; it is made to try again until it gets through.
+//! A machine that QEMU paused because the file system of its disks is full. Its guest
+//! knows nothing of that and waits; it is made to try again until it gets through.
 
 use std::time::Instant;
 

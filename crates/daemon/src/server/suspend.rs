@@ -27,7 +27,7 @@ impl Server<'_> {
         // Of all that it takes together.
         let end = Instant::now() + Duration::from_secs(order.seconds);
         let pid = self.platform.init.pid;
-        // What is not in memory yet would not be in the image.
+        // Memory that is not restored yet would be missing in the new image.
         if let Some(pager) = &self.paging {
             if !pager.ends_within(end.saturating_duration_since(Instant::now())) {
                 return Err("its memory is still being restored; the zone runs on".to_owned());
@@ -83,7 +83,7 @@ impl Server<'_> {
         match end {
             Ok(whole) => {
                 self.log(&whole.line);
-                // What it wanted just now counts more than what it did the last time.
+                // The pages of the latest run count more than those of the run before.
                 let earlier = std::mem::replace(&mut self.hot, whole.asked);
                 self.hot.extend(earlier);
                 let mut seen = HashSet::new();
