@@ -32,8 +32,8 @@ impl<'a, W: Write> Out<'a, W> {
     }
 }
 
-/// Carries what comes from a connection to the wire, to the end of it. The wire is told of
-/// the end, whatever it was.
+/// Copies the data of a connection to the wire, up to the end of the connection. The wire
+/// is told of the end, whatever it was.
 pub(super) fn carry<W: Write>(
     number: u8,
     mut from: &UnixStream,

@@ -1,10 +1,10 @@
 //! Sends the parts of a kernel zone beside its root: the record of its machine, the files of its
 //! disks, and its suspend image.
 //!
-//! A file goes as its blocks that are not zeros. The target reads back what it has written,
-//! and compares digests. Of a machine that runs the files of its disks go before it is
-//! suspended, as drafts, and then the blocks that are others by then. Files that disks stand on never change, so they are known by their
-//! digests: one that a zone of the target has is not sent.
+//! A file goes as its blocks that are not zeros. The target reads its written files back, and
+//! compares digests. Of a machine that runs the files of its disks go before it is suspended, as
+//! drafts, and then the blocks that are others by then. Files that disks stand on never change, so
+//! they are known by their digests: one that a zone of the target has is not sent.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -57,7 +57,7 @@ pub(super) struct Head {
     /// The time of its last write, in nanoseconds since 1970: an image of memory fits only disks
     /// that were not written to since.
     pub(super) written: i64,
-    /// It is being written to: what is new in it comes later.
+    /// The machine writes to it: the changes follow later.
     #[serde(default)]
     pub(super) draft: bool,
 }
@@ -122,7 +122,7 @@ impl Load {
         }
     }
 
-    /// Leaves out what the target has.
+    /// Skips the files that the target has.
     pub(super) fn without(&mut self, have: &[String]) {
         self.files.retain(|(role, _)| match role {
             Role::Disk(name) => !have.contains(name),
@@ -137,7 +137,7 @@ impl Load {
         (self.files.len(), bytes)
     }
 
-    /// Sends all of them, or what is new in them; waits until the target has each.
+    /// Sends all of them, or the changes to them; waits until the target has each.
     pub(super) fn send<R: Read, W: Write>(&self, wire: &mut Wire<R, W>) -> io::Result<()> {
         for (role, path) in &self.files {
             let file = File::open(path)?;
@@ -176,7 +176,7 @@ impl Load {
                 .files
                 .iter()
                 .find(|(role, _)| Some(role) == name.as_ref());
-            // What a raw one begins with is the guest's affair.
+            // The guest decides about the first bytes of a raw disk.
             let size = match (disk.format, file) {
                 (Format::Raw, Some((_, path))) => fs::metadata(path)?.len(),
                 _ => disk.size,
@@ -192,7 +192,7 @@ impl Load {
         let record = &self.cargo.record;
         let disks = record.disks.iter().map(|disk| LeaveDisk {
             name: waiting_guest::name(disk.id),
-            // What it stands on goes as a file.
+            // Its base is sent as a file.
             whole: disk.bases.is_empty(),
         });
         let nvram = record.nvram.iter().map(|_| LeaveDisk {
@@ -202,8 +202,9 @@ impl Load {
         disks.chain(nvram).collect()
     }
 
-    /// Sends the files that never change, which are then no longer to be sent; and what the
-    /// firmware keeps, which the machine over there is started with before it gets it anew.
+    /// Sends the files that never change, and takes them off the list of files to send. Also sends
+    /// the variables of the firmware: the target starts its machine with them, and gets them again
+    /// later.
     pub(super) fn send_bases<R: Read, W: Write>(
         &mut self,
         wire: &mut Wire<R, W>,
@@ -225,8 +226,8 @@ impl Load {
         sent
     }
 
-    /// Sends the files of disks that are being written to, or what is new in them; returns
-    /// how many bytes that were.
+    /// Sends the files of disks that the machine writes to, or the changes to them. Returns the
+    /// number of bytes sent.
     pub(super) fn draft<R: Read, W: Write>(&mut self, wire: &mut Wire<R, W>) -> io::Result<u64> {
         let mut sent = 0;
         for (role, path) in &self.files {
@@ -287,7 +288,7 @@ fn changes(
         now.insert(at, sum);
         Ok(())
     })?;
-    // What is zeros by now.
+    // Blocks that became zeros.
     let zeros = [0; BLOCK_BYTES];
     for at in sums.keys().filter(|at| !now.contains_key(at)) {
         let left = usize::try_from(size.saturating_sub(*at)).unwrap_or(BLOCK_BYTES);
@@ -349,7 +350,7 @@ mod tests {
         let (file, draft) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         let block = BLOCK_BYTES as u64;
         let mut sums = Sums::new();
-        // Returns the places of what was sent.
+        // Returns the offsets of the blocks that were sent.
         let mut send = |size: u64| {
             file.set_len(size).unwrap();
             draft.set_len(size).unwrap();

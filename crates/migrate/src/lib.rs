@@ -1,14 +1,14 @@
 //! `zoneadm migrate`: a zone goes to another host, over ssh.
 //!
-//! First go the layers that the other host lacks, then the top, while the zone still
-//! runs; then it is halted, and what has changed in the top since goes, too. A kernel zone
-//! that runs is suspended instead, and goes on over there from the image of its memory; the
-//! files of its disks go while it runs, as the top does. Both sides compare the digest of the top before anything counts. The zone is the source's until
-//! the target has said that it runs there:
+//! First it sends the layers that the other host lacks, then the top, while the zone still runs;
+//! then it halts the zone, and sends the later changes of the top. A kernel zone that runs is
+//! suspended instead, and goes on over there from the image of its memory; the files of its disks
+//! go while it runs, as the top does. Both sides compare the digest of the top before anything
+//! counts. The zone is the source's until the target has said that it runs there:
 //!
 //! | what | a cut after it leaves |
 //! |---|---|
-//! | layers and top are sent | the zone as it was; the target throws away what it has |
+//! | layers and top are sent | the zone as it was; the target removes the received files |
 //! | the zone is halted, the rest is sent, digests are compared | the same, halted |
 //! | **the source marks the zone as on its way** | it is not booted here before the target is asked |
 //! | the target is told that the zone is its own: it stores and boots it | the target has it: asked again, it says so |
@@ -56,7 +56,7 @@ pub use target::{receive, status};
 use wire::Fate;
 pub use wire::frames_again;
 
-/// Migrates a zone; its state stays what it is, over there.
+/// Migrates a zone. On the target it has the same state as here.
 ///
 /// # Errors
 /// When it cannot be there, or the connection ended; the message says where the zone is.

@@ -3,7 +3,8 @@
 //! zoneadmd has QEMU send, this carries it, and says to both sides how far the other is:
 //!
 //! 1. the target boots the machine to wait;
-//! 2. the disks are mirrored, then the memory goes, and again what was written to meanwhile;
+//! 2. the disks are mirrored, then the memory is sent, and the pages that the guest changes
+//!    meanwhile are sent again;
 //! 3. the machine stands still: the last blocks of its disks go, and of its memory;
 //! 4. the source marks the zone, as for every migration, and the target is told that the
 //!    zone is its own: it stores that, and lets it run;
@@ -148,15 +149,15 @@ fn mark(host: &Host, subject: &Subject, trip: &Trip, socket: &OwnedFd) -> Result
     }
 }
 
-/// Returns whether a zoneadmd that has said that all is sent still keeps its machine still: it says
-/// nothing more until it is told what became of that.
+/// Returns true if a zoneadmd that has reported the end of the transfer keeps its machine paused:
+/// it sends nothing more until it learns the decision of the target.
 fn keeps_still(socket: &OwnedFd) -> bool {
     let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
     let heard = rustix::io::retry_on_intr(|| recv(socket, &mut [0; 1], flags));
     matches!(heard, Err(rustix::io::Errno::AGAIN))
 }
 
-/// Has the zoneadmd of a machine begin; returns the ends of what QEMU says.
+/// Orders the zoneadmd of a machine to begin. Returns our ends of QEMU's connections.
 fn begin(socket: &OwnedFd, order: Leave) -> Result<Vec<UnixStream>, Error> {
     let wanted = order.disks.len() + 1;
     let packet = serde_json::to_vec(&Request::Leave(Box::new(order)))

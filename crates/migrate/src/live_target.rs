@@ -1,6 +1,6 @@
 //! A machine comes from another host while it runs there: the target's part.
 //!
-//! It waits here, with empty disks, and takes what the source's QEMU sends. Until it is told
+//! It waits here, with empty disks, and receives the data of the source's QEMU. Until it is told
 //! that the zone is this host's nothing of it counts.
 
 use std::io::{self, Read, Write};
@@ -25,8 +25,8 @@ pub(super) enum Came {
     Undone,
 }
 
-/// Takes what comes for a machine that waits, until it is whole or not to come. What goes
-/// wrong here the source is told, which then says that it is not to come.
+/// Receives the data for a waiting machine, until the machine is complete or the source cancels.
+/// Reports errors to the source, which then cancels.
 ///
 /// # Errors
 /// Fails when the connection has ended, or after an unexpected message.
@@ -100,8 +100,9 @@ fn listen<W: Write>(
             continue;
         };
         let done = match word {
-            // QEMU is told to close what it has closed: while it still writes to a
-            // connection, or waits for one, it would do that before it answers.
+            // Waits until the connections of the disks are closed, before our QEMU gets the command
+            // to close them: QEMU answers no command while it writes to a connection or waits for
+            // one.
             Coming::DisksAreWhole => wait_for(closed, all.len() - 1),
             _ => Ok(()),
         }

@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::wire::Fate;
 use host::Error;
 
-/// Asks the target what became of a migration.
+/// Asks the target for the result of a migration.
 pub(super) fn ask(zone: &ZoneName, options: &Options, id: &str) -> Result<Fate, Error> {
     let mut child = ssh(zone, options, &["receive", "--status", id])?;
     let mut text = Vec::new();
@@ -42,8 +42,8 @@ pub(super) fn ssh(zone: &ZoneName, options: &Options, words: &[&str]) -> Result<
     if let Some(cipher) = &options.cipher {
         all.extend(["-c", cipher]);
     }
-    // A line that is dead is noticed: a guest may stand still for it. What the user says
-    // of it comes first, and counts.
+    // A line that is dead is noticed: a guest may stand still for it. The user's option
+    // comes first, and ssh uses the first value.
     for option in ["ServerAliveInterval=10", "ServerAliveCountMax=3"] {
         all.extend(["-o", option]);
     }

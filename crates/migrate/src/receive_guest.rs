@@ -32,15 +32,15 @@ pub(super) struct Unloading {
     /// The path of the memory's image, until it is complete.
     image: Option<PathBuf>,
     key: PathBuf,
-    /// True if an image may be what an earlier one left that was killed.
+    /// True if the file may be the unfinished image of a killed `receive`.
     again: bool,
 }
 
 impl Unloading {
-    /// Looks at what would come.
+    /// Checks the announced files.
     ///
     /// # Errors
-    /// [`Error::Refused`] for what has no place here.
+    /// [`Error::Refused`] for a disk that has no device here.
     pub(super) fn new(
         host: &Host,
         config: &Config,
@@ -86,7 +86,7 @@ impl Unloading {
         })
     }
 
-    /// Begins: the record is there, and what other zones have of what disks stand on.
+    /// Begins: the record exists, and so do the base files of disks that other zones here have.
     /// Returns the names of those.
     pub(super) fn begin(&mut self, host: &Host) -> Result<Vec<String>, Error> {
         self.record.arrived().save(&self.zonepath)?;
@@ -144,7 +144,7 @@ impl Unloading {
             return Ok(());
         }
         if let (Role::Disk(name), Some(found)) = (&head.role, found) {
-            // Other zones that come will take it for what the record says that it is.
+            // Later migrations of other zones will trust the record about this file.
             let mut bases = self.record.disks.iter().flat_map(|disk| &disk.bases);
             let said = bases.find(|base| base.name == *name);
             let said = said.and_then(|base| base.digest.as_deref());
@@ -280,14 +280,14 @@ fn known(host: &Host, digest: &str) -> Result<Option<PathBuf>, Error> {
 enum How {
     /// Nothing.
     New,
-    /// Perhaps what an earlier one left.
+    /// Perhaps the file of an earlier, interrupted migration.
     Replaces,
     /// Its draft.
     Goes,
 }
 
-/// Writes the blocks that come to a file, and, but for a draft, compares what is in it then
-/// with what was sent; its digest.
+/// Writes the received blocks to a file. Unless it is a draft, compares its digest with the digest
+/// of the source. Returns the digest.
 fn receive<R: Read, W: Write>(
     wire: &mut Wire<R, W>,
     head: &Head,
@@ -316,7 +316,7 @@ fn receive<R: Read, W: Write>(
         file.write_all_at(&block[..length], at).map_err(fail())?;
     }
     incoming.finish().map_err(lost)?;
-    // What goes to the disk now need not go while the guest stands still.
+    // Blocks that are written to the disk now need no time while the guest is paused.
     file.sync_all().map_err(fail())?;
     if head.draft {
         return Ok((file, None));

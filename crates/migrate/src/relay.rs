@@ -62,7 +62,7 @@ pub(super) enum Carried {
 pub(super) fn word(socket: &OwnedFd, word: Word) {
     // A word is plain data.
     let packet = serde_json::to_vec(&word).unwrap_or_default();
-    // One that is gone is noticed by what it does not say.
+    // A side that has ended is noticed by its silence.
     let _ = send(socket, &packet, SendFlags::NOSIGNAL);
 }
 
@@ -324,7 +324,7 @@ fn listen_to_zoneadmd(socket: &OwnedFd, tell: &Sender<Heard>, over: &AtomicBool)
     while !over.load(Ordering::Relaxed) {
         let mut packet = [0; MAX_PACKET];
         let heard = match recv(socket, &mut packet, RecvFlags::empty()) {
-            // One that hung up before it had read all: what it said last comes now.
+            // The client closed its side before it had read all: its last words arrive now.
             Err(rustix::io::Errno::CONNRESET) if !reset => {
                 reset = true;
                 continue;
@@ -347,7 +347,7 @@ fn listen_to_target(from: &mut impl Read, disks: &[&UnixStream], tell: &Sender<H
     loop {
         let heard = match receive(from, channels::MAX_FRAME_BYTES) {
             Ok(Some((Frame::Channel, body))) => {
-                // QEMU notices by itself what it does not get.
+                // QEMU notices missing data by itself.
                 let _ = channels::deliver(disks, &body);
                 continue;
             }

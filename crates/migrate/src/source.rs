@@ -175,7 +175,7 @@ impl Trip {
         Ok(())
     }
 
-    /// Sends the top, or what has changed in it since it was sent.
+    /// Sends the top, or its changes since it was sent.
     pub(super) fn send_top(&mut self) -> Result<(), Error> {
         let now = Listing::of(&self.top)?;
         let before = self.sent.take();
@@ -190,7 +190,8 @@ impl Trip {
             }
             self.gone(&mut names)?;
         }
-        // What a zone has changed through a mapping is dated when it is written out.
+        // Changes that a process made through a mapping get their time when the kernel writes them
+        // to the disk.
         rustix::fs::open(
             &self.top,
             rustix::fs::OFlags::RDONLY,
@@ -241,8 +242,8 @@ impl Trip {
         Ok(())
     }
 
-    /// Has the target boot a machine to wait for what comes while it runs; says what disks go,
-    /// or why it cannot.
+    /// Asks the target to start a machine that waits for a live migration. Returns the disks to
+    /// mirror, or the reason why the target cannot.
     pub(super) fn arrange(
         &mut self,
         host: &Host,
@@ -309,8 +310,8 @@ impl Trip {
         self.answer()
     }
 
-    /// Sends what a kernel zone has beside its root, or what of that is not there yet. The
-    /// zone does not run.
+    /// Sends the files of a kernel zone beside its root, or those that the target lacks. The zone
+    /// does not run.
     pub(super) fn send_machine(
         &mut self,
         host: &Host,
@@ -350,8 +351,8 @@ impl Trip {
         leave(zonepath, &self.id, &self.to)
     }
 
-    /// Tells the target that the zone is its own; returns what keeps its machine from going
-    /// on there, if anything does.
+    /// Tells the target that the zone is its own. Returns the reason if its machine cannot continue
+    /// there.
     pub(super) fn hand_over(&mut self, boot: bool) -> Result<Option<String>, Error> {
         self.wire
             .say_json(Frame::Commit, &Commit { boot })
@@ -370,8 +371,8 @@ impl Trip {
 
 impl Drop for Trip {
     fn drop(&mut self) {
-        // The other side sees the end of the connection, and throws away what it has
-        // unless it was told to keep it.
+        // The other side sees the end of the connection, and removes the received files unless it
+        // was told to keep them.
         self.hang_up();
     }
 }

@@ -1,8 +1,8 @@
 //! The side of a migration that the zone comes to: `zoneadm receive`, which `migrate` starts over
 //! ssh. Any user who can start it is root here.
 //!
-//! Until it is told that the zone is its own, what it has is thrown away when the
-//! connection ends. What a cut left that killed it is thrown away by the next one.
+//! Until the source tells it that the zone is its own, it removes the received files when the
+//! connection ends. If this process is killed, the next `receive` removes the files that it left.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -175,7 +175,7 @@ fn converse<R: Read + AsFd, W: Write + Send>(
                 }
                 continue;
             }
-            // Of what is not to come any more.
+            // Data of a channel that is not used any more.
             Frame::Channel => continue,
             Frame::Undo => guest.came(Came::Undone)?,
             Frame::Commit if compared => {
@@ -250,8 +250,8 @@ fn check(manifest: &Manifest, hello: &Hello) -> Result<(), Error> {
     }
 }
 
-/// Returns whether what a cut-off migration left lies in the zonepath of a zone that is configured.
-/// A zone that arrived and was detached since is whole.
+/// Returns true if the zonepath of a configured zone holds files of an interrupted migration. A
+/// zone that arrived and was detached since is whole.
 fn is_half(zonepath: &Path) -> bool {
     zonepath.join(INCOMING).exists()
         || zonepath.join(ARRIVED).exists() && !zonepath.join(DETACHED).exists()
@@ -314,7 +314,7 @@ impl<'a> Guest<'a> {
             verify::before(host, &subject, &config, Verb::Attach)?;
             let parent = path.parent().unwrap_or(Path::new("/"));
             fs::create_dir_all(parent).map_err(Error::io(format!("make {}", parent.display())))?;
-            // What an earlier one left that was killed.
+            // The files that a killed `receive` left.
             let again = is_half(&path);
             if again {
                 driver_at(&path)?.destroy(&path)?;
@@ -525,10 +525,10 @@ impl<'a> Guest<'a> {
         }
     }
 
-    /// The machine is this host's from here on, and runs; or is not. Says what keeps it from
-    /// that when it is this host's, or nothing.
+    /// The machine is this host's from here on, and runs; or is not. Returns the reason if the
+    /// machine cannot continue here, or an empty text.
     fn keep_running(&mut self, arrival: Arrival) -> Result<String, Error> {
-        // What died meanwhile is the source's.
+        // If the machine ended before it was complete, the zone still belongs to the source.
         if let Err(error) = arrival.ask(Coming::IsWhole) {
             arrival.give_up();
             return Err(error);
@@ -542,7 +542,7 @@ impl<'a> Guest<'a> {
             executor::record_now(self.host, entry)
         });
         if let Err(error) = stored {
-            // What was not stored does not count.
+            // Data that was not stored does not count.
             self.arrival = Some(arrival);
             return Err(error.into());
         }
@@ -599,7 +599,7 @@ impl<'a> Guest<'a> {
             ..self.subject.entry.clone()
         };
         executor::record_now(self.host, entry.clone())?;
-        // What was suspended must be able to go on: that is found out without doing it.
+        // A suspended machine must be able to resume here: this checks it without a resume.
         if boot || self.suspended {
             self.subject.entry = Index::load(&self.host.root)?.get(&entry.name)?.clone();
             self.subject.state = State::Installed;
@@ -640,7 +640,7 @@ impl Drop for Guest<'_> {
         if self.kept || self.forget_arrival().is_err() {
             return;
         }
-        // What cannot be removed now the next one removes, or uninstall.
+        // Files that cannot be removed now are removed by the next `receive`, or by uninstall.
         let cleared = driver_at(&self.path).and_then(|driver| driver.destroy(&self.path));
         let removed = remove_machine(self.host, &self.config, &self.path);
         if cleared.is_err() || removed.is_err() {
@@ -656,7 +656,7 @@ impl Drop for Guest<'_> {
     }
 }
 
-/// Removes what a kernel zone that is not to stay has beside its root.
+/// Removes the files beside the root of a kernel zone that does not stay here.
 fn remove_machine(host: &Host, config: &Config, zonepath: &Path) -> Result<(), Error> {
     if !kernelzone::is_machine(config) {
         return Ok(());

@@ -1,9 +1,9 @@
-//! The writable top of a zone, listed so that what changed since can be told.
+//! Lists the writable top of a zone, so that later changes can be found.
 //!
-//! The change time of an inode cannot be set back, so a file with the same number and
-//! change time as in an earlier listing is the same file with the same content; but for
-//! changes within the same tick of the clock, so what was changed shortly before a
-//! listing counts as changed after it.
+//! The change time of an inode cannot be set back, so a file with the same number and change time
+//! as in an earlier listing is the same file with the same content; except for changes within the
+//! same tick of the clock, so a file that was changed shortly before a listing counts as changed
+//! after it.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -73,8 +73,8 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Lists what is in a folder, each folder below being opened in the one above: a zone
-    /// that runs may put a link to anywhere in its place at any moment.
+    /// Lists the content of a folder. Opens each folder relative to its parent, because a running
+    /// zone may replace a folder by a link at any moment.
     fn walk(&mut self, folder: &OwnedFd, at: &Path, depth: usize) -> Result<(), Error> {
         let fail = |error: std::io::Error| Error::Io(format!("read {}", at.display()), error);
         if depth > MAX_FOLDER_DEPTH {
@@ -114,10 +114,10 @@ impl Listing {
         self.entries.len()
     }
 
-    /// Returns whether what is at a path now need not be sent again.
+    /// Returns true if the object at a path need not be sent again.
     pub(super) fn has(&self, path: &Path, stat: &Stat) -> bool {
         let now = Mark::of(stat);
-        // A folder's own times change with what is sent into it.
+        // A folder's own times change with the files that are sent into it.
         let folder = stat.st_mode & 0o170_000 == 0o040_000;
         !folder
             && now.changed.0 < self.begun - CLOCK_SLACK_SECONDS

@@ -107,7 +107,7 @@ pub(crate) fn start(host: &Host, subject: &Subject, config: &Config) -> Result<A
     }
 }
 
-/// QEMU's name for what the firmware keeps.
+/// QEMU's name for the variables of the firmware.
 pub(crate) const NVRAM: &str = "nvram";
 
 /// QEMU's name for a disk.

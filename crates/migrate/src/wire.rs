@@ -1,28 +1,28 @@
 //! The messages between the two sides of a migration, over a pipe.
 //!
-//! A frame is a letter, the length of what follows in four bytes, the highest first, and
-//! that. Streams come in frames of `d` and end with `e`.
+//! A frame is a letter, the length of its body in four bytes, big-endian, and the body. Streams
+//! come in frames of `d` and end with `e`.
 //!
 //! | from | frame | says |
 //! |---|---|---|
 //! | source | `h` | [`Hello`]: the zone, its layers, its manifest |
 //! | target | `w` | [`Welcome`]: how many of the layers it has |
 //! | source | `l` | a layer follows, as a stream |
-//! | source | `t` | the top follows, or what has changed in it since |
+//! | source | `t` | the top follows, or its changes since the last time |
 //! | source | `r` | names that are gone from the top, a zero byte behind each |
 //! | source | `v` | the digest of the top |
 //! | source | `f` | a file of a machine: its blocks follow as a stream |
 //! | source | `s` | the digest of that file, unless it is a draft |
-//! | source | `p` | what the machine is that runs: could it go on there? |
+//! | source | `p` | the description of the running machine: can it continue there? |
 //! | source | `m` | [`Arrange`]: a machine comes while it runs |
 //! | target | `n` | that cannot be, and why: the zone may come in another way |
 //! | both | `b` | a piece of a channel between the two QEMUs, see `channels` |
 //! | source | `q` | the machine stands still, and all blocks of its disks were sent |
 //! | source | `g` | all of its memory was sent |
-//! | source | `u` | it does not come while it runs: forget what there is of it |
+//! | source | `u` | the live migration is cancelled: forget its data |
 //! | target | `o` | done, and the last after `g` or `u` that is said of channels |
 //! | source | `c` | [`Commit`]: the zone is the target's now |
-//! | target | `k` | done, up to here; after `c`, with what kept the machine from going on |
+//! | target | `k` | done, up to here; after `c`, with the reason if the machine cannot continue |
 //! | target | `x` | an error, and the end |
 
 use std::io::{self, Read, Write};
@@ -336,7 +336,7 @@ impl<W: Write> Write for Stream<'_, W> {
     }
 }
 
-/// Frames become what was written.
+/// Returns the written bytes from the frames.
 pub(super) struct Incoming<'a, R: Read> {
     from: &'a mut R,
     piece: Vec<u8>,
@@ -345,7 +345,7 @@ pub(super) struct Incoming<'a, R: Read> {
 }
 
 impl<R: Read> Incoming<'_, R> {
-    /// Reads what is left, up to the end of the stream.
+    /// Reads the rest, up to the end of the stream.
     pub(super) fn finish(mut self) -> io::Result<()> {
         io::copy(&mut self, &mut io::sink()).map(|_| ())
     }
