@@ -1,4 +1,4 @@
-//! Measures what a clone, a seal and a mounted root cost.
+//! Measures the cost of a clone, a seal and a mounted root.
 //!
 //! `measure DIR [N]`: makes N (1,000) clones of a small origin in DIR, a folder
 //! that is made and removed, and prints minimum and median in microseconds.

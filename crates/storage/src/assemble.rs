@@ -101,10 +101,9 @@ fn assemble_here(
     }
 }
 
-/// Mounts `stack` read-only, with the owners as on disk. Neither top nor work folder
-/// are touched, so this is safe while the zone runs; what the zone changes
-/// meanwhile may or may not show. As for [`assemble`], the calling thread needs a
-/// mount namespace of its own.
+/// Mounts `stack` read-only, with the owners as on disk. Neither top nor work folder are touched,
+/// so this is safe while the zone runs; concurrent changes of the zone may or may not show. As for
+/// [`assemble`], the calling thread needs a mount namespace of its own.
 pub fn view(stack: &Stack, scratch: &Path) -> Result<MountFd> {
     let top = layer(&stack.top, None, MountAttrFlags::MOUNT_ATTR_RDONLY)?;
     if stack.lowers.is_empty() {
@@ -160,8 +159,8 @@ fn layer(path: &Path, idmap: Option<BorrowedFd<'_>>, set: MountAttrFlags) -> Res
     }
 }
 
-/// Makes an overlay of what is in the working directory; writable when `both` is the
-/// name that the folder of top and work is attached under.
+/// Makes an overlay of the mounts in the working directory. It is writable if `both` is the name
+/// under which the folder of top and work is attached.
 fn overlay(lowers: &[String], both: Option<&str>, volatile: bool) -> Result<MountFd> {
     let lowers = lowers.join(":");
     let mut params = vec![
@@ -227,8 +226,8 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Failing leaves an unused mount in a namespace that ends with its
-        // processes: not worth losing what was assembled.
+        // A failure leaves an unused mount in a namespace that ends with its processes, which is
+        // better than losing the overlay.
         let _ = sys::mount::detach(&self.place);
     }
 }

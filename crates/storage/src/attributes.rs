@@ -1,7 +1,7 @@
 //! Owner, mode and extended attributes of a root folder.
 //!
-//! In an overlay the topmost layer's root folder decides how `/` looks in the
-//! zone, so each new top takes over what the sealed one had.
+//! In an overlay the topmost layer's root folder decides how `/` looks in the zone, so
+//! each new top copies the attributes of the sealed one.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! Clears away what crashes left in a folder of layers.
+//! Removes the leftovers of crashes from a folder of layers.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -44,10 +44,9 @@ pub fn collect(layers: &Path, lost: Lost) -> Result<Collected> {
     collect_around(layers, lost, None)
 }
 
-/// Runs [`collect`] where the dataset at `zonepath` has its layers, or would have them, if
-/// an operation there was killed, and says what it did. Costs next to nothing where none
-/// was, so that every command that looks at a zone can begin with it. The zonepath need not
-/// exist.
+/// Runs [`collect`] in the folder for the layers of the dataset at `zonepath`, if an operation
+/// there was killed. Returns a report of the removals. Costs next to nothing where none was, so
+/// that every command that looks at a zone can begin with it. The zonepath need not exist.
 pub fn tidy(zonepath: &Path) -> Result<Option<Collected>> {
     check_path(zonepath)?;
     let mut done: Option<Collected> = None;
@@ -61,7 +60,7 @@ pub fn tidy(zonepath: &Path) -> Result<Option<Collected>> {
 }
 
 impl Collected {
-    /// Counts what was done elsewhere, too.
+    /// Also counts removals in other folders.
     pub fn add(&mut self, other: Self) {
         self.stale_refs += other.stale_refs;
         self.removed += other.removed;
@@ -87,8 +86,8 @@ pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> R
         other => other?,
     };
     let neighbours = neighbours(&layers)?;
-    // Opening mends what a seal or clone left undone. Before the lock: a seal
-    // takes the locks in the other order.
+    // Opening completes an unfinished seal or clone. Before the lock: a seal takes the locks in the
+    // other order.
     let is_own = |path: &Path| own.is_some_and(|own| same_path(own, path));
     let others = neighbours.values();
     for path in others.filter(|path| !has_no_top(path) && !is_own(path)) {
@@ -122,7 +121,8 @@ pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> R
     Ok(report)
 }
 
-/// Returns whether the dataset at a path is a snapshot, or what a zone has mounted: it has no top.
+/// Returns true if the dataset at a path is a snapshot, or is mounted by a zone: such a dataset has
+/// no top.
 pub(crate) fn has_no_top(path: &Path) -> bool {
     path.ends_with(MOUNTED) || path.parent().is_some_and(|at| at.ends_with(SNAPSHOTS))
 }

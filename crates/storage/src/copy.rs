@@ -53,7 +53,8 @@ impl Copier {
         }
     }
 
-    /// Fills the empty folder `to` with what is in `from`, and makes it look like that.
+    /// Copies the content of `from` into the empty folder `to`, and gives `to` the attributes of
+    /// `from`.
     pub(crate) fn folder(&mut self, from: &Folder, to: &Folder) -> Result<()> {
         self.fill(from, to, 0)
     }
@@ -73,13 +74,13 @@ impl Copier {
                 self.entry(from, to, &name)?;
             }
         }
-        // Last: what was made in it has changed its times.
+        // Last, because the new files in it have changed its times.
         let all = xattrs(from).map_err(|e| from.fail("getxattr", "", e))?;
         let stat = rustix::fs::fstat(from).map_err(|e| from.fail("fstat", "", e))?;
         dress(to, &stat, &all).map_err(|e| to.fail("set attributes of", "", e))
     }
 
-    /// Copies what is called `name` and is no folder.
+    /// Copies the object `name`, which is not a folder.
     pub(crate) fn entry(&mut self, from: &Folder, to: &Folder, name: &OsStr) -> Result<()> {
         let stat = stat(from, name)?;
         let several = stat.st_nlink > 1;
@@ -203,7 +204,7 @@ fn copy_link_xattrs(from: &Path, to: &Path) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Copies what is not a hole; says how many bytes that was.
+/// Copies the data between holes. Returns the number of bytes copied.
 fn data(from: &OwnedFd, to: &OwnedFd, size: u64) -> rustix::io::Result<u64> {
     rustix::fs::ftruncate(to, size)?;
     let (mut at, mut copied) = (0, 0);

@@ -46,7 +46,7 @@ impl Dataset {
         crash::point();
         let form = dataset.form()?;
         if form == Form::Volume {
-            // A subvolume and what is in it come one after the other.
+            // A subvolume is made before its content.
             form.make(&dataset.zonepath, form.next())?;
             crash::point();
             dataset.take_next()?;
@@ -77,8 +77,8 @@ impl Dataset {
         Ok(dataset)
     }
 
-    /// Does what [`Dataset::open`] does before it returns, unless somebody is at work on the
-    /// dataset, who does it then.
+    /// Completes interrupted operations as [`Dataset::open`] does, unless another operation is at
+    /// work on the dataset, which then does so.
     pub(crate) fn mend(zonepath: &Path) -> Result<()> {
         let dataset = match Folder::open(zonepath) {
             Ok(folder) => Self { zonepath: folder },
@@ -169,9 +169,8 @@ impl Dataset {
         Ok(moved)
     }
 
-    /// Makes sure that the dataset's own changes (not what was written into the
-    /// top, see [`Dataset::sync`]) are on disk before a later write to `index`
-    /// (a path that exists) can be.
+    /// Makes sure that the dataset's own changes (not the files of the top, see [`Dataset::sync`])
+    /// are on disk before a later write to `index` (a path that exists) can be.
     ///
     /// Free where the file system's journal keeps the order anyway and `index`
     /// is on the same one (ext4, xfs); one `syncfs` elsewhere. See the crate's
@@ -207,8 +206,8 @@ impl Dataset {
         self.zonepath.lock(FlockOperation::LockShared)
     }
 
-    /// Refuses a zonepath with a dataset in it. What a clone left that died before
-    /// it counted is none, and used again.
+    /// Refuses a zonepath with a dataset in it. The folder of a clone that was killed before its
+    /// commit is no dataset, and is used again.
     fn refuse_existing(&self) -> Result<()> {
         let exists = || Err(Error::Exists(self.zonepath.path().to_owned()));
         for name in [LINK, VOLUME, SNAPSHOTS] {
@@ -228,7 +227,7 @@ impl Dataset {
         }
     }
 
-    /// Decides what form the top of a new dataset has, by its file system.
+    /// Chooses the form of the top of a new dataset, by its file system.
     fn choose_form(&self) -> Result<()> {
         match Form::best(&self.zonepath)? {
             Form::Folder => Ok(()),

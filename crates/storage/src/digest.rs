@@ -1,4 +1,5 @@
-//! The digest of a tree: what it holds, however it came here.
+//! The digest of a tree: it depends on the content only, not on the way in which the tree
+//! was made.
 //!
 //! SHA-256 over a line per entry, in the order of a walk that takes the names of each
 //! folder sorted by their bytes and goes into a folder right after its own line:
@@ -52,8 +53,8 @@ impl Digest {
     }
 
     /// The digest of a layer or top, as it is on another host, too: with whiteouts, but
-    /// without what a stream does not carry. `keeps` says which extended attributes are
-    /// part of it.
+    /// without attributes that a stream does not carry. `keeps` says which extended
+    /// attributes are part of it.
     pub fn of_layer(root: &Path, keeps: Keeps<'_>) -> Result<Self> {
         let mut walk = Walk {
             hash: Sha256::new(),
@@ -70,8 +71,8 @@ impl Digest {
         content(&mut file, |_| Ok(())).map_err(|e| Error::io("read", path, e))
     }
 
-    /// The digest of the bytes in a file, which are copied into a new one: what is read
-    /// there later is what the digest is of.
+    /// The digest of the bytes in a file, which are copied into a new one, so that later
+    /// reads see the bytes of the digest.
     pub fn of_copy(path: &Path, to: &Path) -> Result<Self> {
         let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         let mut copy = File::create_new(to).map_err(|e| Error::io("create", to, e))?;

@@ -80,14 +80,14 @@ pub trait Driver: Debug + Send + Sync {
     /// Takes a halted zone back to a snapshot.
     fn rollback(&self, zonepath: &Path, name: &Name) -> Result<()>;
 
-    /// Limits what the zone may write, in bytes, or lifts the limit.
+    /// Limits the space of the files that the zone writes, in bytes, or lifts the limit.
     fn set_quota(&self, zonepath: &Path, bytes: Option<u64>) -> Result<()>;
 
     /// The limit, in bytes.
     fn quota(&self, zonepath: &Path) -> Result<Option<u64>>;
 
-    /// Writes a snapshot as a stream: all of it, or what changed since another one.
-    /// Whoever has the stream has the zone's secrets.
+    /// Writes a snapshot as a stream: all of it, or its changes since another one. Whoever has the
+    /// stream has the zone's secrets.
     fn send(
         &self,
         zonepath: &Path,
@@ -105,8 +105,8 @@ pub trait Driver: Debug + Send + Sync {
         Err(Error::NoStream(zonepath.to_owned()))
     }
 
-    /// Clears away what crashes left where datasets of `zonepath`'s kind keep
-    /// what they share.
+    /// Removes the leftovers of crashes from the shared folder of datasets like the one at
+    /// `zonepath`.
     fn collect(&self, zonepath: &Path, lost: Lost) -> Result<Collected>;
 }
 

@@ -54,8 +54,8 @@ impl Dataset {
         self.keep(to)
     }
 
-    /// Makes `name`, a snapshot of this dataset, what `other` holds now, a dataset that
-    /// nobody has mounted. Nobody needs `other` afterwards.
+    /// Gives `name`, a snapshot of this dataset, the present content of `other`, a dataset that is
+    /// not mounted. Nobody needs `other` afterwards.
     pub fn take_as_snapshot(&self, name: &Name, other: &Self) -> Result<()> {
         let graves = {
             let layer = {

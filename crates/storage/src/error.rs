@@ -98,7 +98,7 @@ pub enum Error {
     NoQuota {
         /// The zonepath.
         zonepath: PathBuf,
-        /// The reason, and what helps.
+        /// The reason, and the remedy.
         why: String,
     },
     /// Snapshots of this kind of storage are not sent.
@@ -112,7 +112,7 @@ pub enum Error {
         /// Its error message.
         why: String,
     },
-    /// A root cannot be what it should be on ZFS.
+    /// ZFS cannot store a root as required.
     #[error("{}: {why}", zonepath.display())]
     ZfsRoot {
         /// The zonepath.
@@ -126,7 +126,7 @@ pub enum Error {
     /// Several images have a digest that begins so.
     #[error("{0}: several images begin with this")]
     ManyImages(String),
-    /// The files of an image are not what they were.
+    /// The files of an image were changed.
     #[error("{digest}: damaged, its files now have the digest {found}")]
     Damaged {
         /// The digest in the image's name.

@@ -21,8 +21,8 @@ const OPEN: OFlags = OFlags::DIRECTORY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// The link that says the format of a zonepath, of a folder of layers, of a layer or of the
-/// folder of images; what has none has format 1, which is written without it.
+/// The link that says the format of a zonepath, of a folder of layers, of a layer or of the folder
+/// of images; a folder without the link has format 1, which is written without it.
 const FORMAT_LINK: &str = "format";
 
 /// The newest format that is known.
@@ -131,7 +131,7 @@ impl Folder {
         }
     }
 
-    /// Tells what `name` is, if it exists.
+    /// Returns the kind of `name`, if it exists.
     pub(crate) fn kind(&self, name: impl AsRef<OsStr>) -> Result<Option<FileType>> {
         let name = name.as_ref();
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {

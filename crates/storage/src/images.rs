@@ -10,9 +10,9 @@
 //!   .fetch-<id>/       what is being fetched, locked by whoever fetches it
 //! ```
 //!
-//! The digest of an image of one layer is that of its tree; that of one more layer is
-//! made of the digest below and of the layer's tree, whiteouts and all ([`stack`]). What
-//! an image says of itself goes into its digest, too: on the same layers stand several.
+//! The digest of an image of one layer is that of its tree; that of one more layer is made of the
+//! digest below and of the layer's tree, whiteouts and all ([`stack`]). The configuration of an
+//! image is part of its digest, because several images may have the same layers.
 //!
 //! A zone installed from an image stands on its layer like a clone on that of its
 //! origin, so the image's layer lives as long as any zone, snapshot or layer needs
@@ -67,7 +67,7 @@ const HALF: &str = ".half-";
 /// An image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
-    /// The digest of its trees and of what it says of itself, its true name.
+    /// The digest of its trees and of its configuration, its true name.
     pub digest: Digest,
     /// The properties of the image.
     pub about: About,
@@ -224,7 +224,7 @@ impl Images {
         self.clear(&digest.hex())
     }
 
-    /// Removes images that nothing stands on, and what crashes left.
+    /// Removes images that no zone uses, and leftovers of crashes.
     pub fn prune(&self) -> Result<Pruned> {
         let mut pruned = Pruned::default();
         {
@@ -253,7 +253,7 @@ impl Images {
         }
     }
 
-    /// Removes what [`Images::cut_off`] returns, with the layers that nothing else stands on.
+    /// Removes the images that [`Images::cut_off`] returns, with the layers that only they use.
     pub fn clear_cut_off(&self) -> Result<()> {
         {
             let _lock = self.lock()?;

@@ -321,7 +321,7 @@ impl Layers {
         }
     }
 
-    /// Chooses what a new layer is called; nothing is made yet.
+    /// Chooses the name of a new layer, without making it.
     pub(crate) fn reserve(&self) -> Result<LayerPath> {
         Ok(LayerPath {
             layers: self.folder.path().to_owned(),
@@ -387,8 +387,8 @@ impl Layers {
         }
     }
 
-    /// Merges adjacent layers, topmost first, into a new tree among the graves:
-    /// garbage until it is taken up. Returns it, and what is garbage for good.
+    /// Merges adjacent layers, topmost first, into a new tree among the graves: garbage until it is
+    /// taken up. Returns it, and the trees to remove.
     pub(crate) fn merge(
         &self,
         layers: &[LayerPath],
@@ -415,7 +415,7 @@ impl Layers {
             crash::point();
             let merged_to = merge(&upper, &lower, below, &out, dead.open_child(&links)?);
             garbage.push(dead.path().join(links));
-            // What had to be copied must be on disk before its original goes.
+            // Copied files must be on disk before their originals are removed.
             let merged_to = merged_to.and_then(|copied| match copied.copied_bytes {
                 0 => Ok(()),
                 _ => rustix::fs::syncfs(&dead).map_err(|e| dead.fail("syncfs", "", e)),
@@ -490,7 +490,7 @@ pub(crate) struct AtWork {
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        // What was cut off by a panic is what a kill leaves.
+        // An operation that ended by a panic leaves the same trees as a killed one.
         if std::thread::panicking() {
             return;
         }
@@ -516,7 +516,7 @@ pub(crate) fn has_remains(layers: &Path) -> Result<bool> {
         Err(e) if e.is_missing() => return Ok(false),
         other => other?,
     };
-    // In this order: what is there while nobody is at work is of nobody.
+    // In this order: a tree that exists while no operation is at work has no owner.
     Ok(!dead.is_empty()? && layers.folder.try_lock()?.is_some() && !dead.is_empty()?)
 }
 

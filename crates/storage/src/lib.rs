@@ -44,9 +44,9 @@
 //!    or nothing: no dataset.
 //! 4. A layer without `tree` does not count: a dataset that names one stands on
 //!    the layer below it.
-//! 5. What no dataset, snapshot or image refers to is garbage. Whoever works on a folder of
-//!    layers has a mark in `.dead` meanwhile; a mark, or anything else there, while nobody
-//!    is at work tells the next command ([`tidy`]) to look for garbage.
+//! 5. A layer that no dataset, snapshot or image refers to is garbage. Whoever works on a folder of
+//!    layers has a mark in `.dead` meanwhile; a mark, or anything else there, while nobody is at
+//!    work tells the next command ([`tidy`]) to look for garbage.
 //! 6. A dataset that goes takes along every reference that leads to it, also one that an
 //!    operation left which was cut off: no evidence against that would be left.
 //!
@@ -76,27 +76,25 @@
 //! | snapshot, rollback | see `snapshot.rs` | |
 //! | take over | make `root.new` like the other's layer | `root.new`, removed when opened |
 //! | | **link `back` to that layer** | as for a rollback |
-//! | put below | make a layer with what is above, on the one that is put below | a stale reference: `collect` removes the layer |
+//! | put below | make a layer with the upper content, on the layer that is put below | a stale reference: `collect` removes the layer |
 //! | | **point `dataset` at it** | a stale reference on the former layer, removed by `collect` |
 //! | destroy | **rename `root` to `.dead`** | no dataset; destroying again goes on |
 //! | | drop the references, ending layers that nobody uses | the same |
 //! | | remove `dataset`, rename `work` to `.dead` | the same |
-//! | | remove what is in `.dead` | garbage, removed by `collect` |
+//! | | remove the trees in `.dead` | garbage, removed by `collect` |
 //!
 //! # Power cuts
 //!
-//! The steps need no fsync of their own. ext4 and xfs keep one journal, and
-//! each change of metadata goes to it whole and in order: after a power cut a
-//! first part of the steps is there, as after a crash. An fsync of a file that
-//! was written later (the caller's index) forces the journal up to there, so
-//! it makes all earlier steps durable, too: [`Dataset::settle`] then costs
-//! nothing. btrfs commits whole transactions in order, but an fsync writes only
-//! what concerns that one file; so do other file systems, and an index on
-//! another file system orders nothing. There `settle` is one syncfs. tmpfs
-//! keeps nothing.
+//! The steps need no fsync of their own. ext4 and xfs keep one journal, and each change of metadata
+//! goes to it whole and in order: after a power cut a first part of the steps is there, as after a
+//! crash. An fsync of a file that was written later (the caller's index) forces the journal up to
+//! there, so it makes all earlier steps durable, too: [`Dataset::settle`] then costs nothing. btrfs
+//! commits whole transactions in order, but an fsync writes only the changes of that one file; so
+//! do other file systems, and an index on another file system orders nothing. There `settle` is one
+//! syncfs. tmpfs keeps nothing.
 //!
-//! The content of files is not synced. What a zone's processes wrote is theirs to sync, and
-//! unmounting the overlay when the zone halts does it, too. Whoever fills a top on the host calls
+//! The content of files is not synced. Processes of a zone must sync their own writes; unmounting
+//! the overlay when the zone halts syncs them, too. Whoever fills a top on the host calls
 //! [`Dataset::sync`] before calling the zone installed. (ext4 without a journal, and ext2, keep no
 //! order: after a power cut they need fsck anyway.)
 //!

@@ -55,10 +55,10 @@ impl Dataset {
         Ok(MemoryTop { folder, stack })
     }
 
-    /// Fills the dataset's own top with what is in one in memory.
+    /// Copies a top in memory into the dataset's own top.
     pub fn keep_memory(&self, memory: &MemoryTop) -> Result<Copied> {
-        // What was opened in another mount namespace is on another mount, and no file gets
-        // a name on two: those with several would become several files.
+        // Files that were opened in another mount namespace are on another mount, and a hard link
+        // cannot join two mounts: a file with several names would become several files.
         let here = Self::open(self.zonepath())?;
         let (layers, _shared) = Layers::enter(&Layers::home(&here.zonepath)?)?;
         let dead = layers.graves()?;

@@ -14,12 +14,11 @@
 //! | its parent's and its own name | none |
 //! | another | redirect to that path |
 //!
-//! Files are hard links to those of the layers, which never change: no data is
-//! copied, and a zone on the merged layer shares the page cache with zones on
-//! the old ones. Only where the layers are btrfs subvolumes no name leads from one
-//! to the other: there a file becomes one with shared blocks. And what belongs to cron
-//! is copied: while somebody stands on the old layers, a link is one name more, and
-//! Debian's cron runs no table that has several.
+//! Files are hard links to those of the layers, which never change: no data is copied, and a zone
+//! on the merged layer shares the page cache with zones on the old ones. Only where the layers are
+//! btrfs subvolumes no name leads from one to the other: there a file becomes one with shared
+//! blocks. And files of cron are copied: while another zone uses the old layers, a hard link is one
+//! more name of the file, and Debian's cron runs no table with several names.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -50,9 +49,9 @@ pub(crate) enum Below {
     More,
 }
 
-/// Fills the empty folder `out` with what `upper` on `lower` amounts to. Files of
-/// another file system, or of a subvolume, are copied; `links` is for their names.
-/// Says what was copied.
+/// Fills the empty folder `out` with the merged content of `upper` on `lower`. Files of another
+/// file system, or of a subvolume, are copied; `links` is for their names. Returns the copied
+/// files.
 pub(crate) fn merge(
     upper: &Path,
     lower: &Path,
@@ -154,7 +153,7 @@ impl Merger {
         }
     }
 
-    /// A folder of the upper layer and what it covers.
+    /// A folder of the upper layer and the folder that it covers.
     fn upper_child(&self, halves: &Halves, from: &Folder, name: &OsStr) -> Result<Halves> {
         let upper = from.open_child(name)?;
         let (lower, below) = match read_mark(&upper)? {
@@ -190,7 +189,7 @@ impl Merger {
             return Ok((None, natural));
         }
         match kind(parent, name)? {
-            // Neither is merged with a folder above, nor is what it hides.
+            // Neither this folder nor the folder that it hides is merged with a folder above.
             Kind::Whiteout | Kind::Other => Ok((None, None)),
             Kind::Folder => {
                 let folder = parent.open_child(name)?;
@@ -235,7 +234,7 @@ impl Merger {
         }
     }
 
-    /// Returns whether a name leads to what cron(8) looks at: tables and folders of tables.
+    /// Returns true if a name leads to files that cron(8) reads: tables and folders of tables.
     fn is_of_cron(&self, from: &Folder, name: &OsStr) -> bool {
         let inside = self
             .roots

@@ -1,12 +1,11 @@
-//! Layers of changes that may be shared: what two of them have in common, and whether
-//! one can be slipped below what a zone has of its own.
+//! Layers of changes that may be shared: compares two of them, and checks whether one can
+//! be put below a zone's own layers.
 //!
-//! A layer that was written while a zone's root was mounted is the list of what changed.
-//! Put above another zone's own layers it would undo what that zone did to a folder's
-//! mode, hide what it put into folders that overlay marked opaque, and bring back
-//! folders that it renamed; so it goes below them. There it is right as long as the
-//! zone's own layers hold nothing of what it changes, neither the path itself nor
-//! something that stands in its way.
+//! A layer that was written while a zone's root was mounted lists the changes. Above
+//! another zone's own layers it would undo that zone's changes of the modes of folders,
+//! hide that zone's files in folders that overlay marked opaque, and bring back folders
+//! that the zone renamed; so it goes below them. There it is correct as long as the
+//! zone's own layers hold no path that it changes, and no file where it needs a folder.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -31,7 +30,7 @@ const MAX_FOLDER_DEPTH: usize = 256;
 /// Number of bytes of files that are compared at a time.
 const COMPARED_BYTES: usize = 64 << 10;
 
-/// Why a layer cannot go below what a zone has of its own.
+/// The reason why a layer cannot go below a zone's own layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Misfit {
     /// The path in the zone, relative to its root.
@@ -49,7 +48,7 @@ pub enum Obstacle {
     Folder,
     /// It was removed.
     Removed,
-    /// A folder that was made anew, and hides what is below.
+    /// A folder that was made anew, and hides the folder below.
     Opaque,
     /// A folder that was renamed.
     Moved,
@@ -353,9 +352,9 @@ pub(crate) fn strip(top: &Folder, drop: &dyn Fn(&Path) -> bool) -> Result<()> {
     inner(top, Path::new(""), drop, 0)
 }
 
-/// Leaves only the files, links and whiteouts that `keep` names, and the folders on the way
-/// to them, in a tree that nobody uses yet. What is left hides nothing that lies below it,
-/// but for what it replaces.
+/// Leaves only the files, links and whiteouts that `keep` names, and the folders on the
+/// way to them, in a tree that nobody uses yet. The remaining objects hide nothing below,
+/// except the objects that they replace.
 pub(crate) fn retain(top: &Folder, keep: &dyn Fn(&Path) -> bool) -> Result<()> {
     /// Returns whether anything is left.
     fn inner(

@@ -1,7 +1,7 @@
-//! A limit on what a zone may write.
+//! A limit on the space of the files that a zone writes.
 //!
-//! btrfs counts what is in a subvolume. The limit is that of the top: layers are nobody's, so what
-//! was sealed counts no more. It is stored as the text of a link, and set on each new top before
+//! btrfs counts the space of a subvolume. The limit applies to the top: layers belong to no zone,
+//! so sealed files do not count. It is stored as the text of a link, and set on each new top before
 //! the first write to it.
 
 use rustix::io::Errno;

@@ -22,8 +22,8 @@ use crate::id::Id;
 /// that depth costs neither descriptors nor stack.
 const MAX_OPEN_FOLDERS: usize = 32;
 
-/// Maximum number of passes over a folder: a pass empties what was there when it began, so more
-/// than a few mean that a process writes.
+/// Maximum number of passes over a folder: a pass removes the objects that existed when it began,
+/// so more than a few passes mean that a process writes.
 const MAX_PASSES: usize = 8;
 
 /// Fails when anything is mounted at or below one of `names` in `zonepath`.
@@ -44,12 +44,12 @@ pub(crate) fn refuse_mounts(zonepath: &Path, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Removes a folder and what is in it. Fails, and has removed nothing, when something is
-/// mounted at or below it; what is mounted there meanwhile is not entered. A folder that is
-/// not there is no error.
+/// Removes a folder and its content. Fails without removing anything if a file system is mounted at
+/// or below it; it does not enter a file system that is mounted meanwhile. A folder that is not
+/// there is no error.
 ///
 /// # Errors
-/// [`Error::Busy`]; what the kernel says.
+/// [`Error::Busy`]; errors of the kernel.
 pub fn remove_tree(folder: &Path) -> Result<()> {
     let (Some(parent), Some(name)) = (folder.parent(), folder.file_name()) else {
         return Err(Error::BadPath(folder.to_owned()));

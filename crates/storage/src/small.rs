@@ -1,4 +1,5 @@
-//! Contents of a small new top, written to disk without waiting for what others wrote.
+//! Writes the contents of a small new top to disk, without waiting for writes of other
+//! processes.
 //!
 //! `syncfs` writes all that is dirty on the file system: on a host that is busy a clone
 //! of three small files would wait for gigabytes. Where one journal keeps the order

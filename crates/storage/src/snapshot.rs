@@ -64,7 +64,7 @@ pub struct Snapshot {
 /// The space of a snapshot, in bytes as allocated on disk.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct SnapshotUsage {
-    /// In layers that nothing else needs: what removing the snapshot frees.
+    /// In layers that only this snapshot needs: the space that its removal frees.
     pub own_bytes: u64,
     /// In all its layers.
     pub all_bytes: u64,
@@ -79,7 +79,7 @@ pub struct TopCopy {
     pub copied: Copied,
     /// The method of the copy.
     pub method: Method,
-    // Keeps `collect` away from what looks like garbage.
+    // Keeps `collect` away from trees that look like garbage.
     _shared: AtWork,
 }
 
@@ -103,7 +103,7 @@ impl Dataset {
         self.snapshot_made(name, SystemTime::now())
     }
 
-    /// [`Dataset::snapshot`] of what was made at another time, under another guise.
+    /// [`Dataset::snapshot`] with `created` as its time.
     pub fn snapshot_made(&self, name: &Name, created: SystemTime) -> Result<()> {
         let _lock = self.lock()?;
         self.refuse_snapshot(name)?;
@@ -115,8 +115,8 @@ impl Dataset {
         self.keep(name)
     }
 
-    /// Copies the top of a running zone whose processes are frozen. The copy is
-    /// what they would find after a power cut.
+    /// Copies the top of a running zone whose processes are frozen. The copy has the content that
+    /// they would find after a power cut.
     pub fn copy_top(&self) -> Result<TopCopy> {
         let (layers, shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
         let form = self.form()?;
@@ -156,7 +156,7 @@ impl Dataset {
         }
     }
 
-    /// Makes a snapshot of what [`Dataset::copy_top`] copied. The zone may run again.
+    /// Makes a snapshot of the copy of [`Dataset::copy_top`]. The zone may run again.
     pub fn snapshot_of_copy(&self, name: &Name, copy: TopCopy) -> Result<()> {
         let _lock = self.lock()?;
         let made = self
@@ -171,15 +171,15 @@ impl Dataset {
     fn take_copy(&self, name: &Name, copy: &TopCopy) -> Result<()> {
         let (layers, _shared) = Layers::enter(&Layers::home(&self.zonepath)?)?;
         if copy.form == Form::Volume {
-            // What a copy-up was at when the zone was frozen is of no use.
+            // The file of a copy-up that the freeze interrupted is of no use.
             remove::bury(&copy.tree.join(crate::WORK))?;
         }
-        // What is in the files must be on disk before the snapshot is.
+        // The contents of the files must be on disk before the snapshot is.
         rustix::fs::syncfs(&layers.folder).map_err(|e| layers.folder.fail("syncfs", "", e))?;
         let below = self.bond()?.map(|bond| bond.layer);
         let id = Id::random()?;
         let place = self.zonepath.path().join(SNAPSHOTS).join(name.as_str());
-        // First what names the layer, so that whoever opens the dataset finds it.
+        // First the name of the layer, so that the next open of the dataset finds it.
         let layer = layers.reserve()?;
         self.make_half_of(&layer, id)?;
         if !layers.make_reserved(&layer, below.as_ref(), &dataset_ref(id), &place)? {
@@ -234,8 +234,8 @@ impl Dataset {
         bury_all(&graves)
     }
 
-    /// Goes back to a snapshot: what was written since is lost. Other snapshots
-    /// stay, also younger ones. For halted zones.
+    /// Goes back to a snapshot: later changes are lost. Other snapshots stay, also younger ones.
+    /// For halted zones.
     pub fn rollback(&self, name: &Name) -> Result<()> {
         remove::refuse_mounts(self.zonepath.path(), crate::layout::TOPS)?;
         let graves = {
@@ -309,7 +309,7 @@ impl Dataset {
         Ok(all)
     }
 
-    /// Removes what a crash left of a snapshot that was being made or removed.
+    /// Removes the leftovers of a snapshot whose creation or removal was interrupted.
     pub(crate) fn clear_half_snapshot(&self) -> Result<()> {
         self.drop_half().and_then(|graves| bury_all(&graves))
     }
@@ -448,7 +448,7 @@ impl Dataset {
 }
 
 impl TopCopy {
-    /// Removes the copy; what cannot be removed is found by `collect`.
+    /// Removes the copy; `collect` finds the files that cannot be removed.
     pub fn discard(self) {
         let _ = remove::bury(&self.tree);
     }

@@ -1,5 +1,5 @@
-//! Files that are mostly holes, as disks of machines are: what is in them but zeros, and a
-//! digest of that, which is the same wherever the holes are.
+//! Files that are mostly holes, as disks of machines are: finds their data that is not
+//! zeros, and computes a digest of it that does not depend on the holes.
 
 use std::fs::File;
 use std::io;

@@ -31,8 +31,8 @@ pub enum Garbage {
     },
 }
 
-/// Returns what is left in a folder of layers and beside it, sorted, and changes nothing.
-/// `None` while an operation is at work there: what it has made so far is no garbage.
+/// Returns the leftovers in a folder of layers and beside it, sorted, and changes nothing. Returns
+/// `None` while an operation is at work there, because its unfinished trees are no garbage.
 ///
 /// # Errors
 /// When something cannot be read.

@@ -1,4 +1,4 @@
-//! Layers as other hosts know them: by digests of what is in them.
+//! Layers as other hosts identify them: by digests of their content.
 //!
 //! ```text
 //! <layer>/digest   link whose text is the digest of the layer, once it was asked for

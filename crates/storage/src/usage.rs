@@ -13,7 +13,7 @@ use crate::stack::Stack;
 /// Space in bytes as allocated on disk.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// The top: what this dataset alone holds.
+    /// The top: the files of this dataset alone.
     pub own_bytes: u64,
     /// Files, folders and links in the top, without its root.
     pub own_files: u64,
@@ -41,7 +41,7 @@ pub(crate) fn of(stack: &Stack) -> Result<Usage> {
     })
 }
 
-/// Bytes and number of what is in a tree. Does not enter other mounts.
+/// The bytes and the number of objects in a tree. Does not enter other mounts.
 pub(crate) fn tree(root: &Path) -> Result<(u64, u64)> {
     let mut bytes = 0;
     let mut files = 0;

@@ -168,7 +168,7 @@ impl Driver for Zfs {
     }
 
     fn settle(&self, _zonepath: &Path, _index: &Path) -> Result<()> {
-        // A command of ZFS returns when what it did is on disk.
+        // A command of ZFS returns when its changes are on disk.
         Ok(())
     }
 

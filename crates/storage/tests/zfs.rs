@@ -30,7 +30,7 @@ fn write(zonepath: &Path, file: &str, text: &str) {
 
 /// A file of a halted zone.
 fn read(zonepath: &Path, file: &str) -> Option<String> {
-    // As for a boot: what was received is not mounted before.
+    // As for a boot: the received file system is not mounted before.
     Zfs.stack(zonepath).unwrap();
     std::fs::read_to_string(zonepath.join(ROOT).join(file)).ok()
 }
@@ -103,12 +103,12 @@ fn a_dataset_is_sent_whole_and_then_what_changed() {
     assert_eq!(read(&b, "file").as_deref(), Some("first"));
     assert_eq!(names(&b), ["one"]);
 
-    // What does not fit changes nothing.
+    // A stream that does not fit changes nothing.
     assert!(receive(&b, &later).is_err());
     assert!(receive(&b, again(&whole)).is_err());
     assert_eq!(read(&b, "file").as_deref(), Some("first"));
 
-    // What was written meanwhile does not hinder it, and is lost.
+    // Local changes since then do not prevent it, and are lost.
     write(&b, "file", "mine");
     receive(&b, again(&changes)).unwrap();
     assert_eq!(read(&b, "file").as_deref(), Some("second"));

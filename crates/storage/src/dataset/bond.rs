@@ -86,9 +86,9 @@ impl Dataset {
         Ok(())
     }
 
-    /// Drops the references that lead to this dataset from layers that it does not stand on:
-    /// what was cut off between making a layer and standing on it left one, or what was
-    /// about to go back to another layer.
+    /// Drops the references to this dataset from layers that it does not use. An operation leaves
+    /// one if it was interrupted between making a layer and using it, or before a return to another
+    /// layer.
     pub(super) fn drop_all_refs(&self, home: &Layers) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         let Some(bond) = self.bond()? else {
@@ -111,7 +111,7 @@ impl Dataset {
         Ok(graves)
     }
 
-    /// Gives up what this stands on.
+    /// Gives up the layer of this dataset.
     pub(crate) fn drop_bond(&self) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         if let Some(bond) = self.bond()? {

@@ -13,8 +13,8 @@ use crate::layout::{BACK, QUOTA, ROOT, TOPS, WORK};
 use crate::{crash, remove};
 
 impl Dataset {
-    /// Removes the dataset at `zonepath`, whatever state it is in, and every
-    /// layer that nothing else uses. The zonepath stays, with what else is in it.
+    /// Removes the dataset at `zonepath`, whatever state it is in, and every layer that nothing
+    /// else uses. The zonepath stays, with its other content.
     ///
     /// Refuses while anything is mounted below. Nothing there is no error.
     pub fn destroy(zonepath: &Path) -> Result<()> {
@@ -65,8 +65,8 @@ impl Dataset {
         Ok(())
     }
 
-    /// Takes the dataset apart, and returns what is left to be removed. The caller has entered
-    /// `home`, the layers of the dataset.
+    /// Takes the dataset apart, and returns the trees to remove. The caller has entered `home`, the
+    /// layers of the dataset.
     pub(super) fn destroy_locked(&self, home: &Layers) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         let form = self.form()?;

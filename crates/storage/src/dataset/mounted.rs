@@ -86,8 +86,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Clears away what a merge beside the zone left that was killed. For whoever holds
-    /// the lock.
+    /// Removes the leftovers of a killed merge beside the zone. For whoever holds the lock.
     pub(super) fn clear_killed_merge(&self) -> Result<()> {
         let held = match self.mounted()? {
             Some(mounted) => mounted.bond()?,
@@ -108,7 +107,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Removes what [`Dataset::hold`] made; returns what is left to be removed.
+    /// Removes the files of [`Dataset::hold`]. Returns the trees to remove.
     pub(crate) fn drop_mounted(&self) -> Result<Vec<PathBuf>> {
         let Some(mounted) = self.mounted()? else {
             return Ok(Vec::new());

@@ -36,9 +36,8 @@ impl Dataset {
         self.seal_locked().map(|bond| bond.layer.id)
     }
 
-    /// Merges the topmost layers until at most `most` are left, and says how
-    /// many there are then. The dataset's content stays what it was, other
-    /// users of the layers keep theirs.
+    /// Merges the topmost layers until at most `most` are left, and says how many there are then.
+    /// The content of the dataset and of the other users of the layers does not change.
     ///
     /// Like [`Dataset::seal`], for halted zones. Takes a hard link for each
     /// file in the merged layers; no data is copied.
@@ -47,9 +46,8 @@ impl Dataset {
         self.shorten_locked(most, Former::GiveUp)
     }
 
-    /// [`Dataset::shorten`] of a zone that runs: it keeps what it has mounted, and
-    /// finds the merged layers at its next boot. Once between two boots: later ones
-    /// change nothing.
+    /// [`Dataset::shorten`] of a zone that runs: it keeps its mounted layers, and uses the merged
+    /// layers from its next boot on. Once between two boots: later ones change nothing.
     pub fn shorten_beside(&self, most: usize) -> Result<usize> {
         let _lock = self.lock()?;
         self.shorten_locked(most, Former::Keep)
@@ -114,7 +112,8 @@ impl Dataset {
         };
         let chain = former.layer.chain()?;
         let most = most.max(1);
-        // What is mounted now is what a former merge kept: it must not keep less.
+        // The mounted layers are those that a former merge kept: this merge must keep all of them
+        // too.
         let waits = what == Former::Keep && self.mounted_depth()?.is_some();
         if chain.len() <= most || waits {
             return Ok(chain.len());

@@ -1,4 +1,4 @@
-//! A dataset that goes on as what was prepared beside it.
+//! Replaces the root of a dataset by a root that was prepared beside it.
 //!
 //! Whoever changes a halted zone as a whole does so in a copy (a clone of a snapshot of
 //! it) and lets the zone take that over when it is right: the zone is the old one or the
@@ -26,8 +26,8 @@ impl Dataset {
         self.seal_locked()?.layer.tree()
     }
 
-    /// Makes this dataset stand on the layers of `other`, whose top is sealed. What is in
-    /// this one's own top goes; snapshots stay. For halted zones.
+    /// Makes this dataset stand on the layers of `other`, whose top is sealed. The files
+    /// of this dataset's own top are removed; snapshots stay. For halted zones.
     pub fn take_over(&self, other: &Self) -> Result<()> {
         remove::refuse_mounts(self.zonepath.path(), TOPS)?;
         let _prepared = other.lock_shared()?;
@@ -50,8 +50,8 @@ impl Dataset {
     }
 
     /// Makes a dataset at `zonepath` on the layer of this one whose tree is `base`, with
-    /// a sealed layer on it that has what the topmost layer of this one has, but for what
-    /// `drop` names (files and links, by path).
+    /// a sealed layer on it that has the content of the topmost layer of this one,
+    /// without the files and links in `drop` (by path).
     pub fn extract(
         &self,
         base: &Path,
@@ -106,8 +106,8 @@ impl Dataset {
     }
 
     /// Puts the layer that `patch` stands on, itself on the layer with the tree `base`,
-    /// below what this dataset has above `base`. The top must be untouched, as after a
-    /// snapshot. Whether the two fit together is for [`crate::misfit`] to say.
+    /// below the layers of this dataset above `base`. The top must be untouched, as after
+    /// a snapshot. Whether the two fit together is for [`crate::misfit`] to say.
     pub fn put_below(&self, patch: &Self, base: &Path) -> Result<()> {
         let _patch = patch.lock_shared()?;
         let Some(patch) = patch.bond()?.map(|bond| bond.layer) else {
@@ -174,8 +174,8 @@ impl Dataset {
 }
 
 impl Layers {
-    /// A tree among the graves that is the same layer once more, by hard links; and
-    /// what is garbage for good.
+    /// A tree in `.dead` that is a copy of the layer by hard links; and the trees to
+    /// remove.
     fn copy_of(&self, tree: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
         let dead = self.graves()?;
         let name = Id::random()?.to_string();
@@ -194,7 +194,7 @@ impl Layers {
         let garbage = vec![dead.path().join(&nothing), dead.path().join(&links)];
         let lower = dead.path().join(nothing);
         let copied = crate::merge::merge(tree, &lower, Below::More, out, dead.open_child(&links)?);
-        // What had to be copied must be on disk before its original goes.
+        // Copied files must be on disk before their originals are removed.
         let done = copied.and_then(|copied| match copied.copied_bytes {
             0 => Ok(()),
             _ => rustix::fs::syncfs(&dead).map_err(|e| dead.fail("syncfs", "", e)),

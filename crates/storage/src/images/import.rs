@@ -21,7 +21,7 @@ use crate::{crash, remove};
 #[derive(Debug)]
 pub struct Import {
     tree: PathBuf,
-    // Keeps `collect` away from what looks like garbage.
+    // Keeps `collect` away from trees that look like garbage.
     _shared: AtWork,
 }
 
@@ -32,14 +32,14 @@ impl Import {
         &self.tree
     }
 
-    /// Removes what was filled in.
+    /// Removes the unpacked files.
     pub fn discard(self) {
         // What cannot be removed is garbage for `prune`.
         let _ = remove::bury(&self.tree);
     }
 }
 
-/// A folder for what is being fetched, removed when it is dropped.
+/// A folder for a download, removed when this value is dropped.
 #[derive(Debug)]
 pub struct Download {
     folder: Folder,
@@ -77,10 +77,10 @@ impl Images {
         })
     }
 
-    /// Makes a folder for what is fetched.
+    /// Makes a folder for a download.
     pub fn download(&self) -> Result<Download> {
         let name = format!("{FETCH}{}", Id::random()?);
-        // Between the two it looks like what somebody left who was cut off.
+        // Between the two steps it looks like the leftover of a killed download.
         let _lock = self.lock()?;
         self.folder.make(&name)?;
         let folder = self.folder.open_child(&name)?;
@@ -102,7 +102,7 @@ impl Images {
     }
 
     /// The same for several trees, the lowest first, on layers that are here. `config` is
-    /// what the image says of itself.
+    /// the configuration of the image.
     pub fn finish_on(
         &self,
         base: Option<Base>,

@@ -63,7 +63,7 @@ impl Base {
 
 impl Drop for Base {
     fn drop(&mut self) {
-        // What cannot be removed now is garbage for `prune`.
+        // Trees that cannot be removed now are garbage for `prune`.
         for grave in self.layer.drop_ref(&self.reference).unwrap_or_default() {
             let _ = remove::bury(&grave);
         }
@@ -118,7 +118,7 @@ impl Images {
         }
     }
 
-    /// Merges what would be too many layers.
+    /// Merges layers if there would be too many.
     pub(super) fn squash(&self, base: Option<&Base>, parts: &mut Vec<Part>) -> Result<()> {
         let below = base.map_or(0, |base| base.trees.len());
         let most = MAX_IMAGE_LAYERS.saturating_sub(below).max(1);

@@ -103,7 +103,8 @@ fn a_crash_in_clone_leaves_a_whole_zone_or_none() {
         |zones, at| {
             let origin = Dataset::open(&zones.zone("origin")).unwrap();
             assert_eq!(read(&origin, "a").as_deref(), Some("one"), "{at:?}");
-            // What an origin's owner may do at any time must not hurt.
+            // The owner of the origin may change it at any time, and this must do no
+            // harm.
             Dataset::destroy(origin.zonepath()).unwrap();
             match Dataset::open(&zones.zone("web")) {
                 Ok(web) => assert_eq!(read(&web, "a").as_deref(), Some("one"), "{at:?}"),
@@ -238,7 +239,7 @@ fn a_crash_in_shorten_beside_a_running_zone_takes_nothing_from_it() {
                 }
             };
             all_there(at);
-            // What the zone has mounted is there whatever happened.
+            // The mounted layers of the zone exist after every crash.
             for tree in noted(zones) {
                 assert!(tree.exists(), "after a crash at {at:?}: {}", tree.display());
             }

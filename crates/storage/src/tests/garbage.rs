@@ -15,7 +15,7 @@ use crate::survey::{Garbage, survey};
 /// The zones that an operation may leave.
 const NAMES: [&str; 4] = ["web", "patch", "origin", ".patch-web"];
 
-/// An operation and what is there before it.
+/// An operation and the state before it.
 struct Operation {
     called: &'static str,
     prepare: fn(&Zones),
@@ -118,7 +118,7 @@ const OPERATIONS: [Operation; 9] = [
     },
 ];
 
-/// Calls `check` after a kill at each point of each operation, with what to call it.
+/// Calls `check` after a kill at each point of each operation, with a name of the point.
 fn after_each_kill(mut check: impl FnMut(&Zones, &str)) {
     for operation in &OPERATIONS {
         for k in 0.. {
@@ -176,8 +176,8 @@ fn the_next_command_removes_leftovers_of_a_kill() {
                 let Some(bond) = dataset.bond().unwrap() else {
                     continue;
                 };
-                // What is kept for a zone that runs may lack its reference: the next merge or
-                // boot sees to it.
+                // A layer that is kept for a running zone may lack its reference: the next merge or
+                // boot adds it.
                 let is_kept = dataset.zonepath().ends_with("mounted");
                 users += usize::from(!is_kept || dataset.holds_ref(&bond).unwrap());
                 for layer in bond.layer.chain().unwrap() {

@@ -121,7 +121,7 @@ fn a_crash_in_import_leaves_an_image_or_nothing() {
         |zones| drop(images(zones)),
         |zones| drop(import(&images(zones), "debian", "one")),
         |zones| {
-            // What is whole stays, as a zone stands on it.
+            // The complete image stays, because a zone uses it.
             let images = images(zones);
             if let Ok(image) = images.find("debian") {
                 images
@@ -227,7 +227,7 @@ fn images_share_the_layers_that_they_begin_with() {
     assert_eq!(images.config(&one).unwrap().as_deref(), Some(&b"{}"[..]));
     images.verify(&one).unwrap();
 
-    // Another image that begins alike is put on what is here.
+    // Another image with the same first layers uses the existing layers.
     let base = images.base(&stacks(&["1", "3"])).unwrap().unwrap();
     assert_eq!((base.known(), base.trees()), (1, &one.trees[1..]));
     let two = images
@@ -242,7 +242,7 @@ fn images_share_the_layers_that_they_begin_with() {
     assert_ne!(two.digest, one.digest);
     images.verify(&two).unwrap();
 
-    // What one of them has goes with it; what both have stays.
+    // The layers of one image are removed with it; the layers of both stay.
     images.remove(&one.digest).unwrap();
     assert!(!one.trees[0].exists() && one.trees[1].exists());
     images.verify(&two).unwrap();

@@ -359,7 +359,7 @@ fn a_crash_in_a_snapshot_of_a_running_zone_leaves_one_or_none() {
         },
         |zones, at| {
             let web = Dataset::open(&zones.zone("web")).unwrap();
-            // The zone's own chain is what it was: it may be mounted.
+            // The zone's own chain is unchanged, because it may be mounted.
             assert_eq!((read(&web, "a").as_deref(), depth(&web)), (Some("two"), 1));
             let taken = names(&web).len() == 2;
             assert!(taken || at.is_some());

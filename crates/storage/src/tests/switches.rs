@@ -1,5 +1,5 @@
-//! A dataset that takes over what was prepared beside it, and one that gets a layer
-//! below its own: ended at each crash point, and killed at any moment.
+//! A dataset that takes over a root that was prepared beside it, and a dataset that gets a layer
+//! below its own: each is ended at each crash point, and killed at any moment.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -19,7 +19,7 @@ fn before() -> Name {
     "before".parse().unwrap()
 }
 
-/// A zone with a snapshot of what it was, and a copy beside it that is newer.
+/// A zone with a snapshot of its former state, and a newer copy beside it.
 fn prepare_take_over(zones: &Zones) {
     let web = zones.origin().clone_to(&zones.zone("web")).unwrap();
     Dataset::destroy(&zones.zone("origin")).unwrap();
@@ -174,7 +174,7 @@ const WORK: &str = "ZONES_TEST_KILLED";
 /// The message at its beginning.
 const BEGUN: &str = "the work begins";
 
-/// Not a test: what is killed, in a process of its own.
+/// Not a test: the operation to kill, in a process of its own.
 #[test]
 fn child_process_that_is_killed() {
     let Ok(work) = std::env::var(WORK) else {

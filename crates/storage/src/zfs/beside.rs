@@ -2,8 +2,8 @@
 //!
 //! The received file system is mounted read-only, without set-id programs and devices, for as long
 //! as its files are copied into the root, as from any directory: its properties are not trusted. So
-//! none of what a file system can be told to be by whoever sent it (properties, case of names,
-//! quotas of users, snapshots) is left in the zone.
+//! no setting that the sender gave the file system (properties, case of names, quotas of users,
+//! snapshots) reaches the zone.
 //!
 //! | step | a crash after it leaves |
 //! |---|---|
@@ -37,7 +37,7 @@ pub struct Received {
 /// Receives a stream of one snapshot beside the empty root of the zone at a zonepath.
 ///
 /// # Errors
-/// When the stream cannot be read, and what zfs(8) says of it; nothing of it is left.
+/// When the stream cannot be read, with the message of zfs(8). All received data is removed.
 pub fn receive_beside(zonepath: &Path, from: &mut dyn Read) -> Result<Received> {
     let (place, parts, lock) = Place::open(zonepath)?;
     // It may take long, and the zone is being installed: nobody else is at work on it.
@@ -120,7 +120,7 @@ impl Received {
         self.zonepath.join(RECEIVED)
     }
 
-    /// Removes what was received.
+    /// Removes the received file system.
     ///
     /// # Errors
     /// Fails with the error of zfs(8).
@@ -146,7 +146,7 @@ impl Received {
 impl Drop for Received {
     fn drop(&mut self) {
         if self.kept {
-            // The error that led here counts; destroying the zone finds what is left.
+            // The first error counts; destroying the zone removes the rest.
             let _ = self.destroy();
         }
     }

@@ -121,8 +121,8 @@ impl Place {
     }
 }
 
-/// Promotes a clone. What it shared until now is its own then, and the room that its
-/// quota left stays as large.
+/// Promotes a clone. Its formerly shared blocks are then its own, and the room that its
+/// quota leaves does not change.
 fn promote(heir: &FileSystem) -> Result<()> {
     let Some((base, quota)) = limit_of(heir)? else {
         return zfs(&["promote", heir.as_str()]).map(drop);
@@ -136,7 +136,8 @@ fn promote(heir: &FileSystem) -> Result<()> {
     promoted.map(drop)
 }
 
-/// The quota of the zone that a root is of. What was cloned by hand is nobody's.
+/// The quota of the zone that a root is of. A clone that was made by hand belongs to no
+/// zone.
 fn limit_of(heir: &FileSystem) -> Result<Option<(FileSystem, u64)>> {
     let base = heir
         .as_str()

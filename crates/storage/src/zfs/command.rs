@@ -1,4 +1,4 @@
-//! Runs zfs(8), and says what it said.
+//! Runs zfs(8), and returns its output.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -65,7 +65,7 @@ impl fmt::Display for FileSystem {
     }
 }
 
-/// Runs zfs(8) with these words, and returns what it prints.
+/// Runs zfs(8) with these words, and returns its output.
 pub(crate) fn zfs<S: AsRef<OsStr>>(words: &[S]) -> Result<String> {
     let began = Instant::now();
     loop {

@@ -43,11 +43,12 @@ fn zone_in(name: &FileSystem) -> Result<Option<PathBuf>> {
 }
 
 /// Takes a dataset, and all below it, from the host: it mounts none of them any more,
-/// also when the zone has halted, until `zfs set zoned=off`. What is in them is the
-/// zone's. To be called in the mount namespace that they are mounted in.
+/// also when the zone has halted, until `zfs set zoned=off`. Their content belongs to the
+/// zone. To be called in the mount namespace that they are mounted in.
 ///
-/// ZFS stores the host's numbers of ids, also what a zone writes. The topmost folders
-/// that are root's become `owner`'s, the zone's root; what is in them stays as it is.
+/// ZFS stores the host's numbers of ids, also for files that a zone writes. The topmost
+/// folders of root get the owner `owner`, the zone's root; their content keeps its
+/// owners.
 pub fn set_apart(dataset: &str, owner: u32) -> Result<()> {
     let name = find(dataset)?;
     if property(&name, "zoned")?.as_deref() == Some("on") {

@@ -1,11 +1,10 @@
 //! Files under the host's numbers of a zone's ids, for OpenZFS without id-mapped mounts.
 //!
-//! Before OpenZFS 2.2 a zone sees files as they are stored. So before it boots every id
-//! in its root becomes `first + id % 65536`: plain ids that the host wrote, those of the
-//! zone that it was cloned from, and its own, which stay. That does not depend on what
-//! was there before, so a walk that was cut off is simply done again; a walk that finds
-//! nothing to do costs one stat for each file. On 2.2 and newer the same walk, with a
-//! `first` of 0, takes the ids back once.
+//! Before OpenZFS 2.2 a zone sees files as they are stored. So before it boots every id in its root
+//! becomes `first + id % 65536`: plain ids that the host wrote, those of the zone that it was
+//! cloned from, and its own, which stay. The result does not depend on the former owners, so an
+//! interrupted walk is simply repeated; a walk that changes no file costs one stat for each file.
+//! On 2.2 and newer the same walk, with a `first` of 0, takes the ids back once.
 //!
 //! | of a file | becomes |
 //! |---|---|
@@ -96,7 +95,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// All that is in a root, without itself and what is mounted in it.
+    /// All objects in a root, without the root itself and file systems that are mounted in it.
     fn tree(&mut self, root: &Folder) -> Result<()> {
         let mut pending: Vec<Vec<OsString>> = vec![Vec::new()];
         while let Some(names) = pending.pop() {

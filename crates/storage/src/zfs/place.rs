@@ -52,7 +52,7 @@ impl Shot {
         format!("{}@{}", self.of, self.name)
     }
 
-    /// Nothing for what a clone came from.
+    /// None for the origin of a clone.
     pub(super) fn named(&self) -> Option<Name> {
         self.name.parse().ok()
     }

@@ -1,8 +1,8 @@
 //! Going back to a snapshot without losing younger ones.
 //!
-//! `zfs rollback` destroys the snapshots that are younger, and refuses when clones
-//! came from them. So a clone of the snapshot becomes the root, and takes over what
-//! is older; the former root stays as long as a younger snapshot of it does.
+//! `zfs rollback` destroys the snapshots that are younger, and refuses when clones came
+//! from them. So a clone of the snapshot becomes the root, and takes over the older
+//! snapshots; the former root stays as long as a younger snapshot of it exists.
 
 use super::command::{FileSystem, zfs};
 use super::{Part, Place, Shot, owners, unmapped};
@@ -61,7 +61,7 @@ impl Place {
         zfs(&["set", "canmount=on", root.as_str()]).map(drop)
     }
 
-    /// Removes former roots that no snapshot needs, and of the others what no
+    /// Removes former roots that no snapshot needs, and the files of the others that no
     /// snapshot holds.
     pub(super) fn drop_old_roots(&self) -> Result<()> {
         let prefix = format!("{}/{OLD}", self.base);

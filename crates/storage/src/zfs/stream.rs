@@ -1,10 +1,10 @@
 //! Snapshots as streams, to another pool or host.
 //!
-//! A stream is what `zfs send` writes: without properties, so that it brings no mount
-//! point, quota or share along. One that has some was not made here, and is refused
-//! before anything is mounted. Files keep the owners under which they are stored; where
-//! those are not plain, [`Driver::give_to`](crate::Driver::give_to) sets them right
-//! before a boot.
+//! A stream is the output of `zfs send`, without properties, so that it sets no mount
+//! point, quota or share. One that has some was not made here, and is refused before
+//! anything is mounted. Files keep the owners under which they are stored; where those
+//! are not plain, [`Driver::give_to`](crate::Driver::give_to) sets them right before a
+//! boot.
 //!
 //! | operation | steps, in order | a crash after the step leaves |
 //! |---|---|---|
@@ -48,7 +48,7 @@ pub(super) fn receive(zonepath: &Path, from: BorrowedFd<'_>) -> Result<()> {
             let made = first(&place, from);
             drop(lock);
             if made.is_err() {
-                // The first error counts; destroying the zone finds what is left.
+                // The first error counts; destroying the zone removes the rest.
                 let _ = clones::destroy(zonepath);
             }
             made
@@ -70,7 +70,7 @@ fn first(place: &Place, from: BorrowedFd<'_>) -> Result<()> {
     refuse_properties(place, &place.base)
 }
 
-/// Refuses what was received with properties, which may be anything.
+/// Refuses a stream that brought properties, because these may have any effect.
 pub(super) fn refuse_properties(place: &Place, of: &FileSystem) -> Result<()> {
     let brought = "get -H -r -t filesystem,volume -s received -o name,property all";
     let mut words: Vec<_> = brought.split(' ').collect();
@@ -84,8 +84,7 @@ pub(super) fn refuse_properties(place: &Place, of: &FileSystem) -> Result<()> {
     }
 }
 
-/// Receives what changed since the youngest snapshot that is here. What was written
-/// here after that is lost.
+/// Receives the changes since the youngest snapshot here. Later local changes are lost.
 fn more(place: &Place, parts: &[Part], from: BorrowedFd<'_>) -> Result<()> {
     let root = place.root()?;
     // Without one, a whole root would take the place of this one.

@@ -39,7 +39,7 @@ impl Worker {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()?;
         let mut worker = Self { child, socket };
-        // Without a namespace any descriptor does, the flag says what it is.
+        // Without a namespace any descriptor will do; the flag tells which case it is.
         let own = worker.socket.try_clone()?;
         let fd = userns.unwrap_or(own.as_fd());
         worker.send(&[u8::from(userns.is_some())], fd)?;

@@ -49,7 +49,7 @@ pub enum Place {
     Memory,
 }
 
-/// The workers, the scratch folder and what was counted.
+/// The workers, the scratch folder and the counters.
 pub struct World {
     dir: tempfile::TempDir,
     userns: Vec<OwnedFd>,
@@ -230,7 +230,7 @@ impl World {
     fn mount(&mut self, n: usize) -> Outcome<(OwnedFd, usize)> {
         let zone = &self.zones[n];
         self.mounts += 1;
-        // Another range each time: what is on disk may not depend on it.
+        // Another range each time: the files on disk must not depend on it.
         let range = self.mounts % BASES.len();
         zone.dataset.let_go().map_err(text)?;
         let stack = zone.dataset.stack().map_err(text)?;
@@ -247,8 +247,8 @@ impl World {
     fn work_on(&mut self, n: usize, root: OwnedFd, range: usize, ops: &[Op]) -> Outcome<()> {
         let zone = &self.zones[n];
         let (results, tree) = self.guests[range].work(root, ops).map_err(text)??;
-        // The plain folder in the same user namespace: what that alone changes
-        // (set-id bits, capabilities) is no matter of layers.
+        // The plain folder in the same user namespace: changes by the namespace alone (set-id bits,
+        // capabilities) are not differences of layers.
         let plain = storage::Stack {
             volatile: false,
             zonepath: zone.model.clone(),

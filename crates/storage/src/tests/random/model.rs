@@ -39,7 +39,7 @@ pub(super) enum Act {
 /// Files with their texts.
 type Content = BTreeMap<&'static str, String>;
 
-/// A zone: what is in it, and in its snapshots.
+/// A zone: its content, and the content of its snapshots.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Zone {
     content: Content,
@@ -122,8 +122,8 @@ impl Model {
     }
 
     /// Carries an operation out, up to the effect before which it is killed, then looks at all
-    /// zones as the next command does. Returns whether it came to its end; fails with what is not
-    /// as it should be.
+    /// zones as the next command does. Returns true if the operation ended by itself. Fails with
+    /// the first invariant that does not hold.
     pub(super) fn carry_out(&mut self, act: &Act, killed_at: Option<u32>) -> Result<bool, String> {
         if !self.is_legal(act) {
             return Ok(true);
@@ -375,7 +375,8 @@ impl Model {
                 let Some(bond) = dataset.bond().map_err(text)? else {
                     continue;
                 };
-                // What was kept for a zone that ran may lack its reference, until it boots.
+                // A layer that was kept for a running zone may lack its reference until the zone
+                // boots.
                 let is_kept = dataset.zonepath().ends_with("mounted");
                 if is_kept && !dataset.holds_ref(&bond).map_err(text)? {
                     continue;
