@@ -1,4 +1,4 @@
-//! Files that say which format they have. What says none has format 1.
+//! Files that say which format they have. A file without a number has format 1.
 
 use std::path::Path;
 

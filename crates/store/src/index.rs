@@ -4,8 +4,8 @@
 //! zone's range of [`IDS_PER_ZONE`] user and group ids. Lines that begin with
 //! `#` are kept. A zonepath that has a colon stands in double quotes, as there.
 //!
-//! Only the states `configured`, `incomplete` and `installed` are stored; what
-//! is beyond them the kernel knows, see [`crate::runtime`].
+//! Only the states `configured`, `incomplete` and `installed` are stored; the kernel
+//! knows the further states, see [`crate::runtime`].
 
 mod reader;
 
@@ -25,9 +25,9 @@ pub use reader::Reader;
 /// User and group ids that each zone has.
 pub const IDS_PER_ZONE: u32 = 65_536;
 
-/// First id of slot 0. The range 0x20000000-0x6fffffff lies in what systemd
-/// leaves to container managers (524288-1879048191) and clear of the ranges
-/// that useradd gives out in /etc/subuid (from 100000 up).
+/// First id of slot 0. The range 0x20000000-0x6fffffff lies in the range that systemd
+/// leaves to container managers (524288-1879048191) and clear of the ranges that useradd
+/// gives out in /etc/subuid (from 100000 up).
 pub const FIRST_ID: u32 = 0x2000_0000;
 
 /// Maximum number of zones that get ids of their own.

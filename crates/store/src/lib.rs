@@ -1,9 +1,9 @@
 //! Stores zones in plain files below an alternate root.
 //!
-//! `/etc/zones` holds the index and one XML file per zone, `/run/zones` what is
-//! true until the next host boot (locks, the state of running zones, sockets).
-//! Every write is atomic ([`atomic`]); one lock per zone serialises changes
-//! ([`lock`]), a further one guards the index ([`index`]).
+//! `/etc/zones` holds the index and one XML file per zone, `/run/zones` the state that
+//! ends with the next host boot (locks, the state of running zones, sockets). Every write
+//! is atomic ([`atomic`]); one lock per zone serialises changes ([`lock`]), a further one
+//! guards the index ([`index`]).
 
 pub mod atomic;
 pub mod format;
@@ -29,7 +29,7 @@ pub enum Error {
     File {
         /// The action that failed.
         action: &'static str,
-        /// On what.
+        /// The path of the operation.
         path: PathBuf,
         /// Why not.
         source: io::Error,

@@ -61,8 +61,8 @@ pub struct Runtime {
 /// does not run yet, and its image is whole.
 pub const RESUMING: &str = "resuming";
 
-/// A mount in the zone's own mount namespace. Its number tells it from what the zone
-/// may have mounted at the same place.
+/// A mount in the zone's own mount namespace. Its number distinguishes it from a mount of the zone
+/// at the same path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mounted {
     /// The mount point in the zone, as the configuration has it.
@@ -134,7 +134,7 @@ impl Process {
 /// Largest state file that is read: a seccomp program is a few KiB.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Reads what is known of a zone; `None` when the file is absent or its zone is dead.
+/// Reads the runtime state of a zone; `None` when the file is absent or its zone is dead.
 ///
 /// # Errors
 /// [`Error::Damaged`] when the file is not ours.
@@ -142,7 +142,8 @@ pub fn load(root: &Root, zone: &ZoneName) -> Result<Option<Runtime>, Error> {
     Ok(load_any(root, zone)?.filter(|runtime| runtime.init.is_alive()))
 }
 
-/// Like [`load`], also for a zone whose first process is gone: what is left to clean up.
+/// Like [`load`], also for a zone whose first process has ended: its state is still to be cleaned
+/// up.
 ///
 /// # Errors
 /// See [`load`].
@@ -181,7 +182,7 @@ fn understand<T: serde::de::DeserializeOwned>(path: PathBuf, text: &[u8]) -> Res
     })
 }
 
-/// Stores what is known of an active zone.
+/// Stores the runtime state of an active zone.
 ///
 /// # Errors
 /// [`Error::File`].
@@ -200,7 +201,7 @@ pub fn save(root: &Root, zone: &ZoneName, runtime: &Runtime) -> Result<(), Error
 /// killed writers left beside them.
 ///
 /// # Errors
-/// [`Error::File`]; what can be removed is removed all the same.
+/// [`Error::File`]; the other files are removed all the same.
 pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
     let mut result = remove_files_of(&root.proc_files(zone));
     sys::crash::point();

@@ -13,7 +13,7 @@ use crate::{Error, Root, xml};
 /// The template of `create`.
 pub const DEFAULT: &str = "SUNWdefault";
 
-/// The template of `create -b`, and what an export begins with.
+/// The template of `create -b`, with which an export begins.
 pub const BLANK: &str = "SUNWblank";
 
 /// The templates that need no file, by name.
@@ -46,10 +46,9 @@ pub fn built_in() -> impl Iterator<Item = &'static str> {
 
 /// A configuration for `zone` from a template.
 ///
-/// `host_dirs` are the directories of software that this host has as real
-/// directories: just `/usr` where /usr is merged. Built-in templates inherit
-/// no others, and give a kernel zone at most the `cpus` that this host has; what a file says
-/// is taken as it is.
+/// `host_dirs` are the directories of software that this host has as real directories: just `/usr`
+/// where /usr is merged. Built-in templates inherit no others, and give a kernel zone at most the
+/// `cpus` that this host has; the content of a file is not changed.
 ///
 /// # Errors
 /// [`TemplateError`].
@@ -61,7 +60,7 @@ pub fn load(
     cpus: u32,
 ) -> Result<Config, TemplateError> {
     let missing = || TemplateError::NoSuchTemplate(template.to_owned());
-    // Also what keeps the name from being a path out of the folder.
+    // This also keeps the name from being a path out of the folder.
     if !name::is_well_formed(template) {
         return Err(missing());
     }
@@ -171,7 +170,7 @@ mod tests {
             let config = load(&root, "SYSsolaris-kz", &zone, &[], host).unwrap();
             assert_eq!(config.machine_cpus(), machine, "{host}");
         }
-        // What an administrator wrote is meant.
+        // A file that an administrator wrote is used as it is.
         let own = load(&root, "SYSsolaris-kz", &zone, &[], 8).unwrap();
         xml::save(&root, &own).unwrap();
         let config = load(&root, "k1", &"k2".parse().unwrap(), &[], 2).unwrap();

@@ -1,9 +1,9 @@
 //! Configurations as XML files in the shape of the Solaris zones DTD.
 //!
-//! The table defines which elements and attributes exist ([`model::table`]). What is read may come
-//! from another host, so it is bounded in size and depth, entities other than the five of XML
-//! itself are refused, and whatever is not understood is an error that names it: a configuration
-//! that is only half understood must not boot.
+//! The table defines which elements and attributes exist ([`model::table`]). A file may come from
+//! another host, so its size and depth are bounded, entities other than the five of XML itself are
+//! refused, and an unknown element or attribute is an error that names it: a zone must not boot
+//! with a configuration that is only partly understood.
 
 pub mod manifest;
 mod read;
@@ -114,10 +114,9 @@ fn save_as(root: &Root, config: &Config, durability: Durability) -> Result<(), E
     atomic::replace(&path, text.as_bytes(), mode, durability)
 }
 
-/// Removes the configuration of a zone that is in the index no more; that
-/// there is none is fine. Not durable: what makes a zone is its entry in the
-/// index, and a file that a power cut brings back is overwritten by the next
-/// zone of that name.
+/// Removes the configuration of a zone that is in the index no more; that there is none is fine.
+/// Not durable: a zone exists by its entry in the index, and the next zone of that name overwrites
+/// a file that a power cut brings back.
 ///
 /// # Errors
 /// [`Error::File`].

@@ -36,8 +36,8 @@ pub const FORCED: &str = "SUNWattached.xml";
 /// Stands in the zonepath of a clone from its first step until it is stored.
 pub const UNFINISHED: &str = ".unfinished-clone";
 
-/// Stands in the zonepath while what comes from outside is unpacked into the root, until the
-/// zone is installed.
+/// The mark in the zonepath while an archive or stream is unpacked into the root, until the zone is
+/// installed.
 pub const UNPACKING: &str = ".unfinished-root";
 
 /// A zone, locked against other commands.
@@ -115,13 +115,12 @@ impl Subject {
         Self::start(host, verb, lock, entry, index)
     }
 
-    /// [`Subject::admit`], but a zone that is not in the index is made by `configure`,
-    /// which stores its configuration and returns the entry; the caller stores that. A
-    /// zone that is installed has what was asked for, so that a command that was cut off
-    /// can be given again.
+    /// [`Subject::admit`], but a zone that is not in the index is made by `configure`, which stores
+    /// its configuration and returns the entry; the caller stores that. An installed zone already
+    /// has the wanted state, so that a command that was interrupted can be given again.
     ///
     /// # Errors
-    /// See [`Subject::admit`], and what `configure` returns.
+    /// See [`Subject::admit`], and errors of `configure`.
     pub fn admit_new(
         host: &Host,
         zone: &ZoneName,
@@ -234,7 +233,8 @@ impl Subject {
         index: Arc<Index>,
     ) -> Result<Start, Error> {
         let (mut state, mut runtime) = crate::state(host, &entry)?;
-        // Also what died together with its zoneadmd: it may hold links of the host's.
+        // Also the platform of a zone that died together with its zoneadmd: it may hold links of
+        // the host's.
         if is_ending(runtime.as_ref()) || runtime.is_none() && has_remains(host, &entry.name) {
             settle(host, &entry.name)?;
             (state, runtime) = crate::state(host, &entry)?;
@@ -243,7 +243,7 @@ impl Subject {
         let owner = identity::other_owner(&host.root, &zonepath);
         if owner.is_none() && !host.plan_only {
             end_of_migration(&entry, &zonepath)?;
-            // What cannot be cleared away now stays for the next command: it is only space.
+            // Files that cannot be removed now stay for the next command: they only take space.
             let _ = storage::tidy(&zonepath);
         }
         // Never stored, so never booted: it holds no data of a user.
@@ -304,9 +304,9 @@ impl Subject {
     }
 }
 
-/// Makes sure that nothing is left of a zone that is not active: what died without
-/// its zoneadmd is cleared away, and a zoneadmd that still closes the zone's root is
-/// waited for. The zone's lock is held. A command that only shows its plan leaves all there.
+/// Makes sure that nothing is left of a zone that is not active: removes the platform of a zone
+/// that died together with its zoneadmd, and waits for a zoneadmd that still closes the zone's
+/// root. The zone's lock is held. A command that only shows its plan leaves all there.
 ///
 /// # Errors
 /// When something cannot be removed, or the root stays open for [`WRITE_OUT_TIMEOUT`].
@@ -371,15 +371,14 @@ fn end_of_making(zonepath: &Path) {
     }
 }
 
-/// Returns whether something is there that a zone has only while it is active. Of a zone that is
-/// not, this is what a zoneadmd left that was killed.
+/// Returns whether something is there that a zone has only while it is active. For a zone that is
+/// not active, these are leftovers of a killed zoneadmd.
 pub fn has_remains(host: &Host, zone: &ZoneName) -> bool {
     host.root.runtime(zone).exists() || Records::of(&host.root).has(zone)
 }
 
-/// Clears away what is left of a zone that died together with its zoneadmd, for a
-/// command that only looks. Not while another command has the zone, which clears it
-/// away itself.
+/// Removes the leftovers of a zone that died together with its zoneadmd, for a command that only
+/// reads. Not while another command has the zone, which clears it away itself.
 ///
 /// # Errors
 /// When something cannot be removed: it stays for the next command.
@@ -399,7 +398,7 @@ pub fn tidy(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     }
 }
 
-/// Removes control groups of a zone that is not active, and what is left in them.
+/// Removes control groups of a zone that is not active, and kills the processes in them.
 ///
 /// # Errors
 /// When something cannot be removed.
@@ -484,7 +483,7 @@ enum Cuts {
 /// Timeout for a command that was killed to release its lock.
 const LOCK_RELEASE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// [`lock_now`]; also whether what the lock was held for was cut short.
+/// [`lock_now`], which also returns whether the work of the former lock holder was interrupted.
 fn lock_cutting(host: &Host, zone: &ZoneName, cuts: Cuts) -> Result<(ZoneLock, bool), Error> {
     let end = Instant::now() + WRITE_OUT_TIMEOUT;
     let mut patience = Instant::now() + LOCK_RETRY_TIME;
@@ -542,14 +541,14 @@ fn was_resuming(runtime: &Runtime) -> bool {
     runtime.auxiliary == RESUMING && !runtime.daemon.is_alive()
 }
 
-/// The state of a zone of the index, and what the kernel holds of it.
+/// The state of a zone in the index, and its state in the kernel.
 ///
 /// # Errors
 /// When its state file is damaged.
 pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Error> {
     let mut found = runtime::load_any(&host.root, &entry.name)?;
     if found.as_ref().is_some_and(was_resuming) {
-        // What zoneadmd has written at last: it may have come to its end meanwhile.
+        // The last state that zoneadmd has written: zoneadmd may have ended meanwhile.
         found = runtime::load_any(&host.root, &entry.name)?;
     }
     // A machine that was being resumed when its zoneadmd died never ran. It is cleared away as

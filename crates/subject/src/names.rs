@@ -1,10 +1,10 @@
 //! Sets up name resolution in a zone: `/etc/resolv.conf` and `/etc/hosts`. `/etc/resolv.conf` and
 //! `/etc/hosts`.
 //!
-//! A zone that is given addresses asks the name servers that the host asks, unless it has
-//! an `/etc/resolv.conf` of its own. Its name leads to its addresses, and with the attribute
-//! `hosts=zones` so do the names of the other zones; they stand between two marks in
-//! `/etc/hosts`, what else is in it stays.
+//! A zone that is given addresses asks the name servers that the host asks, unless it has an
+//! `/etc/resolv.conf` of its own. Its name leads to its addresses, and with the attribute
+//! `hosts=zones` so do the names of the other zones; they stand between two marks in `/etc/hosts`;
+//! its other lines stay.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,7 +24,7 @@ use host::{Error, Host};
 /// First line of an `/etc/resolv.conf` of ours.
 const COPIED: &str = "# Copied from the host at each boot. Without this line it is yours.\n";
 
-/// Around what is ours in `/etc/hosts`.
+/// The marks around our lines in `/etc/hosts`.
 const BEGIN: &str = "# Zones: written at each boot.\n";
 const END: &str = "# Zones: end.\n";
 
@@ -117,8 +117,8 @@ fn reachable(text: &str) -> Option<String> {
     servers.then_some(kept)
 }
 
-/// Writes the files, in the zone. What cannot be written is not worth a zone that does
-/// not boot: its root may be read-only, or full.
+/// Writes the files, in the zone. A failed write does not stop the boot: the root may be read-only,
+/// or full.
 pub fn write(resolver: Option<&str>, hosts: &str) {
     if let Some(resolver) = resolver {
         let path = Path::new("/etc/resolv.conf");
@@ -144,7 +144,7 @@ pub fn write(resolver: Option<&str>, hosts: &str) {
     }
 }
 
-/// A file of the zone's, not by a link, and not waiting for what pretends to be one.
+/// Opens a file of the zone, without following a link, and without waiting for a pipe.
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = fs::File::from(openat(CWD, path, flags, Mode::empty())?);

@@ -1,8 +1,8 @@
-//! The network of a zone, and what the host holds of it: `/run/zones/network`.
+//! The network of a zone, and its parts on the host: `/run/zones/network`.
 //!
-//! `ZONE.json` says what there is to take back for a zone, and `ZONE.ns` holds the network
-//! namespace of a zone that has links of the host's. They are written before what they say
-//! is done. [`common`] has what was changed for all zones of the host together.
+//! `ZONE.json` lists the changes of the host to undo for a zone, and `ZONE.ns` holds the network
+//! namespace of a zone that has links of the host's. Both are written before the changes are made.
+//! [`common`] has the changes for all zones of the host together.
 
 mod common;
 
@@ -43,7 +43,7 @@ const MAX_SIZE: u64 = 1 << 20;
 /// The links of a zone on this host.
 ///
 /// # Errors
-/// [`Error::Refused`] with what cannot be had here.
+/// [`Error::Refused`] with the address or link that this host cannot give.
 pub fn links(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> {
     let has = |resource| config.resources_of(resource).next().is_some();
     if !has("net") && !has("anet") {
@@ -138,7 +138,7 @@ pub fn problems(
     index: &Index,
 ) -> Result<Vec<String>, Error> {
     let mut problems = Vec::new();
-    // What a running zone has is its own.
+    // Addresses of a running zone are its own.
     let is_up = Records::of(&host.root)
         .load(&entry.name)
         .is_ok_and(|known| known.is_some());
@@ -196,7 +196,7 @@ pub fn links_to_make(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<
     let owners = nets.filter_map(|net| records.who_has(net.get("physical")));
     let mut is_tidied = false;
     for owner in owners.filter_map(|owner| owner.parse::<ZoneName>().ok()) {
-        // What cannot be brought back is where the error says.
+        // The error names the links that cannot be brought back.
         is_tidied |= crate::tidy(host, &owner).is_ok();
     }
     match is_tidied {
@@ -465,7 +465,7 @@ impl Records {
         Ok(())
     }
 
-    /// Takes over what programs of before 2027 wrote for each ZONES_ROOT.
+    /// Takes over the files that programs before 2027 wrote for each ZONES_ROOT.
     fn adopt(&self, common: &Common) -> Result<(), AnyError> {
         let old = self.folder.join(".host.json");
         let Some(theirs) = read::<Settings>(&old)? else {
@@ -511,7 +511,7 @@ impl Records {
         Ok(sys::mount::attach(&mount, rustix::fs::CWD, &path)?)
     }
 
-    /// Takes back what the host holds for a zone, and with the last zone what it holds for all.
+    /// Undoes the changes of the host for a zone, and with the last zone the changes for all zones.
     /// Call it in the host's namespaces, when no process of the zone is left.
     ///
     /// # Errors
@@ -569,7 +569,7 @@ impl Records {
         net::hold(&hold.addresses, true).map_err(|errors| errors.join("; "))
     }
 
-    /// Ends what [`hold`](Self::hold) began. To be called in the host's namespaces.
+    /// Ends the change that [`hold`](Self::hold) began. To be called in the host's namespaces.
     pub fn let_go(&self, zone: &ZoneName) -> Result<(), String> {
         let file = self.hold_of(zone);
         let Some(hold) = read::<Hold>(&file)? else {
@@ -601,7 +601,7 @@ struct Hold {
     addresses: Vec<IpAddr>,
 }
 
-/// Takes back what was changed for all zones, where none needs it any more.
+/// Undoes the changes for all zones that no zone needs any more.
 fn close(common: Common) -> Result<(), String> {
     if common.is_used() {
         return Ok(());

@@ -23,7 +23,7 @@ impl Received {
     pub fn check(zonepath: &Path, options: &[String]) -> Result<(), Error> {
         if let Some((_, _, archive)) = archive(options) {
             if !driver_at(zonepath)?.has_layers() {
-                // What is no stream, or cannot be read, is the brand's affair.
+                // A file that is no stream, or cannot be read, is left to the brand.
                 brand::ZfsStream::open(archive).map_err(Error::Brand)?;
             }
         }
@@ -69,7 +69,7 @@ impl Received {
         }
     }
 
-    /// Removes what was received.
+    /// Removes the received file system.
     pub fn discard(self) -> Result<(), AnyError> {
         Ok(self.stream.map_or(Ok(()), storage::Received::discard)?)
     }

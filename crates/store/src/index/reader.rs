@@ -58,7 +58,7 @@ impl Reader {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Arc::default()),
             other => other.map_err(Error::file("read", &path))?,
         };
-        // Before it is read: what is written to it later makes another stamp.
+        // Taken before the read: a later write makes another stamp.
         let meta = file.metadata().map_err(Error::file("read", &path))?;
         too_large(&meta, &path)?;
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! The index: what is read, what is refused, what is written.
+//! Tests of the index: reading, refusals, writing.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Manifests of detached zones: a configuration, and what was installed.
+//! Manifests of detached zones: a configuration, and the installed packages.
 //!
 //! As on Solaris the file is called `SUNWdetached.xml`, lies in the zonepath, and is the
 //! configuration with elements more:
@@ -93,7 +93,7 @@ impl Manifest {
         text
     }
 
-    /// Reads a manifest; `path` is what messages call it.
+    /// Reads a manifest; `path` is its name in messages.
     ///
     /// # Errors
     /// [`Error::Damaged`].

@@ -14,7 +14,7 @@ use crate::Error;
 /// configuration is that of `zone` (they differ for templates).
 ///
 /// # Errors
-/// [`Error::Damaged`] with the line and what is wrong there.
+/// [`Error::Damaged`] with the line and the error in it.
 pub fn parse(text: &str, path: &Path, written: &str, zone: &ZoneName) -> Result<Config, Error> {
     read(text, path, Some(written), zone)
 }

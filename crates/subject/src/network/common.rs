@@ -1,12 +1,12 @@
 //! The state that zones of one network share, whatever ZONES_ROOT they are of.
 //!
-//! The state of the host's network is the host's: there is a folder for each network
-//! namespace below `/run/zones-network`, named by the number that the kernel gives a
-//! namespace and never gives again until the host boots. `settings.json` in it says what
-//! was changed on the host for all zones together. `zones`, `addresses`, `tables` and
-//! `names` hold a symbolic link for each zone, address, table of routes and link of the
-//! host that is taken; it leads to the record of the zone that has it. One that leads
-//! nowhere counts for nothing: its zone has ended, or its whole ZONES_ROOT is gone.
+//! The state of the host's network is the host's: there is a folder for each network namespace
+//! below `/run/zones-network`, named by the number that the kernel gives a namespace and never
+//! gives again until the host boots. `settings.json` in it lists the changes of the host for all
+//! zones together. `zones`, `addresses`, `tables` and `names` hold a symbolic link for each zone,
+//! address, table of routes and link of the host that is taken; it leads to the record of the zone
+//! that has it. One that leads nowhere counts for nothing: its zone has ended, or its whole
+//! ZONES_ROOT is gone.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -67,7 +67,7 @@ impl Common {
         })
     }
 
-    /// Returns the path of the file that says what was changed on the host.
+    /// Returns the path of the file that lists the changes of the host.
     pub(super) fn settings(&self) -> PathBuf {
         self.folder.join("settings.json")
     }
@@ -89,8 +89,8 @@ impl Common {
         Ok(())
     }
 
-    /// Notes everything of a link that is there already. Another zone keeps what it has:
-    /// this one has lost that before.
+    /// Notes everything of a link that is there already. Another zone keeps its addresses: this
+    /// zone has lost them before.
     pub(super) fn take_known(&self, record: &Path, held: &Held) -> io::Result<()> {
         if held.routed {
             for address in &held.addresses {
@@ -159,7 +159,7 @@ impl Common {
         Ok(None)
     }
 
-    /// Forgets what a zone had for these links.
+    /// Forgets the records of a zone for these links.
     pub(super) fn leave(&self, record: &Path, was: &Record) {
         for held in &was.links {
             for address in &held.addresses {
