@@ -1,5 +1,7 @@
 //! The image of a suspended machine: its path, its key, and the conditions for its use.
 
+pub mod place;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -5,7 +5,7 @@ use model::controls::Controls;
 use model::{Config, ZoneName};
 use store::{runtime, xml};
 
-use crate::proc;
+use crate::{kind, proc};
 use control::client;
 use host::{Error, Host, pools};
 
@@ -65,8 +65,7 @@ pub fn change(host: &Host, zone: &ZoneName, new: &Controls) -> Result<Changed, E
     let before = proc::Shown::under(host, zone, &current(host, zone)?.unwrap_or_default());
     let changed = client::change_controls(&socket, &new)?;
     let running = xml::load_running(&host.root, zone);
-    // A machine is shown nothing of the host.
-    if !running.is_ok_and(|config| kernelzone::is_machine(&config)) {
+    if running.map_or(true, |config| kind::of(&config).has_limit_files()) {
         proc::follow_limits(host, zone, &before, &new);
     }
     Ok(changed)

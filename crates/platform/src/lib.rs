@@ -28,6 +28,7 @@ mod folders;
 pub mod guest;
 mod inside;
 mod kernel;
+pub mod kind;
 pub(crate) mod place;
 pub mod plan;
 pub mod proc;
