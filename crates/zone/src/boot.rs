@@ -1,34 +1,28 @@
 //! `zoneadm boot` and `zoneadm ready`: the virtual platform, with or without init.
 
+mod hand_over;
 mod options;
 mod plan;
 
 use std::fs::File;
-use std::os::fd::AsFd;
-use std::path::PathBuf;
-use std::time::Instant;
 
 use model::plan::BootPlan;
-use model::{State, Verb, ZoneName};
+use model::{Config, State, Verb, ZoneName};
 use storage::{Dataset, driver_at};
 use store::lock::ZoneLock;
-use store::{Root, runtime, xml};
+use store::xml;
 
 use crate::executor::Outcome;
 use crate::{environments, export, room, suspend, verify};
 use control::client;
-use control::protocol::Request;
-use host::undo::UndoStack;
-use host::{Error, Host, devices, spawn};
-use kernelzone::disks::{self, Added};
-use kernelzone::facts::{self, Facts};
-use kernelzone::image;
-use kernelzone::uefi;
+use host::{Error, Host};
+use kernelzone::disks::Added;
 use platform::controls;
-use platform::plan::guest::words_of_boot;
+use platform::kind::{self, BootFacts, ResumeOptions};
 use subject::away;
 use subject::{Start, Subject};
 
+pub use hand_over::give_root;
 pub use host::spawn::{AGAIN, LOCK_OF_AGAIN};
 pub use options::BootOptions;
 pub(crate) use plan::{Linked, plan_on};
@@ -122,6 +116,8 @@ pub fn start_locked(
     })
 }
 
+/// The facts: looks at the zone and the host, and refuses what cannot boot. Then the plan, and
+/// then its execution.
 fn start_admitted(
     host: &Host,
     subject: &Subject,
@@ -129,194 +125,142 @@ fn start_admitted(
     options: &BootOptions,
     dry_run: bool,
 ) -> Result<Outcome, Error> {
-    let reboots = options.reboots;
     let zone = &subject.entry.name;
     let is_ready = subject.state == State::Ready;
-    // What is there already is as it was configured when it was made.
+    // A platform that stands is as it was configured when it was made.
     let config = match is_ready {
         true => xml::load_running(&host.root, zone)?,
         false => subject.config(host)?,
     };
-    let options = match options.given {
-        true => options.clone(),
-        false => {
-            let words: Vec<String> = config
-                .bootargs()
-                .split_whitespace()
-                .map(str::to_owned)
-                .collect();
-            BootOptions {
-                given: false,
-                ..BootOptions::parse(&words)?.0
-            }
-        }
-    };
+    let options = options.or_configured(&config)?;
     // First: what died without its zoneadmd may still have links that the zone needs.
     if !dry_run && !is_ready {
         subject::settle(host, zone)?;
         room::check(host, subject)?;
     }
-    verify::before(host, subject, &config, verb)?;
+    refuse(host, subject, &config, verb, &options)?;
+    let prepared = match !dry_run && subject.state == State::Installed {
+        true => prepare(host, subject, &config, &options)?,
+        false => Prepared::default(),
+    };
+    let kind = kind::of(&config);
+    let facts = kind.boot_facts(host, subject, &config, Added::Planned)?;
+    let (mut plan, resumed) = plan_boot(host, subject, &config, &facts, verb, &options, dry_run)?;
+    if dry_run {
+        return Ok(Outcome::Planned(plan.to_string()));
+    }
+    if is_ready {
+        hand_over::start_init(host, zone, kind.init_of_ready(plan.init))?;
+        return Ok(Outcome::Done);
+    }
+    let started = hand_over::carry_out(host, subject, &config, &facts, &mut plan, &options)?;
+    let mut remarks = started.remarks;
+    remarks.extend(prepared.gone);
+    remarks.extend(resumed);
+    remarks.extend(prepared.made);
+    remarks.extend(started.uncounted);
+    remarks.extend(facts.too_many);
+    remarks.extend(facts.machine.and_then(|machine| machine.slow));
+    remarks.extend(balance(host));
+    match remarks.is_empty() {
+        true => Ok(Outcome::Done),
+        false => Ok(Outcome::Remarks(remarks)),
+    }
+}
+
+/// Refuses a boot that verify refuses, or that the zone's state or the options forbid.
+fn refuse(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    verb: Verb,
+    options: &BootOptions,
+) -> Result<(), Error> {
+    verify::before(host, subject, config, verb)?;
     if away::is_away(&subject.zonepath) {
         return Err(Error::Refused(
             "may already be on another host: give its zoneadm migrate command again.".to_owned(),
         ));
     }
-    if is_ready && options.environment.is_some() {
+    if subject.state == State::Ready && options.environment.is_some() {
         return Err(Error::Refused(
             "is ready with the root that it has; halt it to boot another boot environment."
                 .to_owned(),
         ));
     }
-    let mut gone = None;
-    if !dry_run && subject.state == State::Installed {
-        let once = options.environment.as_ref();
-        gone = environments::switch::take_next(&subject.zonepath, once)?;
-        export::clear(host, &subject.zonepath)?;
-        shorten(host, subject)?;
-    }
-    let is_machine = verify::brand_of(&config)?.is_machine();
-    let (mut added, mut prepared) = (Vec::new(), None);
-    // What its firmware keeps belongs to the image of a suspended zone, as its disks do.
-    let starts_anew = options.discard || !suspend::is_suspended(host, &subject.entry, &config);
-    if is_machine && !dry_run && subject.state == State::Installed && starts_anew {
-        added = disks::make_added(host, &config, &subject.zonepath)?;
-        prepared = uefi::prepare(&config, &subject.zonepath)?;
-    }
-    let facts = match is_machine {
-        true => Some(facts::find(host, subject, &config, Added::Planned)?),
-        false => None,
-    };
-    // What is a device in other zones is a disk of the machine.
-    let mut devices = match &facts {
-        None => devices::find(config.device_patterns()),
-        Some(_) => devices::Found::default(),
-    };
-    devices
-        .nodes
-        .extend(facts.iter().flat_map(|facts| facts.nodes.clone()));
-    let facts = facts.as_ref();
-    let mut plan = make_plan(
-        host,
-        subject,
-        &config,
-        &devices.nodes,
-        facts,
-        verb,
-        &options,
-    )?;
-    let suspended = match facts {
-        Some(facts) if subject.state == State::Installed => {
-            suspend::resume::prepare(host, subject, &config, facts, &mut plan, &options, dry_run)?
-        }
-        _ => Vec::new(),
-    };
-    if dry_run {
-        return Ok(Outcome::Planned(plan.to_string()));
-    }
-    if is_ready {
-        let init = match is_machine {
-            true => words_of_boot(&plan.init),
-            false => plan.init,
-        };
-        let socket = client::connect_or_adopt(host, zone)?;
-        client::ask(&socket, &Request::Boot(init))?
-            .ok_or_else(|| Error::Daemon("zoneadmd went away".to_owned()))?;
-        return Ok(Outcome::Done);
-    }
-    // Here, as zoneadmd leaves the host's mounts.
-    for dataset in config.datasets() {
-        storage::set_apart(&dataset, plan.first_id)?;
-    }
-    let given = give_root(subject, plan.first_id)?;
-    plan.id = runtime::next_id(&host.root)?;
-    plan.reboots = reboots;
-    plan.words = options.words();
-    // What is running is what is configured now, whatever is configured later; it goes
-    // when the zone does.
-    let mut undo = UndoStack::default();
-    xml::save_running(&host.root, &config)?;
-    let (root, name) = (host.root.clone(), zone.clone());
-    undo.push("keep the configuration that runs", move || {
-        forget_running(&root, &name).map_err(|error| host::flatten(&error))
-    });
-    let handed = hand_over(host, subject, facts, &plan);
-    let (mut remarks, uncounted) = match handed {
-        Ok(told) => told,
-        Err(error) => {
-            // The reason counts; the next boot writes the file again.
-            let _ = undo.run();
-            return Err(error);
-        }
-    };
-    undo.disarm();
-    remarks.extend(given);
-    remarks.extend(gone);
-    remarks.extend(suspended);
-    remarks.extend(added);
-    remarks.extend(prepared);
-    remarks.extend(uncounted);
-    remarks.extend(devices.too_many);
-    remarks.extend(facts.and_then(|facts| facts.slow.clone()));
-    // Most hosts configure nothing of the global zone, and there is nothing to look for.
-    let configured = host.root.xml(&ZoneName::global()).exists();
-    if let Err(error) = configured.then(|| controls::balance(host)).transpose() {
-        remarks.push(format!(
-            "the shares of the global zone: {}",
-            host::flatten(&error)
-        ));
-    }
-    if remarks.is_empty() {
-        return Ok(Outcome::Done);
-    }
-    Ok(Outcome::Remarks(remarks))
+    Ok(())
 }
 
-/// Has a zoneadmd boot the zone by the plan. Returns its remarks, and one if the start of a
-/// machine could not be counted.
-fn hand_over(
+/// The remarks about the work before a boot.
+#[derive(Debug, Default)]
+struct Prepared {
+    /// About the boot environment that was activated for this boot.
+    gone: Option<String>,
+    /// About files of the zone that were made.
+    made: Vec<String>,
+}
+
+/// Makes a halted zone as a boot needs it. The facts and the plan depend on the result.
+///
+/// None of this has an undo, as a zone on which it was done is an installed zone as before. A
+/// second boot repeats it without harm:
+///
+/// - `take_next` switches to the boot environment that was activated, and a second boot stays there.
+///   After a switch for one boot (`-Z`) the next plain boot switches back. The next command
+///   completes a switch that was cut off.
+/// - `clear` and `shorten` remove remains of exports and merge layers; a zone without remains and
+///   with few layers stays as it is.
+/// - `prepare_boot` makes missing disks and puts keys into the firmware's variables; disks that
+///   exist and keys that are in it stay as they are.
+fn prepare(
     host: &Host,
     subject: &Subject,
-    facts: Option<&Facts>,
-    plan: &BootPlan,
-) -> Result<(Vec<String>, Option<String>), Error> {
-    let mut uncounted = None;
-    if let (Some(facts), None) = (facts, &plan.resume) {
-        // No image of before fits what its disks will be.
-        let disks = facts.disks.iter().filter_map(|files| files.paths.first());
-        let disks: Vec<PathBuf> = disks.cloned().collect();
-        uncounted = image::count_boot(&subject.zonepath, &disks)?;
-    }
-    let (report, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
-        .map_err(|errno| Error::Io("make a pipe".to_owned(), errno.into()))?;
-    let plan = as_file(plan).map_err(Error::io("hand the plan to zoneadmd"))?;
-    // zoneadmd goes on if this command is killed, and then the lock is still needed.
-    let pass = [plan.as_fd(), theirs.as_fd(), subject.lock().as_fd()];
-    spawn::zoneadmd(host, &subject.entry.name, &[], &pass)?;
-    drop(theirs);
-    Ok((client::listen_to(report)?, uncounted))
+    config: &Config,
+    options: &BootOptions,
+) -> Result<Prepared, Error> {
+    let zonepath = &subject.zonepath;
+    let gone = environments::switch::take_next(zonepath, options.environment.as_ref())?;
+    export::clear(host, zonepath)?;
+    shorten(host, subject)?;
+    // The firmware's variables belong to the image of a suspended zone, as its disks do.
+    let starts_anew = options.discard || !suspend::is_suspended(host, &subject.entry, config);
+    let made = match starts_anew {
+        true => kind::of(config).prepare_boot(host, config, zonepath)?,
+        false => Vec::new(),
+    };
+    Ok(Prepared { gone, made })
 }
 
-/// Removes the configuration that a zone was to run with. Where something of the zone is active
-/// it stays: it goes with the zone.
-fn forget_running(root: &Root, zone: &ZoneName) -> Result<(), store::Error> {
-    match runtime::load_any(root, zone)? {
-        Some(_) => Ok(()),
-        None => store::atomic::remove(&root.running(zone)),
-    }
+/// Makes the plan of a boot, from the image of its memory if the zone is suspended. Returns the
+/// remarks about the image, too.
+fn plan_boot(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    facts: &BootFacts,
+    verb: Verb,
+    options: &BootOptions,
+    dry_run: bool,
+) -> Result<(BootPlan, Vec<String>), Error> {
+    let mut plan = make_plan(host, subject, config, facts, verb, options)?;
+    let image = ResumeOptions {
+        discard: options.discard,
+        eager: options.eager,
+        dry_run,
+    };
+    let remarks = kind::of(config).resume(host, subject, config, facts, &mut plan, image)?;
+    Ok((plan, remarks))
 }
 
-/// Makes all files of a zone's root its own where the file system stores whose they
-/// are for the host; says what that took.
-pub fn give_root(subject: &Subject, first_id: u32) -> Result<Option<String>, Error> {
-    let began = Instant::now();
-    let given = driver_at(&subject.zonepath)?.give_to(&subject.zonepath, first_id)?;
-    Ok((given > 0).then(|| {
-        format!(
-            "{given} files were stored under other ids and are the zone's now; that took {:.1} s",
-            began.elapsed().as_secs_f32()
-        )
-    }))
+/// Gives the global zone its shares. Returns a remark if that fails: the zone has booted.
+fn balance(host: &Host) -> Option<String> {
+    // Most hosts configure nothing of the global zone, and there is nothing to look for.
+    if !host.root.xml(&ZoneName::global()).exists() {
+        return None;
+    }
+    let failed = controls::balance(host).err()?;
+    let why = host::flatten(&failed);
+    Some(format!("the shares of the global zone: {why}"))
 }
 
 /// Merges layers of a zone that stands on more than is good. Use does not lead there,

@@ -26,7 +26,9 @@ use store::runtime;
 
 use crate::boot::{self, BootOptions, Linked};
 use crate::root_view;
-use host::{Error, Host, devices, spawn};
+use host::{Error, Host, spawn};
+use kernelzone::disks::Added;
+use platform::kind;
 use subject::Subject;
 use subject::network::Records;
 
@@ -175,15 +177,14 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
         given: true,
         reboots: 0,
     };
-    let devices = devices::find(config.device_patterns());
+    let facts = kind::of(&config).boot_facts(host, subject, &config, Added::Refused)?;
     let linked = if halted { Linked::Yes } else { Linked::No };
     let mut plan = boot::plan_on(
         host,
         subject,
         &config,
         &job.stack,
-        &devices.nodes,
-        None,
+        &facts,
         Verb::Boot,
         &options,
         linked,

@@ -1,7 +1,6 @@
 //! `zoneadm suspend`: keeps a zone's memory and ends it; the next boot goes on there.
 
 mod image_place;
-pub(crate) mod resume;
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,9 +19,9 @@ use kernelzone::disks::{self, Added};
 use kernelzone::facts;
 use kernelzone::image;
 use kernelzone::record::Record;
+use platform::kind;
 use subject::{Start, Subject};
 
-pub(crate) use image_place::why_no_place;
 pub use image_place::{is_suspended, place};
 
 /// Timeout for a suspend or resume without a time limit of its own: an hour, for a zone with very
@@ -153,20 +152,21 @@ pub fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
 /// # Errors
 /// Fails with the reason why it cannot be started.
 pub fn machine_here(host: &Host, subject: &Subject, config: &Config) -> Result<Value, Error> {
-    let facts = facts::find(host, subject, config, Added::Refused)?;
+    let facts = kind::of(config).boot_facts(host, subject, config, Added::Refused)?;
     let plan = plan_on(
         host,
         subject,
         config,
         &driver_at(&subject.zonepath)?.stack(&subject.zonepath)?,
-        &facts.nodes,
-        Some(&facts),
+        &facts,
         Verb::Boot,
         &BootOptions::default(),
         Linked::Yes,
     )?;
     let words = plan.init.arguments.iter().map(String::as_str);
-    let version = facts.qemu.version.to_string();
+    let machine = facts.machine.as_ref();
+    let machine = machine.ok_or_else(|| Error::Refused("has no machine.".to_owned()))?;
+    let version = machine.qemu.version.to_string();
     image::identity(&version, words, &[], &subject.zonepath, 0)
         .map_err(|why| Error::Refused(format!("{why}.")))
 }

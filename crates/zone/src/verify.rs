@@ -14,8 +14,8 @@ use store::index::{Entry, Index};
 use store::{Root, xml};
 
 use crate::executor::Outcome;
-use crate::suspend;
 use host::{Error, Host, devices};
+use platform::kind;
 use subject::network;
 use subject::{DETACHED, Start, Subject};
 
@@ -42,20 +42,15 @@ pub fn warnings(host: &Host, config: &Config) -> Vec<String> {
         lines.extend(entry.and_then(|entry| unmade_zonepath(host, entry)));
         lines.extend(sources::shared(host, &index, config));
     }
-    // What matches in other zones is a disk of a kernel zone.
-    let patterns = config
-        .device_patterns()
-        .filter(|_| !kernelzone::is_machine(config));
-    for pattern in patterns {
+    let patterns = kind::of(config).device_patterns(config);
+    for pattern in &patterns {
         if devices::nodes(std::iter::once(pattern.clone())).is_empty() {
             lines.push(format!(
                 "device match={pattern}: nothing on this host matches"
             ));
         }
     }
-    if !kernelzone::is_machine(config) {
-        lines.extend(devices::find(config.device_patterns()).too_many);
-    }
+    lines.extend(devices::find(patterns.into_iter()).too_many);
     lines
 }
 
@@ -95,15 +90,7 @@ pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Re
     if matches!(verb, Verb::Boot | Verb::Ready) {
         problems.extend(model::verify::without_protection(config));
     }
-    // It is needed when the zone runs.
-    if matches!(verb, Verb::Boot | Verb::Ready | Verb::Verify) {
-        problems.extend(kernelzone::image::why_no_key(config));
-        problems.extend(suspend::why_no_place(host, subject, config)?);
-    }
-    if matches!(verb, Verb::Install | Verb::Verify) && kernelzone::is_machine(config) {
-        let record = kernelzone::record::Record::load(&subject.zonepath).ok();
-        problems.extend(kernelzone::uefi::problems(config, record.as_ref()));
-    }
+    problems.extend(kind::of(config).problems(host, subject, config, verb)?);
     check_zonepath(host, subject, &mut problems);
     if matches!(
         verb,

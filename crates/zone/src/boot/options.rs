@@ -1,6 +1,7 @@
 //! The options of a boot.
 
 use host::Error;
+use model::Config;
 use storage::{BadName, Name};
 
 /// The options of a boot.
@@ -74,6 +75,21 @@ impl BootOptions {
             }
         }
         Ok((options, unknown))
+    }
+
+    /// Returns these options, or those of the property bootargs if the command line had none.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for an option of bootargs without its value.
+    pub(super) fn or_configured(&self, config: &Config) -> Result<Self, Error> {
+        if self.given {
+            return Ok(self.clone());
+        }
+        let words = config.bootargs().split_whitespace().map(str::to_owned);
+        Ok(Self {
+            given: false,
+            ..Self::parse(&words.collect::<Vec<_>>())?.0
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use brand::{BootRequest, BootSpec};
 use limits::Base;
-use model::plan::{BootPlan, DeviceNode};
+use model::plan::BootPlan;
 use model::{Config, Verb};
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, openat};
 use storage::{Stack, driver_at};
@@ -15,8 +15,8 @@ use storage::{Stack, driver_at};
 use crate::boot::options::BootOptions;
 use crate::{root_view, verify};
 use host::{Error, Host};
-use kernelzone::facts::Facts;
 use platform::controls;
+use platform::kind::{self, BootFacts};
 use platform::plan::boot::{BootInputs, MachineInputs, plan};
 use platform::plan::guest::machine;
 use subject::{Subject, names, network};
@@ -26,16 +26,13 @@ pub fn make_plan(
     host: &Host,
     subject: &Subject,
     config: &Config,
-    nodes: &[DeviceNode],
-    facts: Option<&Facts>,
+    facts: &BootFacts,
     verb: Verb,
     options: &BootOptions,
 ) -> Result<BootPlan, Error> {
     let stack = driver_at(&subject.zonepath)?.stack(&subject.zonepath)?;
     let linked = Linked::Yes;
-    plan_on(
-        host, subject, config, &stack, nodes, facts, verb, options, linked,
-    )
+    plan_on(host, subject, config, &stack, facts, verb, options, linked)
 }
 
 /// The zone's network links: made or left out.
@@ -54,8 +51,7 @@ pub(crate) fn plan_on(
     subject: &Subject,
     config: &Config,
     stack: &Stack,
-    nodes: &[DeviceNode],
-    facts: Option<&Facts>,
+    facts: &BootFacts,
     verb: Verb,
     options: &BootOptions,
     linked: Linked,
@@ -68,9 +64,9 @@ pub(crate) fn plan_on(
         .as_ref()
         .map(|layout| layout.dirs.as_slice())
         .unwrap_or_default();
-    let spec = match facts {
+    let spec = match kind::of(config).own_init(brand) {
         None => spec(brand, config, stack, inherited, &scratch, options)?,
-        Some(_) => machine_spec(brand),
+        Some(own) => own,
     };
     let first_id = subject.entry.first_id().ok_or_else(|| {
         Error::Refused("has no range of user ids; uninstall and install it again.".to_owned())
@@ -83,7 +79,7 @@ pub(crate) fn plan_on(
             (links, names)
         }
     };
-    let machine = facts.map(|facts| {
+    let machine = facts.machine.as_ref().map(|facts| {
         let mut words = options.arguments.clone();
         words.extend(options.init.as_ref().map(|init| format!("init={init}")));
         MachineInputs {
@@ -103,7 +99,7 @@ pub(crate) fn plan_on(
         spec: &spec,
         base: &Base::find(&host.cgroup)?,
         scratch: &scratch,
-        nodes,
+        nodes: &facts.nodes,
         links,
         names,
         limit_files: &host.root.proc_files(&subject.entry.name),
@@ -112,24 +108,6 @@ pub(crate) fn plan_on(
         machine,
         ready_only: verb == Verb::Ready,
     })
-}
-
-/// Returns the init that stands for QEMU: its command line comes with the plan, and its monitor
-/// ends it. QEMU's command line comes with the plan, and it is told to end over its monitor.
-fn machine_spec(brand: &dyn brand::Brand) -> BootSpec {
-    const SIGTERM: i32 = 15;
-    BootSpec {
-        init: brand::InitProgram::Zinit,
-        argv: Vec::new(),
-        environment: Vec::new(),
-        shutdown: brand::ShutdownSignals {
-            poweroff: SIGTERM,
-            reboot: SIGTERM,
-        },
-        mounts: brand.platform().mounts,
-        kernel: None,
-        interpreter: None,
-    }
 }
 
 /// Asks the brand what runs as init. It looks into the zone's root as the zone
