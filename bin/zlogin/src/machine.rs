@@ -2,10 +2,13 @@
 
 use std::io::{IsTerminal, Read, Write};
 
-use host::Host;
 use host::flatten;
+use host::{Error, Host};
 use kernelzone::login;
-use model::ZoneName;
+use model::{State, ZoneName};
+use platform::kind::{self, Entrance};
+use store::index::Index;
+use store::xml;
 
 use crate::call::{Call, Mode};
 
@@ -14,13 +17,11 @@ const MAX_INPUT_BYTES: u64 = 1 << 20;
 
 /// Runs the command if the zone is a kernel zone; `None` if it is another.
 pub fn run(host: &Host, zone: &ZoneName, call: &Call) -> Result<Option<u8>, String> {
-    let found = login::is_running_machine(host, zone).map_err(|error| flatten(&error))?;
-    let words = match (found, &call.mode) {
-        (None, _) => return Ok(None),
-        // Who opens the zone says which state it is in.
-        (Some(false), _) => return Ok(None),
-        (Some(true), Mode::Command { words, terminal }) if !terminal => words.join(" "),
-        (Some(true), _) => {
+    let entrance = entrance(host, zone).map_err(|error| flatten(&error))?;
+    let words = match (entrance, &call.mode) {
+        (Entrance::Namespaces, _) => return Ok(None),
+        (Entrance::Agent, Mode::Command { words, terminal }) if !terminal => words.join(" "),
+        (Entrance::Agent, _) => {
             return Err(format!(
                 "a session in a kernel zone is on its console: zlogin -C {zone}. Commands without a terminal run by its agent: zlogin {zone} 'command'"
             ));
@@ -43,6 +44,23 @@ pub fn run(host: &Host, zone: &ZoneName, call: &Call) -> Result<Option<u8>, Stri
         eprintln!("zlogin: the agent of zone '{zone}' has cut off the output of the command");
     }
     Ok(Some(ended.status))
+}
+
+/// Returns the way of a command into a zone. A zone that does not run is entered by its
+/// namespaces: opening them reports its state.
+fn entrance(host: &Host, zone: &ZoneName) -> Result<Entrance, Error> {
+    let index = Index::load(&host.root)?;
+    let Some(entry) = index.find(zone) else {
+        return Ok(Entrance::Namespaces);
+    };
+    let entrance = kind::of(&xml::load(&host.root, zone)?).entrance();
+    if entrance == Entrance::Namespaces {
+        return Ok(entrance);
+    }
+    Ok(match subject::state(host, entry)?.0 {
+        State::Running => entrance,
+        _ => Entrance::Namespaces,
+    })
 }
 
 /// Returns the input of the command: all that exists, as none can follow.

@@ -89,12 +89,6 @@ pub trait Brand: fmt::Debug + Sync {
         Ok(())
     }
 
-    /// True where a zone is a machine with a kernel of its own: its root holds nothing
-    /// but what the program of the machine sees, and the system is on its disks.
-    fn is_machine(&self) -> bool {
-        false
-    }
-
     /// Decides what runs as init and how it is told to end.
     ///
     /// # Errors

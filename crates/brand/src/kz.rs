@@ -119,10 +119,6 @@ impl Brand for Kz {
         Ok(done)
     }
 
-    fn is_machine(&self) -> bool {
-        true
-    }
-
     fn boot(&self, _request: &BootRequest<'_>) -> Result<BootSpec, BootError> {
         // It is the machine's command line, which the verb makes.
         Err(BootError::None("nothing: a machine has no init".to_owned()))

@@ -33,6 +33,7 @@ use platform::Platform;
 use platform::console::{self, Console};
 use platform::datasets::Delegated;
 use platform::guest::Machine;
+use platform::kind;
 use subject::away;
 
 pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, String> {
@@ -134,11 +135,12 @@ fn machine(
     controller: OwnedFd,
     arrived: bool,
 ) -> Result<(Option<Machine>, OwnedFd), String> {
-    let config = store::xml::load_running(&host.root, zone);
-    let Some(config) = config.ok().filter(kernelzone::is_machine) else {
+    let Ok(config) = store::xml::load_running(&host.root, zone) else {
         return Ok((None, controller));
     };
-    let [monitor, console, _] = kernelzone::facts::sockets(host, zone);
+    let Some(sockets) = kind::of(&config).sockets(host, zone) else {
+        return Ok((None, controller));
+    };
     // QEMU holds its memory under the number that it was given.
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let path = format!("/proc/{init}/fd/{}", vm::machine::FIRST);
@@ -146,14 +148,19 @@ fn machine(
     if !arrived {
         return Err("it was on its way here, and did not come as a whole".to_owned());
     }
-    let mut machine = Machine::adopted(config.machine_memory(), memory, &monitor, controller)?;
+    let mut machine = Machine::adopted(
+        config.machine_memory(),
+        memory,
+        &sockets.monitor,
+        controller,
+    )?;
     let image = kernelzone::image::path(host, &config);
     let away = is_away(host, zone);
     if let Some(text) = suspend::after_death(&mut machine, image.as_deref(), away)? {
         log::message(&host.root, zone, text);
     }
-    let line = unix_socket::connect_to(&console, Kind::Stream)
-        .map_err(|error| format!("connect to {}: {error}", console.display()))?;
+    let line = unix_socket::connect_to(&sockets.console, Kind::Stream)
+        .map_err(|error| format!("connect to {}: {error}", sockets.console.display()))?;
     Ok((Some(machine), line))
 }
 

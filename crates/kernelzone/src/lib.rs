@@ -27,30 +27,5 @@ mod new_file;
 pub mod record;
 pub mod uefi;
 
-use model::{Config, Verb};
-
-use host::{Error, Host};
-use subject::Subject;
-
-/// Returns whether a zone is a machine.
-#[must_use]
-pub fn is_machine(config: &Config) -> bool {
-    config.family() == model::brands::Family::Kz
-}
-
-/// Refuses a verb that acts on the root or the processes of a zone: those of a machine
-/// are on its disks and in its memory.
-///
-/// # Errors
-/// [`Error::Refused`] for a machine.
-pub fn refuse(host: &Host, subject: &Subject, verb: Verb) -> Result<(), Error> {
-    if is_machine(&subject.config(host)?) {
-        return Err(Error::Refused(format!(
-            "{verb} cannot read the disks of a kernel zone: clone the zone, or use the tools of its guest."
-        )));
-    }
-    Ok(())
-}
-
 /// The user of the zone that QEMU runs as.
 pub const USER: u32 = 1;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::{State, ZoneName};
+use model::ZoneName;
 use vm::agent::{Agent, Ended, Printed};
 
 use host::unix_socket::{self, Kind};
@@ -70,21 +70,4 @@ fn with<T>(
     let mut agent =
         Agent::begin(socket, AGENT_REPLY_TIMEOUT).map_err(|error| fail(flatten(&error)))?;
     ask(&mut agent).map_err(|error| Error::Daemon(flatten(&error)))
-}
-
-/// Returns whether a zone is a running kernel zone; its state, if it is none that runs.
-///
-/// # Errors
-/// When its configuration cannot be read.
-pub fn is_running_machine(host: &Host, zone: &ZoneName) -> Result<Option<bool>, Error> {
-    let index = store::index::Index::load(&host.root)?;
-    let Some(entry) = index.find(zone) else {
-        return Ok(None);
-    };
-    let config = store::xml::load(&host.root, zone)?;
-    if !crate::is_machine(&config) {
-        return Ok(None);
-    }
-    let (state, _) = subject::state(host, entry)?;
-    Ok(Some(state == State::Running))
 }

@@ -26,6 +26,7 @@ use control::protocol::LeaveDisk;
 use host::{Error, Host};
 use kernelzone::record::Record;
 use kernelzone::{disks, image};
+use platform::kind;
 use subject::Subject;
 use zone::suspend;
 
@@ -83,11 +84,10 @@ impl Load {
         subject: &Subject,
         config: &Config,
     ) -> Result<Option<Self>, Error> {
-        if !kernelzone::is_machine(config) {
-            return Ok(None);
-        }
         let zonepath = &subject.zonepath;
-        let mut record = Record::load(zonepath)?;
+        let Some(mut record) = kind::of(config).record(zonepath)? else {
+            return Ok(None);
+        };
         refuse_elsewhere(host, config, &record, zonepath)?;
         note_digests(&mut record, zonepath)?;
         let suspended = suspend::is_suspended(host, &subject.entry, config);

@@ -39,6 +39,7 @@ use store::index::Entry;
 
 use control::client;
 use host::{Error, Host, flatten};
+use platform::kind;
 use subject::arrived::{self, ARRIVED};
 use subject::away::{self, Away, come_back, is_away};
 use subject::network::Records;
@@ -276,14 +277,7 @@ fn give_up(
         .let_go(&subject.entry.name)
         .map_err(Error::Daemon)?;
     let config = subject.config(host)?;
-    if kernelzone::is_machine(&config) {
-        // Also an image that lies elsewhere: the other host has gone on from it, or will.
-        if let Some(image) = kernelzone::image::path(host, &config) {
-            kernelzone::image::remove(&image).map_err(Error::Refused)?;
-        }
-        kernelzone::install::remove(host, &config, path)
-            .map_err(|error| Error::Refused(error.to_string()))?;
-    }
+    kind::of(&config).remove_beside_root(host, &config, path)?;
     zone::patch_files::forget_history(&host.root, &subject.entry)?;
     for file in [ARRIVED, subject::identity::FILE] {
         let _ = fs::remove_file(path.join(file));

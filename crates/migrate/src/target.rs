@@ -29,6 +29,7 @@ use crate::wire::{
 use control::client;
 use control::protocol::Coming;
 use host::{Error, Host, flatten};
+use platform::kind;
 use subject::arrived::{self, ARRIVED, INCOMING};
 use subject::{DETACHED, Subject};
 use zone::attach::{self, update};
@@ -318,19 +319,13 @@ impl<'a> Guest<'a> {
             let again = is_half(&path);
             if again {
                 driver_at(&path)?.destroy(&path)?;
-                remove_machine(host, &config, &path)?;
+                kind::of(&config).remove_beside_root(host, &config, &path)?;
             }
-            if kernelzone::is_machine(&config) != hello.machine.is_some() {
-                return Err(Error::Refused(format!(
-                    "is configured as zone of brand {} here.",
-                    config.brand()
-                )));
-            }
-            let machine = hello.machine.as_ref().map(|cargo| {
-                kernelzone::install::refuse_there(host, &config, &path)
-                    .map_err(|error| Error::Refused(format!("{error}.")))?;
-                Unloading::new(host, &config, &path, cargo, again)
-            });
+            kind::of(&config).check_incoming(host, &config, &path, hello.machine.is_some())?;
+            let machine = hello
+                .machine
+                .as_ref()
+                .map(|cargo| Unloading::new(host, &config, &path, cargo, again));
             Ok((subject, path, machine.transpose()?))
         };
         let (subject, path, machine) = begin().inspect_err(|_| {
@@ -642,7 +637,8 @@ impl Drop for Guest<'_> {
         }
         // Files that cannot be removed now are removed by the next `receive`, or by uninstall.
         let cleared = driver_at(&self.path).and_then(|driver| driver.destroy(&self.path));
-        let removed = remove_machine(self.host, &self.config, &self.path);
+        let removed =
+            kind::of(&self.config).remove_beside_root(self.host, &self.config, &self.path);
         if cleared.is_err() || removed.is_err() {
             return;
         }
@@ -654,18 +650,6 @@ impl Drop for Guest<'_> {
             let _ = forget(self.host, &self.subject.entry.name);
         }
     }
-}
-
-/// Removes the files beside the root of a kernel zone that does not stay here.
-fn remove_machine(host: &Host, config: &Config, zonepath: &Path) -> Result<(), Error> {
-    if !kernelzone::is_machine(config) {
-        return Ok(());
-    }
-    if let Some(image) = kernelzone::image::path(host, config) {
-        kernelzone::image::remove(&image).map_err(Error::Refused)?;
-    }
-    kernelzone::install::remove(host, config, zonepath)
-        .map_err(|error| Error::Refused(error.to_string()))
 }
 
 fn forget(host: &Host, zone: &ZoneName) -> Result<(), store::Error> {

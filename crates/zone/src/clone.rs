@@ -18,6 +18,7 @@ use store::xml;
 use crate::executor::{self, Work};
 use crate::{suspend, verify};
 use host::{Error, Host};
+use platform::kind;
 use subject::{Start, Subject, UNFINISHED};
 
 /// The zone that is copied.
@@ -67,10 +68,8 @@ impl Origin {
                 "zone {zone} is suspended: boot it and shut it down, or throw its image away, before it is cloned."
             )));
         }
-        if snapshot.is_some() && kernelzone::is_machine(&config) {
-            return Err(Error::Source(format!(
-                "zone {zone} is a kernel zone, which has no snapshots."
-            )));
+        if let (Some(_), Some(why)) = (&snapshot, kind::of(&config).why_no_snapshots()) {
+            return Err(Error::Source(format!("zone {zone} {why}.")));
         }
         Ok(Self {
             entry,
@@ -387,17 +386,7 @@ fn plan(subject: &Subject, origin: &Origin, uuid: Uuid) -> ZonePlan {
                 to: path.clone(),
                 snapshot: origin.snapshot.as_ref().map(Name::to_string),
             },
-            // Who the guest of a machine is is on its disk.
-            match kernelzone::is_machine(&origin.config) {
-                true => Step::CloneMachine {
-                    from: origin.path.clone(),
-                    to: path.clone(),
-                },
-                false => Step::Identify {
-                    path: path.clone(),
-                    uuid,
-                },
-            },
+            kind::of(&origin.config).own_cloned_root(origin.path.clone(), path.clone(), uuid),
             Step::Record {
                 state: State::Installed,
                 uuid: Some(uuid),

@@ -21,6 +21,7 @@ use store::xml::manifest::{DETACHED, Manifest};
 use crate::executor::{Outcome, new_uuid};
 use crate::{inventory, root_view, snapshot};
 use host::{Error, Host};
+use platform::kind;
 use subject::{Start, Subject};
 
 use target::Target;
@@ -57,7 +58,7 @@ pub fn export(
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
-    kernelzone::refuse(host, &subject, Verb::Export)?;
+    kind::admit(host, &subject, Verb::Export)?;
     let config = subject.config(host)?;
     let path = subject.zonepath.clone();
     if dry_run {

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 
 use brand::Origin;
 use model::plan::{Recipe, Step, ZonePlan};
-use model::{State, Uuid, Verb, ZoneName};
+use model::{Config, State, Uuid, Verb, ZoneName};
 use storage::ROOT;
 
 use crate::executor::{self, Outcome, Work};
+use crate::images::Request;
 use crate::images::wanted::{Named, Wanted};
 use crate::verify;
 use host::{Error, Host};
+use platform::kind;
 use subject::zfs_stream::Received;
 use subject::{Start, Subject};
 
@@ -34,62 +36,13 @@ pub fn install(
     verify::before(host, &subject, &config, Verb::Install)?;
     let uuid = executor::new_uuid()?;
     let (profile, options) = profile_of(options)?;
-    let options = options.as_slice();
-    let machine = verify::brand_of(&config)?.is_machine();
-    let wanted = match machine {
-        true if options.iter().any(|word| word.starts_with("-i")) => {
-            return Err(Error::Usage(
-                "-i is for zones that share the host's kernel; -a takes the image of a disk"
-                    .to_owned(),
-            ));
-        }
-        // The options of a machine are for its disks.
-        true => Wanted::default(),
-        false => Wanted::read(options)?,
-    };
+    let kind = kind::of(&config);
+    let options = kind.install_options(&options, profile.as_deref())?;
+    let wanted = Wanted::read(&options.root)?;
     let init = wanted.init;
-    let mut import = None;
-    let source = match wanted.image {
-        Some(_) if !config.inherited_dirs().is_empty() => {
-            return Err(Error::Usage(
-                "images are for whole-root zones; this one has inherit-pkg-dir resources"
-                    .to_owned(),
-            ));
-        }
-        Some(Named::Here(word)) => {
-            Source::Image(crate::images::find(host, &word)?.digest.to_string())
-        }
-        Some(Named::There(request)) => {
-            let source = request.source.to_string();
-            import = Some(request);
-            Source::Import(source)
-        }
-        None if machine => {
-            brand::kz::Options::parse(options).map_err(refused)?;
-            Source::Brand(config.brand().to_owned(), Vec::new())
-        }
-        None => {
-            let brand = verify::brand_of(&config)?;
-            match brand
-                .origin(&config, options, &host.facts())
-                .map_err(refused)?
-            {
-                Origin::Empty => {
-                    Received::check(&subject.zonepath, options)?;
-                    Source::Brand(config.brand().to_owned(), options.to_vec())
-                }
-                Origin::Bootstrap(recipe) => Source::Recipe(recipe),
-            }
-        }
-    };
-    if machine && profile.is_some() {
-        return Err(Error::Usage(
-            "-c and -p put files into the root of a zone; that of a kernel zone is on its disk"
-                .to_owned(),
-        ));
-    }
-    let machine = machine.then(|| options.to_vec());
-    let plan = plan(&subject, source, init, profile, machine, uuid);
+    let (source, import) = source(host, &subject, &config, wanted, options.root)?;
+    let own = kind.own_new_root(subject.zonepath.clone(), uuid, options.machine);
+    let plan = plan(&subject, source, init, profile, own, uuid);
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
@@ -104,6 +57,44 @@ pub fn install(
     };
     executor::run(&mut work, &plan, &mut host.fault.clone())?;
     Ok(Outcome::Done)
+}
+
+/// Returns the source of the root that the options name, and the image to import for it.
+fn source(
+    host: &Host,
+    subject: &Subject,
+    config: &Config,
+    wanted: Wanted,
+    options: Vec<String>,
+) -> Result<(Source, Option<Request>), Error> {
+    let source = match wanted.image {
+        Some(_) if !config.inherited_dirs().is_empty() => {
+            return Err(Error::Usage(
+                "images are for whole-root zones; this one has inherit-pkg-dir resources"
+                    .to_owned(),
+            ));
+        }
+        Some(Named::Here(word)) => {
+            Source::Image(crate::images::find(host, &word)?.digest.to_string())
+        }
+        Some(Named::There(request)) => {
+            return Ok((Source::Import(request.source.to_string()), Some(request)));
+        }
+        None => {
+            let brand = verify::brand_of(config)?;
+            match brand
+                .origin(config, &options, &host.facts())
+                .map_err(refused)?
+            {
+                Origin::Empty => {
+                    Received::check(&subject.zonepath, &options)?;
+                    Source::Brand(config.brand().to_owned(), options)
+                }
+                Origin::Bootstrap(recipe) => Source::Recipe(recipe),
+            }
+        }
+    };
+    Ok((source, None))
 }
 
 /// Returns the error with the usage if the command line is wrong, otherwise without it.
@@ -152,7 +143,7 @@ fn plan(
     source: Source,
     init: bool,
     profile: Option<PathBuf>,
-    machine: Option<Vec<String>>,
+    own: Step,
     uuid: Uuid,
 ) -> ZonePlan {
     let path = subject.zonepath.clone();
@@ -192,17 +183,7 @@ fn plan(
     if init {
         steps.push(Step::LayImageInit { path: path.clone() });
     }
-    // Who the guest of a machine is is on its disk.
-    steps.push(match machine {
-        Some(options) => Step::MakeMachine {
-            path: path.clone(),
-            options,
-        },
-        None => Step::Identify {
-            path: path.clone(),
-            uuid,
-        },
-    });
+    steps.push(own);
     steps.extend(profile);
     steps.extend([
         Step::Sync { path },

@@ -28,6 +28,7 @@ use change::Running;
 use host::fault::Fault;
 use host::undo::UndoStack;
 use host::{Error, Host, devices, flatten};
+use platform::kind;
 use subject::{Start, Subject};
 
 /// The options of a change of a running zone.
@@ -140,13 +141,12 @@ fn change(
     let known = subject.runtime.as_ref();
     let known = known.ok_or_else(|| Error::Refused("not running".to_owned()))?;
     let mut running = Running::open(host, &zone, known)?;
-    let found = match kernelzone::is_machine(&stored) {
-        // A machine has its file systems open, and none is mounted for it.
-        true => Found {
+    let found = match kind::of(&stored).has_mounts() {
+        true => look(&mut running, &stored)?,
+        false => Found {
             config: stored.clone(),
             left: Vec::new(),
         },
-        false => look(&mut running, &stored)?,
     };
     let plan = live::plan(&found.config, wanted);
     let same = plan.steps.is_empty() && plan.at_boot.is_empty();

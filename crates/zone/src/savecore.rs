@@ -10,6 +10,7 @@ use crate::executor::Outcome;
 use control::client;
 use control::protocol::Request;
 use host::{Error, Host};
+use platform::kind;
 use subject::{Start, Subject};
 
 /// Begin of the names of the files.
@@ -30,11 +31,8 @@ pub fn savecore(
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
-    if !kernelzone::is_machine(&subject.config(host)?) {
-        return Err(Error::Refused(
-            "its kernel is the host's: only zones of brand kz have one of their own.".to_owned(),
-        ));
-    }
+    let config = subject.config(host)?;
+    kind::of(&config).admit(Verb::Savecore, &config)?;
     let folder = host.root.path(Path::new("/var/crash")).join(zone.as_str());
     let path = folder.join(format!("{NAME}{}", next(&folder)));
     if dry_run {

@@ -12,7 +12,6 @@ mod stop;
 
 use std::time::{Duration, Instant};
 
-use model::brands::Family;
 use model::{Config, ZoneName};
 use store::index::{Entry, Index};
 use store::{runtime, xml};
@@ -118,7 +117,7 @@ fn known(host: &Host, entry: &Entry) -> Result<Option<Known>, Error> {
         autoboot: config.autoboot(),
         priority: config.boot_priority(),
         autoshutdown: config.autoshutdown(),
-        suspended: config.family() == Family::Kz && suspend::is_suspended(host, entry, &config),
+        suspended: suspend::is_suspended(host, entry, &config),
         orphaned: runtime.is_some_and(|runtime| !runtime.daemon.is_alive()),
         remains,
     }))

@@ -8,7 +8,8 @@ use crate::boot::{BootOptions, start_locked};
 use crate::executor::Outcome;
 use control::client;
 use control::protocol::Request;
-use host::{Error, Host, init_ready};
+use host::{Error, Host};
+use platform::kind;
 use subject::{Start, Subject};
 
 /// Timeout of a zone's shutdown: the stop timeout of the zones service.
@@ -87,12 +88,11 @@ fn refuse_deaf_init(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     let Some(known) = store::runtime::load(&host.root, zone)? else {
         return Ok(());
     };
-    // A machine has a power button.
     let config = store::xml::load_running(&host.root, zone)?;
-    let signal = known.shutdown_signal;
-    if kernelzone::is_machine(&config) || init_ready::is_ready_for(known.init.pid, signal) {
+    if kind::of(&config).hears_shutdown(&known) {
         return Ok(());
     }
+    let signal = known.shutdown_signal;
     Err(Error::Daemon(format!(
         "its init takes no order to shut down (it neither catches nor blocks signal {signal}); halt the zone."
     )))

@@ -13,6 +13,7 @@ use storage::{Dataset, Method, TopCopy, driver_at};
 use crate::executor::{self, Outcome, Work};
 use crate::merge;
 use host::{Error, Fault, Host, flatten};
+use platform::kind;
 use subject::freeze::Frozen;
 use subject::{Start, Subject};
 
@@ -76,7 +77,7 @@ fn carry_out(
     dry_run: bool,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Outcome, Error> {
-    kernelzone::refuse(host, subject, verb)?;
+    kind::admit(host, subject, verb)?;
     let driver = driver_at(&subject.zonepath)?;
     let running = subject.state != State::Installed;
     let stops = running && driver.stops_for_snapshots();

@@ -11,6 +11,7 @@ use store::lock::ZoneLock;
 use crate::executor::{self, Outcome, Work};
 use host::error::is_full;
 use host::{Error, Host};
+use platform::kind;
 use subject::network::Records;
 use subject::{Start, Subject};
 
@@ -182,15 +183,15 @@ fn plan(subject: &Subjected) -> ZonePlan {
                     uuid: subject.entry.uuid,
                 },
                 Step::DestroyDataset { path: path.clone() },
-                Step::RemoveZonepath { path: path.clone() },
+            ];
+            steps.extend(kind::of(&subject.config).steps_beside_root(path.clone()));
+            steps.extend([
+                Step::RemoveZonepath { path },
                 Step::Record {
                     state: State::Configured,
                     uuid: None,
                 },
-            ];
-            if kernelzone::is_machine(&subject.config) {
-                steps.insert(2, Step::DestroyMachine { path });
-            }
+            ]);
             steps
         },
     }

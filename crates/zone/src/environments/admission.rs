@@ -8,6 +8,7 @@ use super::marks::Marks;
 use super::switch;
 use crate::executor::Outcome;
 use host::{Error, Host};
+use platform::kind;
 use subject::{Start, Subject};
 
 /// The zone of an operation, locked, or the outcome of an operation that has nothing to do.
@@ -22,7 +23,7 @@ pub(super) fn admit(host: &Host, zone: &ZoneName) -> Result<Admitted, Error> {
         Start::Go(subject) => subject,
         Start::Already(notice) => return Ok(Admitted::Over(Outcome::Already(notice))),
     };
-    kernelzone::refuse(host, &subject, Verb::Beadm)?;
+    kind::admit(host, &subject, Verb::Beadm)?;
     let dataset = open(&subject.zonepath)?;
     let marks = Marks::at(&subject.zonepath);
     // One that a crash cut off: nobody has mounted the root of a halted zone.
