@@ -27,8 +27,8 @@ pub fn of(source: &Source) -> Imports {
     let mut imports = Imports::new();
     for (place, scope) in &scopes {
         let file = &source[place].file;
-        for path in &scope.mentions {
-            let Some(owner) = resolve(&scopes, place, path, MAX_ALIASES) else {
+        for Mention { path, is_use } in &scope.mentions {
+            let Some(owner) = resolve(&scopes, place, path, *is_use, MAX_ALIASES) else {
                 continue;
             };
             let used = &source[&owner].file;
@@ -57,7 +57,16 @@ struct Scope {
     /// Names that are defined here.
     items: BTreeSet<String>,
     /// Paths that are named here.
-    mentions: BTreeSet<Place>,
+    mentions: BTreeSet<Mention>,
+}
+
+/// A path that a module names.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Mention {
+    path: Place,
+    /// True for a `use`, which names a module and a function of one name alike; any other path
+    /// that ends with such a name means the function.
+    is_use: bool,
 }
 
 impl Scope {
@@ -102,7 +111,7 @@ impl Scope {
             path.push(name.to_string());
         }
         if counts {
-            self.mentions.insert(path.clone());
+            self.mention(path.clone(), true);
         }
         self.aliases.insert(alias, path);
     }
@@ -116,9 +125,7 @@ impl Scope {
                 TokenTree::Ident(word) if before == '.' => drop(word),
                 TokenTree::Ident(word) => {
                     if before != ':' {
-                        self.mentions.extend(
-                            Some(std::mem::take(&mut path)).filter(|path| !path.is_empty()),
-                        );
+                        self.mention(std::mem::take(&mut path), false);
                     }
                     path.push(word.to_string());
                     before = 'a';
@@ -131,8 +138,13 @@ impl Scope {
                 TokenTree::Literal(_) => before = ' ',
             }
         }
-        self.mentions
-            .extend(Some(path).filter(|path| !path.is_empty()));
+        self.mention(path, false);
+    }
+
+    fn mention(&mut self, path: Place, is_use: bool) {
+        if !path.is_empty() {
+            self.mentions.insert(Mention { path, is_use });
+        }
     }
 }
 
@@ -144,12 +156,9 @@ impl Visit<'_> for Scope {
 
     fn visit_path(&mut self, path: &syn::Path) {
         if path.leading_colon.is_none() {
-            self.mentions.insert(
-                path.segments
-                    .iter()
-                    .map(|segment| segment.ident.to_string())
-                    .collect(),
-            );
+            let names = path.segments.iter();
+            let names = names.map(|segment| segment.ident.to_string());
+            self.mention(names.collect(), false);
         }
         visit::visit_path(self, path);
     }
@@ -181,29 +190,42 @@ fn name_of(item: &Item) -> Option<String> {
 
 /// Returns the module that defines the thing at `path`, as module `from` names it; none if the
 /// path is a module, or leaves the crate.
-fn resolve(scopes: &Scopes, from: &Place, path: &[String], aliases: usize) -> Option<Place> {
+fn resolve(
+    scopes: &Scopes,
+    from: &Place,
+    path: &[String],
+    is_use: bool,
+    aliases: usize,
+) -> Option<Place> {
     let (first, rest) = path.split_first()?;
     match &**first {
-        "crate" => walk(scopes, Place::new(), rest, aliases),
-        "self" => walk(scopes, from.clone(), rest, aliases),
+        "crate" => walk(scopes, Place::new(), rest, is_use, aliases),
+        "self" => walk(scopes, from.clone(), rest, is_use, aliases),
         "super" => {
             let parent = from[..from.len().checked_sub(1)?].to_vec();
             if rest.first().is_some_and(|next| next == "super") {
-                return resolve(scopes, &parent, rest, aliases);
+                return resolve(scopes, &parent, rest, is_use, aliases);
             }
-            walk(scopes, parent, rest, aliases)
+            walk(scopes, parent, rest, is_use, aliases)
         }
-        _ => walk(scopes, from.clone(), path, aliases),
+        _ => walk(scopes, from.clone(), path, is_use, aliases),
     }
 }
 
 /// Goes down from a module.
-fn walk(scopes: &Scopes, mut place: Place, path: &[String], aliases: usize) -> Option<Place> {
+fn walk(
+    scopes: &Scopes,
+    mut place: Place,
+    path: &[String],
+    is_use: bool,
+    aliases: usize,
+) -> Option<Place> {
     let (first, rest) = path.split_first()?;
     let scope = scopes.get(&place)?;
     place.push(first.clone());
-    if scopes.contains_key(&place) {
-        return walk(scopes, place, rest, aliases);
+    let is_module = scopes.contains_key(&place);
+    if is_module && (is_use || !rest.is_empty()) {
+        return walk(scopes, place, rest, is_use, aliases);
     }
     place.pop();
     if scope.items.contains(first) {
@@ -211,16 +233,16 @@ fn walk(scopes: &Scopes, mut place: Place, path: &[String], aliases: usize) -> O
     }
     let left = aliases.checked_sub(1)?;
     if let Some(alias) = scope.aliases.get(first) {
-        if alias.first() == Some(first) {
-            // `use serde::Serialize`: another crate.
+        if alias.first() == Some(first) && !is_module {
+            // `use serde`: another crate.
             return None;
         }
-        return resolve(scopes, &place, &[alias, rest].concat(), left);
+        return resolve(scopes, &place, &[alias, rest].concat(), is_use, left);
     }
-    scope
-        .globs
-        .iter()
-        .find_map(|glob| resolve(scopes, &place, &[&**glob, path].concat(), left))
+    scope.globs.iter().find_map(|glob| {
+        let path = [&**glob, path].concat();
+        resolve(scopes, &place, &path, is_use, left)
+    })
 }
 
 #[cfg(test)]
@@ -282,6 +304,28 @@ mod tests {
             ("b/inner", "pub fn h() {}"),
         ]);
         assert_eq!(found, ["a b/inner h", "lib a g"]);
+    }
+
+    #[test]
+    fn a_function_with_the_name_of_a_module_counts() {
+        let found = imports(&[
+            ("lib", "mod boot; mod halt; mod b; pub use boot::boot;"),
+            ("boot", "pub fn boot() {}"),
+            ("halt", "use crate::b; fn f() { crate::boot(); }"),
+            ("b", "use crate::boot; fn f() { boot(); boot::boot(); }"),
+        ]);
+        assert_eq!(found, ["b boot boot", "halt boot boot"]);
+    }
+
+    #[test]
+    fn a_path_without_a_use_counts() {
+        let found = imports(&[
+            ("lib", "mod a; mod b;"),
+            ("a", "fn f() { crate::b::c::g(); let _ = super::b::S; }"),
+            ("b", "mod c; pub struct S;"),
+            ("b/c", "pub fn g() -> super::S { super::super::b::S }"),
+        ]);
+        assert_eq!(found, ["a b S", "a b/c g", "b/c b S"]);
     }
 
     #[test]
