@@ -8,9 +8,9 @@
 use model::Config;
 use model::table::{self, GLOBAL};
 
-/// Names of attributes that are not delegated, though `attr` is, and what such a change is
-/// called: `net-force` gives the zone addresses that the host refuses otherwise, `hosts` shows
-/// it the names of other zones.
+/// Names of attributes that are not delegated, though `attr` is, and the names of such changes in
+/// messages: `net-force` gives the zone addresses that the host refuses otherwise, `hosts` shows it
+/// the names of other zones.
 const ATTRIBUTES_OF_THE_HOST: &[(&str, &str)] = &[
     ("hosts", "attr name=hosts"),
     ("net-force", "attr name=net-force"),

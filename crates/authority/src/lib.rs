@@ -1,16 +1,16 @@
-//! Delegation: what a user who is not root may do to a zone.
+//! Delegation: the rights of users who are not root on a zone.
 //!
-//! The `admin` resources of a zone's configuration name users and what each may do
-//! ([`Auth`]). `zoneauthd` acts on them; this crate is what it decides by. It is
-//! pure, so all of it can be tested without root:
+//! The `admin` resources of a zone's configuration name users and their rights
+//! ([`Auth`]). `zoneauthd` acts on them; this crate has its rules. It is pure, so all of
+//! it can be tested without root:
 //!
 //! | file | holds |
 //! |---|---|
 //! | `auth` | the authorisations, and which of them a configuration gives |
-//! | `table` | every command that can be delegated, and what it needs |
+//! | `table` | every command that can be delegated, and the rights that it needs |
 //! | `task` | from the words of a user to a command of the table |
 //! | `change` | which changes of a configuration can be delegated |
-//! | `request`, `reply` | what is said on the socket of zoneauthd |
+//! | `request`, `reply` | the packets on the socket of zoneauthd |
 //!
 //! Whatever is not in the table is refused. The words of a user never reach a program
 //! that runs as root: they are parsed into a [`Task`], and the program is started with

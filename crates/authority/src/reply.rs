@@ -43,7 +43,7 @@ impl Reply {
             Self::Ended(End::Status(status)) => format!("ended {status}"),
             Self::Ended(End::Signal(number)) => format!("killed {number}"),
         };
-        // What is plain has one byte a character.
+        // Plain text has one byte for each character.
         text.truncate(MAX_SIZE);
         text.into_bytes()
     }
@@ -75,7 +75,7 @@ pub fn signal(number: i32) -> Vec<u8> {
     format!("signal {number}").into_bytes()
 }
 
-/// Reads what a client says while its program runs: a signal that it may pass on.
+/// Reads a packet of a client whose program runs: a signal that it may pass on.
 #[must_use]
 pub fn signal_of(packet: &[u8]) -> Option<i32> {
     let number = std::str::from_utf8(packet).ok()?.strip_prefix("signal ")?;
@@ -83,8 +83,8 @@ pub fn signal_of(packet: &[u8]) -> Option<i32> {
     SIGNALS.contains(&number).then_some(number)
 }
 
-/// Printable ASCII; anything else, and the backslash, is escaped. For texts that hold
-/// what a user wrote, and go to a terminal or a log.
+/// Printable ASCII; anything else, and the backslash, is escaped. For texts that a user
+/// wrote and that go to a terminal or a log.
 #[must_use]
 pub fn plain(text: &str) -> String {
     let escaped = |c: char| -> String {

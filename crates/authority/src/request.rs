@@ -14,10 +14,10 @@ pub const MAX_WORDS: usize = 4096;
 /// Longest name of a terminal type or a locale in bytes.
 const MAX_NAME: usize = 64;
 
-/// The first bytes of a packet: what follows has the form described here.
+/// The first bytes of a packet: the rest has the form described here.
 const MAGIC: [u8; 4] = *b"ZNA1";
 
-/// Length of what stands before the words.
+/// Length of the part before the words.
 const HEADER: usize = MAGIC.len() + 3 + 4;
 
 /// The other end of a stream of the program.

@@ -1,4 +1,4 @@
-//! The one table of what can be delegated.
+//! The only table of commands that can be delegated.
 //!
 //! A row is a command and all that may go with it. Commands that are missing here cannot be
 //! delegated: a new subcommand or option is refused until its row is added. No option that takes a
@@ -102,7 +102,7 @@ const fn flag(letter: char) -> Opt {
     }
 }
 
-/// Shows what would be done.
+/// Shows the plan.
 const DRY_RUN: Opt = Opt {
     long: Some("dry-run"),
     ..flag('n')
@@ -180,8 +180,8 @@ pub(crate) const ZLOGIN: &[Opt] = &[
 /// console, too.
 pub(crate) const ZLOGIN_NEEDS: &[Auth] = &[Login];
 
-/// The options of zonecfg, besides `-z`. `-r`, which needs [`Liveconfig`], can come in
-/// when what it applies goes through the same guard as what is stored.
+/// The options of zonecfg, besides `-z`. `-r`, which needs [`Liveconfig`], can be added when the
+/// applied configuration passes the same check as a stored one.
 pub(crate) const ZONECFG: &[Opt] = &[Opt {
     // Standard input; a file would be opened by root.
     value: Value::Only("-"),

@@ -51,7 +51,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Finds what the words behind the program's name ask for.
+    /// Finds the task in the words behind the program's name.
     ///
     /// # Errors
     /// [`Refusal`] for whatever is not in the table.
@@ -217,7 +217,7 @@ fn zone_name(text: &str) -> Result<ZoneName, Refusal> {
     text.parse().map_err(|_| Refusal::Name(text.to_owned()))
 }
 
-/// True for what can be the name of something, and is no option and no path.
+/// True for a word that can be a name, and is no option and no path.
 fn is_plain(text: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"_-.:".contains(&b);
     let first = text.bytes().next();

@@ -32,7 +32,7 @@ impl Subcommand {
 /// A program and its subcommands.
 #[derive(Debug)]
 pub struct Program {
-    /// Its name, and what may stand before a subcommand.
+    /// Its name, and the options that may stand before a subcommand.
     pub name: &'static str,
     /// The options before a subcommand, with a space behind them; mostly none.
     pub options: &'static str,

@@ -1,8 +1,8 @@
 //! The zone that this process is in, as the zone's first process was told.
 //!
-//! The file is written before anything of the zone runs: its name, then lines
-//! `id=`, `uuid=`, `brand=` and `ip-type=`. What is inside a zone can write there
-//! as its root: good for what is shown, no protection.
+//! The file is written before anything of the zone runs: its name, then lines `id=`, `uuid=`,
+//! `brand=` and `ip-type=`. Root of a zone can write there: good enough for display, but no
+//! protection.
 
 use std::fmt;
 use std::fs::File;

@@ -1,8 +1,8 @@
-//! Asking zoneauthd(8) to do what needs root.
+//! Asks zoneauthd(8) to run a command that needs root.
 //!
-//! The client keeps its own streams to itself and moves the bytes: what it gets from
-//! zoneauthd are the other ends of the program's, pipes or a terminal. Its terminal is
-//! then only a keyboard and a screen, as with ssh.
+//! The client keeps its own streams to itself and moves the bytes: zoneauthd gives it the
+//! other ends of the program's streams, pipes or a terminal. Its terminal is then only a
+//! keyboard and a screen, as with ssh.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -43,7 +43,7 @@ const COPY_BYTES: usize = 32 * 1024;
 /// The program's use of standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// It does not: what is typed ahead, or what a shell's loop reads, stays where it is.
+    /// It does not: typed-ahead input, or the input of a shell's loop, stays unread.
     Nothing,
     /// It reads standard input, perhaps as a terminal.
     Standard,
@@ -109,7 +109,7 @@ fn reach() -> Option<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok()?;
     connect(&socket, &address).ok()?;
-    // What is typed goes there.
+    // Input of the user goes there.
     let served_by = sys::peer::peer(socket.as_fd()).ok()?;
     (served_by.uid == 0).then_some(socket)
 }
@@ -264,7 +264,7 @@ fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     }
 }
 
-/// Types what the user types, as long as we have the keyboard.
+/// Passes on the user's input, as long as we are in the foreground.
 fn type_to(terminal: &OwnedFd) {
     loop {
         copy(stdin(), terminal.as_fd());
@@ -328,8 +328,8 @@ fn stderr() -> BorrowedFd<'static> {
     rustix::stdio::stderr()
 }
 
-/// The status of a command that zoneauthd did not run, after telling why: what the
-/// command says to those who are not root, and what would help.
+/// The status of a command that zoneauthd did not run, after printing the reason: the
+/// command's message for users who are not root, and the remedy.
 pub fn refused(program: Program, outcome: &Outcome, classic: &str) -> u8 {
     match outcome {
         Outcome::Ended(status) => return *status,

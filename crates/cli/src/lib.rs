@@ -1,7 +1,7 @@
 //! The command line syntax and the exit statuses that all commands share.
 //!
-//! The libraries below never read the environment and never print; the programs
-//! do, and what more than one of them does stands here.
+//! The libraries below never read the environment and never print; the programs do, and this crate
+//! holds the code that several of them need.
 
 pub mod command;
 mod current;
@@ -35,8 +35,8 @@ const DEFAULT_CGROUP: &str = "/zones";
 /// The number of characters of a root's folder that are in the name of its control group.
 const MAX_CGROUP_NAME: usize = 64;
 
-/// musl's allocator asks the kernel for memory again and again, which is most of
-/// what a command that lives for a millisecond does.
+/// musl's allocator asks the kernel for memory again and again, which is most of the work of a
+/// command that lives for a millisecond.
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
@@ -79,10 +79,10 @@ impl BadRoot {
     }
 }
 
-/// The alternate root: what `-R` said, else the environment, else `/`.
+/// The alternate root: the argument of `-R`, else the environment, else `/`.
 ///
 /// # Errors
-/// [`BadRoot`] for what cannot be one.
+/// [`BadRoot`] for a path that cannot be one.
 pub fn root(option: Option<&Path>) -> Result<Root, BadRoot> {
     let named = option
         .map(Path::to_owned)

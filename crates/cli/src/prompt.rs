@@ -36,7 +36,7 @@ fn ask_on(question: &str, input: &mut impl BufRead, output: &mut impl Write) -> 
     }
 }
 
-/// Returns what a line says to a question; `None` where it says neither yes nor no.
+/// Returns the answer in a line; `None` where it says neither yes nor no.
 #[must_use]
 pub fn answer(line: &str) -> Option<bool> {
     match line.trim().to_ascii_lowercase().as_str() {

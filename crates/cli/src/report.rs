@@ -11,7 +11,7 @@ pub fn lines(program: &str, zone: &str, error: &Error) -> Vec<String> {
         }
         Error::Store(inner @ store::Error::Locked(_)) => vec![format!("{program}: {inner}")],
         Error::Source(text) => vec![format!("{program}: {text}")],
-        // What was found comes without a prefix.
+        // Findings are printed without a prefix.
         Error::Verify(problems) => problems
             .iter()
             .cloned()

@@ -65,7 +65,7 @@ pub fn resolve<'a>(
     Ok(chosen)
 }
 
-/// Writes out the first range of `word`, and so on for what follows it.
+/// Expands the first range of `word`, and then the ranges behind it.
 fn ranges(word: &str) -> Result<Vec<String>, Error> {
     let bad = || Error::Range(word.to_owned());
     let Some((before, rest)) = word.split_once('[') else {

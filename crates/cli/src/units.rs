@@ -17,7 +17,7 @@ pub fn bytes(bytes: u64) -> String {
     format!("{}.{}{}", tenths / 10, tenths % 10, UNITS[unit])
 }
 
-/// Reads what [`bytes`] writes, without a fraction: `512`, `12M`, `3G`; in either case.
+/// Reads the output of [`bytes`], without a fraction: `512`, `12M`, `3G`; in either case.
 #[must_use]
 pub fn parse(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|char: char| char.is_ascii_alphabetic());

@@ -1,4 +1,4 @@
-//! `beadm` in a zone: what it says to zoneadmd, on a socket in the zone.
+//! `beadm` in a zone: its packets to zoneadmd, on a socket in the zone.
 //!
 //! A request is one packet: the words of a command line, parted by spaces. The answer is packets
 //! that begin with a letter: `o` some standard output, `e` some standard error, `x` the exit

@@ -42,13 +42,14 @@ pub const HALT_TIMEOUT: Duration = Duration::from_secs(120);
 /// without an answer.
 ///
 /// # Errors
-/// [`Error::Daemon`] with what zoneadmd said.
+/// [`Error::Daemon`] with the error of zoneadmd.
 pub fn ask(socket: &OwnedFd, request: &Request) -> Result<Option<()>, Error> {
     let patience = (*request == Request::Halt).then_some(HALT_TIMEOUT);
     done(exchange(socket, request, patience)?)
 }
 
-/// [`ask`], but with no more than this time for an answer. What was asked for goes on.
+/// [`ask`], but with no more than this time for an answer. The requested operation
+/// continues.
 ///
 /// # Errors
 /// Also [`Error::Daemon`] when the time is over.
@@ -115,7 +116,7 @@ fn done(reply: Option<Reply>) -> Result<Option<()>, Error> {
 /// Changes the resource controls of an active zone.
 ///
 /// # Errors
-/// [`Error::Daemon`] with what zoneadmd said; the controls are then as before.
+/// [`Error::Daemon`] with the error of zoneadmd; the controls are then as before.
 pub fn change_controls(socket: &OwnedFd, new: &Controls) -> Result<Changed, Error> {
     match exchange(socket, &Request::Controls(Box::new(new.clone())), None)? {
         None => Err(Error::Daemon("zoneadmd went away".to_owned())),
@@ -252,7 +253,7 @@ pub fn adopt(host: &Host, zone: &ZoneName) -> Result<(), Error> {
 /// Waits for the word of a zoneadmd that was just started; returns its remarks.
 ///
 /// # Errors
-/// [`Error::Daemon`] with what it said, or that it said nothing.
+/// [`Error::Daemon`] with its error, or that it did not answer.
 pub fn listen_to(report: OwnedFd) -> Result<Vec<String>, Error> {
     let mut text = String::new();
     File::from(report)

@@ -1,4 +1,4 @@
-//! `/var/log/zones/<zone>.messages`: what zoneadmd has to say, a line each.
+//! `/var/log/zones/<zone>.messages`: messages of zoneadmd, one line each.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

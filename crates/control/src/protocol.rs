@@ -24,9 +24,9 @@ pub enum Request {
     Halt,
     /// Asks init to end the zone in order; answered when the platform is down.
     Shutdown,
-    /// Cuts short what the zone's lock is held for while its zoneadmd waits: the pause before a
-    /// zone that rebooted itself boots again and, if `shutdown` says so, a shutdown. Answered
-    /// when that is done; with an error when nothing is waited for.
+    /// Interrupts the waiting of a zoneadmd that holds the zone's lock: the pause before a zone
+    /// that rebooted itself boots again and, if `shutdown` is set, a shutdown. Answered when that
+    /// is done; with an error when nothing is waited for.
     Cancel {
         /// True to give up a shutdown, too.
         shutdown: bool,
@@ -120,7 +120,7 @@ pub enum Left {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// The disks are whole there: send what is left.
+    /// The disks are complete on the target: send the rest.
     Go,
     /// It runs there: take it down here.
     Gone,
@@ -137,7 +137,7 @@ pub enum Coming {
     DisksAreWhole,
     /// All of its memory has come.
     IsWhole,
-    /// It takes no more of what comes: why?
+    /// Asks why the machine refuses the incoming data.
     WhyNot,
     /// It is this host's: let it run.
     Run,
@@ -149,13 +149,13 @@ pub enum Coming {
 pub enum Reply {
     /// Done.
     Done,
-    /// Done, and this is what came of it.
+    /// Done, with this result.
     Changed(Changed),
     /// Not done, and why.
     Error(String),
 }
 
-/// A packet that a console client sends: a byte for what it is, and the rest.
+/// A packet that a console client sends: a byte for its kind, and the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConsolePacket<'a> {
     /// `i`: typed bytes.

@@ -1,12 +1,12 @@
 //! The devices of the host that a zone is shown: `device match=/dev/snd/*`.
 //!
-//! A pattern is looked up below the host's /dev and nowhere else: symbolic links are
-//! followed as long as they stay there, other file systems (/dev/shm, where any user
-//! may write, /dev/pts) are not entered. What is found is not the host's own node:
-//! its owner has no id in the zone, and /dev cannot be mounted with the zone's ids. The
-//! zone gets nodes of its own for the same devices, under the same names, with the
-//! same permissions, owned by the zone's ids of the same numbers: `root:audio 0660` is
-//! that in the zone too. Nothing that the zone does to them changes the host's.
+//! A pattern is looked up below the host's /dev and nowhere else: symbolic links are followed as
+//! long as they stay there, other file systems (/dev/shm, where any user may write, /dev/pts) are
+//! not entered. The zone does not get the host's own node: its owner has no id in the zone, and
+//! /dev cannot be mounted with the zone's ids. The zone gets nodes of its own for the same devices,
+//! under the same names, with the same permissions, owned by the zone's ids of the same numbers:
+//! `root:audio 0660` is that in the zone too. Nothing that the zone does to them changes the
+//! host's.
 //!
 //! The control group's device program decides whether a node can be opened: it admits the devices
 //! that matched when the zone was booted or changed, and no others.

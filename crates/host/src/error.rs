@@ -1,6 +1,6 @@
 //! The errors of verbs; the commands turn them into messages and exit statuses.
 
-/// Why a verb did not do what it was asked for.
+/// The reason why a verb failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,7 +22,7 @@ pub enum Error {
     /// zoneadmd or the zone's first process said so.
     #[error("{0}")]
     Daemon(String),
-    /// A step of a plan failed; what was done before was undone unless `left` tells otherwise.
+    /// A step of a plan failed; the earlier steps were undone, except those in `left`.
     #[error("could not {step}: {why}{}", left.as_ref().map(|text| format!("; {text}")).unwrap_or_default())]
     Step {
         /// The step.

@@ -1,7 +1,7 @@
 //! Asks the kernel if a process has made itself ready for a signal.
 //!
-//! The kernel throws away what is sent to the first process of a pid namespace, unless that
-//! catches the signal or blocks it.
+//! The kernel drops a signal to the first process of a pid namespace, unless that process catches
+//! or blocks the signal.
 
 use std::fs;
 

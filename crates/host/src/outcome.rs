@@ -14,7 +14,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Makes the outcome of a verb that was done, with what is to be told about it.
+    /// Makes the outcome of a verb that was done, with remarks for the user.
     pub fn with_remarks(remarks: impl IntoIterator<Item = String>) -> Self {
         let remarks: Vec<String> = remarks.into_iter().collect();
         match remarks.is_empty() {

@@ -34,7 +34,7 @@ const MAX_SIZE: u64 = 1 << 20;
 /// # Errors
 /// [`Error::Refused`] names the line that cannot be understood.
 pub fn resolve(host: &Host, controls: &mut Controls) -> Result<(), Error> {
-    // By its name on Solaris: what zones without a pool have.
+    // The pool of zones without a configured pool, by its name on Solaris.
     controls.pool.take_if(|pool| pool.name == "pool_default");
     let Some(wanted) = &mut controls.pool else {
         return Ok(());

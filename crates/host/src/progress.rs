@@ -67,7 +67,7 @@ pub fn follow<T: Send>(
     work: impl FnOnce() -> T + Send,
 ) -> T {
     let path = path(&host.root, zone);
-    // What a zoneadmd left that was killed.
+    // A file that a killed zoneadmd left.
     let _ = fs::remove_file(&path);
     std::thread::scope(|scope| {
         let (done, ended) = channel::<()>();

@@ -87,7 +87,7 @@ pub const AGAIN: &str = "boot-again";
 pub const LOCK_OF_AGAIN: i32 = 3;
 
 /// Starts `zoneadm -z zone boot-again`, for a zone that rebooted itself so many times in quick
-/// succession, and hands it the zone's lock. What it has to say goes to `log`.
+/// succession, and hands it the zone's lock. Its messages go to `log`.
 pub fn boot_again(
     host: &Host,
     zone: &ZoneName,
@@ -100,7 +100,7 @@ pub fn boot_again(
     start(host, "zoneadm", &words, None, None, log, &[held.as_fd()])
 }
 
-/// Starts `zoneadm -z zone beadm --inside words`, for what the zone itself asks for.
+/// Starts `zoneadm -z zone beadm --inside words`, for a request of the zone itself.
 pub fn beadm(
     host: &Host,
     zone: &ZoneName,

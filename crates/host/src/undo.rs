@@ -42,7 +42,7 @@ impl UndoStack {
         failed
     }
 
-    /// Forgets the steps: what was done stays.
+    /// Forgets the steps: their changes stay.
     pub fn disarm(&mut self) {
         self.0.clear();
     }

@@ -114,8 +114,8 @@ pub fn file_system(
     Ok(mount)
 }
 
-/// A file system with device nodes and nothing else. The paths in it are those below
-/// /dev. Only the host can make nodes: what a zone makes cannot be opened.
+/// A file system with device nodes and nothing else. The paths in it are those below /dev. Only the
+/// host can make nodes: a node that a zone makes cannot be opened.
 pub fn device_nodes(nodes: &[DeviceNode], first_id: u32) -> Result<OwnedFd, Error> {
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let params = [Param::text("mode", "0755"), Param::text("size", "256k")];
