@@ -159,7 +159,7 @@ pub(crate) fn spec(platform: &Platform, request: &BootRequest<'_>) -> Result<Boo
     })
 }
 
-/// Lists what is wrong with the configured init, as far as that shows without a root.
+/// Lists the errors of the configured init that are visible without a root.
 pub(crate) fn verify(config: &Config) -> Vec<String> {
     match config.attr("init") {
         Some(init) if init != NAME_OF_OURS && !init.starts_with('/') => {
@@ -197,7 +197,7 @@ fn own_init(
     if lookup(root, &runs_one, OFlags::NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
     {
-        // The zone runs what its image runs; ours starts that.
+        // The zone runs the command of its image; zinit starts it.
         return Ok((InitProgram::Zinit, CLASSIC));
     }
     for &path in inits {

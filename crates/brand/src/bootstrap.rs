@@ -1,9 +1,9 @@
 //! Roots of the host's own distribution, made by its own installer.
 //!
-//! Each package system has a tool that fills an empty folder from the sources that the
-//! host is configured with. Here is how each is called ([`Tool::recipe`], plain data),
-//! and how it is run ([`run()`]). What it made is kept as an image: the next zone stands
-//! on the same files, on disk and in memory.
+//! Each package system has a tool that fills an empty folder from the sources that the host is
+//! configured with. Here is how each is called ([`Tool::recipe`], plain data), and how it is run
+//! ([`run()`]). The new root is kept as an image: the next zone uses the same files, on disk and in
+//! memory.
 
 mod debian;
 mod others;
@@ -32,7 +32,7 @@ pub(crate) struct System {
     root: PathBuf,
     /// `ID` of os-release: `debian`.
     id: String,
-    /// `ID_LIKE`: what it is derived from.
+    /// `ID_LIKE`: the distributions that it is derived from.
     like: String,
     /// `VERSION_ID`: `12`.
     version: String,

@@ -118,7 +118,7 @@ impl Machine {
     }
 }
 
-/// The header of a program in the root; `None` for what is absent or no ELF program.
+/// The header of a program in the root; `None` for a file that is absent or no ELF program.
 fn header(root: BorrowedFd<'_>, path: &str) -> Option<[u8; HEADER]> {
     let file = sys::root::file(root, path).ok()??;
     let mut header = [0; HEADER];

@@ -41,11 +41,11 @@ pub trait Brand: fmt::Debug + Sync {
     /// The constant part.
     fn platform(&self) -> &'static Platform;
 
-    /// Lists what keeps `config` from running here, one line each; empty when nothing does.
+    /// Lists the reasons why `config` cannot run here, one line each; empty if it can.
     fn verify(&self, config: &Config, host: &HostFacts) -> Vec<String>;
 
-    /// Decides what the root of a new zone is made of, by the options of the command
-    /// line and the host. Nothing is done yet.
+    /// Chooses the source of the root of a new zone, by the options of the command line
+    /// and the host. Nothing is done yet.
     ///
     /// # Errors
     /// [`Error::Usage`] and [`Error::Refused`].
@@ -65,12 +65,12 @@ pub trait Brand: fmt::Debug + Sync {
     /// holds an unfinished tree: the zone is incomplete.
     ///
     /// # Errors
-    /// [`Error::Usage`] for options the brand does not take (exit status 2),
-    /// the others for what went wrong (exit status 1).
+    /// [`Error::Usage`] for options that the brand does not take (exit status 2), the
+    /// others for failures (exit status 1).
     fn install(&self, request: &mut InstallRequest<'_>) -> Result<Installed, Error>;
 
     /// Makes a root that was just installed or cloned ready for its first boot. It has
-    /// its name and machine id already. With layers, what changes goes into the top.
+    /// its name and machine id already. With layers, the changes go into the top.
     ///
     /// # Errors
     /// Fails with the step that could not be done; the install or clone is then undone.
@@ -79,8 +79,8 @@ pub trait Brand: fmt::Debug + Sync {
         Ok(())
     }
 
-    /// Lets go of what a halted zone has outside of its root, before the root is removed.
-    /// It may come again after an error or a crash.
+    /// Releases the objects of a halted zone outside of its root, before the root is
+    /// removed. It may come again after an error or a crash.
     ///
     /// # Errors
     /// Fails with the step that could not be done; the zone is then incomplete.
@@ -89,7 +89,7 @@ pub trait Brand: fmt::Debug + Sync {
         Ok(())
     }
 
-    /// Decides what runs as init and how it is told to end.
+    /// Chooses the init, and the way in which it is asked to end.
     ///
     /// # Errors
     /// Fails when the chosen init is not in the root.

@@ -6,18 +6,18 @@
 //! | `/etc/machine-id` | the zone's own id |
 //! | `/etc/hostname` | the zone's name |
 //! | `/etc/hosts` | as it was, with the zone's name for 127.0.1.1 |
-//! | what [`FORGOTTEN`] names | absent: made anew by whoever needs it |
-//! | what a profile has ([`lay`]) | that, last |
+//! | files in [`FORGOTTEN`] | absent: the programs that need them make them anew |
+//! | files of a profile ([`lay`]) | copied, last |
 //!
 //! | outside the zone | becomes |
 //! |---|---|
 //! | name, zonepath, uuid, range of user and group ids | the zone's own (the index) |
-//! | what [`CONFIGURED`] names | the default, where a clone is configured like its origin |
+//! | files in [`CONFIGURED`] | the default, where a clone is configured like its origin |
 //! | Ethernet address of an anet | of the zone's own, unless one is configured |
 //!
-//! The same function serves an install, whose root is complete, and a clone,
-//! whose root is a new, empty top over layers: what a clone changes is put into
-//! the top, with each directory on the way made as the layers have it.
+//! The same function serves an install, whose root is complete, and a clone, whose root is a new,
+//! empty top over layers: changed files of a clone are put into the top, and each directory above
+//! them is made as the layers have it.
 
 mod profile;
 
@@ -163,9 +163,9 @@ impl Stack {
         })
     }
 
-    /// The uppermost tree that has `name`, and what it is there. A layer that
-    /// replaced a directory on the way by something else is passed over: all
-    /// layers belong to the same zone, so at worst an older file of it is found.
+    /// The uppermost tree that has `name`, and its kind there. A layer that replaced a directory on
+    /// the way by something else is passed over: all layers belong to the same zone, so at worst an
+    /// older file of it is found.
     fn find(&self, name: &Path) -> Result<Option<(&Tree, rustix::fs::Stat)>, Error> {
         for tree in std::iter::once(&self.top).chain(&self.layers) {
             if let Some(stat) = tree.stat(name)? {
@@ -197,7 +197,7 @@ impl Stack {
         };
         match self.top.stat(parent)? {
             Some(stat) if is(&stat, FileType::Directory) => return Ok(()),
-            // A link or a file where a directory belongs hides what is below.
+            // A link or a file where a directory belongs hides the directory below.
             Some(_) => {
                 self.top.remove(parent)?;
             }

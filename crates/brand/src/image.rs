@@ -8,19 +8,19 @@
 //! | file | holds |
 //! |---|---|
 //! | [`decompress`] | files as plain streams |
-//! | [`archive`], [`cpio`], [`squashfs`] | the formats: what a member is |
+//! | [`archive`], [`cpio`], [`squashfs`] | the formats: reading members |
 //! | [`btrfs`] | streams of `btrfs send` |
 //! | [`zfs`] | streams of `zfs send`, which are received elsewhere |
-//! | [`member`] | what becomes of it |
+//! | [`member`] | the handling of a member |
 //! | [`content`] | which extended attributes a root or a layer may have |
 //! | [`limits`] | how much a source may hold |
 //! | [`printable`] | names and messages of a source, fit to be printed |
-//! | [`layer`] | what is different where layers lie below |
+//! | [`layer`] | the differences where layers lie below |
 //! | [`directory`] | a directory of the host instead, or a container of LXC |
 //! | [`container`] | archives that hold container images |
-//! | [`init`] | what such an image runs, as the zone's init has it |
+//! | [`init`] | the command of such an image, for the zone's init |
 //! | [`source`] | the options that name one |
-//! | [`unpack`] | a root that is being populated: limits, and what was left out |
+//! | [`unpack`] | a root that is being populated: limits, and skipped members |
 
 mod archive;
 mod btrfs;
@@ -65,7 +65,7 @@ pub fn install(request: &mut InstallRequest<'_>, source: &Source) -> Result<Inst
 /// Populates an empty folder from a source, as an install does a zone's root.
 ///
 /// # Errors
-/// [`Error::Member`] and [`Error::Source`] for what is not acceptable; the folder then
+/// [`Error::Member`] and [`Error::Source`] for content that is not acceptable; the folder then
 /// holds an unfinished tree.
 pub fn unpack(
     root: &Path,
@@ -96,11 +96,11 @@ pub fn unpack_part(
     install_as(root, source, LIMITS, Extent::Part, progress)
 }
 
-/// Puts what a stream of [`pack::Pack`] holds into a folder, over what is there: a file
-/// takes the place of one of the same name.
+/// Unpacks a stream of [`pack::Pack`] into a folder that may have content: a file replaces one of
+/// the same name.
 ///
 /// # Errors
-/// [`Error::Member`] and [`Error::Source`] for what is not acceptable.
+/// [`Error::Member`] and [`Error::Source`] for content that is not acceptable.
 pub fn unpack_stream(
     root: &Path,
     stream: impl std::io::Read,
@@ -142,9 +142,9 @@ pub fn remove_from(
     Ok(())
 }
 
-/// Populates an empty folder with a layer of a container image, a tar archive at the
-/// beginning of `file`, for an overlay on `lowers`, the uppermost first. Says what the
-/// digest of the archive is, without its compression.
+/// Populates an empty folder with a layer of a container image, a tar archive at the beginning of
+/// `file`, for an overlay on `lowers`, the uppermost first. Returns the digest of the archive
+/// without its compression.
 ///
 /// # Errors
 /// As [`unpack`].
@@ -225,7 +225,7 @@ fn install_as(
     unpack.finish(extent)
 }
 
-/// Unpacks an archive by what it is, not by what it is called.
+/// Unpacks an archive. Recognises its format by its content, not by its name.
 fn any_archive(unpack: &mut Unpack<'_>, path: &Path) -> Result<(), Error> {
     let fail = |error| Error::io("open", path, error);
     let mut stream = Stream::open(path).map_err(fail)?;

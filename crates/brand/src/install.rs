@@ -72,7 +72,7 @@ pub enum Error {
     Io {
         /// The action that failed, as a verb.
         action: &'static str,
-        /// On what.
+        /// The path of the failed operation.
         path: PathBuf,
         /// Why it failed.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! Brands: what kind of system a zone is, and how it is verified, installed and started.
+//! Brands: the kinds of systems in zones, and how each is verified, installed and started.
 //!
 //! A brand is a [`Platform`] (plain data: init, privileges, devices, mounts) and the
 //! hooks of [`Brand`]; docs/brands.md tells how to add one. The verbs in `crates/zone` call the hooks and know no

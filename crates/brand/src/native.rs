@@ -1,9 +1,8 @@
 //! The native brand: the host's own distribution.
 //!
-//! A **sparse** zone shares the host's programs and has an /etc and a /var of
-//! its own. What goes into them follows two rules and nothing else: a file is a
-//! package's configuration file that still has its packaged checksum
-//! ([`conffiles`]), or it stands on the reviewed list of generated files
+//! A **sparse** zone shares the host's programs and has an /etc and a /var of its own. A file goes
+//! into them only by one of two rules: it is a package's configuration file that still has its
+//! packaged checksum ([`conffiles`]), or it is on the reviewed list of generated files
 //! ([`generated`]).
 //!
 //! If the host has no dpkg, the first rule and the package database do not apply, and the zone gets

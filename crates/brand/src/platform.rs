@@ -39,15 +39,15 @@ pub struct Platform {
     pub inits: &'static [&'static str],
     /// The environment of the zone's programs before anything else sets more.
     pub environment: &'static [(&'static str, &'static str)],
-    /// Character devices, readable and writable by all; a zone may open these, its own
-    /// terminals, and what its configuration adds.
+    /// Character devices, readable and writable by all; a zone may open these, its own terminals,
+    /// and the devices of its configuration.
     pub devices: &'static [Device],
     /// Further mounts, in order.
     pub mounts: &'static [Mount],
 }
 
 impl Platform {
-    /// Any Linux userland: what the brands that run one differ in is little.
+    /// Any Linux userland: the brands that run one differ only a little.
     pub const LINUX: Self = Self {
         name: "",
         sparse: false,
@@ -96,7 +96,7 @@ const DEVICES: &[Device] = &[
     device("tty", 5, 0),
 ];
 
-/// `/run` holds what must not outlive a boot; the rest is on the zone's own disk.
+/// `/run` holds files that must not outlive a boot; the rest is on the zone's own disk.
 const MOUNTS: &[Mount] = &[Mount {
     target: "/run",
     fstype: "tmpfs",

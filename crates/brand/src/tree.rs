@@ -238,7 +238,7 @@ impl Tree {
         self.finish(name, &file, meta)
     }
 
-    /// Makes a symbolic link. What it points to is text, never looked at.
+    /// Makes a symbolic link. Its target is only text, and is never opened.
     pub fn symlink(&self, name: &Path, target: &Path, uid: u32, gid: u32) -> Result<(), Error> {
         let fail = || self.fail("make the symbolic link", name);
         let (parent, last) = self.parent(name).map_err(fail())?;
@@ -292,7 +292,7 @@ impl Tree {
         let fail = || self.fail("set the time of", name);
         let (parent, last) = self.parent(name).map_err(fail())?;
         let time = Timespec {
-            // Beyond what the kernel can hold it stops at the end of time.
+            // A later time than the kernel can store becomes the latest possible time.
             tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX),
             tv_nsec: 0,
         };

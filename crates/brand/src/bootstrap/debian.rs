@@ -1,4 +1,4 @@
-//! Debian and what is derived from it: mmdebstrap, or debootstrap.
+//! Debian and its derivatives: mmdebstrap, or debootstrap.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -11,8 +11,7 @@ use rustix::fs::FileType;
 use crate::install::Error;
 use crate::tree::{Meta, Tree, is};
 
-/// Folders of which nothing belongs into an image; what they hold are no folders but
-/// empty ones.
+/// Folders whose content does not belong into an image; only their empty subfolders stay.
 const EMPTIED: &[&str] = &[
     "dev",
     "run",
@@ -33,14 +32,14 @@ const CLEARED: &[&str] = &[
 /// Maximum number of folders in folders of a cache that are followed.
 const MAX_CACHE_DEPTH: usize = 16;
 
-/// Most lines of what a tool said that are repeated when it fails.
+/// Maximum number of output lines of a tool that are repeated if it fails.
 const LAST: usize = 5;
 
 /// Maximum length of a line of the tool's output, in bytes.
 const MAX_LINE_BYTES: u64 = 16 << 10;
 
-/// Fills the empty folder `root` by a recipe. All that the tool says goes to `log`, what
-/// tells how far it is to `progress`.
+/// Fills the empty folder `root` by a recipe. All output of the tool goes to `log`, and its
+/// progress to `progress`.
 ///
 /// It has mounts and process numbers of its own: nothing that it mounts or starts is
 /// left when it ends, however that comes about.
@@ -83,7 +82,7 @@ pub fn run(
         if !matches!(length, Ok(length) if length > 0) {
             break;
         }
-        // A full disk of the log is no reason to end what may yet succeed.
+        // A full disk of the log must not end an install that may yet succeed.
         let _ = log.write_all(&line);
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
         if tells(&text) {
@@ -117,7 +116,7 @@ fn in_namespaces() -> Command {
     const OWN: [&str; 4] = ["--mount", "--pid", "--fork", "--mount-proc"];
     let (ending, unshare) = ("/usr/bin/setpriv", "/usr/bin/unshare");
     if !Path::new(ending).exists() {
-        // Not util-linux: then what is killed here goes on for itself.
+        // Not util-linux: then the program below a killed one continues to run.
         let mut command = Command::new(unshare);
         command.args(OWN);
         return command;
@@ -140,7 +139,7 @@ fn tells(line: &str) -> bool {
         "Unpacking",
         "Configuring",
     ];
-    // What the others begin a step with: pacstrap and pacman, dnf, zypper.
+    // The first words of a step of the other tools: pacstrap and pacman, dnf, zypper.
     const STEPS: [&str; 8] = [
         "==> ",
         ":: ",

@@ -1,7 +1,7 @@
 //! Files that a clone is given: a folder that is laid over its root.
 //!
-//! It comes last, so what is in it stays: a clone keeps the host name, the machine id
-//! or the ssh keys that its profile has.
+//! It is copied last, so its files stay: a clone keeps the host name, the machine id or
+//! the ssh keys that its profile has.
 
 use std::path::{Path, PathBuf};
 

@@ -28,7 +28,8 @@ pub fn unpack(unpack: &mut Unpack<'_>, stream: Stream) -> Result<(), Error> {
     Ok(())
 }
 
-/// The first member of an archive, when that is what it is called; at most `limit` bytes.
+/// The content of the first member of an archive if the member has this name; at most `limit`
+/// bytes.
 pub fn first_member(path: &Path, name: &str, limit: u64) -> Result<Option<Vec<u8>>, Error> {
     let fail = |error| Error::io("read", path, error);
     let left = Cell::new(HEADER_BUDGET);
@@ -114,7 +115,7 @@ pub fn unpack_stream<R: Read>(unpack: &mut Unpack<'_>, stream: R) -> Result<R, E
     Ok(archive.into_inner().stream)
 }
 
-/// Counts what is read, and remembers whether the stream ran dry.
+/// Counts the bytes read, and remembers whether the stream ended early.
 struct Metered<'c, R> {
     stream: R,
     left: &'c Cell<u64>,

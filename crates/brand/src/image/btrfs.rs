@@ -124,7 +124,7 @@ struct Receiver<'u, 'p> {
     version: u32,
     /// The uuid of the subvolume, once it has begun.
     uuid: Option<Vec<u8>>,
-    /// Names of what is not made.
+    /// Names of objects that are not made.
     skipped: HashSet<PathBuf>,
     /// The file that was written last.
     open: Option<(PathBuf, File)>,
@@ -248,7 +248,7 @@ impl Receiver<'_, '_> {
             }
             _ => {
                 let name = self.unpack.check_name(shown)?;
-                // The root keeps what it has, whatever the subvolume's was.
+                // The root keeps its attributes, whatever the subvolume's were.
                 if name.as_os_str().is_empty() {
                     return Ok(());
                 }
@@ -330,7 +330,7 @@ impl Receiver<'_, '_> {
                     _ => Ok(()),
                 }
             }
-            // What was not made anew has none.
+            // Objects that were not made anew have none.
             command::REMOVE_XATTR => Ok(()),
             command::CHMOD => {
                 let mode = self.number(words, attribute::MODE)? & 0o7777;
@@ -456,7 +456,7 @@ impl Receiver<'_, '_> {
     }
 }
 
-/// No owner or mode is larger; what is too large is no owner of a zone.
+/// No owner or mode is larger; a larger number is no owner of a zone.
 fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

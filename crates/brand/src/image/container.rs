@@ -1,5 +1,5 @@
-//! Archives that hold container images: what `docker save`, `podman save` and
-//! `skopeo copy` to an `oci-archive` write.
+//! Archives that hold container images: the output of `docker save`, of `podman save`,
+//! and of `skopeo copy` to an `oci-archive`.
 //!
 //! They are taken apart into a folder that is then read as a layout. Only plain files
 //! with plain names are made there: no image needs more.
@@ -35,7 +35,7 @@ pub fn is_container(path: &Path) -> bool {
 /// Takes the archive at `path` apart into an empty folder.
 ///
 /// # Errors
-/// [`Error::Member`] and [`Error::Source`] for what is not acceptable.
+/// [`Error::Member`] and [`Error::Source`] for content that is not acceptable.
 pub fn extract(path: &Path, into: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
     let limits = Limits {
         members: MAX_MEMBERS,

@@ -11,7 +11,7 @@ pub enum Content {
     /// A root from an untrusted source.
     Root,
     /// A layer or top of a zone, from another host's root: with the whiteouts, and the
-    /// marks of overlay that say which folders hide or move what is below.
+    /// marks of overlay that say which folders hide or move the folders below.
     Layer,
 }
 
@@ -44,9 +44,9 @@ fn is_redirect(value: &[u8]) -> bool {
     value.len() <= 4096 && parts.all(legal) && (whole || count == 1)
 }
 
-/// True for attributes that mean the same in a zone. Those of overlay would
-/// change what the layers show; `security.*` but capabilities is the host's
-/// business; ACLs and the rest are not carried.
+/// True for attributes that mean the same in a zone. Those of overlay would change the
+/// view of the layers; `security.*` but capabilities is the host's business; ACLs and the
+/// rest are not carried.
 pub(super) fn is_allowed_attribute(name: &str) -> bool {
     name == "security.capability"
         || name

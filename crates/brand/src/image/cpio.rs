@@ -28,7 +28,7 @@ const OLDER: [(&[u8], &str); 3] = [
 
 const HEADER: usize = 110;
 
-/// The name of what ends an archive.
+/// The name of the member that ends an archive.
 const TRAILER: &[u8] = b"TRAILER!!!";
 
 /// Most files with several names whose content is still to come.

@@ -20,7 +20,7 @@ const FORMATS: &[(&[u8], Option<&str>)] = &[
     (b"BZh", Some("bzip2")),
 ];
 
-/// Bytes that are looked at to see what an archive is.
+/// Number of bytes that are read to recognise the format of an archive.
 const BEGIN: usize = 512;
 
 /// The content of an archive.
@@ -41,7 +41,7 @@ enum Source {
 }
 
 impl Stream {
-    /// Opens an archive by what it is, not by what it is called.
+    /// Opens an archive. Recognises its compression by its content, not by its name.
     pub fn open(path: &Path) -> io::Result<Self> {
         Self::of(File::open(path)?)
     }
@@ -97,8 +97,8 @@ impl Stream {
         Ok(&self.begin)
     }
 
-    /// Reads what is left, at most `limit` bytes, and checks that the stream ended well;
-    /// gives the digest, if one was made.
+    /// Reads the rest, at most `limit` bytes, and checks that the stream ended well. Returns the
+    /// digest, if one was computed.
     pub fn finish(mut self, limit: u64) -> io::Result<Option<Digest>> {
         let rest = io::copy(&mut (&mut self).take(limit + 1), &mut io::sink())?;
         if rest > limit {
@@ -205,9 +205,9 @@ impl Drop for Helper {
     }
 }
 
-/// The most memory that xz may take. Its own limit is none, and an archive says how much
-/// it needs, up to 4 GiB; what `xz -9` makes needs 65 MiB. zstd refuses above 128 MiB by
-/// itself, bzip2 never needs more than a few.
+/// The most memory that xz may take. It has no limit of its own, and an archive sets its need, up
+/// to 4 GiB; the output of `xz -9` needs 65 MiB. zstd refuses above 128 MiB by itself, bzip2 never
+/// needs more than a few.
 ///
 /// As a variable: other programs of that name do not know the option.
 const XZ_LIMIT: (&str, &str) = ("XZ_DEFAULTS", "--memlimit-decompress=512MiB");

@@ -53,8 +53,8 @@ struct User {
     home: String,
 }
 
-/// Writes what `command` says into the top of a root whose layers are `lowers`, the
-/// uppermost first.
+/// Writes `command` for the zone's init into the top of a root whose layers are `lowers`,
+/// the uppermost first.
 ///
 /// # Errors
 /// [`Error::Refused`] when the image names no program, or a user that it does not have.
@@ -171,7 +171,8 @@ fn user(text: &str, passwd: &str, group: &str) -> Result<User, Error> {
             entry.as_ref().and_then(|line| id(line[3])).unwrap_or(0)
         }
     };
-    // His own among them: what a file denies to its group is denied to him.
+    // The user's own group is among them: a permission that a file denies to its group is
+    // denied to the user.
     groups.retain(|group| *group != gid);
     groups.insert(0, gid);
     let home = entry

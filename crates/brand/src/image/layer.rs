@@ -1,10 +1,10 @@
 //! Layers of container images: a tree that is put on others.
 //!
-//! A layer says in its names what of the layers below it hides: `.wh.NAME` hides NAME,
-//! `.wh..wh..opq` hides all that a folder held. Here that becomes what overlay reads: a
-//! character device 0/0, and the attribute `trusted.overlay.opaque`. Both are made only
-//! where there is something to hide, and none that stands in the archive itself passes:
-//! devices and `trusted.*` are left out of every archive.
+//! Special names in a layer hide files of the layers below: `.wh.NAME` hides NAME,
+//! `.wh..wh..opq` hides all that a folder held. Here they become the marks that overlay
+//! reads: a character device 0/0, and the attribute `trusted.overlay.opaque`. Both are
+//! made only where there is something to hide, and none that stands in the archive itself
+//! passes: devices and `trusted.*` are left out of every archive.
 //!
 //! A layer may name a file in a folder that it does not hold itself: the folder is then
 //! made as the layers below have it, and where they have a link to a folder, the file
@@ -80,7 +80,7 @@ impl Unpack<'_> {
         std::iter::once(&self.root).chain(&self.lowers).collect()
     }
 
-    /// Carries out what a name stands for that hides others; false for other names.
+    /// Handles a name that hides others. Returns false for other names.
     pub(super) fn mark(&mut self, name: &Path, shown: &Path) -> Result<bool, Error> {
         let last = name.file_name().unwrap_or_default().as_bytes();
         if !last.starts_with(WHITEOUT) {
@@ -102,14 +102,14 @@ impl Unpack<'_> {
         Ok(true)
     }
 
-    /// Hides what the layers below have of this name.
+    /// Hides the object with this name in the layers below.
     fn hide(&mut self, name: &Path, shown: &Path) -> Result<(), Error> {
         let name = self.follow(name, shown)?;
         if find(&self.below(), &name)?.is_none() {
             return Ok(());
         }
         match self.root.stat(&name)? {
-            // Of this layer: only what is below in it is hidden.
+            // A folder of this layer: only objects of the layers below are hidden in it.
             Some(stat) if is(&stat, FileType::Directory) => {
                 self.set_opaque(&name).map_err(self.blame(shown))
             }
@@ -231,8 +231,8 @@ impl Unpack<'_> {
         Ok(name)
     }
 
-    /// Makes sure that `target`, which is to get one more name, is in this layer: what
-    /// the layers below have is copied, for no name leads from one layer to another.
+    /// Makes sure that `target`, which is to get one more name, is in this layer: a file
+    /// of the layers below is copied, because a hard link cannot join two layers.
     pub(super) fn fetch(&mut self, target: &Path, shown: &Path) -> Result<PathBuf, Error> {
         let target = self.follow(target, shown)?;
         if self

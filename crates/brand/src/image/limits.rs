@@ -11,8 +11,8 @@ pub struct Limits {
     pub path: usize,
 }
 
-/// Far above any distribution, far below what would fill a file system's inodes
-/// or run for days.
+/// Far above the size of any distribution, and far below a number that would use up the
+/// inodes of a file system or run for days.
 pub const LIMITS: Limits = Limits {
     members: 20_000_000,
     bytes: 1 << 40,

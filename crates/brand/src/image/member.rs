@@ -205,7 +205,7 @@ impl Unpack<'_> {
     ) -> Result<(), Error> {
         let shown = member.name.as_path();
         let blame = self.blame(shown);
-        // Before anything of it is written: what it says is enough.
+        // Checked before any byte of it is written: the size in its header is enough.
         self.check_bytes(size)?;
         // Two members of one name: the later one wins, as a new file.
         self.root.remove(name).map_err(&blame)?;

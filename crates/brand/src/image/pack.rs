@@ -79,11 +79,11 @@ impl<W: Write> Pack<W> {
         Ok(())
     }
 
-    /// Writes what `wanted` wants of the tree at `root`; a folder that is not wanted may
-    /// still hold what is.
+    /// Writes the objects of the tree at `root` that `wanted` selects; a folder that is
+    /// not selected may hold selected objects.
     ///
     /// # Errors
-    /// [`Error::Io`] for what cannot be read, or written.
+    /// [`Error::Io`] for a file that cannot be read, or written.
     pub fn tree(
         &mut self,
         root: &Path,

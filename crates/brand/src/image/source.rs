@@ -21,9 +21,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the options. `-u`, `-s` and `-v` are taken for the sake of Solaris'
-    /// scripts: the identity is always made anew, and what is printed is the
-    /// caller's business.
+    /// Reads the options. `-u`, `-s` and `-v` are accepted for scripts of Solaris: the
+    /// identity is always made anew, and the caller decides about the output.
     pub fn parse(words: &[String]) -> Result<Self, Error> {
         let mut options = Self::default();
         let mut words = words.iter().map(String::as_str);

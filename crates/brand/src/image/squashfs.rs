@@ -1,8 +1,9 @@
-//! Reads squashfs images, version 4: never mounted, for the kernel trusts what it mounts.
+//! Reads squashfs images, version 4: it never mounts them, because the kernel trusts the
+//! content of a mounted image.
 //!
 //! Blocks that gzip or zstd compressed are read; other compressors are refused by name.
 //! Every table is read where it is needed and as far as it is needed; a block is never
-//! larger than the format allows, and what says otherwise is refused.
+//! larger than the format allows, and an image with a larger block is refused.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::OsStr;

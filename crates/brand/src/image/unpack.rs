@@ -1,4 +1,4 @@
-//! A root that is being populated: what it may still take, and what was left out.
+//! A root that is being populated: its remaining limits, and the skipped members.
 
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -212,7 +212,7 @@ impl<'p> Unpack<'p> {
         }
     }
 
-    /// Names the member in what went wrong with it.
+    /// Adds the name of the member to an error.
     pub(super) fn blame<'m>(&self, member: &'m Path) -> impl Fn(Error) -> Error + 'm {
         let origin = self.origin.clone();
         move |error| match error {
@@ -239,7 +239,7 @@ impl<'p> Unpack<'p> {
         }
     }
 
-    /// Says what was skipped.
+    /// Reports the skipped members.
     pub(super) fn tell(&mut self) {
         let Skipped {
             devices,
@@ -272,7 +272,7 @@ impl<'p> Unpack<'p> {
         }
     }
 
-    /// Says what was skipped, and checks that the result looks like a root.
+    /// Reports the skipped members, and checks that the result looks like a root.
     pub(super) fn finish(mut self, extent: Extent) -> Result<Installed, Error> {
         self.tell();
         let is_dir = |name: &str| -> Result<bool, Error> {

@@ -1,8 +1,8 @@
-//! Streams of `zfs send`: what their beginning tells.
+//! Streams of `zfs send`: reads their first record.
 //!
-//! Only OpenZFS itself can read one, into a file system of its own. What is looked at here
-//! is the first record, so that what cannot become a root is refused before anything is
-//! made; OpenZFS checks the rest, each record against its checksum.
+//! Only OpenZFS itself can read one, into a file system of its own. Only the first record
+//! is checked here, so that a stream that cannot become a root is refused before any
+//! change; OpenZFS checks the rest, each record against its checksum.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -28,8 +28,8 @@ const RECORD: usize = 56;
 const SUBSTREAM: u64 = 1;
 /// A file system, as against a volume.
 const FILE_SYSTEM: u32 = 2;
-/// Features of streams: sent as it is stored, encrypted; without some of its data; what is
-/// left of one that was cut off; several times the same block told once.
+/// Features of streams: raw and encrypted; with redacted data; the rest of an interrupted
+/// stream; deduplicated blocks.
 const RAW: u64 = 1 << 24;
 const REDACTED: u64 = 1 << 21;
 const RESUMED: u64 = 1 << 20;

@@ -99,10 +99,10 @@ fn regular(root: &OwnedFd, path: &str) -> Option<File> {
     (1..=MAX_BOOT_FILE_BYTES).contains(&size).then_some(file)
 }
 
-/// Makes a disk with an ext4 file system that holds what is in `root`.
+/// Makes a disk with an ext4 file system that holds the content of `root`.
 ///
 /// # Errors
-/// [`Error::Refused`] without mkfs.ext4, or with what it says.
+/// [`Error::Refused`] without mkfs.ext4, or with its error.
 pub fn make_disk(root: &Path, disk: &Path, size: u64) -> Result<(), Error> {
     let tool = [
         "/usr/sbin/mkfs.ext4",

@@ -25,11 +25,11 @@ pub enum Firmware {
 /// The brand's options of an install.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// `-a` or `-d`; none for what the host's own distribution installs.
+    /// `-a` or `-d`; none for an install of the host's own distribution.
     pub source: Option<Source>,
     /// `-x install-size=SIZE`, in bytes.
     pub size: Option<u64>,
-    /// `-x firmware=bios|uefi`; none for what the disk is made for.
+    /// `-x firmware=bios|uefi`; none for the firmware that the disk is made for.
     pub firmware: Option<Firmware>,
 }
 

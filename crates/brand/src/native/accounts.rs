@@ -1,9 +1,9 @@
 //! The accounts of a new zone: the host's system accounts, without anything
 //! that belongs to people.
 //!
-//! Ids must agree with the host's, since the files of the inherited directories
-//! carry them. What is taken over of an account is its name and its ids; its
-//! password, description, shell and home only in the forms listed here.
+//! Ids must agree with the host's, since the files of the inherited directories carry them. Of an
+//! account, only its name and its ids are copied; its password, description, shell and home only in
+//! the forms listed here.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
 //! The first rule: a file of the host is copied when it is a package's
 //! configuration file and still has the checksum it was packaged with.
 //!
-//! Such a file is public: it is part of the package. The content is read once; what was hashed is
-//! what is written.
+//! Such a file is public: it is part of the package. The content is read once, so that the hashed
+//! bytes are the written bytes.
 
 use std::path::Path;
 
@@ -54,8 +54,8 @@ fn copy_one(fill: &mut Fill<'_>, conffile: &Conffile) -> Result<(), Error> {
     Ok(())
 }
 
-/// Only configuration is copied; and what another part of the install makes is
-/// left to it, even if some package ships the like.
+/// Only configuration is copied; and a file that another part of the install makes is not copied,
+/// even if a package ships it.
 pub fn is_filled_otherwise(name: &Path) -> bool {
     const OURS: &[&str] = &[
         "dev",

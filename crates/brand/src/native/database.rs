@@ -1,5 +1,5 @@
-//! The package database of a new zone: dpkg's records of what is in the
-//! inherited directories, byte for byte where a byte matters for patching.
+//! The package database of a new zone: dpkg's records of the files in the inherited
+//! directories, byte for byte where a byte matters for patching.
 //!
 //! Only records of packages that the status file names are taken, and only of
 //! the kinds that come out of packages; a stray file stays on the host. Locks,
@@ -79,7 +79,7 @@ pub fn wait_until_idle(fill: &mut Fill<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Copies the database; tells what its lists name.
+/// Copies the database. Returns the files that its lists name.
 pub fn copy(fill: &mut Fill<'_>, packages: &[Package]) -> Result<Listed, Error> {
     let source = Source::open(fill)?;
     source.check_idle()?;

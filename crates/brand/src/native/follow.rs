@@ -1,8 +1,7 @@
-//! A sparse zone follows its host: after the host's packages have changed, or in front of
-//! another host, the part of each package that the zone has to itself is brought to what
-//! the host has now.
+//! A sparse zone follows its host: after the host's packages have changed, or in front of another
+//! host, the zone's own part of each package is updated to the host's version.
 //!
-//! | what | becomes |
+//! | files | result |
 //! |---|---|
 //! | a configuration file as it was packaged | the host's, if that is as packaged now |
 //! | one that was changed in the zone | stays; the host's is put beside it as `.dpkg-dist` |
@@ -48,8 +47,8 @@ pub struct Followed {
 /// halted zone, writable.
 ///
 /// # Errors
-/// [`Error::Refused`] for a zone that is not sparse or a host without dpkg; others for
-/// what cannot be read or written: the root is then half changed.
+/// [`Error::Refused`] for a zone that is not sparse or a host without dpkg; others for files that
+/// cannot be read or written: the root is then partly changed.
 pub fn follow(
     config: &Config,
     host_root: &Path,
@@ -137,7 +136,7 @@ fn take_conffiles(
         if own == Some(md5) {
             continue;
         }
-        // Public as packaged: what the host's administrator wrote stays on the host.
+        // Public as packaged: changes by the host's administrator stay on the host.
         let here = fill.host.read(&name, MAX_FILE)?;
         let Some((content, stat)) = here.filter(|(text, _)| Md5::digest(text)[..] == md5) else {
             fill.leave_out(&name, "changed on this host");

@@ -1,6 +1,6 @@
-//! Symbolic links of the host that a zone gets: alternatives, and those that a
-//! package ships. A link is only a name; it is taken over where it leads into
-//! what the zone shares with the host or has itself.
+//! Symbolic links of the host that a zone gets: alternatives, and those that a package
+//! ships. A link is only a name; it is copied if its target is in the zone, shared with
+//! the host or its own.
 
 use std::path::{Path, PathBuf};
 

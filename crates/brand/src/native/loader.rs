@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn an_own_cache_reads_back_the_same() {
-        // ldconfig tells what it reads, so it is the judge where there is one.
+        // ldconfig prints the cache that it reads, so this test uses it where it is
+        // installed.
         let Ok(cache) = std::fs::read("/etc/ld.so.cache") else {
             eprintln!("skipped: this machine has no ld.so.cache");
             return;

@@ -1,4 +1,4 @@
-//! PAM's common files, and what `su` and `login` cannot do without.
+//! PAM's common files, and the files that `su` and `login` need.
 //!
 //! The host's own are site configuration. A zone gets the packaged templates
 //! with the one profile that every system has, passwords in /etc/shadow, as pam-auth-update(8) would write them where nothing else is installed. That
@@ -14,7 +14,7 @@ use crate::native::generated::put;
 const TEMPLATES: &str = "usr/share/pam";
 const MAX_FILE: u64 = 64 << 10;
 
-/// A file, and what its two placeholders stand for.
+/// A file, and the values of its two placeholders.
 struct Common {
     name: &'static str,
     kind: &'static str,

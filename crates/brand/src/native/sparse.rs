@@ -37,7 +37,7 @@ impl Layout {
         self.dirs.iter().any(|dir| resolved.starts_with(dir))
     }
 
-    /// Replaces a link at the root by what it points to.
+    /// Replaces a link at the root by its target.
     #[must_use]
     pub fn resolve(&self, path: &Path) -> PathBuf {
         let path = lexical(path);

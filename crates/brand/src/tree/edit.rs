@@ -1,4 +1,4 @@
-//! Changes to what is in a tree already, for sources that make a root step by step.
+//! Changes to existing objects of a tree, for sources that make a root step by step.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,7 +11,7 @@ use super::{Tree, is};
 use crate::Error;
 
 impl Tree {
-    /// Gives something another name; what has that name is replaced as rename(2) says.
+    /// Renames an object; an object with the new name is replaced as rename(2) says.
     pub fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
         let renamed = self.parent(from).and_then(|(old, last)| {
             let (new, name) = self.parent(to)?;

@@ -1,4 +1,4 @@
-//! Archives of tar, sound and hostile, and what bounds them.
+//! Archives of tar, sound and hostile, and their limits.
 
 use super::*;
 
@@ -77,7 +77,7 @@ fn planted_links_are_not_followed() {
             assert!(error.contains("symbolic link"), "{error}");
         }
     }
-    // Over a link: the link is replaced, not what it leads to.
+    // Over a link: the link is replaced, not its target.
     let mut trial = Trial::new();
     let bytes = archive(&[
         dir("usr"),

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Layers on one another, each with what overlay reads.
+/// Layers on one another, each with the marks that overlay reads.
 struct Layers {
     dir: tempfile::TempDir,
     trees: Vec<PathBuf>,
@@ -71,7 +71,7 @@ fn whiteouts_hide_what_lies_below() {
     layers
         .add(&[
             file("etc/.wh.a", ""),
-            // Before and after what takes its place.
+            // Before and after the object that replaces it.
             file(".wh.opt", ""),
             dir("opt"),
             file("opt/y", "y"),
@@ -84,7 +84,7 @@ fn whiteouts_hide_what_lies_below() {
     assert!(layers.is_opaque("opt") && layers.top("opt/y").exists());
     assert!(layers.top("etc/nothing").symlink_metadata().is_err());
     assert_eq!(fs::read_to_string(layers.top("new")).unwrap(), "newer");
-    // What is hidden is not there for the next layer.
+    // A hidden file does not exist for the next layer.
     let error = layers.add(&[member(b'1', b"etc/c", b"etc/a", 0o644, b"")]);
     assert!(error.unwrap_err().contains("a hard link to a missing file"));
 }
