@@ -2,8 +2,8 @@
 //!
 //! The CPUs of a zone are recorded in an attribute of its v2 group, the *claim*. So it goes with
 //! the group, however the zone ends. Whoever changes claims holds the lock of the base, deals all
-//! CPUs out again, and binds every zone to what it has now: those with a claim to their set, the
-//! others to what is left.
+//! CPUs out again, and binds every zone to its new CPUs: zones with a claim to their set, the
+//! others to the rest.
 //!
 //! In v2 each zone's group has its set. Where the kernel can (6.7), CPUs of a single
 //! zone become a partition, and then nothing else of the host runs there either. In v1
@@ -90,8 +90,8 @@ impl Claim {
         }
     }
 
-    /// Returns whether nothing runs by it and nobody will start anything: its zone died, and nobody
-    /// has cleared away what is left.
+    /// Returns true if no process uses the claim or will use it: its zone died, and its remains
+    /// were not removed yet.
     fn is_dead(&self, group: &Path) -> bool {
         let events = fs::read_to_string(group.join("cgroup.events")).unwrap_or_default();
         events.contains("populated 0") && !Path::new("/proc").join(self.by.to_string()).exists()
@@ -141,7 +141,7 @@ impl Seat {
             make_v1(base)?;
             return Ok(CpuSet::parse(&read(&base.join("cpuset.cpus"))?));
         }
-        // What is in partitions is not among them any more.
+        // CPUs of partitions are not among them any more.
         let left = CpuSet::parse(&read(&self.base().join("cpuset.cpus.effective"))?);
         Ok(left.with(&held_by(claims)))
     }
@@ -189,7 +189,7 @@ impl Seat {
         }
     }
 
-    /// Takes back what [`Seat::close`] did.
+    /// Undoes [`Seat::close`].
     fn open(&self) {
         if is_closed(&self.v2) {
             let _ = fs::write(self.v2.join("cpuset.cpus.partition"), "member");
@@ -228,12 +228,11 @@ pub(crate) enum KeptOff {
     Zones,
 }
 
-/// Claims CPUs for a zone, or with `None` gives back what it has. Returns what it
-/// claimed before.
+/// Claims CPUs for a zone, or with `None` gives its CPUs back. Returns its former claim.
 ///
 /// # Errors
-/// [`Error::NoCpus`] and [`Error::CpusTaken`]; nothing is changed then. Otherwise the
-/// caller takes it back by claiming what was claimed before.
+/// [`Error::NoCpus`] and [`Error::CpusTaken`]; nothing is changed then. Otherwise the caller undoes
+/// it by claiming the former CPUs.
 pub(crate) fn claim(groups: &ZoneCgroups, new: Option<Claim>) -> Result<Option<Claim>, Error> {
     let before = claimed(&groups.v2);
     if new.is_none() && before.is_none() {
@@ -267,7 +266,7 @@ pub(crate) fn held(groups: &ZoneCgroups) -> Option<(Claim, CpuSet)> {
     Some((claim, CpuSet::parse(&shown)))
 }
 
-/// Keeps a zone that has just been made off what others have claimed.
+/// Keeps a new zone off the CPUs that others have claimed.
 pub(crate) fn admit(groups: &ZoneCgroups) -> Result<(), Error> {
     let Some(seat) = Seat::of(groups) else {
         return Ok(());
@@ -285,7 +284,7 @@ pub(crate) fn admit(groups: &ZoneCgroups) -> Result<(), Error> {
     seat.bind(&seat.available(&claims)?.without(&held_by(&claims)))
 }
 
-/// Deals out again what a zone had whose groups are gone.
+/// Deals out again the CPUs of a zone whose groups are gone.
 pub(crate) fn release(groups: &ZoneCgroups) -> Result<(), Error> {
     let Some(seat) = Seat::of(groups) else {
         return release_v2(groups);
@@ -357,7 +356,7 @@ fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
         let before = claims.iter().find(|(zone, _)| *zone == seat.v2).cloned();
         claims.retain(|(zone, _)| *zone != seat.v2);
         if let Some(mut new) = new {
-            // What a pool is now holds for all that are in it.
+            // A changed definition of a pool applies to all zones in it.
             for (_, claim) in claims
                 .iter_mut()
                 .filter(|(_, claim)| claim.pool == new.pool)
@@ -373,7 +372,7 @@ fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
         }
     }
     let taken = match share_out(&all, &mut claims, control) {
-        // Everybody keeps what he has: that a zone halts must not fail for want of CPUs.
+        // All zones keep their CPUs: the halt of a zone must not fail for lack of CPUs.
         Err(_) if is_end => held_by(&claims),
         other => other?,
     };

@@ -19,8 +19,8 @@ use crate::{Base, Error, ZoneCgroups, knob, place};
 /// The attribute of the base that holds the shares of the global zone.
 const SHARES: &str = "user.zones.global-shares";
 
-/// Sets the shares of the global zone, or with `None` lets all zones together weigh what
-/// a group of the host weighs. Without any active zone there is nothing to set.
+/// Sets the shares of the global zone, or with `None` gives all zones together the weight
+/// of one group of the host. Without any active zone there is nothing to set.
 ///
 /// # Errors
 /// [`Error::File`].

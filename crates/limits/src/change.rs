@@ -32,10 +32,10 @@ impl ZoneCgroups {
     /// that only the first process has (locked memory, IPC) are for
     /// [`crate::process::change`], and [`crate::change_zone`] does both.
     ///
-    /// `old` is what was set last; only what differs is written. When a step fails,
-    /// all before it are taken back, and the zone has what it had. Limits on memory
-    /// are lowered only as far as the zone can give memory back: it is never killed
-    /// for it, the error is [`Error::InUse`].
+    /// `old` has the current controls; only differences are written. If a step fails, all earlier
+    /// steps are undone, and the zone has its former controls. Limits on memory are lowered only as
+    /// far as the zone can give memory back: it is never killed for it, the error is
+    /// [`Error::InUse`].
     ///
     /// A control in a v1 hierarchy where the zone has no group yet makes one and
     /// moves the zone's processes there: [`ZoneCgroups::paths`] is then longer than
@@ -75,7 +75,7 @@ impl ZoneCgroups {
             return Err(self.take_back(undo, error));
         }
         if old.cpu_shares != new.cpu_shares {
-            // The zone has what it was to have, whatever becomes of this.
+            // The zone has its new controls, even if this fails.
             let _ = balance::rebalance(self);
         }
         warnings.extend(self.remark(new));
@@ -286,7 +286,7 @@ fn carry_out(write: &Write, undo: &mut Vec<Undo>) -> Result<(), Error> {
     }
 }
 
-/// v1 refuses a limit below what is in use; v2 kills. So memory is asked back first.
+/// v1 refuses a limit below the present use; v2 kills processes. So memory is asked back first.
 fn give_back(memory_max: &Path, limit: Option<u64>) -> Result<(), Error> {
     let group = memory_max.parent().unwrap_or(memory_max);
     let used = || -> u64 {

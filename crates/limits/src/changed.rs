@@ -15,7 +15,8 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Returns whether it holds what was wanted; the kernel rounds sizes down to pages.
+    /// Returns true if the effective value is the wanted one; the kernel rounds sizes
+    /// down to pages.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         let page = if self.control.is_size() { 1 << 16 } else { 1 };
@@ -51,8 +52,8 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// Everything to tell whoever wanted these controls: what Linux does otherwise,
-    /// and numbers that are not those that were asked for.
+    /// All remarks for the user who set these controls: differences of Linux, and values
+    /// that differ from the wanted ones.
     pub fn remarks(&self) -> impl Iterator<Item = String> + '_ {
         let told = |control| self.warnings.iter().any(|one| one.control == control);
         let inexact = self
@@ -75,7 +76,7 @@ impl Changed {
         self.warnings.iter().map(ToString::to_string).chain(inexact)
     }
 
-    /// Adds what else was done.
+    /// Adds the changes of another result.
     pub fn extend(&mut self, other: Self) {
         self.applied.extend(other.applied);
         self.warnings.extend(other.warnings);

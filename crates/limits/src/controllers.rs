@@ -22,7 +22,7 @@ pub(crate) fn hand_down(base: &Path, wanted: &[&str]) -> Result<(), Error> {
     if missing(base, wanted).is_empty() {
         return Ok(());
     }
-    // From the top: a group can only hand down what it has.
+    // From the top: a group can only hand down its own controllers.
     let groups: Vec<&Path> = base
         .ancestors()
         .take_while(|path| path.join(CONTROLLERS).exists())

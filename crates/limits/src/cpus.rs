@@ -27,7 +27,7 @@ impl CpuSet {
         self.0.is_empty()
     }
 
-    /// Reads the notation; what is no number is left out.
+    /// Reads the notation; parts that are no numbers are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let mut set = BTreeSet::new();
@@ -75,8 +75,8 @@ impl CpuSet {
         self.0.contains(&cpu)
     }
 
-    /// At most so many of them, the last ones: the first ones are what most else runs
-    /// on.
+    /// At most `most` of them, the last ones, because most other programs run on the
+    /// first ones.
     #[must_use]
     pub fn last(&self, most: usize) -> Self {
         Self(self.0.iter().rev().take(most).copied().collect())
@@ -113,8 +113,8 @@ pub(crate) fn with_number(list: &str, file: &str, all: &CpuSet) -> CpuSet {
     CpuSet(all.0.iter().copied().filter(of).collect())
 }
 
-/// v1 wants both files filled before a process may enter, and a new group has
-/// neither: it gets what its parent has.
+/// v1 wants both files filled before a process may enter, and a new group has neither: it
+/// gets the values of its parent.
 pub(crate) fn fill(group: &Path) -> Result<(), Error> {
     for name in ["cpuset.cpus", "cpuset.mems"] {
         let file = group.join(name);

@@ -127,8 +127,8 @@ pub(crate) fn zones(base: &Path) -> Vec<PathBuf> {
     zones
 }
 
-/// Returns whether a path is, or would be, in a v1 hierarchy that only binds to CPUs. What shares
-/// one with other controllers is made with the zone.
+/// Returns whether a path is, or would be, in a v1 hierarchy that only binds to CPUs. Groups of
+/// controllers that share a hierarchy are made with the zone.
 pub(crate) fn is_cpuset(path: &Path) -> bool {
     path.ancestors()
         .find(|path| path.exists())

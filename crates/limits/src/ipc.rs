@@ -90,7 +90,7 @@ fn in_force(first: First<'_>, set: &IpcLimits) -> Result<Vec<(Control, Option<u6
         return Ok(Vec::new());
     }
     let shown = read_in_zone(first, &settings)?;
-    // One limit in two files: the sum is what holds.
+    // One limit in two files: their sum is the limit.
     let settings = settings.iter().zip(shown);
     let settings = settings.filter(|(setting, _)| setting.file != "shmmax");
     Ok(settings
@@ -254,9 +254,9 @@ fn become_owner(owner: u32) -> io::Result<()> {
     Ok(rustix::thread::set_thread_res_uid(user, user, user)?)
 }
 
-/// Runs `body` in the zone's IPC namespace and returns what it says. A process of
-/// its own does it, for nobody comes back from there with the same rights; where
-/// there are threads already, one more of them, which takes nothing with it.
+/// Runs `body` in the zone's IPC namespace and returns its result. A process of its own
+/// does it, for nobody comes back from there with the same rights; where there are
+/// threads already, one more of them, which takes nothing with it.
 fn in_zone(
     first: First<'_>,
     control: Control,
@@ -283,7 +283,7 @@ fn in_zone(
     }
 }
 
-/// Runs `body` in a child. What it says comes back behind a "+", an error behind a "-".
+/// Runs `body` in a child. Its result comes back behind a "+", an error behind a "-".
 fn in_child(pidfd: BorrowedFd<'_>, body: &dyn Fn() -> io::Result<String>) -> io::Result<String> {
     let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
     let child = sys::process::fork(0, None, &[pidfd, theirs.as_fd()], || {
@@ -302,8 +302,8 @@ fn in_child(pidfd: BorrowedFd<'_>, body: &dyn Fn() -> io::Result<String>) -> io:
     read.map(|_| said)
 }
 
-/// Since 6.9 the zone's root owns these settings. A program in the way of all writes
-/// to them keeps it from raising what it was given; it stays until the zone halts.
+/// Since 6.9 the zone's root owns these settings. A BPF program on all writes to them
+/// keeps it from raising its limits; the program stays until the zone halts.
 fn guard(cgroups: &ZoneCgroups) -> Option<Warning> {
     let attached = cgroups.open_v2().and_then(|group| {
         sys::bpf::attach_sysctl_filter(group.as_fd(), &program())

@@ -1,4 +1,4 @@
-//! The files of control groups that hold a limit: what is written and read there.
+//! The files of control groups that hold a limit: the form of their values.
 
 /// Period of the CPU bandwidth limit in microseconds: the kernel's default.
 const CPU_PERIOD_MICROSECONDS: u64 = 100_000;
@@ -84,8 +84,8 @@ impl Knob {
         )
     }
 
-    /// Returns the text to write for a value. Numbers beyond what the kernel takes become the
-    /// nearest one that it does. `unit` is what a share weighs.
+    /// Returns the text to write for a value. Numbers outside the kernel's range become the nearest
+    /// number in it. `unit` is the weight of a share.
     pub fn text(self, value: Option<u64>, unit: u64) -> String {
         let or = |none: &str| value.map_or_else(|| none.to_owned(), |value| value.to_string());
         let of_io = |value: Option<u64>, most| {
@@ -110,7 +110,7 @@ impl Knob {
         }
     }
 
-    /// The value in what the kernel shows.
+    /// The value in the kernel's text.
     pub fn value(self, text: &str, unit: u64) -> Option<u64> {
         let mut words = text.lines().next()?.split_ascii_whitespace();
         let number = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());

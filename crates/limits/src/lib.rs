@@ -1,7 +1,7 @@
 //! Control groups of zones, on cgroup v2 and on hosts that mix v1 and v2.
 //!
-//! The v2 tree does what it can everywhere: killing, freezing, accounting and
-//! device rules work there even when every controller is still with v1.
+//! The v2 tree is used for every function that works on all hosts: killing, freezing, accounting
+//! and device rules work there even when every controller is still with v1.
 //!
 //! ```text
 //! <base>/                    "/zones" by default
@@ -16,18 +16,17 @@
 //!
 //! # Controls
 //!
-//! [`Controls`] are set by [`ZoneCgroups::set`] before anything runs in the zone and
-//! by [`process::change`] once it has a first process; [`change_zone`] changes them
-//! while it runs. Each is read back: [`Applied`] tells what the kernel made of it.
-//! A controller is used where the host has it, v2 or v1; without either a control
-//! is refused and not forgotten.
+//! [`Controls`] are set by [`ZoneCgroups::set`] before anything runs in the zone and by
+//! [`process::change`] once it has a first process; [`change_zone`] changes them while it runs.
+//! Each is read back: [`Applied`] has the effective value. A controller is used where the host has
+//! it, v2 or v1; without either a control is refused and not forgotten.
 //!
-//! CPU shares are relative among the zones: a zone with 3 gets three times what one
-//! with 1 (or none set) gets when both want all; `shares` tells what one weighs. To the host the zones are one group,
-//! `<base>`, that weighs what its siblings weigh: beside a busy `system.slice` all
-//! zones together have half, unless the global zone has shares: see
-//! [`set_global_shares`]. The zoneadmd processes are in `.zoneadmd`, beside the zones,
-//! with the default weight and without a cap: a busy zone does not slow them down.
+//! CPU shares are relative among the zones: a zone with 3 gets three times the time of a zone with
+//! 1 (or none set) when both want all; `shares` computes the weight of one share. To the host the
+//! zones are one group, `<base>`, with the weight of its siblings: beside a busy `system.slice` all
+//! zones together have half, unless the global zone has shares: see [`set_global_shares`]. The
+//! zoneadmd processes are in `.zoneadmd`, beside the zones, with the default weight and without a
+//! cap: a busy zone does not slow them down.
 
 mod arrange;
 mod balance;
@@ -74,7 +73,7 @@ pub enum Error {
     File {
         /// The action that failed.
         action: &'static str,
-        /// On what.
+        /// The path of the failed operation.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -149,7 +148,7 @@ pub enum Error {
         /// Why not.
         why: String,
     },
-    /// A change failed, and so did taking back what it had done.
+    /// A change failed, and so did its undo.
     #[error("some controls are changed already and stay so ({left})")]
     NotUndone {
         /// Why the change failed.

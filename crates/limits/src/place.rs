@@ -47,7 +47,7 @@ impl Place {
         self.knob.text(value, self.unit)
     }
 
-    /// The value in what the kernel shows.
+    /// The value in the kernel's text.
     pub fn value(&self, text: &str) -> Option<u64> {
         self.knob.value(text, self.unit)
     }
@@ -79,8 +79,8 @@ impl Places {
     }
 }
 
-/// The controller that a control belongs to, as v2 names it; none for what is not
-/// set in control groups.
+/// The controller that a control belongs to, as v2 names it; none for a control that is
+/// not set in control groups.
 pub(crate) const fn controller(control: Control) -> Option<&'static str> {
     match control {
         Control::CpuCap | Control::CpuShares => Some("cpu"),

@@ -23,12 +23,12 @@ pub(crate) enum Number {
     Named(CpuSet),
 }
 
-/// Deals CPUs out: each pool gets what it needs at least, the important ones then
-/// what they take at most. One CPU is left to the host and to the zones that share.
+/// Deals CPUs out: each pool gets its minimum, then the important ones up to their
+/// maximum. One CPU is left to the host and to the zones that share.
 ///
 /// # Errors
 /// [`Error::NoCpus`] or [`Error::CpusTaken`], about the last pool, which `control` asks
-/// for: the others had what they need before it came.
+/// for: the other pools had their minimums before it was added.
 pub(crate) fn deal(all: &CpuSet, wants: &[Want], control: Control) -> Result<Vec<CpuSet>, Error> {
     let mut sets = vec![CpuSet::default(); wants.len()];
     let mut free = all.clone();
@@ -85,7 +85,7 @@ pub(crate) fn deal(all: &CpuSet, wants: &[Want], control: Control) -> Result<Vec
 
 fn too_few(all: &CpuSet, wants: &[Want], least: usize, spare: usize, control: Control) -> Error {
     match wants.last().map(|want| &want.number) {
-        // The ranges of others need what is named.
+        // The ranges of other pools need the named CPUs.
         Some(Number::Named(named)) => Error::CpusTaken {
             control,
             wanted: named.to_string(),

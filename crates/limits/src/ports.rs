@@ -15,7 +15,7 @@ use crate::{Error, ZoneCgroups};
 /// the host in the lower 32 bits.
 const GET_CURRENT_UID_GID: i32 = 15;
 
-/// The process may bind what its capabilities allow.
+/// The process may bind the ports that its capabilities allow.
 const AS_USUAL: i32 = 1;
 /// It needs no capability.
 const ANY_PORT: i32 = 3;

@@ -24,12 +24,12 @@ pub struct First<'a> {
 /// Changes all controls of a zone that has a first process, ready or running. The
 /// zone's zoneadmd does it, which has the only true copy of the groups.
 ///
-/// `old` is what the zone has (that of the boot, or of the last change) and `new`
-/// what it is to have. Only what differs is written, so equal ones do nothing. On an
-/// error everything is as it was, unless it is [`Error::NotUndone`]. On success
-/// [`Changed::applied`] has every control of `new` with its effective value (say so
-/// where [`Applied::is_exact`] is false), and [`Changed::warnings`] what Linux does
-/// otherwise. Afterwards the caller stores
+/// `old` has the zone's present controls (of the boot, or of the last change) and `new`
+/// the wanted ones. Only differences are written, so equal ones do nothing. On an error
+/// everything is as it was, unless it is [`Error::NotUndone`]. On success
+/// [`Changed::applied`] has every control of `new` with its effective value (say so where
+/// [`Applied::is_exact`] is false), and [`Changed::warnings`] the differences of Linux.
+/// Afterwards the caller stores
 ///
 /// - `cgroups.paths()` as the runtime's `cgroups`, also after an error: it may have
 ///   grown;
@@ -66,7 +66,7 @@ pub fn change_zone(
 /// those of a zone whose first process has just been made.
 ///
 /// # Errors
-/// [`Error::Process`]; what was changed before it is taken back.
+/// [`Error::Process`]; earlier changes are undone.
 pub fn change(
     cgroups: &ZoneCgroups,
     first: First<'_>,

@@ -1,12 +1,13 @@
 //! Computes the weight of a CPU share.
 //!
 //! Only the ratio between zones counts, so far as Solaris goes. To the kernel the numbers
-//! matter too: it divides a group's weight among the CPUs and keeps loads as whole numbers,
-//! and with a weight of a hundredth of the usual one it cannot tell loads apart any more.
-//! Zones that weighed so little got half of the CPU time that was theirs beside other busy
-//! groups, and what they did took a quarter more of it (`docs/brands-bench.md`).
+//! matter too: it divides a group's weight among the CPUs and keeps loads as whole
+//! numbers, and with a weight of a hundredth of the usual one it cannot tell loads apart
+//! any more. Zones with such a small weight got half of their share of CPU time beside
+//! other busy groups, and needed a quarter more CPU time for the same work
+//! (`docs/brands-bench.md`).
 //!
-//! So a share is what the kernel gives a group by itself, 1024 in v1 and 100 in v2. A zone
+//! So a share is the kernel's default weight of a group, 1024 in v1 and 100 in v2. A zone
 //! with more shares than fit then (256, or 100) makes the share of all zones smaller. The
 //! base of the zones in v2 remembers that, until it goes.
 
@@ -73,7 +74,8 @@ pub(crate) fn make_room(zone: &ZoneCgroups, shares: u64) -> Result<(), Error> {
 }
 
 impl Place {
-    /// The place with what a share weighs now, which stays so as long as the lock is held.
+    /// The place with the present weight of a share, which does not change as long as the
+    /// lock is held.
     pub(crate) fn settled(&self) -> Result<(Self, Option<OwnedFd>), Error> {
         let (true, Some(v2)) = (Scale::of(self.knob).is_some(), &self.v2) else {
             return Ok((self.clone(), None));

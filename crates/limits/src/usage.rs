@@ -11,7 +11,7 @@ use crate::place::Places;
 use crate::process::First;
 use crate::{Error, ZoneCgroups};
 
-/// A look at a zone. What this host does not account is none.
+/// A look at a zone. A figure that this host does not account is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// CPU time since boot in microseconds, that of ended processes included.
@@ -133,8 +133,8 @@ impl ZoneCgroups {
     }
 }
 
-/// Threads refused by the limit of this very group. Since 6.11 the plain file also
-/// counts what limits inside the zone refuse.
+/// Threads refused by the limit of this very group. Since 6.11 the plain file also counts
+/// refusals by limits inside the zone.
 fn refused(group: &Path) -> Option<u64> {
     keyed(&group.join("pids.events.local"), "max")
         .or_else(|| keyed(&group.join("pids.events"), "max"))

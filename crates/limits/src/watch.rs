@@ -70,8 +70,8 @@ impl fmt::Display for Hit {
 }
 
 impl Watch {
-    /// Begins to watch; what happened before is not told. A kernel that tells of
-    /// nothing is no error: the counts are still in [`ZoneCgroups::events`].
+    /// Begins to watch; earlier events are not reported. A kernel that tells of nothing is no
+    /// error: the counts are still in [`ZoneCgroups::events`].
     #[must_use]
     pub fn new(cgroups: &ZoneCgroups) -> Self {
         let memory = cgroups.v2.join("memory.events");

@@ -17,7 +17,7 @@ pub(crate) struct Write {
     pub value: Option<u64>,
 }
 
-/// The writes that lead from `old` to `new`; what `old` says is in force.
+/// The writes that lead from `old` to `new`; the controls of `old` are in force.
 ///
 /// # Errors
 /// The control that has no place on this host.
@@ -233,7 +233,7 @@ mod tests {
         );
     }
 
-    /// Plays the writes into what v1 checks: memory is never above the sum.
+    /// Applies the writes with the check of v1: memory is never above the sum.
     #[test]
     fn cgroup_v1_accepts_every_order_of_memory_writes() {
         let sizes = [None, Some(100), Some(200), Some(300)];

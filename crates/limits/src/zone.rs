@@ -91,9 +91,9 @@ impl ZoneCgroups {
         self.v2.exists() || self.v1.iter().any(|path| path.exists())
     }
 
-    /// Makes the groups and gives the zone's part of the v2 tree to `owner`, the
-    /// zone's root. What a crash has left is made anew. Among zones each has one
-    /// share of the CPUs until [`ZoneCgroups::set`] gives it more.
+    /// Makes the groups and gives the zone's part of the v2 tree to `owner`, the zone's root.
+    /// Groups that a crash has left are made anew. Among zones each has one share of the CPUs until
+    /// [`ZoneCgroups::set`] gives it more.
     ///
     /// # Errors
     /// [`Error::File`] names the group.
@@ -142,8 +142,8 @@ impl ZoneCgroups {
             .map_err(Error::file("set device rules of", &self.v2))
     }
 
-    /// Changes the devices that a zone is admitted to; at no moment it has others
-    /// than before or after. What is open stays open.
+    /// Changes the devices that a zone is admitted to; at no moment it has others than before or
+    /// after. Open files stay open.
     ///
     /// # Errors
     /// See [`ZoneCgroups::allow_devices`].
@@ -172,8 +172,8 @@ impl ZoneCgroups {
     /// [`Error::File`].
     pub fn open_login(&self) -> Result<OwnedFd, Error> {
         let login = self.v2.join(LOGIN);
-        // Not with what is above it: the zone may be ending, and its groups are then
-        // not to come back.
+        // Without making the groups above it: the zone may be ending, and its groups must then not
+        // come back.
         match fs::create_dir(&login) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                 Err(Error::file("make", &login)(error))
@@ -221,7 +221,7 @@ impl ZoneCgroups {
         take_into(&self.v2.join(LOGIN))
     }
 
-    /// Opens what a process of the zone writes "0" to, to enter the v1 groups.
+    /// Opens the files to which a process of the zone writes "0" to enter the v1 groups.
     ///
     /// Writing 0 to `tasks` moves a process of one thread without the lock that
     /// every other move takes, and that lock costs 4 to 11 ms on an idle host.
@@ -305,8 +305,8 @@ pub fn take_into(group: &Path) -> Result<(), Error> {
     fs::write(&path, "0").map_err(Error::file("write", &path))
 }
 
-/// Opens what a process of one thread writes "0" to, to enter a v1 group, and
-/// makes the group when it is missing.
+/// Opens the file to which a process of one thread writes "0" to enter a v1 group, and makes the
+/// group if it is missing.
 ///
 /// # Errors
 /// [`Error::File`].

@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 /// Timeout of every wait here.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A zone's groups with one process in them, and what that left in memory.
+/// A zone's groups with one process in them, and the memory that the process left.
 struct Zone {
     base: Base,
     cgroups: ZoneCgroups,

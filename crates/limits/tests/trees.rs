@@ -227,7 +227,7 @@ fn a_step_that_fails_takes_the_others_back() {
         };
         tree.cgroups.set(&old).unwrap();
         let before = tree.cgroups.effective();
-        // What cannot be read cannot be changed either.
+        // A file that cannot be read cannot be changed either.
         let path = tree.dir.path().join(file);
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
@@ -343,7 +343,7 @@ fn zones_are_kept_off_the_cpus_of_others() {
         app.effective().dedicated_cpu,
         Some(limits::Dedicated::Cpus("2".into()))
     );
-    // What is given up goes to who takes more, and then to those who share.
+    // Released CPUs go to zones with a range first, and then to the zones that share.
     let (mut app, base) = (app, tree.base.clone());
     app.change(&base, &dedicated(1, 1), &Controls::default())
         .unwrap();
