@@ -1,8 +1,8 @@
 //! The brand names a configuration may carry.
 //!
-//! Other releases call the brand that shares the host's own software by other
-//! names. Those are accepted and kept, so that their scripts and exports read
-//! back unchanged; what they do here is what [`Family`] says.
+//! Other releases call the brand that shares the host's own software by other names.
+//! Those are accepted and kept, so that their scripts and exports read back unchanged;
+//! [`Family`] says how they behave here.
 
 /// The behaviour of a brand, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -216,7 +216,7 @@ fn global(property: &str) -> Result<&'static PropertySpec, Error> {
 fn checked(spec: &PropertySpec, value: &str) -> Result<String, BadValue> {
     let value = spec.kind.check(spec.name, value)?;
     if !spec.tokens.is_empty() && value.contains('%') {
-        // The longest name: what fits now still fits after a rename.
+        // The longest name: a path that fits now still fits after a rename.
         let longest = "x".repeat(crate::name::MAX_LEN);
         let tokens = Tokens {
             zonename: &longest,

@@ -1,6 +1,6 @@
 //! The resource controls of one zone, as numbers.
 //!
-//! They have the names of the Solaris resource controls. What Linux makes of each:
+//! They have the names of the Solaris resource controls. The effect of each on Linux:
 //!
 //! | control | unit | Linux |
 //! |---|---|---|

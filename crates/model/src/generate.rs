@@ -35,7 +35,7 @@ const WORDS: &[&str] = &[
     "a,b",
 ];
 
-/// Pieces of made-up texts: what means something in the language or in XML, and more.
+/// Pieces of made-up texts: words with a meaning in the language or in XML, and others.
 const PIECES: &[&str] = &[
     "a",
     "b",
@@ -127,7 +127,7 @@ const fn words(kind: Kind) -> &'static [&'static str] {
 pub fn config(name: &ZoneName, bytes: &[u8]) -> Config {
     let choices = &mut Choices::new(bytes);
     let mut config = Config::new(name.clone());
-    // The brand comes first: it decides on what else there is.
+    // The brand comes first: it decides which properties exist.
     let brand = GLOBAL.iter().filter(|spec| spec.kind == Kind::Brand);
     let rest = GLOBAL.iter().filter(|spec| spec.kind != Kind::Brand);
     for spec in brand.chain(rest) {
@@ -242,7 +242,7 @@ pub fn every_row(name: &ZoneName) -> Result<Vec<Config>, Vec<String>> {
         });
         global.chain(resources).collect::<Vec<_>>()
     };
-    // What only the global zone has is not for a zone.
+    // Properties of the global zone only are not generated for a zone.
     let is_ours = |brands: Brands| BRANDS.iter().any(|brand| brands.has(brand.family));
     let globals = GLOBAL.iter().filter(|spec| is_ours(spec.brands));
     let mut missing: Vec<String> = globals.map(|spec| spec.name.to_owned()).collect();

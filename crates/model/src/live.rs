@@ -27,7 +27,7 @@ const OF_CONTROLS: &[&str] = &["pool"];
 /// Types of resources that are network links.
 const LINKS: &[&str] = &["net", "anet"];
 
-/// Says nothing about the running zone: who administers it is asked of what is stored.
+/// Has no effect on the running zone: rights are looked up in the stored configuration.
 const ONLY_STORED: &[&str] = &["admin"];
 
 /// The action of a change.
@@ -56,7 +56,7 @@ impl fmt::Display for Action {
 pub struct Difference {
     /// The action, for messages.
     pub action: Action,
-    /// With what: the type of a resource and what it is known by, or a property.
+    /// The object of the step: the type of a resource and its key, or a property.
     pub subject: String,
 }
 
@@ -81,7 +81,7 @@ pub enum Act {
     AddDevices(String),
     /// Makes the links those of the configuration after the step.
     Links,
-    /// Nothing: what changes is looked at when it matters.
+    /// No step: the changed value is read when it is needed.
     Remember,
 }
 
@@ -126,8 +126,8 @@ const AT_BOOT: &str = "it takes effect when the zone boots";
 
 /// Plans the way from the configuration that a zone runs with to another one.
 ///
-/// Limits come first, then what is unmounted, inner file systems before outer ones,
-/// then what is mounted, then devices, then links.
+/// Limits come first, then unmounts, inner file systems before outer ones, then mounts, then
+/// devices, then links.
 ///
 /// Of a kernel zone only limits change, as they hold for QEMU: memory, disks and cards are
 /// those of its machine.
@@ -189,7 +189,7 @@ impl Making<'_> {
                 self.plan.at_boot.push((difference, AT_BOOT));
                 continue;
             }
-            // What one configuration holds the other can hold.
+            // The value was checked in one configuration, so the other accepts it.
             let _ = match new.is_empty() {
                 true => self.now.clear(spec.name),
                 false => self.now.set(spec.name, new),
@@ -261,7 +261,7 @@ impl Making<'_> {
         }
         self.take_over(&types);
         for name in OF_CONTROLS {
-            // What one configuration holds the other can hold.
+            // The value was checked in one configuration, so the other accepts it.
             let _ = match self.wanted.get(name) {
                 "" => self.now.clear(name),
                 value => self.now.set(name, value),
@@ -308,8 +308,8 @@ impl Making<'_> {
                 come.push((fs.clone(), resource.clone()));
             }
         }
-        // What stays but is mounted in a place that changes must be out of the way
-        // meanwhile, and come back on top.
+        // A file system that stays, but is mounted inside one that changes, is unmounted first, and
+        // mounted again on top.
         for (fs, resource) in old.iter().filter(|(fs, _)| !is_bound(fs)) {
             let stays = find(&new, fs).is_some_and(|(same, _)| same == *fs);
             let mut moved = gone.iter().chain(&come);
@@ -508,7 +508,7 @@ fn changed_properties(
     spec.properties.iter().filter(differs).collect()
 }
 
-/// `fs dir=/data`; what has no key is known by what changes in it.
+/// `fs dir=/data`; a resource without a key is identified by its changes.
 fn describe(
     spec: &ResourceSpec,
     one: Option<&Resource>,

@@ -1,4 +1,4 @@
-//! Plans: what a verb will do, as data that can be printed, compared and sent.
+//! Plans: the steps of a verb, as data that can be printed, compared and sent.
 //!
 //! [`ZonePlan`] is carried out by the command itself (install, clone, ...),
 //! [`BootPlan`] by the zone's zoneadmd and by the first process of the zone.

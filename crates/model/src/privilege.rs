@@ -1,8 +1,8 @@
 //! Solaris privileges (`limitpriv`) and the Linux capabilities that stand for them.
 //!
-//! A capability of a zone counts only over what belongs to the zone's own user
-//! namespace. A privilege without a capability is one that every Linux process
-//! has (`proc_fork`) or that has no counterpart (`contract_event`).
+//! A capability of a zone counts only over objects of the zone's own user namespace. A privilege
+//! without a capability is one that every Linux process has (`proc_fork`) or that has no
+//! counterpart (`contract_event`).
 
 use std::fmt;
 
@@ -262,7 +262,7 @@ pub struct Openings {
     pub socketcall: bool,
 }
 
-/// Tells what the filter of system calls leaves open in a zone with this `limitpriv` list.
+/// Returns the system calls that the filter leaves open in a zone with this `limitpriv` list.
 /// `own_userland` says that the zone's programs are its own, not the host's.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ pub enum Verb {
     Install,
     /// Installs a configured zone as a copy of an installed one.
     Clone,
-    /// Removes what install or clone made.
+    /// Removes the root that install or clone made.
     Uninstall,
     /// Checks whether the zone could run here.
     Verify,
@@ -34,7 +34,7 @@ pub enum Verb {
     Savecore,
     /// Shows the root of a halted zone on the host.
     Mount,
-    /// Takes back what mount did.
+    /// Undoes mount.
     Unmount,
     /// Sets the zone incomplete by hand.
     Mark,
@@ -42,13 +42,13 @@ pub enum Verb {
     Snapshot,
     /// Lists the snapshots.
     Snapshots,
-    /// Says how the root is stored, and what it takes.
+    /// Shows how the root is stored, and its space.
     Storage,
     /// Lists the resource controls.
     Rctl,
     /// Lists the network links.
     Links,
-    /// Limits what the zone may write.
+    /// Limits the space of the files that the zone writes.
     Quota,
     /// Takes the root back to a snapshot.
     Rollback,
@@ -57,7 +57,7 @@ pub enum Verb {
     /// Removes a snapshot.
     #[serde(rename = "destroy-snapshot")]
     DestroySnapshot,
-    /// Changes a running zone to what is configured.
+    /// Changes a running zone to its stored configuration.
     Apply,
     /// Makes an installed zone a configured one whose root stays, with a manifest.
     Detach,

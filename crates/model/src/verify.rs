@@ -1,7 +1,7 @@
 //! The rules a configuration must meet before it is stored.
 //!
-//! Only what can be told from the configuration itself; whether a zone could
-//! run on this host is `zoneadm verify`'s question.
+//! Only checks of the configuration itself; `zoneadm verify` checks whether a zone could
+//! run on this host.
 
 mod cpu;
 mod effect;

@@ -216,7 +216,7 @@ impl Resource {
         let Some(spec) = self.spec.property(property).filter(|_| text != value) else {
             return text == value;
         };
-        // What the property does not take it does not have.
+        // A property never has a value that it does not accept.
         let Ok(canonical) = spec.kind.check(property, text) else {
             return false;
         };

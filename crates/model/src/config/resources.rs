@@ -78,7 +78,7 @@ impl Config {
             .partition_point(|one| rank(one.spec()) <= rank(spec))
     }
 
-    /// Numbers what was added under a brand that gives no numbers.
+    /// Numbers the resources that were added under a brand without numbers.
     pub(super) fn number_all(&mut self) {
         for place in 0..self.resources.len() {
             let mut resource = self.resources[place].clone();

@@ -74,7 +74,7 @@ impl BootPriority {
 pub struct FileSystem {
     /// The mount point as the zone sees it.
     pub dir: PathBuf,
-    /// A host directory, a device, or what else the type takes.
+    /// A host directory, a device, or another source that the type takes.
     pub special: String,
     /// The raw device to check first.
     pub raw: Option<PathBuf>,

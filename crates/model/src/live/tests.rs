@@ -20,7 +20,7 @@ fn fs<'a>(dir: &'a str, special: &'a str) -> [(&'a str, &'a str); 3] {
     [("dir", dir), ("special", special), ("type", "lofs")]
 }
 
-/// The lines of a plan, its steps, and what waits.
+/// The lines of a plan, its steps, and the changes that wait for a reboot.
 fn told(running: &Config, wanted: &Config) -> (Vec<String>, Vec<String>, Vec<String>) {
     let plan = plan(running, wanted);
     (
@@ -74,7 +74,7 @@ fn a_running_kernel_zone_changes_only_limits() {
             "Modifying capped-memory swap=4G"
         ]
     );
-    // The memory of the machine that runs, and what QEMU takes.
+    // The memory of the running machine, and the memory of QEMU itself.
     assert_eq!(
         steps,
         ["set zone.cpu-cap=150 zone.cpu-shares=7 zone.max-physical-memory=1568M zone.max-swap=4G"]

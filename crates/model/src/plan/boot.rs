@@ -114,8 +114,8 @@ pub struct Init {
     pub arguments: Vec<String>,
     /// Its environment, `NAME=value`.
     pub environment: Vec<String>,
-    /// The user and group of the zone that it runs as. Another than root, which is what
-    /// QEMU gets, can never be more than that.
+    /// The user and group of the zone that it runs as. A user other than root, as QEMU
+    /// gets, can never have more rights.
     #[serde(default)]
     pub user: u32,
     /// True for one that ends with whoever started the zone.

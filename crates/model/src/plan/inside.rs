@@ -29,7 +29,7 @@ pub enum InsideStep {
         /// True where nothing may be written.
         read_only: bool,
     },
-    /// Puts what zoneadmd holds in its place, made when it is missing.
+    /// Attaches a mount that zoneadmd holds at its place, which is made if it is missing.
     Place {
         /// The number.
         held: u32,
@@ -95,7 +95,7 @@ pub enum InsideStep {
         /// The classic BPF program that asks, a word per instruction.
         program: Vec<u64>,
     },
-    /// Limits what the zone's root can do.
+    /// Limits the privileges of the zone's root.
     Privileges {
         /// The capabilities that are left.
         keep: Capabilities,

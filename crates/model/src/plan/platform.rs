@@ -101,9 +101,9 @@ pub enum PlatformStep {
         #[serde(default)]
         volatile: bool,
     },
-    /// Shows a folder or file of the host in the zone. What is in the configuration as a
-    /// file system is held: the first process puts it in its place, so that it can be
-    /// unmounted while the zone runs. What the host has put there cannot.
+    /// Shows a folder or file of the host in the zone. The file systems of the configuration are
+    /// held: the first process attaches them at their places, so that they can be unmounted while
+    /// the zone runs. Mounts that the host attaches cannot be unmounted.
     Bind {
         /// On the host.
         source: PathBuf,
@@ -129,7 +129,7 @@ pub enum PlatformStep {
         /// The number under which it is held.
         held: u32,
     },
-    /// Makes files that tell of the zone's limits what the kernel's own files tell of the
+    /// Makes files that show the zone's limits in the form of the kernel's own files about the
     /// host. They are held: the first process covers the kernel's with them.
     LimitFiles {
         /// The folder of the host that they are in.
@@ -146,8 +146,8 @@ pub enum PlatformStep {
     Sysfs,
     /// Makes the zone's console.
     Console,
-    /// Opens what the machine of a kernel zone works with: its memory, the sockets that it
-    /// is spoken to on, its disks and network cards, in this order.
+    /// Opens the resources of the machine of a kernel zone: its memory, its control sockets, its
+    /// disks and network cards, in this order.
     Machine(Box<MachineParts>),
 }
 

@@ -106,7 +106,7 @@ pub enum Step {
         /// The source of the image.
         source: String,
     },
-    /// Makes what the image runs the zone's own program.
+    /// Configures the zone to run the command of its image.
     LayImageInit {
         /// The zonepath.
         path: PathBuf,
@@ -140,7 +140,7 @@ pub enum Step {
     },
     /// Stops every process of the zone where it is.
     Freeze,
-    /// Makes the machine of a kernel zone: its disks, and what is kept of it.
+    /// Makes the machine of a kernel zone: its disks, and its record.
     MakeMachine {
         /// The zonepath.
         path: PathBuf,
@@ -201,21 +201,21 @@ pub enum Step {
         /// The snapshot.
         name: String,
     },
-    /// Writes what no two zones may share: host name, machine id, hosts.
+    /// Writes the identity of the zone: host name, machine id, hosts.
     Identify {
         /// The dataset's zonepath.
         path: PathBuf,
         /// The uuid that the identity derives from.
         uuid: Uuid,
     },
-    /// Puts what is in a folder of the host's into the zone's root.
+    /// Copies the content of a folder of the host into the zone's root.
     LayProfile {
         /// The dataset's zonepath.
         path: PathBuf,
         /// The folder.
         profile: PathBuf,
     },
-    /// Puts what was written on stable storage, once for the whole file system.
+    /// Writes all changes to stable storage, once for the whole file system.
     Sync {
         /// A path on it.
         path: PathBuf,
@@ -237,14 +237,14 @@ pub enum Step {
         /// The uuid, where the zone has one in that state.
         uuid: Option<Uuid>,
     },
-    /// Puts what an archive or a folder of the host holds into an empty root.
+    /// Copies the content of an archive or a folder of the host into an empty root.
     Unpack {
         /// The dataset's root.
         root: PathBuf,
         /// `-a` or `-d`, and a path.
         options: Vec<String>,
     },
-    /// Writes the configuration and what is installed into the zonepath.
+    /// Writes the configuration and the list of packages into the zonepath.
     WriteManifest {
         /// The zonepath.
         path: PathBuf,
@@ -259,7 +259,7 @@ pub enum Step {
         /// The zonepath.
         path: PathBuf,
     },
-    /// Brings the own part of a sparse zone to what the host's packages are.
+    /// Updates the own part of a sparse zone to the host's packages.
     FollowHost {
         /// The zonepath.
         path: PathBuf,

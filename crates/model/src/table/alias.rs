@@ -1,8 +1,8 @@
 //! Properties that are other names for resource controls.
 //!
 //! `set cpu-shares=5` and an rctl resource `zone.cpu-shares` with the one value
-//! `(priv=privileged,limit=5,action=none)` are the same setting. The rctl is what is
-//! stored and exported; the alias is how `info` shows it and how people set it.
+//! `(priv=privileged,limit=5,action=none)` are the same setting. The rctl is stored and
+//! exported; `info` shows the alias, and people set the alias.
 
 /// The resource control that a property is another name for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

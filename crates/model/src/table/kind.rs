@@ -1,4 +1,4 @@
-//! The kinds of property values: what each accepts and its canonical form.
+//! The kinds of property values: the accepted values of each and their canonical form.
 
 mod check;
 mod forms;

@@ -1,4 +1,4 @@
-//! The types of the table: what is said of a resource and of a property.
+//! The types of the table: the description of a resource and of a property.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ pub enum Xml {
 /// The effect of a setting on this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It does what it says.
+    /// It has its documented effect.
     Honoured,
     /// It will: no release has it yet.
     NotYet,
@@ -123,7 +123,7 @@ pub struct PropertySpec {
     /// auth `config` may change it. Whatever names something of the host, or guards the
     /// host from the zone, is not. For a property of a resource the resource says it.
     pub delegable: bool,
-    /// True for what only root may know: `info` says no more than that it is set, and a
+    /// True for values that only root may read: `info` says no more than that it is set, and a
     /// configuration that has it is stored for root alone.
     pub secret: bool,
     /// A line of help.

@@ -1,4 +1,4 @@
-//! Tokens: what stands in a value for something that is known later.
+//! Tokens: placeholders in a value for a text that is known later.
 
 use super::BadValue;
 

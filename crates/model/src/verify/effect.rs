@@ -41,7 +41,7 @@ pub fn without_effect(config: &Config) -> Vec<String> {
             .iter()
             .filter(|property| one.is_set(property.name));
         let idle = set.filter_map(|property: &PropertySpec| {
-            // What the whole resource does not do needs no second line.
+            // A property of a resource without any effect needs no line of its own.
             let phrase = phrase(property.effect).filter(|_| spec.effect != Effect::None)?;
             Some(format!("{}: {} {phrase}", spec.name, property.name))
         });

@@ -6,7 +6,7 @@ use crate::config::Resource;
 use crate::table::{Kind, is_known_rctl, short_size};
 use crate::verify::problem::{Problem, invalid};
 
-/// Every problem of one resource by itself: what `end` checks.
+/// Every problem of one resource by itself: the checks of `end`.
 #[must_use]
 pub fn resource(resource: &Resource) -> Vec<Problem> {
     let name = resource.spec().name;
@@ -105,8 +105,8 @@ const LEAST_SWAP: u64 = 50 << 20;
 const LEAST_SWAP_GLOBAL: u64 = 100 << 20;
 
 fn capped_memory(memory: &Resource) -> Vec<Problem> {
-    // The others count too: swap and locked are stored as resource controls, and what
-    // is left here must be readable without them.
+    // The others count too: swap and locked are stored as resource controls, and the
+    // resource must be readable without them.
     let properties = memory.spec().properties;
     if properties.iter().all(|spec| !memory.is_set(spec.name)) {
         return vec![Problem::Choice {

@@ -3,8 +3,8 @@
 use super::{devices, files, limits, machine, network, others};
 use crate::table::spec::ResourceSpec;
 
-/// Elements of the zones DTD that say nothing about a configuration: what was
-/// installed in a detached zone, and a remnant of old releases.
+/// Elements of the zones DTD that are no part of a configuration: the packages of a
+/// detached zone, and a remnant of old releases.
 pub static IGNORED_ELEMENTS: &[&str] =
     &["deleted-device", "detached", "package", "patch", "dev-perm"];
 
