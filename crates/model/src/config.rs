@@ -10,6 +10,7 @@ mod resources;
 mod typed;
 
 pub use resource::{Resource, Value};
+pub(crate) use typed::published_by;
 pub use typed::{Admin, Autoshutdown, BootPriority, DedicatedCpu, FileSystem, IpType};
 
 use std::collections::BTreeMap;

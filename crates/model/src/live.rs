@@ -25,7 +25,10 @@ const MEMORY: &str = "capped-memory";
 const OF_CONTROLS: &[&str] = &["pool"];
 
 /// Types of resources that are network links.
-const LINKS: &[&str] = &["net", "anet"];
+const LINKS: &[&str] = &["net", "anet", PUBLISH];
+
+/// Type of resources that are rules of the host: they also change while a machine runs.
+const PUBLISH: &str = "publish";
 
 /// Has no effect on the running zone: rights are looked up in the stored configuration.
 const ONLY_STORED: &[&str] = &["admin"];
@@ -129,8 +132,8 @@ const AT_BOOT: &str = "it takes effect when the zone boots";
 /// Limits come first, then unmounts, inner file systems before outer ones, then mounts, then
 /// devices, then links.
 ///
-/// Of a kernel zone only limits change, as they hold for QEMU: memory, disks and cards are
-/// those of its machine.
+/// Of a kernel zone only limits, as they hold for QEMU, and published ports change: memory, disks
+/// and cards are those of its machine.
 #[must_use]
 pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     let mut making = Making {
@@ -144,8 +147,8 @@ pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     if !making.is_machine() {
         making.file_systems();
         making.devices();
-        making.links();
     }
+    making.links();
     making.others();
     making.plan
 }
@@ -391,14 +394,16 @@ impl Making<'_> {
 
     fn links(&mut self) {
         let mut differences = Vec::new();
-        for name in LINKS {
+        let is_live = |name: &&&str| !self.is_machine() || **name == PUBLISH;
+        let names: Vec<&str> = LINKS.iter().filter(is_live).copied().collect();
+        for name in &names {
             let changed = compare(self.running, self.wanted, name);
             differences.extend(changed.into_iter().map(|one| one.difference));
         }
         if differences.is_empty() {
             return;
         }
-        let types = LINKS.iter().filter_map(|name| table::resource(name));
+        let types = names.iter().filter_map(|name| table::resource(name));
         self.take_over(&types.collect::<Vec<_>>());
         // Links of a network that is the host's until the next boot are not those of one
         // that is the zone's.
@@ -418,7 +423,7 @@ impl Making<'_> {
         for spec in RESOURCES {
             let is_control = CONTROLS.contains(&spec.name) && spec.live;
             let attached = ["fs", "device"].contains(&spec.name) || LINKS.contains(&spec.name);
-            let elsewhere = is_control || attached && !self.is_machine();
+            let elsewhere = is_control || attached && !self.is_machine() || spec.name == PUBLISH;
             if elsewhere || ONLY_STORED.contains(&spec.name) {
                 continue;
             }

@@ -15,7 +15,7 @@ mod token;
 
 pub use address::Address;
 pub use alias::{Alias, Unit};
-pub use kind::{BadValue, Kind, MAX_PATH, MAX_VALUE, cpu_range, is_known_rctl};
+pub use kind::{BadValue, Kind, MAX_PATH, MAX_VALUE, cpu_range, is_known_rctl, port_range};
 pub use rows::{GLOBAL, IGNORED_ELEMENTS, RESOURCES};
 pub use size::{exact_size, short_size};
 pub use spec::{Brands, Effect, PropertySpec, ResourceSpec, Show, Xml};

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Config, Error, Resource, Value};
 use crate::brands::{self, Brand, Family};
+use crate::plan::network::{Published, Transport};
 use crate::table;
 
 /// Whose network stack the zone uses.
@@ -231,6 +232,14 @@ impl Config {
         })
     }
 
+    /// Returns the ports of the host that lead to the zone. `verify` says which resources
+    /// are not complete; they are left out here.
+    #[must_use]
+    pub fn published(&self) -> Vec<Published> {
+        let resources = self.resources_of("publish");
+        resources.filter_map(published_by).collect()
+    }
+
     /// The directories shared with the host; any makes a sparse zone.
     #[must_use]
     pub fn inherited_dirs(&self) -> Vec<PathBuf> {
@@ -310,6 +319,25 @@ impl Config {
         self.expanded_in(resource, property, text)
             .unwrap_or_else(|| text.to_owned())
     }
+}
+
+/// Returns the ports that a resource `publish` names; `None` if it names none.
+pub(crate) fn published_by(resource: &Resource) -> Option<Published> {
+    let (first, last) = table::port_range(resource.get("host-port"))?;
+    let inside = match resource.get("zone-port") {
+        "" => first,
+        ports => table::port_range(ports)?.0,
+    };
+    Some(Published {
+        protocol: match resource.get("protocol") {
+            "udp" => Transport::Udp,
+            _ => Transport::Tcp,
+        },
+        address: resource.get("host-address").parse().ok(),
+        first,
+        last,
+        inside,
+    })
 }
 
 fn simple(value: &Value) -> Option<String> {

@@ -28,6 +28,9 @@ pub struct Link {
     pub rate: Option<u64>,
     /// The traffic that goes first when the lower link is busy.
     pub priority: Option<Priority>,
+    /// The ports of the host that lead to the addresses of this link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
 }
 
 /// The lower link of a link.
@@ -59,6 +62,76 @@ pub enum Over {
         /// The link.
         nic: String,
     },
+}
+
+/// A port of the host, or a range of ports, that leads to a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Published {
+    /// The protocol.
+    pub protocol: Transport,
+    /// The address of the host; none for all its addresses.
+    pub address: Option<IpAddr>,
+    /// The first port of the host.
+    pub first: u16,
+    /// The last port of the host.
+    pub last: u16,
+    /// The port of the zone to which the first port leads; the next port leads to the next.
+    pub inside: u16,
+}
+
+/// A protocol with ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP.
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+impl Published {
+    /// Returns each port of the host with the port of the zone to which it leads.
+    pub fn ports(&self) -> impl Iterator<Item = (u16, u16)> {
+        let inside = self.inside..=u16::MAX;
+        (self.first..=self.last).zip(inside)
+    }
+
+    /// Returns whether a packet can be for both.
+    #[must_use]
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let is_one_address = match (self.address, other.address) {
+            (Some(one), Some(other)) => one == other,
+            _ => true,
+        };
+        self.protocol == other.protocol
+            && is_one_address
+            && self.first <= other.last
+            && other.first <= self.last
+    }
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        })
+    }
+}
+
+impl fmt::Display for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.address {
+            None => {}
+            Some(IpAddr::V4(ip)) => write!(f, "{ip}:")?,
+            Some(IpAddr::V6(ip)) => write!(f, "[{ip}]:")?,
+        }
+        write!(f, "{}", self.first)?;
+        if self.last > self.first {
+            write!(f, "-{}", self.last)?;
+        }
+        write!(f, "/{}", self.protocol)
+    }
 }
 
 /// An address with its prefix length.
@@ -166,6 +239,42 @@ impl fmt::Display for Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn port(address: Option<&str>, first: u16, last: u16) -> Published {
+        Published {
+            protocol: Transport::Tcp,
+            address: address.map(|text| text.parse().unwrap()),
+            first,
+            last,
+            inside: first,
+        }
+    }
+
+    #[test]
+    fn ports_overlap_if_a_packet_can_be_for_both() {
+        let all = port(None, 8000, 8010);
+        assert!(all.overlaps(&port(Some("192.0.2.1"), 8010, 8010)));
+        assert!(!all.overlaps(&port(None, 8011, 8011)));
+        let one = port(Some("192.0.2.1"), 80, 80);
+        assert!(!one.overlaps(&port(Some("2001:db8::1"), 80, 80)));
+        assert!(!one.overlaps(&Published {
+            protocol: Transport::Udp,
+            ..one
+        }));
+        assert_eq!(all.to_string(), "8000-8010/tcp");
+        let six = port(Some("2001:db8::1"), 80, 80);
+        assert_eq!(six.to_string(), "[2001:db8::1]:80/tcp");
+    }
+
+    #[test]
+    fn the_last_port_leads_to_the_last_port() {
+        let to_the_end = Published {
+            inside: 65_534,
+            ..port(None, 80, 81)
+        };
+        let ports: Vec<_> = to_the_end.ports().collect();
+        assert_eq!(ports, [(80, 65_534), (81, 65_535)]);
+    }
 
     #[test]
     fn ethernet_addresses_are_read_as_solaris_prints_them() {

@@ -4,7 +4,7 @@ mod check;
 mod forms;
 
 pub use check::is_known_rctl;
-pub use forms::cpu_range;
+pub use forms::{cpu_range, port_range};
 
 /// Longest value of any property in bytes.
 pub const MAX_VALUE: usize = 2048;
@@ -76,6 +76,8 @@ pub enum Kind {
     User,
     /// Bits a second, with an optional suffix K, M or G (powers of 1000); M when none.
     Bandwidth,
+    /// A port from 1 to 65535, or a range of ports: `80`, `8000-8010`.
+    Ports,
 }
 
 /// A value that its property does not take.

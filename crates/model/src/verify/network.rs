@@ -3,8 +3,14 @@
 use std::collections::HashSet;
 
 use crate::Config;
-use crate::config::IpType;
+use crate::config::{IpType, published_by};
+use crate::plan::network::Published;
+use crate::table;
 use crate::verify::problem::{Problem, invalid};
+
+/// Maximum number of ports of the host that a zone publishes: each is an element of a map of
+/// nftables, which is written whole when a zone boots.
+const MAX_PUBLISHED_PORTS: usize = 1024;
 
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
     let shared = config.ip_type() == IpType::Shared;
@@ -42,6 +48,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     if shared && config.resources_of("anet").next().is_some() {
         problems.push(Problem::Incompatible("anet", "ip-type=shared"));
     }
+    problems.extend(published(config));
     for anet in config.resources_of("anet") {
         if anet.has("defrouter") && !anet.has("allowed-address") {
             problems.push(invalid(anet, "defrouter", "needs allowed-address"));
@@ -50,11 +57,53 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     problems
 }
 
+/// Returns the problems of ports that the zone publishes.
+fn published(config: &Config) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut ports: Vec<Published> = Vec::new();
+    for resource in config.resources_of("publish") {
+        let host = table::port_range(resource.get("host-port"));
+        let inside = table::port_range(resource.get("zone-port"));
+        if let (Some(host), Some(inside)) = (host, inside) {
+            if host.1 - host.0 != inside.1 - inside.0 {
+                let why = "is not as long a range as host-port";
+                problems.push(invalid(resource, "zone-port", why));
+            }
+        }
+        let Some(own) = published_by(resource) else {
+            continue;
+        };
+        if ports.iter().any(|other| other.overlaps(&own)) {
+            problems.push(invalid(resource, "host-port", "is published twice"));
+        }
+        ports.push(own);
+    }
+    let number: usize = ports.iter().map(|one| one.ports().count()).sum();
+    if number > MAX_PUBLISHED_PORTS {
+        problems.push(Problem::Choice {
+            resource: "publish",
+            rule: "a zone publishes at most 1024 ports",
+        });
+    }
+    let is_routed = match config.ip_type() {
+        IpType::Shared => config.resources_of("net").next().is_some(),
+        IpType::Exclusive => config
+            .resources_of("anet")
+            .any(|anet| matches!(anet.get("lower-link"), "" | "auto")),
+    };
+    if !ports.is_empty() && !is_routed {
+        problems.push(Problem::Choice {
+            resource: "publish",
+            rule: "needs an anet with lower-link=auto, or a net of a shared-IP zone",
+        });
+    }
+    problems
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Resource;
-    use crate::table;
 
     fn with(ip_type: &str, resources: &[(&str, &[(&str, &str)])]) -> Vec<String> {
         let mut config = Config::new("web1".parse().unwrap());
@@ -79,6 +128,30 @@ mod tests {
                 "net: address not specified",
                 "anet cannot be used together with ip-type=shared."
             ]
+        );
+    }
+
+    #[test]
+    fn ports_are_published_once_and_need_a_link_of_the_pool() {
+        let port = |host: &'static str| ("publish", [("host-port", host), ("zone-port", "80")]);
+        let (one, range) = (port("8080"), port("8000-8100"));
+        let anet: (&str, &[(&str, &str)]) = ("anet", &[]);
+        assert_eq!(with("exclusive", &[anet, (one.0, &one.1)]), [""; 0]);
+        assert_eq!(
+            with("shared", &[(one.0, &one.1)]),
+            ["publish: needs an anet with lower-link=auto, or a net of a shared-IP zone"]
+        );
+        assert_eq!(
+            with("exclusive", &[anet, (one.0, &one.1), (range.0, &range.1)]),
+            [
+                "publish zone-port: Invalid argument: '80' is not as long a range as host-port.",
+                "publish host-port: Invalid argument: '8000-8100' is published twice.",
+            ]
+        );
+        let most: &[(&str, &str)] = &[("host-port", "1-1025")];
+        assert_eq!(
+            with("exclusive", &[anet, ("publish", most)]),
+            ["publish: a zone publishes at most 1024 ports"]
         );
     }
 

@@ -2,7 +2,7 @@
 
 use super::forms::{
     MAX_LINK, check_path, cpu_range, hundredths, is_bandwidth, is_dataset, is_fs_type, is_host_id,
-    is_link, is_user, mac,
+    is_link, is_user, mac, port_range,
 };
 use super::{BadValue, Kind, MAX_VALUE};
 use crate::brands;
@@ -92,6 +92,18 @@ impl Kind {
                             min.to_string()
                         } else {
                             format!("{min}-{max}")
+                        })
+                    },
+                );
+            }
+            Self::Ports => {
+                return port_range(value).map_or_else(
+                    || bad("is not a port from 1 to 65535, or a range such as 8000-8010"),
+                    |(first, last)| {
+                        Ok(if first == last {
+                            first.to_string()
+                        } else {
+                            format!("{first}-{last}")
                         })
                     },
                 );

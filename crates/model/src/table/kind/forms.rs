@@ -74,6 +74,21 @@ pub fn cpu_range(value: &str) -> Option<(u32, u32)> {
     (min <= max).then_some((min, max))
 }
 
+/// Returns the first and the last port of `80` or `8000-8010`; `None` for other text.
+#[must_use]
+pub fn port_range(value: &str) -> Option<(u16, u16)> {
+    let number = |text: &str| {
+        let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let number = plain.then(|| text.parse::<u16>().ok()).flatten()?;
+        (number > 0).then_some(number)
+    };
+    let (first, last) = match value.split_once('-') {
+        Some((first, last)) => (number(first)?, number(last)?),
+        None => (number(value)?, number(value)?),
+    };
+    (first <= last).then_some((first, last))
+}
+
 /// Six bytes, of which the first does not say "many hosts".
 pub(super) fn mac(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(6);

@@ -77,6 +77,42 @@ pub(super) const NET: ResourceSpec = ResourceSpec {
     )
 };
 
+pub(super) const PUBLISH: ResourceSpec = ResourceSpec {
+    brands: Brands::All,
+    live: true,
+    xml: "publish",
+    ..many(
+        "publish",
+        &["protocol", "host-address", "host-port"],
+        &[
+            required(
+                "host-port",
+                Kind::Ports,
+                "The port of the host, or a range of ports such as 8000-8010.",
+            ),
+            property(
+                "zone-port",
+                Kind::Ports,
+                "The port of the zone, or a range of the same length; by default host-port.",
+            ),
+            PropertySpec {
+                default: "tcp",
+                ..property(
+                    "protocol",
+                    Kind::Enum(&["tcp", "udp"]),
+                    "The protocol: tcp or udp.",
+                )
+            },
+            property(
+                "host-address",
+                Kind::Router,
+                "The address of the host that is published; by default all its addresses.",
+            ),
+        ],
+        "Port forwarding: a port of the host that leads to a port of the zone.",
+    )
+};
+
 pub(super) const ANET: ResourceSpec = ResourceSpec {
     brands: Brands::All,
     live: true,

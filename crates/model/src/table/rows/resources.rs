@@ -14,6 +14,7 @@ pub static RESOURCES: &[ResourceSpec] = &[
     files::FS,
     network::NET,
     network::ANET,
+    network::PUBLISH,
     devices::DEVICE,
     limits::DEDICATED_CPU,
     limits::CAPPED_CPU,
