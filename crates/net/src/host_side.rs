@@ -9,12 +9,14 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use model::plan::network::{Link, Over, Subnet};
+use model::plan::network::{Link, Over, Published, Subnet};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink};
 use serde::{Deserialize, Serialize};
 
 use crate::make::PREFIX;
 use crate::netlink::Netlink;
+use crate::publish::{self, Forward};
+use crate::record::Record;
 use crate::{pool, request};
 
 /// Name of our nftables table.
@@ -100,6 +102,8 @@ pub struct Needs {
     answers6: bool,
     /// Zones have addresses of the pool.
     pool: bool,
+    /// Ports of the host lead to zones.
+    publishes: bool,
 }
 
 impl Needs {
@@ -114,6 +118,7 @@ impl Needs {
             let v6 = link.addresses.iter().any(|one| one.ip.is_ipv6());
             needs.v6 |= v6;
             needs.pool |= translated;
+            needs.publishes |= !link.published.is_empty();
             if let Some(uplink) = uplink {
                 needs.answers6 |= v6;
                 if !needs.uplinks.contains(uplink) {
@@ -124,6 +129,36 @@ impl Needs {
         needs
     }
 
+    /// Returns the needs of links that are there.
+    #[must_use]
+    pub fn of_record(record: &Record) -> Self {
+        let mut needs = Self::default();
+        for held in record.links.iter().filter(|held| held.routed) {
+            let v6 = held.addresses.iter().any(|one| one.ip.is_ipv6());
+            needs.v6 |= v6;
+            needs.pool |= held.translated;
+            needs.publish(&held.published);
+            if let Some(uplink) = &held.uplink {
+                needs.answers6 |= v6;
+                if !needs.uplinks.contains(uplink) {
+                    needs.uplinks.push(uplink.clone());
+                }
+            }
+        }
+        needs
+    }
+
+    /// Returns whether they include rules of the host's firewall.
+    #[must_use]
+    pub fn has_rules(&self) -> bool {
+        self.pool || self.publishes
+    }
+
+    /// Adds the needs of published ports.
+    pub fn publish(&mut self, ports: &[Published]) {
+        self.publishes |= !ports.is_empty();
+    }
+
     /// Returns whether nothing is needed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
@@ -132,12 +167,14 @@ impl Needs {
 }
 
 /// Prepares the host, and adds what it changes to `settings` before it changes it:
-/// `save` stores them. To be called in the host's network namespace.
+/// `save` stores them. `forwards` are the published ports of all zones. To be called in the
+/// host's network namespace.
 ///
 /// # Errors
 /// Fails with the step that could not be done; finished steps are in `settings`.
 pub fn prepare<E>(
     needs: &Needs,
+    forwards: &[Forward],
     settings: &mut Settings,
     save: &mut dyn FnMut(&Settings) -> Result<(), E>,
 ) -> Result<Result<Prepared, Error>, E> {
@@ -162,7 +199,7 @@ pub fn prepare<E>(
         Err(error) => return Ok(Err(error.into())),
     };
     let mut forwarding = needs.uplinks.clone();
-    if needs.pool {
+    if needs.has_rules() {
         match networks(&kernel, &own) {
             Ok(links) => forwarding.extend(links),
             Err(error) => return Ok(Err(error.into())),
@@ -205,11 +242,9 @@ pub fn prepare<E>(
     };
     // A host without IPv6 always lacks that of IPv6.
     let lost_address = settings.addressed && missing.iter().any(|one| one.ip.is_ipv4());
-    let rules = needs.pool.then(|| ruleset(&opened(settings)));
-    let rules = rules.filter(|rules| {
-        *rules != settings.rules
-            || !matches!(number_of_rules(), Ok(number) if number == count(rules))
-    });
+    let has_rules = needs.has_rules();
+    let rules = has_rules.then(|| ruleset(&opened(settings), forwards));
+    let rules = rules.filter(|rules| !is_in_force(rules, settings));
     if missing.iter().any(|one| one.ip.is_ipv4()) {
         match occupied(&kernel) {
             Ok(None) => {}
@@ -218,7 +253,7 @@ pub fn prepare<E>(
         }
     }
     settings.addressed |= needs.pool;
-    settings.translates |= needs.pool;
+    settings.translates |= has_rules;
     if let Some(rules) = &rules {
         settings.rules.clone_from(rules);
     }
@@ -265,13 +300,48 @@ fn change(
             done.map_err(Error::Address)?;
         }
     }
-    match rules {
-        // At once: there is no moment without them.
-        Some(rules) => nft(&format!(
-            "table inet {TABLE} {{}}\ndelete table inet {TABLE}\n{rules}"
-        )),
-        None => Ok(()),
+    rules.map_or(Ok(()), set_rules)
+}
+
+/// Replaces our table at once: there is no moment without rules.
+fn set_rules(rules: &str) -> Result<(), Error> {
+    nft(&format!(
+        "table inet {TABLE} {{}}\ndelete table inet {TABLE}\n{rules}"
+    ))
+}
+
+/// Returns whether our table has as many rules as it was given last.
+#[must_use]
+pub fn has_rules(settings: &Settings) -> bool {
+    matches!(number_of_rules(), Ok(number) if number == count(&settings.rules))
+}
+
+/// Returns whether our table was given these rules last, and nobody has removed one since.
+fn is_in_force(rules: &str, settings: &Settings) -> bool {
+    rules == settings.rules && has_rules(settings)
+}
+
+/// Writes the rules anew if they are not those for `forwards`, the published ports of all
+/// zones: some were published, or are no longer. `save` stores the settings before. To be
+/// called in the host's network namespace, while a zone needs the rules.
+///
+/// # Errors
+/// Fails with the reason of nft(8).
+pub fn publish<E>(
+    forwards: &[Forward],
+    settings: &mut Settings,
+    save: &mut dyn FnMut(&Settings) -> Result<(), E>,
+) -> Result<Result<(), Error>, E> {
+    if !settings.translates {
+        return Ok(Ok(()));
     }
+    let rules = ruleset(&opened(settings), forwards);
+    if is_in_force(&rules, settings) {
+        return Ok(Ok(()));
+    }
+    settings.rules.clone_from(&rules);
+    save(settings)?;
+    Ok(set_rules(&rules))
 }
 
 /// The links that lead to networks of the host by IPv4, and that to the outside.
@@ -410,7 +480,7 @@ pub fn restore(settings: &Settings) -> Result<(), Vec<String>> {
 
 /// The rules of our table. Links that are `opened` lead from and to zones, and not to each
 /// other.
-fn ruleset(opened: &[&str]) -> String {
+fn ruleset(opened: &[&str], forwards: &[Forward]) -> String {
     let (v4, v6) = (pool::POOL4, pool::POOL6);
     let (v4, v6) = (format!("{}/{}", v4.0, v4.1), format!("{}/{}", v6.0, v6.1));
     let closed = match opened {
@@ -427,6 +497,8 @@ fn ruleset(opened: &[&str]) -> String {
             )
         }
     };
+    let published = publish::rules(forwards);
+    let (maps, own) = (published.chains, published.postrouting);
     format!(
         "table inet {TABLE} {{
   comment \"lends the host's address to zones; see zones(7)\"
@@ -434,15 +506,17 @@ fn ruleset(opened: &[&str]) -> String {
     type nat hook postrouting priority srcnat; policy accept;
     ip saddr {v4} ip daddr != {v4} oifname != \"{PREFIX}*\" masquerade
     ip6 saddr {v6} ip6 daddr != {v6} oifname != \"{PREFIX}*\" masquerade
-  }}
-{closed}}}
+{own}  }}
+{closed}{maps}}}
 "
     )
 }
 
 /// Returns the number of rules of our table in this text.
 fn count(rules: &str) -> usize {
-    let is_rule = |line: &&str| line.ends_with("masquerade") || line.ends_with("drop");
+    let words = ["masquerade", "drop"];
+    let is_rule =
+        |line: &&str| words.iter().any(|word| line.ends_with(word)) || line.contains(" dnat ip");
     rules.lines().filter(is_rule).count()
 }
 

@@ -15,6 +15,9 @@
 //! card.rs      network cards of machines on links
 //! record.rs    what the host holds of it; stored before it is made
 //! release.rs   record -> nothing left
+//! publish.rs   ports of the host that lead to zones
+//! watch.rs     changes of the host's firewall
+//! listeners.rs programs of the host that have a port
 //! host_side.rs what the zones need of the host together
 //! ```
 //!
@@ -27,13 +30,16 @@ pub mod ends;
 pub mod guard;
 pub mod host;
 pub mod host_side;
+pub mod listeners;
 pub mod make;
 pub mod netlink;
 pub mod plan;
 pub mod pool;
+pub mod publish;
 pub mod record;
 mod release;
 pub mod request;
+pub mod watch;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

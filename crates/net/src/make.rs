@@ -15,6 +15,7 @@ use crate::guard::{self, Clients, Guard, Verdict};
 use crate::host::HostLink;
 use crate::netlink::{Netlink, Refused, Request};
 use crate::pool;
+use crate::publish;
 use crate::record::{Held, Record};
 use crate::request::{self, Pair, Ready, Route};
 
@@ -99,6 +100,7 @@ pub fn intent(zone: Zone<'_>, links: &[Link], first: usize) -> Record {
             name: link.name.clone(),
             over: link.over.to_string(),
             addresses: link.addresses.clone(),
+            published: link.published.clone(),
             ..Held::default()
         };
         match &link.over {
@@ -180,6 +182,40 @@ fn failed<'a>(link: &'a str, what: &'static str) -> impl Fn(io::Error) -> Error 
         what,
         source,
     }
+}
+
+/// Opens or closes the host's loopback addresses for a link whose published ports have changed.
+/// To be called in the host's network namespace.
+///
+/// # Errors
+/// Fails with the change that the kernel refused.
+pub fn republish(kernel: &Netlink, held: &Held) -> Result<(), Refused> {
+    let name = held.host.as_deref().unwrap_or_default();
+    let Ok(Some(link)) = kernel.link(name) else {
+        // The link has gone meanwhile, and its settings with it.
+        return Ok(());
+    };
+    let requests = publish::loopback_over(name, link.index, !held.published.is_empty());
+    change_loopback(kernel, requests)
+}
+
+/// Makes changes one by one, so that a host without IPv6 gets those of IPv4.
+fn change_loopback(kernel: &Netlink, requests: Vec<Request>) -> Result<(), Refused> {
+    for request in requests {
+        match kernel.change(vec![request]) {
+            Err(error) if is_without_ipv6(&error) => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether the kernel refused a change because it has no IPv6, or no such route.
+fn is_without_ipv6(error: &Refused) -> bool {
+    matches!(
+        error.errno(),
+        Some(Errno::AFNOSUPPORT | Errno::OPNOTSUPP | Errno::SRCH | Errno::ACCESS)
+    )
 }
 
 struct Maker<'a> {
@@ -333,6 +369,10 @@ impl Maker<'_> {
         };
         for address in &self.link.addresses {
             self.lead(address.ip, &host, uplink.as_ref(), held.translated)?;
+        }
+        if !held.published.is_empty() {
+            let requests = publish::loopback_over(&host.name, host.index, true);
+            change_loopback(&self.ends.host, requests).map_err(self.refused())?;
         }
         if let (Some((table, routers)), Some(uplink)) = (&held.table, &uplink) {
             self.own_routers(*table, routers, &host, uplink)?;

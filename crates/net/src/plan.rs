@@ -4,7 +4,7 @@ use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 
 use model::config::{IpType, Resource};
-use model::plan::network::{Link, Mac, Over, Priority, Protection, Subnet};
+use model::plan::network::{Link, Mac, Over, Priority, Protection, Published, Subnet};
 use model::table::Address;
 use model::{Config, Uuid};
 
@@ -142,6 +142,7 @@ pub fn links(config: &Config, owner: Owner, facts: &dyn Facts) -> Result<Vec<Lin
             });
         }
     }
+    lead_published(config, &mut links)?;
     match links.len() > MAX_LINKS {
         true => Err(Error::Resource {
             resource: "net",
@@ -150,6 +151,32 @@ pub fn links(config: &Config, owner: Owner, facts: &dyn Facts) -> Result<Vec<Lin
         }),
         false => Ok(links),
     }
+}
+
+/// Leads the published ports of a zone to its first link for which the host routes.
+fn lead_published(config: &Config, links: &mut [Link]) -> Result<(), Error> {
+    let published = config.published();
+    let Some(first) = published.first() else {
+        return Ok(());
+    };
+    let fail = |name: &Published, why: &str| Error::Resource {
+        resource: "publish",
+        name: name.to_string(),
+        why: why.to_owned(),
+    };
+    let is_routed = |link: &&mut Link| matches!(link.over, Over::Routed { .. });
+    let Some(link) = links.iter_mut().find(is_routed) else {
+        let why = "the zone has no link with lower-link=auto, and no net of shared IP";
+        return Err(fail(first, why));
+    };
+    let has = |v6: bool| link.addresses.iter().any(|one| one.ip.is_ipv6() == v6);
+    let is_led = |one: &&Published| one.address.is_none_or(|ip| has(ip.is_ipv6()));
+    if let Some(not_led) = published.iter().find(|one| !is_led(one)) {
+        let why = "the zone has no address of the family of host-address";
+        return Err(fail(not_led, why));
+    }
+    link.published = published;
+    Ok(())
 }
 
 enum Problem {
@@ -254,6 +281,7 @@ impl Planner<'_> {
                     },
                     rate: None,
                     priority: None,
+                    published: Vec::new(),
                 });
                 let last = links.len() - 1;
                 &mut links[last]
@@ -306,6 +334,7 @@ impl Planner<'_> {
             protection: Protection::default(),
             rate: None,
             priority: None,
+            published: Vec::new(),
         });
         Ok(())
     }
@@ -350,6 +379,7 @@ impl Planner<'_> {
                 "high" => Some(Priority::High),
                 _ => None,
             },
+            published: Vec::new(),
         };
         let allowed = self.list(anet, "allowed-address")?;
         if !allowed.is_empty() {

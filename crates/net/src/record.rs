@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use crate::pool;
-use model::plan::network::Subnet;
+use model::plan::network::{Published, Subnet};
 use serde::{Deserialize, Serialize};
 
 /// The host's part of a zone's network.
@@ -50,6 +50,9 @@ pub struct Held {
     pub translated: bool,
     /// The counters of what was dropped.
     pub counters: Option<u32>,
+    /// The ports of the host that lead to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
 }
 
 impl Record {

@@ -1,6 +1,6 @@
 //! The messages that make links, addresses, routes and filters.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use model::plan::network::{Mac, Subnet};
@@ -30,6 +30,13 @@ const PROTOCOL: RouteProtocol = RouteProtocol::Other(122);
 /// IFLA_INET_CONF of linux/if_link.h, and the numbers of linux/ip.h in it.
 const INET_CONF: u16 = 1;
 const FORWARDING: u16 = 1;
+const ROUTE_LOCALNET: u16 = 26;
+
+/// The kernel's table of the host's own addresses.
+const LOCAL_TABLE: u8 = 255;
+
+/// Metric of our local route to ::1: the kernel's own, over the loopback, goes before it.
+const OWN_LOOPBACK_METRIC: u32 = 2048;
 
 /// The ends of a pair of virtual Ethernet links.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +171,63 @@ pub struct Ready<'a> {
     pub own_addresses: bool,
 }
 
+/// A setting of `/proc/sys/net/ipv4/conf/LINK`.
+fn ipv4_setting(number: u16, value: u32) -> AfSpecUnspec {
+    let mut conf = Vec::new();
+    // A nested attribute: length, number, value.
+    conf.extend(8_u16.to_ne_bytes());
+    conf.extend(number.to_ne_bytes());
+    conf.extend(value.to_ne_bytes());
+    let mut family = Vec::new();
+    family.extend(12_u16.to_ne_bytes());
+    family.extend(INET_CONF.to_ne_bytes());
+    family.extend(conf);
+    AfSpecUnspec::Other(DefaultNla::new(2, family))
+}
+
+/// Lets packets for 127.0.0.0/8 pass over a link, or no longer (`route_localnet`).
+#[must_use]
+pub fn route_localnet(name: &str, passes: bool) -> Request {
+    let setting = ipv4_setting(ROUTE_LOCALNET, u32::from(passes));
+    Request {
+        what: format!("set route_localnet of {name}"),
+        message: Message::SetLink(named(
+            name,
+            vec![LinkAttribute::AfSpecUnspec(vec![setting])],
+        )),
+        flags: 0,
+    }
+}
+
+/// Lets the host take packets for ::1 from a link, or no longer: a local route.
+#[must_use]
+pub fn own_loopback(link: u32, present: bool) -> Request {
+    let mut message = RouteMessage::default();
+    let header = &mut message.header;
+    header.address_family = AddressFamily::Inet6;
+    header.destination_prefix_length = 128;
+    header.protocol = PROTOCOL;
+    header.kind = RouteType::Local;
+    header.scope = RouteScope::Universe;
+    header.table = LOCAL_TABLE;
+    message.attributes = vec![
+        RouteAttribute::Destination(IpAddr::V6(Ipv6Addr::LOCALHOST).into()),
+        RouteAttribute::Oif(link),
+        RouteAttribute::Priority(OWN_LOOPBACK_METRIC),
+    ];
+    Request {
+        what: "set the route to ::1".to_owned(),
+        message: match present {
+            true => Message::NewRoute(message),
+            false => Message::DelRoute(message),
+        },
+        flags: match present {
+            true => NLM_F_CREATE | NLM_F_REPLACE,
+            false => 0,
+        },
+    }
+}
+
 /// Makes a link ready and brings it up.
 #[must_use]
 pub fn ready(name: &str, ready: Ready<'_>) -> Vec<Request> {
@@ -176,16 +240,7 @@ pub fn ready(name: &str, ready: Ready<'_>) -> Vec<Request> {
     }
     let mut families = Vec::new();
     if ready.forwarding {
-        let mut conf = Vec::new();
-        // A nested attribute: length, number, value.
-        conf.extend(8_u16.to_ne_bytes());
-        conf.extend(FORWARDING.to_ne_bytes());
-        conf.extend(1_u32.to_ne_bytes());
-        let mut family = Vec::new();
-        family.extend(12_u16.to_ne_bytes());
-        family.extend(INET_CONF.to_ne_bytes());
-        family.extend(conf);
-        families.push(AfSpecUnspec::Other(DefaultNla::new(2, family)));
+        families.push(ipv4_setting(FORWARDING, 1));
     }
     if !ready.own_addresses {
         families.push(AfSpecUnspec::Inet6(vec![AfSpecInet6::AddrGenMode(

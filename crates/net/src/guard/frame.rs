@@ -11,6 +11,7 @@ pub(super) mod at {
     pub const FRAGMENT4: i16 = 20;
     pub const PROTOCOL4: i16 = 23;
     pub const SOURCE4: i16 = 26;
+    pub const TARGET4: i16 = 30;
     /// Offset of the end of an IPv4 header without options.
     pub const END4: u16 = 34;
     pub const LENGTH6: i16 = 18;

@@ -15,6 +15,9 @@ const OFFSET_OR_MORE: u16 = 0x3fff;
 /// The length of the header in the first byte of an IPv4 packet, in units of 4 bytes.
 const HEADER_LENGTH: u32 = 0x0f;
 
+/// First byte of the loopback addresses of IPv4.
+const LOOPBACK4: u8 = 127;
+
 /// Offset on the stack of the ports of a packet.
 pub(super) const PORTS: i16 = -8;
 
@@ -42,6 +45,12 @@ impl Builder<'_> {
             self.code.jump(foreign);
         }
         self.code.place(ours);
+        if self.guard.routed {
+            // The host may take packets for 127.0.0.0/8 from links with published ports.
+            self.code.load(Byte, R2, R7, at::TARGET4);
+            self.code
+                .jump_if(R2, Equal, u32::from(LOOPBACK4), self.silent);
+        }
         if self.guard.dhcp {
             let (answer, unreadable) = (self.drop(Reason::Dhcp), self.drop(Reason::Protocol));
             self.code.load(Byte, R2, R7, at::PROTOCOL4);

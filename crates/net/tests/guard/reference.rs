@@ -171,6 +171,9 @@ fn ipv4(guard: &Guard, frame: &[u8]) -> Outcome {
             Dropped(Reason::Source4)
         };
     }
+    if guard.routed && frame[30] == 127 {
+        return Vanishes;
+    }
     if guard.dhcp && is_udp && fragment & 0x1fff == 0 {
         return match ports {
             None => Dropped(Reason::Protocol),

@@ -67,6 +67,9 @@ fn ipv4_comes_from_the_zones_addresses() {
             ("nobody without ports", v4("0.0.0.0", 17, vec![]), foreign),
         ],
     );
+    let mut to_loopback = v4(OURS, 6, tcp());
+    // The first byte of the destination.
+    to_loopback[30] = 127;
     let routed = Guard {
         routed: true,
         ..protected()
@@ -77,6 +80,7 @@ fn ipv4_comes_from_the_zones_addresses() {
             ("its own", v4(OURS, 6, tcp()), Passes),
             ("a DHCP client", asks(68, 67), foreign),
             ("a neighbour's", v4("10.0.0.6", 6, tcp()), foreign),
+            ("to the host's loopback", to_loopback, Vanishes),
         ],
     );
     let none = Guard {
