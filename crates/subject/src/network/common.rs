@@ -3,17 +3,19 @@
 //! The state of the host's network is the host's: there is a folder for each network namespace
 //! below `/run/zones-network`, named by the number that the kernel gives a namespace and never
 //! gives again until the host boots. `settings.json` in it lists the changes of the host for all
-//! zones together. `zones`, `addresses`, `tables` and `names` hold a symbolic link for each zone,
-//! address, table of routes and link of the host that is taken; it leads to the record of the zone
-//! that has it. One that leads nowhere counts for nothing: its zone has ended, or its whole
-//! ZONES_ROOT is gone.
+//! zones together. `zones`, `addresses`, `tables`, `names` and `ports` hold a symbolic link for
+//! each zone, address, table of routes, link of the host and published port that is taken; it
+//! leads to the record of the zone that has it. One that leads nowhere counts for nothing: its
+//! zone has ended, or its whole ZONES_ROOT is gone.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
+use model::plan::network::Published;
 use net::Record;
 use net::record::Held;
 use store::lock;
@@ -27,6 +29,10 @@ const ZONES: &str = "zones";
 const ADDRESSES: &str = "addresses";
 const TABLES: &str = "tables";
 const NAMES: &str = "names";
+const PORTS: &str = "ports";
+
+/// All kinds of things that zones take.
+const KINDS: [&str; 5] = [ZONES, ADDRESSES, TABLES, NAMES, PORTS];
 
 /// The number of tables of routes that zones may have.
 const MAX_TABLES: u32 = 65_536;
@@ -47,6 +53,14 @@ pub(super) struct Taken {
     owner: String,
 }
 
+/// A published port that the zone cannot have.
+#[derive(Debug, thiserror::Error)]
+#[error("port {port} of the host is in use by {owner}: publish another port")]
+pub(super) struct PortTaken {
+    port: String,
+    owner: String,
+}
+
 impl Common {
     /// Waits until no other process changes the state, and makes its folder. To be called in the
     /// host's namespaces.
@@ -58,8 +72,9 @@ impl Common {
         if !folder.exists() {
             sweep(base);
         }
-        for name in ["", ZONES, ADDRESSES, TABLES, NAMES] {
-            make_folder(&folder.join(name))?;
+        make_folder(&folder)?;
+        for kind in KINDS {
+            make_folder(&folder.join(kind))?;
         }
         Ok(Self {
             folder,
@@ -87,6 +102,70 @@ impl Common {
             }
         }
         Ok(())
+    }
+
+    /// Notes the ports of the host that a link publishes. Fails with [`PortTaken`] if another
+    /// zone, or a program of the host, has one.
+    pub(super) fn take_ports(
+        &self,
+        record: &Path,
+        published: &[Published],
+    ) -> Result<(), AnyError> {
+        for port in published {
+            if let Some(taken) = self.publisher_of(port, record)? {
+                return Err(taken.into());
+            }
+            if let Some((number, owner)) = net::listeners::on(port)? {
+                let port = format!("{number}/{}", port.protocol);
+                return Err(PortTaken { port, owner }.into());
+            }
+            self.take(PORTS, &port_key(port), record)?;
+        }
+        Ok(())
+    }
+
+    /// Notes a port that the zone has published all the time.
+    pub(super) fn keep_port(&self, record: &Path, port: &Published) -> io::Result<()> {
+        self.take(PORTS, &port_key(port), record).map(drop)
+    }
+
+    /// Returns the other zone that publishes one of these ports.
+    fn publisher_of(
+        &self,
+        wanted: &Published,
+        record: &Path,
+    ) -> Result<Option<PortTaken>, AnyError> {
+        for owner in self.publishers() {
+            if owner == record || is_of_same_zone(&owner, record) {
+                continue;
+            }
+            let Some(theirs) = super::read::<Record>(&owner)? else {
+                continue;
+            };
+            let mut ports = theirs.links.iter().flat_map(|held| &held.published);
+            if let Some(port) = ports.find(|port| port.overlaps(wanted)) {
+                return Ok(Some(PortTaken {
+                    port: port.to_string(),
+                    owner: whose(&owner, record),
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Forgets published ports of a zone.
+    pub(super) fn leave_ports(&self, record: &Path, published: &[Published]) {
+        for port in published {
+            self.forget(PORTS, &port_key(port), record);
+        }
+    }
+
+    /// Returns the records of all zones that publish ports.
+    pub(super) fn publishers(&self) -> BTreeSet<PathBuf> {
+        let entries = fs::read_dir(self.folder.join(PORTS)).into_iter().flatten();
+        let links = entries.flatten().map(|entry| entry.path());
+        let owners = links.filter_map(|link| fs::read_link(link).ok());
+        owners.filter(|owner| is_there(owner)).collect()
     }
 
     /// Notes everything of a link that is there already. Another zone keeps its addresses: this
@@ -168,6 +247,7 @@ impl Common {
             for name in held.host.iter().chain(&held.outer) {
                 self.forget(NAMES, name, record);
             }
+            self.leave_ports(record, &held.published);
             let table = held.table.as_ref();
             let table = table.and_then(|(table, _)| table.checked_sub(net::make::FIRST_TABLE));
             if let Some(table) = table {
@@ -267,6 +347,11 @@ fn whose(owner: &Path, record: &Path) -> String {
     format!("zone '{zone}' of ZONES_ROOT {}", root.display())
 }
 
+/// Returns the name of a published port in the folder of ports.
+fn port_key(port: &Published) -> String {
+    port.to_string().replace('/', "-")
+}
+
 fn is_used(folder: &Path) -> bool {
     let entries = fs::read_dir(folder.join(ZONES)).into_iter().flatten();
     entries.flatten().any(|entry| is_live(&entry.path()))
@@ -285,7 +370,7 @@ fn sweep(base: &Path) {
 
 /// Removes a folder of ours, and nothing that is not ours in it.
 fn remove(folder: &Path) {
-    for kind in [ZONES, ADDRESSES, TABLES, NAMES] {
+    for kind in KINDS {
         let within = folder.join(kind);
         for entry in fs::read_dir(&within).into_iter().flatten().flatten() {
             let _ = fs::remove_file(entry.path());
