@@ -2,6 +2,7 @@
 
 mod answer;
 mod end;
+mod firewall;
 mod leave;
 mod order;
 mod room;
@@ -28,6 +29,7 @@ use crate::stall::Stall;
 use control::log;
 use host::unix_socket::{self, Kind};
 use host::{Host, flatten};
+use net::watch::Watch;
 use platform::Platform;
 use platform::proc::Follower;
 use subject::network::Records;
@@ -66,6 +68,8 @@ pub(super) struct Server<'a> {
     pub(super) made: Option<model::plan::Init>,
     /// The zone's requests about its boot environments.
     requests: Option<Requests>,
+    /// Changes of the host's firewall, for a zone that has rules in it.
+    firewall: Option<Watch>,
     /// Tells others that the root may be mounted; released last.
     _root_lock: File,
     /// Connections that are answered when the zone has ended.
@@ -125,6 +129,7 @@ impl<'a> Server<'a> {
             leaving: None,
             made: None,
             requests,
+            firewall: None,
             _root_lock: root_lock,
             waiting: Vec::new(),
             untold: false,

@@ -12,6 +12,7 @@ impl Server<'_> {
     /// Serves until the zone is down.
     pub(crate) fn serve(mut self) -> Result<(), String> {
         self.rctls = Some(Rctls::new(&self.platform.cgroups));
+        self.firewall = self.watch_rules();
         // From here on zoneadmd mostly waits; to keep more memory than it needs is no error.
         let _ = sys::memory::release_program_pages();
         let mut ended = None;
@@ -43,6 +44,7 @@ impl Server<'_> {
                 let hits = rctls.hits();
                 self.tell(&hits);
             }
+            self.mind_rules(woken.has(Source::Firewall));
             if woken.has(Source::Zone) {
                 self.show_output();
             }

@@ -43,6 +43,8 @@ pub(super) enum Source {
     Mover,
     /// The process that shows the zone its limits reports.
     LimitReader,
+    /// Somebody changes the rules of the host's firewall.
+    Firewall,
 }
 
 /// The sources that had something to read after a wait.
@@ -119,6 +121,7 @@ impl Server<'_> {
                 Source::LimitReader,
                 self.follower.as_ref().and_then(Follower::descriptor),
             ),
+            (Source::Firewall, self.firewall.as_ref().map(AsFd::as_fd)),
         ];
         let mut sources = Vec::from(always);
         if !ended {
@@ -137,6 +140,7 @@ impl Server<'_> {
             self.order_pause(),
             self.leaving.as_ref().and_then(Leaving::pause),
             self.requests.as_ref().and_then(|one| one.pause(now)),
+            self.firewall.as_ref().and_then(|one| one.pause(now)),
         ];
         pauses.into_iter().flatten().min()
     }

@@ -1,0 +1,52 @@
+//! Keeping the zone's rules in the host's firewall.
+
+use std::time::Instant;
+
+use net::host_side::Needs;
+use net::watch::Watch;
+use subject::network::Records;
+
+use super::Server;
+
+impl Server<'_> {
+    /// Watches the host's firewall if the host routes for the zone: rules of it serve the zone, or may
+    /// do so after a change of its configuration.
+    pub(super) fn watch_rules(&self) -> Option<Watch> {
+        let record = Records::of(&self.host.root).load(self.zone).ok()??;
+        if Needs::of_record(&record).is_nothing() {
+            return None;
+        }
+        let watch = Watch::open(self.runtime.id);
+        let watch = watch.inspect_err(|error| {
+            self.log(&format!(
+                "WARNING: rules that another program removes from the host's firewall do not \
+                 come back by themselves: {error}"
+            ));
+        });
+        watch.ok()
+    }
+
+    /// Restores rules that another program has removed, a moment after the host's firewall
+    /// changed.
+    pub(super) fn mind_rules(&mut self, has_changed: bool) {
+        let Some(watch) = &mut self.firewall else {
+            return;
+        };
+        let now = Instant::now();
+        if has_changed {
+            watch.take_messages(now);
+        }
+        if !watch.is_due(now) {
+            return;
+        }
+        match Records::of(&self.host.root).restore_rules(self.zone) {
+            Ok(false) => {}
+            Ok(true) => self.log(
+                "another program removed rules for zones from the host's firewall; they are back",
+            ),
+            Err(why) => self.log(&format!(
+                "WARNING: could not restore rules for zones in the host's firewall: {why}"
+            )),
+        }
+    }
+}
