@@ -234,7 +234,7 @@ impl Folder {
         loop {
             let fd = self.reopen()?;
             match rustix::fs::flock(&fd, how) {
-                Ok(()) => return Ok(Lock { _fd: fd }),
+                Ok(()) => return Ok(Lock { fd }),
                 Err(Errno::INTR) => {}
                 Err(e) => return Err(Error::io("flock", &self.path, e)),
             }
@@ -245,7 +245,7 @@ impl Folder {
     pub(crate) fn try_lock(&self) -> Result<Option<Lock>> {
         let fd = self.reopen()?;
         match rustix::fs::flock(&fd, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Lock { _fd: fd })),
+            Ok(()) => Ok(Some(Lock { fd })),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(e) => Err(Error::io("flock", &self.path, e)),
         }
@@ -278,5 +278,32 @@ impl AsFd for Folder {
 #[derive(Debug)]
 #[must_use = "the lock ends with this value"]
 pub(crate) struct Lock {
-    _fd: OwnedFd,
+    fd: OwnedFd,
+}
+
+impl Drop for Lock {
+    /// Unlocks, and does not leave that to the end of the descriptor: a process that another
+    /// thread starts has a copy of it from fork(2) to execve(2), and would hold the lock on.
+    fn drop(&mut self) {
+        // The lock ends with the last copy in any case.
+        let _ = rustix::fs::flock(&self.fd, FlockOperation::Unlock);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_of_the_descriptor_in_another_process_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let lock = folder.try_lock().unwrap().unwrap();
+        // As a process has it that another thread starts.
+        let copy = rustix::io::dup(&lock.fd).unwrap();
+        assert!(folder.try_lock().unwrap().is_none());
+        drop(lock);
+        assert!(folder.try_lock().unwrap().is_some());
+        drop(copy);
+    }
 }
