@@ -191,6 +191,7 @@ fn kind(kind: Kind) -> String {
         Kind::RctlName => "resource control".to_owned(),
         Kind::User => "user".to_owned(),
         Kind::Bandwidth => "bandwidth".to_owned(),
+        Kind::Ports => "port or range of ports".to_owned(),
         Kind::FsType | Kind::AttrName => "word".to_owned(),
         _ => "text".to_owned(),
     }
