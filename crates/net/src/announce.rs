@@ -32,7 +32,7 @@ fn arp(mac: Mac, ip: Ipv4Addr) -> Vec<u8> {
 fn advertisement(mac: Mac, ip: Ipv6Addr) -> Vec<u8> {
     // All nodes of the link.
     let to = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-    // Type 136, code 0, no checksum yet; the flag that it replaces what is known.
+    // Type 136, code 0, no checksum yet; the flag that it replaces a known address.
     let mut message = vec![136, 0, 0, 0, 0x20, 0, 0, 0];
     message.extend(ip.octets());
     // The option with the link's address.

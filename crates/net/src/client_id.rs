@@ -49,8 +49,8 @@ fn parse(text: &str) -> Option<Vec<u8>> {
     (1..=MAX_ID_BYTES).contains(&id.len()).then_some(id)
 }
 
-/// A DUID by its parts; none for what does not begin as one, and nothing in it for what
-/// does and is none.
+/// Parses a DUID by its parts. Returns none for a text that does not begin as a DUID, and
+/// `Some(None)` for an invalid DUID.
 fn duid(text: &str) -> Option<Option<Vec<u8>>> {
     let (kind, rest) = text.split_once('.')?;
     let kind: u16 = match kind {

@@ -57,7 +57,7 @@ pub fn within<T>(namespace: BorrowedFd<'_>, action: impl FnOnce() -> T) -> io::R
     let result = action();
     match sys::namespace::join(home.as_fd(), ns::NET) {
         Ok(()) => Ok(result),
-        // Not seen to happen: a thread may always go back to what it holds open.
+        // Never observed: a thread may always return to a namespace that it holds open.
         Err(_) => std::process::abort(),
     }
 }

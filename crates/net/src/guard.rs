@@ -1,10 +1,10 @@
 //! Checks the frames that a zone sends: a program at the host's end of its link.
 //!
-//! Every link of a zone has a device on the host's side, and what the zone sends
-//! arrives there first. A BPF program made for this one link (tc-bpf(8), clsact,
-//! ingress) looks at each frame before anything else of the host does. It lives and
-//! dies with the device, so that there is nothing to clean up, and no firewall of the
-//! host's is part of it or can flush it away.
+//! Every link of a zone has a device on the host's side, and frames of the zone arrive
+//! there first. A BPF program made for this one link (tc-bpf(8), clsact, ingress) looks
+//! at each frame before anything else of the host does. It lives and dies with the
+//! device, so that there is nothing to clean up, and no firewall of the host's is part of
+//! it or can flush it away.
 //!
 //! A frame is dropped when it cannot be read as far as a rule needs.
 
@@ -30,7 +30,7 @@ pub use rules::{Clients, Guard, MAX_SOURCES, Verdict};
 pub struct Loaded {
     /// The program.
     pub program: OwnedFd,
-    /// By which [`counts`] finds what it dropped.
+    /// The number by which [`counts`] finds its counters of dropped frames.
     pub map_id: u32,
 }
 

@@ -145,8 +145,8 @@ impl Netlink {
         match self.ask(Message::GetRoute(message)) {
             Ok(Message::NewRoute(route)) => Ok(way(&route)),
             Ok(_) => Err(io::ErrorKind::InvalidData.into()),
-            // ENETUNREACH, EHOSTUNREACH, EACCES and EINVAL are what routes that refuse
-            // say.
+            // ENETUNREACH, EHOSTUNREACH, EACCES and EINVAL are the errors of routes that
+            // refuse.
             Err(error) if matches!(error.raw_os_error(), Some(101 | 113 | 13 | 22)) => Ok(None),
             Err(error) => Err(error),
         }

@@ -1,7 +1,7 @@
 //! Sets up the host's part of routing for zones, all of them together: forwarding, an address of
 //! its own for the zones of the pool, and the NAT rules. Made with the first zone that needs it,
-//! taken back with the last. What is there is looked up each time: what somebody took away
-//! meanwhile is made again.
+//! taken back with the last. The state is read each time, so that settings that an administrator
+//! removed meanwhile are made again.
 
 use std::fs;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ const TABLE: &str = "zones";
 pub struct Settings {
     /// The number of the network namespace that it is about.
     pub namespace: u64,
-    /// Files below /proc/sys and what was in them.
+    /// Files below /proc/sys and their former content.
     pub before: Vec<(String, String)>,
     /// The host has addresses of the pools.
     pub addressed: bool,
@@ -76,7 +76,7 @@ pub enum Error {
 }
 
 impl Settings {
-    /// Takes over what was changed by programs that kept it elsewhere.
+    /// Takes over the record of changes by older programs, which kept it elsewhere.
     pub fn adopt(&mut self, others: Self) {
         let is_known = |path: &String| self.before.iter().any(|(known, _)| known == path);
         let new: Vec<_> = others
@@ -180,7 +180,7 @@ pub fn prepare<E>(
 ) -> Result<Result<Prepared, Error>, E> {
     match crate::ends::number() {
         Ok(here) if here == settings.namespace => {}
-        // What was changed in a namespace that is no more went with it.
+        // Changes in a namespace that has ended went with the namespace.
         Ok(here) => {
             *settings = Settings {
                 namespace: here,
@@ -414,7 +414,7 @@ fn remember_forwarding(settings: &mut Settings) {
     }
 }
 
-/// The links on which the host listens to routers, with what keeps it listening.
+/// The links on which the host listens to routers, with the setting that keeps it listening.
 fn listening() -> Vec<(String, &'static str)> {
     let Ok(links) = fs::read_dir("/proc/sys/net/ipv6/conf") else {
         return Vec::new();
@@ -443,7 +443,7 @@ pub fn restore(settings: &Settings) -> Result<(), Vec<String>> {
     if !matches!(crate::ends::number(), Ok(here) if here == settings.namespace) {
         return Ok(());
     }
-    // In the other order: what was changed last depends on what was changed first.
+    // In the reverse order: later changes depend on earlier ones.
     for (path, value) in settings.before.iter().rev() {
         match fs::write(path, value) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

@@ -53,8 +53,8 @@ pub use record::Record;
 pub use release::{hold, release, remove};
 
 /// Moves the calling thread into a new network namespace that only the host administers,
-/// and brings its loopback up. For shared IP: what the thread starts afterwards
-/// lives in that namespace, and hears nothing of the host's devices.
+/// and brings its loopback up. For shared IP: programs that the thread starts afterwards
+/// run in that namespace, and get no events of the host's devices.
 ///
 /// # Errors
 /// Fails with the error of clone3(2), of setns(2) or of the kernel's link code.

@@ -87,10 +87,9 @@ pub struct Zone<'a> {
     pub id: u32,
 }
 
-/// Returns the record of what will be on the host, before anything of it is made. The
-/// caller puts in the names of the host's links and the tables of routes that are free:
-/// see [`names`].
-/// `first` is the number of the first link: 0 when the zone boots.
+/// Returns the record of the objects that will be on the host, before any of them is made. The
+/// caller puts in the names of the host's links and the tables of routes that are free: see
+/// [`names`]. `first` is the number of the first link: 0 when the zone boots.
 #[must_use]
 pub fn intent(zone: Zone<'_>, links: &[Link], first: usize) -> Record {
     let held = |(number, link): (usize, &Link)| {
@@ -147,11 +146,11 @@ fn host_name(id: u32, number: usize, mark: &str) -> String {
     }
 }
 
-/// Makes the links, and completes the record of what the host holds.
+/// Makes the links, and completes the record of the objects on the host.
 ///
 /// # Errors
-/// The first failure. What was made until then is taken back by
-/// [`crate::release`] with the record.
+/// The first failure. [`crate::release`] removes the objects that were made until then, by the
+/// record.
 pub fn make(
     zone: Zone<'_>,
     links: &[Link],
@@ -331,8 +330,8 @@ impl Maker<'_> {
         Ok(loaded.map_id)
     }
 
-    /// Limits what arrives at the zone; what it sends is limited at its own end, and,
-    /// as its root may take that away, where it leaves the host.
+    /// Limits the traffic to the zone. The traffic from the zone is limited at its own end and,
+    /// because root of the zone may remove that limit, also where it leaves the host.
     fn limit(&self, zone: u32, host: u32, outer: Option<u32>) -> Result<(), Error> {
         let Some(rate) = self.link.rate else {
             return Ok(());
@@ -589,8 +588,8 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// An Ethernet address of its own on a link of the host: what arrives for it there
-    /// goes to the zone, and what the zone sends goes out there, past its guard.
+    /// An Ethernet address of its own on a link of the host: frames for it go to the zone, and
+    /// frames of the zone leave there, after its guard.
     fn wire(&self, lower: &str, vlan: Option<u16>, held: &mut Held) -> Result<(), Error> {
         let lower = self.present(lower)?;
         let (zone, host) = self.pair(other_end(self.mac()), held)?;
@@ -749,8 +748,7 @@ pub fn lead_again(kernel: &Netlink, record: &Record) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends what tells the neighbours on a link of the calling thread's network namespace that
-/// these addresses are there.
+/// Announces these addresses to the neighbours on a link of the calling thread's network namespace.
 fn announce_at(link: u32, mac: Mac, addresses: &[Subnet]) {
     for one in addresses {
         let _ = sys::link::send_frame(link, &announce::frame(mac, one.ip));
@@ -797,8 +795,9 @@ const fn is_link_local(ip: IpAddr) -> bool {
 /// An Ethernet address for the host's end of a link with neighbours.
 const fn other_end(mac: Mac) -> Mac {
     let mut bytes = mac.0;
-    // High: a bridge takes the lowest address of its ports for its own. And never the
-    // zone's, which may begin so, too: a bridge keeps what is for its ports.
+    // High: a bridge takes the lowest address of its ports for its own. And never the zone's
+    // address, which may begin with the same bytes: a bridge keeps frames for the addresses of its
+    // ports.
     bytes[0] = 0xfe;
     bytes[5] = !bytes[5];
     Mac(bytes)

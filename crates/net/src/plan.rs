@@ -83,7 +83,7 @@ pub enum Error {
 /// Whose links they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
-    /// The zone's uuid: what is made up for a link is the same at each boot.
+    /// The zone's uuid: generated values of a link are the same at each boot.
     pub uuid: Option<Uuid>,
     /// The zone's slot; none when only verified.
     pub slot: Option<u32>,
@@ -255,7 +255,7 @@ impl Planner<'_> {
             prefix,
         };
         let router = router(net)?;
-        // What is called lo in the zone is its own.
+        // The link lo in the zone is its own.
         let inside = if loopback { "net0" } else { name };
         let index = links.iter().position(|link| link.name == inside);
         let link = match index {
@@ -582,8 +582,7 @@ fn protection(anet: &Resource) -> Result<Protection, Problem> {
     let clients = client_id::parse_all(anet.get("allowed-dhcp-cids"))?;
     Ok(Protection {
         mac: has("mac-nospoof"),
-        // Without a list of addresses there is nothing to compare with but what the
-        // link is given.
+        // Without a list of addresses only the addresses of the link itself are allowed.
         sources: has("ip-nospoof").then(Vec::new),
         // Whoever could be the server would give itself any lease.
         dhcp: has("dhcp-nospoof") || !clients.is_empty(),

@@ -1,7 +1,7 @@
 //! Records the host's part of a zone's network, which is taken back later.
 //!
-//! A record is stored before anything of it is made: after a crash at any moment all
-//! of it can be taken back, and what was not made is not there.
+//! A record is stored before its objects are made: after a crash at any moment all of
+//! them can be removed, and missing ones are skipped.
 
 use std::net::IpAddr;
 
@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 /// The host's part of a zone's network.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The number of the host's network namespace: what is held there is not looked for
-    /// in another one.
+    /// The number of the host's network namespace: objects in this namespace are not
+    /// searched for in another one.
     pub namespace: u64,
     /// The number of links that the zone has had since it booted.
     pub numbers: usize,
@@ -42,13 +42,13 @@ pub struct Held {
     pub addresses: Vec<Subnet>,
     /// The uplink on which the host answers for them.
     pub uplink: Option<String>,
-    /// The table of routes that is used for what it sends, with the router.
+    /// The routing table for its packets, with the router.
     pub table: Option<(u32, Vec<IpAddr>)>,
     /// True if the host routes for it.
     pub routed: bool,
     /// True if the host does NAT for it.
     pub translated: bool,
-    /// The counters of what was dropped.
+    /// The counters of dropped packets.
     pub counters: Option<u32>,
     /// The ports of the host that lead to it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

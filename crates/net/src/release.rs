@@ -1,4 +1,4 @@
-//! Taking back what the host holds for a zone's network.
+//! Removes the objects of the host for a zone's network.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,9 +11,9 @@ use crate::netlink::{Netlink, Request};
 use crate::record::{Held, Record};
 use crate::request;
 
-/// Takes back what a record says; what is not there is not missed. To be called in the
-/// host's network namespace, when no process of the zone is left. `pinned` leads to the
-/// zone's network namespace, when links have to come back from there.
+/// Removes the objects of a record; missing ones are no error. To be called in the host's network
+/// namespace, when no process of the zone is left. `pinned` leads to the zone's network namespace,
+/// when links have to come back from there.
 ///
 /// # Errors
 /// All that went wrong.

@@ -505,8 +505,8 @@ pub fn answer_for(link: u32, ip: IpAddr, answers: bool) -> Request {
     }
 }
 
-/// Lets what arrives on a link be routed by a table of its own where the host has no
-/// better way than its default route: two rules, or their end.
+/// Adds or removes two rules that route packets from a link by a table of its own, where the host
+/// has no better route than its default route.
 #[must_use]
 pub fn routed_by(link: &str, table: u32, v6: bool, present: bool) -> [Request; 2] {
     let rule = |priority: u32, table: u32, rest: Option<RuleAttribute>| {
@@ -550,7 +550,7 @@ pub fn routed_by(link: &str, table: u32, v6: bool, present: bool) -> [Request; 2
 /// Priority of the first of our rules: before the main table's, which is 32766.
 const FIRST_RULE_PRIORITY: u32 = 17_000;
 
-/// Parents of filters: of what arrives on a link, and of what it sends.
+/// Parents of filters: for incoming and for outgoing packets of a link.
 const CLSACT: u32 = 0xffff_fff1;
 const ARRIVING: u32 = 0xffff_fff2;
 
@@ -603,7 +603,7 @@ pub fn shape(link: u32, rate: u64, longest: u32) -> Request {
     message.header.index = index;
     message.header.parent = handle(0xffff_ffff);
     message.header.handle = handle(0x0001_0000);
-    // What may go at once: 10 ms, and at least some packets of the longest kind.
+    // The size of a burst: the traffic of 10 ms, and at least some packets of maximum size.
     let burst = (rate / 100).max(u64::from(longest) * 4).max(128 * 1024);
     let burst = u32::try_from(burst).unwrap_or(u32::MAX);
     // struct tc_ratespec and struct tc_tbf_qopt of linux/pkt_sched.h.

@@ -7,7 +7,7 @@ use net::netlink::Netlink;
 use net::record::{Held, Record};
 use sys::process::ns;
 
-/// Runs ip(8); returns what it prints.
+/// Runs ip(8) and returns its output.
 fn ip(line: &str) -> Option<String> {
     let output = Command::new("ip").args(line.split(' ')).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,4 +1,4 @@
-//! Credentials for registries, and what registries ask for.
+//! Credentials for registries, and the challenges of registries.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The configuration of an image: what its layers are, and what it runs.
+//! The configuration of an image: its layers and its command.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ struct RawCommand {
 }
 
 impl Config {
-    /// Reads a configuration; `what` names it in messages.
+    /// Reads a configuration; `what` is its name in messages.
     ///
     /// # Errors
     /// Fails if the text is no configuration, or names more than any image needs.

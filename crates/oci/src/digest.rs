@@ -79,7 +79,7 @@ impl FromStr for Digest {
     }
 }
 
-/// Makes a digest of what comes piece by piece.
+/// Computes a digest of data that arrives in pieces.
 #[derive(Clone, Debug, Default)]
 pub struct Hasher(Sha256);
 

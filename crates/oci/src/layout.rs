@@ -1,4 +1,4 @@
-//! Images that lie in a folder: OCI layouts, and what `docker save` writes.
+//! Images that lie in a folder: OCI layouts, and archives of `docker save`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -36,10 +36,10 @@ pub struct Layout {
     path: PathBuf,
 }
 
-/// An image in a layout, all of whose documents are what their digests say.
+/// An image in a layout, whose documents all match their digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// The digest of its manifest; none for what `docker save` wrote.
+    /// The digest of its manifest; none for an archive of `docker save`.
     pub digest: Option<Digest>,
     /// Its configuration.
     pub config: Config,
@@ -106,7 +106,7 @@ impl Layout {
     /// Reads an image and all its documents. Its layers need not be there.
     ///
     /// # Errors
-    /// For what is no image, or not the one that is wanted.
+    /// For a file that is no image, or not the wanted one.
     pub fn image(&self, name: Option<&str>, wanted: &Platform) -> Result<Image, Error> {
         match self.is_file(INDEX)? {
             true => self.listed(name, wanted),
@@ -200,11 +200,12 @@ impl Layout {
         image(None, text, &shown(&saved.config), files.collect(), wanted)
     }
 
-    /// Opens the file of a layer and checks its length and its digest. It is at its
-    /// beginning; what is unpacked must be checked against the layer's own digest, too.
+    /// Opens the file of a layer and checks its length and its digest. Reading starts at
+    /// its beginning; the unpacked data must also be checked against the layer's own
+    /// digest.
     ///
     /// # Errors
-    /// When it is not what it should be.
+    /// When its size or digest is wrong.
     pub fn open_layer(&self, layer: &Layer) -> Result<File, Error> {
         let (mut file, size) = self.open_file(&layer.file)?;
         let what = self.show(&layer.file);

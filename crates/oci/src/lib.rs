@@ -1,19 +1,18 @@
 //! Parses the descriptions of container images: references, indexes, manifests, configurations,
 //! layouts, credentials.
 //!
-//! Everything that is read here was written by strangers: it is bounded before it is
-//! read, checked against its digest where it has one, and nothing is taken from it but
-//! what stands in [`Image`]. There is no network here (that is `zonefetch`), and nothing
-//! is unpacked (that is `brand`).
+//! All input comes from strangers: its size is bounded before it is read, it is checked against its
+//! digest if it has one, and only the fields of [`Image`] are used. There is no network here (that
+//! is `zonefetch`), and nothing is unpacked (that is `brand`).
 //!
 //! | file | holds |
 //! |---|---|
 //! | [`digest`](Digest) | SHA-256 digests, the only ones that are taken |
 //! | [`reference`](Reference) | `docker://host/name:tag@digest` |
 //! | [`manifest`] | indexes and manifests |
-//! | [`config`] | what an image says of itself: layers, and what it runs |
+//! | [`config`] | the configuration of an image: layers, and the command |
 //! | [`layout`] | OCI layouts and `docker save` archives, unpacked in a folder |
-//! | [`auth`] | credentials, and what a registry asks for |
+//! | [`auth`] | credentials, and challenges of a registry |
 
 pub mod auth;
 pub mod config;
@@ -34,7 +33,7 @@ pub use reference::{BadReference, Reference, is_loopback};
 /// Most layers of an image, as in other tools.
 pub const MAX_LAYERS: usize = 127;
 
-/// Most bytes of an index or a manifest: what registries must take.
+/// Maximum size of an index or a manifest, in bytes: the size that registries must accept.
 pub const MAX_MANIFEST: u64 = 4 << 20;
 
 /// Most bytes of a configuration.
@@ -47,7 +46,7 @@ pub const MAX_LAYER: u64 = 1 << 38;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// It is not what it should be.
+    /// Its content is invalid.
     #[error("{what}: {problem}")]
     Bad {
         /// The document, or the file.
@@ -55,7 +54,7 @@ pub enum Error {
         /// The description of the problem.
         problem: String,
     },
-    /// A blob is not what its digest says.
+    /// A blob does not match its digest.
     #[error("{what}: expected {expected}, found {found}")]
     Mismatch {
         /// The blob.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{Digest, Error, MAX_CONFIG, MAX_LAYER, MAX_LAYERS, MAX_MANIFEST, shown};
 
-/// Media types of indexes, then those of manifests: what a registry is asked for.
+/// Media types of indexes, then those of manifests, for requests to a registry.
 pub const MEDIA_TYPES: [&str; 4] = [
     "application/vnd.oci.image.index.v1+json",
     "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -21,7 +21,7 @@ const CONFIGS: [&str; 2] = [
     "application/vnd.docker.container.image.v1+json",
 ];
 
-/// The annotation by which a layout says what its images are called.
+/// The annotation with the name of an image in a layout.
 const REF_NAME: &str = "org.opencontainers.image.ref.name";
 
 /// Most images in an index.
@@ -160,10 +160,10 @@ struct Raw {
 }
 
 impl Document {
-    /// Reads an index or a manifest; `what` names it in messages.
+    /// Reads an index or a manifest; `what` is its name in messages.
     ///
     /// # Errors
-    /// For what is neither, and for images that are no file systems.
+    /// For a document that is neither, and for images that are no file systems.
     pub fn read(what: &str, bytes: &[u8]) -> Result<Self, Error> {
         let bad = |problem: String| Error::bad(what, problem);
         if bytes.len() as u64 > MAX_MANIFEST {
@@ -196,7 +196,8 @@ impl Document {
                 }
                 manifest(what, config, layers).map(Self::Manifest)
             }
-            // What is read as one by some and as the other by others is a known trick.
+            // A document that some programs read as an index and others as a manifest is
+            // a known attack.
             _ => Err(bad("neither an index nor a manifest".to_owned())),
         }
     }

@@ -9,7 +9,7 @@ use crate::digest::Digest;
 /// The prefix of a reference to a registry on a command line.
 pub const SCHEME: &str = "docker://";
 
-/// The registry of names that say none, and what it calls itself where it is asked.
+/// The registry of names without a registry, and the name of its server.
 const DEFAULT: (&str, &str) = ("docker.io", "registry-1.docker.io");
 
 /// Longest name of a repository.

@@ -114,7 +114,7 @@ impl Dpkg {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            // What else is here is room for the next record.
+            // The other buffers are reused for the next record.
             if let Ok(name) = entry.file_name().to_str()
                 && name.bytes().all(|byte| byte.is_ascii_digit())
             {

@@ -1,9 +1,9 @@
-//! Package inventories: what a root says its package manager installed there.
+//! Package inventories: the packages in the database of a root's package manager.
 //!
-//! Only dpkg is known so far; [`Database`] is what the rest of the system asks,
-//! so that others can stand beside it. Nothing here runs a program or changes a
-//! file, and every file is taken as hostile: read with bounds on lines, entries
-//! and total size, and opened without leaving the root.
+//! Only dpkg is known so far; the rest of the system uses [`Database`], so that others
+//! can be added. Nothing here runs a program or changes a file, and every file is taken
+//! as hostile: read with bounds on lines, entries and total size, and opened without
+//! leaving the root.
 
 pub mod dpkg;
 pub mod inventory;
@@ -110,7 +110,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file has invalid content.
     #[error("cannot read {}", path.display())]
     Malformed {
         /// The file, as the system names it whose root was opened.

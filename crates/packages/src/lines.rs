@@ -8,7 +8,7 @@ pub const MAX_LINE: usize = 1 << 20;
 /// Most bytes in one file.
 pub const MAX_FILE: u64 = 256 << 20;
 
-/// A file is not what it should be.
+/// A file has invalid content.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {

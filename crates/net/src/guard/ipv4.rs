@@ -64,7 +64,7 @@ impl Builder<'_> {
         self.code.jump(self.pass);
     }
 
-    /// Admits what a client without an address asks DHCP servers.
+    /// Admits requests to DHCP servers by a client without an address.
     fn dhcp_client(&mut self, foreign: Label) {
         self.code.load(Byte, R2, R7, at::PROTOCOL4);
         self.code.jump_if(R2, NotEqual, next::UDP, foreign);
@@ -85,8 +85,8 @@ impl Builder<'_> {
         self.fetch_at_2((PORTS, 4), unreadable);
     }
 
-    /// Drops what comes from the port of a DHCP server or goes to that of a client: a
-    /// client does not ask where an answer comes from.
+    /// Drops packets from the port of a DHCP server or to that of a client: a client does not check
+    /// the sender of an answer.
     pub(super) fn no_dhcp_answer(&mut self, server: u16, client: u16, answer: Label) {
         self.code.load(Half, R2, R10, PORTS);
         self.code.jump_if(R2, Equal, half(server), answer);

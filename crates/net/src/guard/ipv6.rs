@@ -95,8 +95,8 @@ impl Builder<'_> {
     /// Goes to `ours` if the address begins with these bits. The second half is looked
     /// at first, as it tells most addresses apart.
     ///
-    /// The difference is compared with zero, not the address with another: the kernel's
-    /// verifier would follow what is known of the address from every comparison on.
+    /// The difference is compared with zero, not the address with another: the kernel's verifier
+    /// would track the value of the address separately after every comparison.
     fn same(&mut self, address: Ipv6Addr, length: u8, ours: Label) {
         let mask = u128::MAX
             .checked_shl(128_u32.saturating_sub(length.into()))
@@ -130,15 +130,14 @@ impl Builder<'_> {
         }
     }
 
-    /// Goes through the headers of a packet. `R7` becomes what comes next and `R8`
-    /// where it is; `R9` has said whose the source is.
+    /// Goes through the headers of a packet. `R7` gets the number of the next header and `R8` its
+    /// offset; `R9` has said whose the source is.
     ///
-    /// No more is believed than what lies in the packet: behind its end there may be
-    /// anything in a frame, and the receiver of a fragment does not read it.
+    /// Only bytes inside the packet count: a frame may have any bytes behind the end of the packet,
+    /// and the receiver of a fragment does not read them.
     ///
-    /// Loops are written out, and what is known of the packet lies where the kernel's
-    /// verifier does not look: it follows all that may be different, and a zone that
-    /// boots waits for it.
+    /// Loops are unrolled, and values from the packet are stored where the kernel's verifier does
+    /// not track them: it follows each possible value, and the boot of a zone waits for it.
     fn headers(&mut self) {
         let (known, store) = (self.code.label(), self.code.label());
         self.code.store(Word, R6, context::SCRATCH, R9);
@@ -183,7 +182,7 @@ impl Builder<'_> {
         self.icmp();
     }
 
-    /// Goes past one header, or to what it is.
+    /// Skips one header, or jumps to the code for it.
     fn header(&mut self, [icmp, udp, other]: [Label; 3], unreadable: Label) {
         let (header, fragment) = (self.code.label(), self.code.label());
         let next_header = self.code.label();
@@ -197,7 +196,7 @@ impl Builder<'_> {
 
         self.code.place(fragment);
         self.part(unreadable);
-        // What is behind the first fragment is nothing without it.
+        // Later fragments are useless without the first one.
         self.code.load(Half, R2, R10, HEADER + 2);
         self.code.jump_if(R2, AnyOf, half(OFFSET), other);
         self.code.load(Word, R2, R6, context::IN_PARTS);

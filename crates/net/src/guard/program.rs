@@ -1,4 +1,4 @@
-//! The program of a guard: first what most frames are.
+//! The program of a guard: it checks the most frequent kinds of frames first.
 
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -13,7 +13,7 @@ use super::counters::BUSY_UNTIL;
 use super::frame::{at, context, ethernet, half, halves, helper, word};
 use crate::guard::rules::{Guard, MAX_SOURCES, Verdict};
 
-// What a program returns.
+// The return value of a program.
 const TC_ACT_OK: i32 = 0;
 const TC_ACT_SHOT: i32 = 2;
 
@@ -65,9 +65,9 @@ pub fn program(guard: &Guard, counters: BorrowedFd<'_>) -> Vec<u64> {
     builder.code.finish()
 }
 
-/// Assembles the program for what arrives for a zone at a device that is all its own:
-/// frames with this 802.1Q tag, which is taken off, or without `vlan` those without a
-/// tag, go out of the device `to`. Others are dropped.
+/// Assembles the program for frames that arrive for a zone at a device of its own: frames with this
+/// 802.1Q tag, which is taken off, or without `vlan` those without a tag, go out of the device
+/// `to`. Others are dropped.
 #[must_use]
 pub fn inbound(vlan: Option<u16>, to: u32) -> Vec<u64> {
     let mut code = Assembler::new();
@@ -277,8 +277,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Each frame takes the link for the time that it needs at this rate, one after the
-    /// other. What comes when it is taken for longer than a burst is dropped.
+    /// Each frame takes the link for the time that it needs at this rate, one after the other. A
+    /// frame is dropped if the link is busy for longer than a burst.
     fn police(&mut self, rate: u64, counters: BorrowedFd<'_>) {
         let busy = self.code.label();
         let burst = BURST_NANOSECONDS.max(BURST_BYTES.saturating_mul(NANOSECONDS.into()) / rate);
@@ -287,8 +287,7 @@ impl Builder<'_> {
         self.code.address(R8, counters, BUSY_UNTIL);
         self.code.load(Double, R2, R8, 0);
         self.code.jump_if_register(R2, Greater, R9, busy);
-        // Idle since: what it did not send then does not count. Another CPU may be
-        // quicker to say so.
+        // Idle since then: unused time does not add up. Another CPU may be quicker to say so.
         self.code.copy(R0, R2);
         self.code.exchange_if_same(R8, 0, R9);
         self.code.copy(R2, R9);

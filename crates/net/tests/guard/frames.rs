@@ -105,7 +105,7 @@ pub fn arp(operation: u16, mac: [u8; 6], sender: Ipv4Addr, target: Ipv4Addr) -> 
     .concat()
 }
 
-/// An IPv6 packet. `payload` begins with what `next` says.
+/// An IPv6 packet. `payload` begins with the header that `next` names.
 pub fn ipv6(source: Ipv6Addr, next: u8, payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len()).unwrap();
     let to: Ipv6Addr = "ff02::1".parse().unwrap();

@@ -151,7 +151,7 @@ fn packet_arp() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(operation, mac, sender, target)| arp(operation, mac, sender, target))
 }
 
-/// A message of ICMPv6 with options, or something else, and what it is called.
+/// A message of ICMPv6 with options, or another packet, and its name.
 fn upper() -> impl Strategy<Value = (u8, Vec<u8>)> {
     let option = (proptest::sample::select(vec![1_u8, 2, 14]), mac())
         .prop_map(|(kind, mac)| mac_option(kind, mac));

@@ -258,7 +258,7 @@ fn ipv6(guard: &Guard, frame: &[u8]) -> Outcome {
     } else {
         return Dropped(Reason::Source6);
     };
-    // What the receiver takes for the packet.
+    // The bytes that the receiver reads as the packet.
     let length = usize::from(number(frame, 18).unwrap());
     let end = if length == 0 {
         frame.len()

@@ -51,7 +51,7 @@ fn protected() -> Guard {
     }
 }
 
-/// Runs frames; the plain description has to agree with what is expected.
+/// Runs frames; the reference implementation has to agree with the expected outcome.
 fn check(guard: &Guard, table: &[(&str, Vec<u8>, Outcome)]) {
     for to in [Verdict::Host, Verdict::Device(1)] {
         let guard = Guard {

@@ -203,7 +203,8 @@ fn an_honest_zone_is_never_stopped() {
     let Some([host, zone, _]) = places() else {
         return;
     };
-    // What it hands over at once is longer than 64 KiB, in IPv6 with a header that says so.
+    // A segment that it sends at once is longer than 64 KiB; in IPv6 a header gives its
+    // length.
     zone.pair("net0", A, "host0", &host);
     let map = host.guard("host0", &protected(A, &["10.9.0.1", "fd09::1"]));
     zone.address("net0", "10.9.0.1", 24);
@@ -338,7 +339,7 @@ fn a_zone_sends_no_tags_of_its_own() {
     host.guard("host0", &tagged);
     let map = host.guard("wire1", &protected(A, &["10.9.0.1"]));
     a.address("net0", "10.9.0.1", 24);
-    // What it sends asks for a neighbour first.
+    // Its first packet asks for a neighbour.
     let socket = a.udp("10.9.0.1");
     let _ = socket.send_to(b"hello", "10.9.0.2:9");
     // The wire's own end speaks, too, from a MAC address of its own.

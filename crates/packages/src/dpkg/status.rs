@@ -68,7 +68,7 @@ struct Stanza {
 /// Reads a status file.
 ///
 /// # Errors
-/// Fails on what dpkg itself would refuse, and when a bound is exceeded.
+/// Fails on a file that dpkg itself would refuse, and when a bound is exceeded.
 pub fn parse(reader: impl BufRead) -> Result<Vec<Package>, ParseError> {
     let mut lines = Lines::new(reader);
     let mut parser = Parser::default();
@@ -172,7 +172,7 @@ fn word(value: &[u8]) -> Result<String, &'static str> {
     }
 }
 
-/// "want flag status": only the last word says what is on disk.
+/// "want flag status": only the last word tells the state on disk.
 fn status(value: &[u8]) -> Result<Status, &'static str> {
     let words: Vec<&[u8]> = value
         .split(u8::is_ascii_whitespace)

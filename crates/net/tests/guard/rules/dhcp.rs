@@ -15,8 +15,8 @@ fn answers_of_dhcp_servers_are_dropped() {
     later.fragment = 0x2001;
     let from = |packet: &Ipv4| ethernet(MAC, 0x0800, &packet.bytes());
     let answer6 = udp(547, 546);
-    // The header that follows says more than the packet has: the rest comes in another
-    // fragment, and what is behind the end here is a decoy.
+    // The next header claims more bytes than the packet has: the rest comes in another
+    // fragment, and the bytes behind the end are a decoy.
     let mut decoy = v6(ours, 44, &fragment(60, 1, &[17, 0, 0, 0, 0, 0, 0, 0]));
     decoy.extend(udp(1000, 1000));
     let table = [

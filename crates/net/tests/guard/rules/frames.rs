@@ -118,7 +118,7 @@ fn more_than_the_rate_is_dropped() {
     for _ in 0..10 {
         assert_eq!(subject.outcome(&frame), Dropped(Reason::Rate));
     }
-    // What is refused takes no time on the link.
+    // A refused frame takes no time on the link.
     let foreign = v4("10.0.0.6", 6, vec![0; 1000]);
     assert_eq!(subject.outcome(&foreign), Dropped(Reason::Source4));
 }
