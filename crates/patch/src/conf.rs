@@ -1,5 +1,5 @@
-//! `/etc/patch/pdo.conf`: `num_proc=N`, as on Solaris 10, how many patches can be taken
-//! back, and what says whether a zone is well.
+//! `/etc/patch/pdo.conf`: `num_proc=N`, as on Solaris 10, the number of patches that can be undone,
+//! and the health command.
 
 use std::fs;
 use std::io::ErrorKind;

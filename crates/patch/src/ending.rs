@@ -19,8 +19,8 @@ pub enum End {
     New(Box<Entry>),
 }
 
-/// Ends a transaction whose zone is what it is to be. The journal is the last to go: until
-/// then whoever comes next does the same again.
+/// Ends a transaction whose zone has its final state. The journal is the last to go: until then
+/// whoever comes next does the same again.
 ///
 /// # Errors
 /// When something cannot be written or removed; the next call tries again.
@@ -32,7 +32,7 @@ pub(crate) fn finish(
     end: &End,
 ) -> Result<(), Error> {
     let path = record::journal_of(&host.root, &subject.entry);
-    // The journal goes durably, which what was linked and renamed in the zonepath is not.
+    // The removal of the journal is durable, but links and renames in the zonepath are not.
     dataset.settle(&path)?;
     if let End::New(entry) = end {
         record::add(&host.root, &subject.entry, (**entry).clone())?;
@@ -55,7 +55,7 @@ fn forget_snapshot(dataset: &Dataset, name: &str) -> Result<(), Error> {
 /// The name of a snapshot, checked.
 ///
 /// # Errors
-/// For what cannot be one.
+/// For a text that cannot be one.
 pub(crate) fn name(text: &str) -> Result<Name, Error> {
     text.parse()
         .map_err(|error: storage::BadName| Error::Refused(error.to_string()))

@@ -6,7 +6,7 @@
 //! | snapshot of the running zone, and a clone of that | the old zone; the clone and the snapshot go |
 //! | the package manager works in the clone, verify, sync | the same |
 //! | journal: environment, with the sealed layer | the same |
-//! | the snapshot becomes what the clone holds | the old zone until it boots |
+//! | the snapshot gets the content of the clone | the old zone until it boots |
 //! | **the next boot is to take it**; history; clone and journal go | the same |
 //!
 //! Files that the zone writes after the snapshot stay in the former boot environment, as with Live
@@ -46,7 +46,7 @@ fn holds(dataset: &Dataset, name: &Name, tree: &std::path::Path) -> Result<bool,
     Ok(stack.top == tree || stack.lowers.iter().any(|one| one == tree))
 }
 
-/// Goes on with, or takes back, what a crash cut off; says whether the zone has the patch.
+/// Completes or undoes a patch that a crash interrupted. Returns true if the zone has the patch.
 pub(crate) fn recover(
     subject: &Subject,
     dataset: &Dataset,
@@ -65,7 +65,7 @@ pub(crate) fn recover(
     Ok(true)
 }
 
-/// The history of a zone, with what became of its boot environments since.
+/// The history of a zone, updated with the present state of its boot environments.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -84,7 +84,7 @@ pub fn history(host: &Host, zone: &Zone) -> Result<History, Error> {
     Ok(history)
 }
 
-/// Writes down what has become of boot environments.
+/// Records the present state of boot environments.
 pub(crate) fn remember(host: &Host, zone: &Zone) -> Result<(), Error> {
     let path = record::history_of(&host.root, zone);
     let now = history(host, zone)?;

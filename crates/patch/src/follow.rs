@@ -1,6 +1,6 @@
-//! Sparse zones: their programs are the host's, which its package manager updates. What
-//! is to be patched is the part that a zone has to itself, and there is no choice in
-//! what: it is brought to the packages that the host has.
+//! Sparse zones: their programs are the host's, which its package manager updates. Only
+//! the part of the packages in the zone itself is patched, and always to the versions of
+//! the host.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -51,8 +51,8 @@ pub(crate) fn host_changed(host: &Host) -> Option<u64> {
     Some(since.as_secs())
 }
 
-/// Refuses to forget packages that the zone installed by itself: what the host had, and
-/// has no more, put files into the folders that it shares.
+/// Refuses to forget packages that the zone installed by itself. Packages that the host
+/// had, and has removed, had files in the shared folders.
 fn refuse_own(root: &Path, config: &Config, changes: &[Change]) -> Result<(), Error> {
     let gone: Vec<&Change> = changes.iter().filter(|one| one.to.is_none()).collect();
     if gone.is_empty() {

@@ -24,7 +24,7 @@ pub(crate) enum Ended {
     TooLate,
 }
 
-/// Runs a command by the zone's /bin/sh; what it prints goes to `log`.
+/// Runs a command by the zone's /bin/sh; its output goes to `log`.
 pub(crate) fn run(
     host: &Host,
     zone: &ZoneName,
@@ -73,7 +73,8 @@ fn wait(child: &mut Child, within: Duration) -> std::io::Result<Option<std::proc
     if let Some(status) = look(child, Instant::now() + within)? {
         return Ok(Some(status));
     }
-    // zlogin tells the command; what does not listen loses its zlogin.
+    // zlogin passes the signal to the command; if the command ignores it, zlogin is
+    // killed.
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::TERM);
     }

@@ -53,7 +53,7 @@ const MAX_NAMES: usize = 100_000;
 pub struct Inventory {
     /// Equal where the same order has the same result.
     pub fingerprint: String,
-    /// Version by name and architecture, of what is in place.
+    /// The version by name and architecture, of the unpacked packages.
     pub packages: BTreeMap<(String, String), String>,
     /// The packages that are not installed properly, in dpkg's words.
     pub broken: Vec<String>,
@@ -93,8 +93,7 @@ pub fn read(root: &Path) -> Result<Inventory, Error> {
     Ok(inventory)
 }
 
-/// That of a system whose package manager tells what is installed when it is called:
-/// nothing but the fingerprint.
+/// The inventory of a system whose package manager lists its packages itself: only the fingerprint.
 fn told(root: &Path) -> Result<Inventory, Error> {
     let none = || Error::Refused("has no package database.".to_owned());
     let manager = manager::of(root)
@@ -149,8 +148,8 @@ pub(crate) fn differences(before: &Versions, after: &Versions) -> Vec<Change> {
         .collect()
 }
 
-/// Compares the files of changed packages with what they were packaged as. Configuration
-/// files, diverted ones and those that were never put in place do not count.
+/// Compares the files of changed packages with their packaged checksums. Configuration files,
+/// diverted ones and those that were never put in place do not count.
 ///
 /// # Errors
 /// [`Error::Refused`] with the first file that is not as packaged.
@@ -239,7 +238,7 @@ impl Tree {
         Ok(hex(&hash.finalize()))
     }
 
-    /// Adds a file, a link, or what is in a folder.
+    /// Adds a file, a link, or the content of a folder.
     fn add(&self, hash: &mut Sha256, path: &Path, depth: u32) -> Result<(), Error> {
         let fail = |errno: Errno| Error::io(format!("read {}", path.display()))(errno.into());
         hash.update(path.as_os_str().as_encoded_bytes());

@@ -3,25 +3,26 @@
 //! | file | holds |
 //! |---|---|
 //! | [`conf`] | `/etc/patch/pdo.conf`: how many zones at a time |
-//! | [`order`] | what is to be done: an upgrade, some packages, files |
+//! | [`order`] | the order: an upgrade, some packages, files |
 //! | [`manager`] | how a package manager is told, behind one trait |
-//! | [`inventory`] | what is installed in a root, and whether it is as packaged |
+//! | [`inventory`] | the packages in a root, and a check of their files |
 //! | [`record`] | the journal of a transaction, and a zone's history |
 //! | [`transaction`] | one zone: snapshot, work in a copy, verify, switch |
 //! | `memory` | which copies are worked on in memory |
 //! | [`environment`] | zones that run: the copy becomes a boot environment |
 //! | `live` | zones that run: in place, with a way back |
-//! | `inside`, [`health`], [`stale`] | commands in a zone that runs, and what they are for |
+//! | `inside`, [`health`], [`stale`] | commands in a running zone, and their uses |
 //! | [`follow`] | sparse zones: the host's packages |
 //! | [`share`] | the result of two zones for all that are like them |
 //! | [`run`], `queue` | many zones at a time, and which is next |
-//! | [`report`] | what became of each |
-//! | [`recover`], `ending` | what a crash left of a transaction, and how it ends |
-//! | [`remains`] | what crashes left of the transactions of all zones |
+//! | [`report`] | the result of each |
+//! | [`recover`], `ending` | the remains of a transaction after a crash, and its end |
+//! | [`remains`] | the remains of transactions of all zones after crashes |
 //! | [`rollback`], [`status`] | the way back, and where zones stand |
 //!
-//! A zone is the old one or the new one at every moment: what is patched is a clone of
-//! a snapshot of it, which the zone takes over by the rename that a rollback ends with.
+//! A zone is the old one or the new one at every moment: the package manager works in a
+//! clone of a snapshot of it, and the zone takes over the clone by the rename that ends a
+//! rollback.
 
 pub mod conf;
 mod ending;

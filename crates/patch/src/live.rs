@@ -9,11 +9,11 @@
 //! | the package manager works in the running zone | a zone between old and new, whose next boot takes the snapshot |
 //! | verify, the health command; one sync | the same |
 //! | **history** | the new zone, if somebody recovers before it boots; the old one otherwise |
-//! | the next boot takes what there is; the journal goes | the new zone |
+//! | the next boot uses the present root; the journal is removed | the new zone |
 //!
 //! If a step fails after the package manager may have changed the root, a reboot into the snapshot
-//! undoes it. What the zone wrote meanwhile is in the boot environment that it leaves. A crash
-//! alone reboots nothing. Nobody has to recover for the zone to go back: its boot does.
+//! undoes it. Files that the zone wrote meanwhile are in the boot environment that it leaves. A
+//! crash alone reboots nothing. Nobody has to recover for the zone to go back: its boot does.
 
 use std::fs::File;
 
@@ -39,7 +39,7 @@ use crate::{ending, record, recover};
 #[derive(Debug)]
 pub(crate) struct Lived {
     pub(crate) done: Done,
-    /// Processes that go on with what was replaced.
+    /// Processes that still use replaced files.
     pub(crate) stale: Vec<Stale>,
     /// True if its health command was run.
     pub(crate) is_healthy: bool,
@@ -149,7 +149,7 @@ impl Patch<'_> {
                 )),
             });
         }
-        // What cannot be removed here is removed by the next call.
+        // The next call removes files that cannot be removed here.
         let _ = ending::finish(host, subject, &ready.dataset, &journal, &End::Back);
         let (zone, why) = (zone.clone(), flatten(&trouble.why));
         drop(ready);
@@ -173,8 +173,8 @@ impl Patch<'_> {
         ending::finish(host, subject, &ready.dataset, &journal, &End::Old)
     }
 
-    /// Works, and looks at what came of it: nothing, or an entry for the history and
-    /// whether the zone was asked for its health.
+    /// Does the work and checks the result: none, or an entry for the history and whether the
+    /// health of the zone was checked.
     fn in_place(
         &self,
         ready: &Ready,
@@ -289,7 +289,7 @@ impl Patch<'_> {
     }
 }
 
-/// The zone's processes that go on with what was replaced.
+/// The zone's processes that still use replaced files.
 fn goes_on(host: &Host, subject: &Subject) -> Vec<Stale> {
     let zone = RunningZone::open(host, &subject.entry.name);
     zone.map_or_else(|_| Vec::new(), |zone| stale::among(&zone.processes()))
@@ -299,7 +299,7 @@ fn goes_on(host: &Host, subject: &Subject) -> Vec<Stale> {
 fn is_early(status: i32, before: &Inventory) -> bool {
     match status {
         NOT_BEGUN => true,
-        // What was half done before may be done by now.
+        // An earlier, interrupted operation may be complete now.
         _ if NOT_READY.contains(&status) => before.broken.is_empty(),
         _ => false,
     }

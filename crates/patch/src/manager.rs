@@ -1,4 +1,4 @@
-//! Package managers: which one a root has, and what it is told.
+//! Package managers: finds the one of a root, and makes its commands.
 
 mod apk;
 mod dnf;
@@ -21,7 +21,7 @@ pub const NOT_SOUND: i32 = 64;
 /// The script's exit status when it could not be begun, and no package was touched.
 pub const NOT_BEGUN: i32 = 13;
 
-/// Its exit statuses when that is so, but for what was left half done before.
+/// Its exit statuses in this case, except for interrupted earlier operations.
 pub const NOT_READY: [i32; 2] = [10, 11];
 
 /// A script for the zone's /bin/sh and its words.
@@ -34,7 +34,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// A script that is told what to do, how, and with what.
+    /// A script with three arguments: the order, the mode, and the packages.
     fn new(script: &'static str, what: &str, how: Mood, more: Vec<String>) -> Self {
         let words = [what.to_owned(), mood(how).to_owned()];
         Self {
@@ -70,17 +70,18 @@ pub trait Manager: std::fmt::Debug + Send + Sync {
     /// Returns the calls that carry out the order.
     ///
     /// # Errors
-    /// A text for what it cannot do.
+    /// A text for an order that it cannot carry out.
     fn work(&self, order: &Order, mood: Mood) -> Result<Work, String>;
 
-    /// Returns whether what is installed is known from what its script tells, in lines `was NAME
-    /// ARCHITECTURE VERSION` before and `is ...` after the work, as its database is not read here.
+    /// Returns true if the installed packages are read from the output of its script, in lines `was
+    /// NAME ARCHITECTURE VERSION` before and `is ...` after the work, as its database is not read
+    /// here.
     fn tells(&self) -> bool {
         false
     }
 
-    /// Files and folders below the root that decide what it makes of an order, where it
-    /// tells; those of dpkg are in [`crate::inventory`].
+    /// Files and folders below the root that determine its result, for managers whose script lists
+    /// the packages; those of dpkg are in [`crate::inventory`].
     fn decides(&self) -> &'static [&'static str] {
         &[]
     }

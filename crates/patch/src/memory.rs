@@ -1,8 +1,8 @@
 //! Decides which copies are worked on in memory.
 //!
-//! A package manager makes and removes many more files than it leaves. In memory that is
-//! cheap, and the disk sees what stays once. Not every copy may be there: memory is short,
-//! and what a zone with a limit writes to memory counts against that.
+//! A package manager makes and removes many more files than it leaves. In memory these writes are
+//! cheap, and the disk gets only the final files, once. Not every copy may be there: memory is
+//! short, and files in memory count against the memory limit of a zone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,7 +43,7 @@ pub(crate) fn grant(config: &Config, copy: &Dataset, order: &Order) -> Option<Gr
     // All of a system, mostly.
     let is_large = *order == Order::DistUpgrade;
     let is_limited = config.resources_of("capped-memory").next().is_some();
-    // Elsewhere what a file is copied from shares its blocks: with the disk, not with memory.
+    // Elsewhere a copied file shares its blocks with the original: on the disk, not in memory.
     let copies = copy.fstype().starts_with("ext");
     if is_large || is_limited || !copies {
         return None;
@@ -51,8 +51,7 @@ pub(crate) fn grant(config: &Config, copy: &Dataset, order: &Order) -> Option<Gr
     take(available()?)
 }
 
-/// Takes a share of the memory that is available, what others may still take being left
-/// for them.
+/// Reserves a share of the available memory, without the part that is reserved for others.
 fn take(available: u64) -> Option<Grant> {
     let fits = |granted: u64| {
         (granted + MAX_COPY_BYTES + RESERVED_BYTES <= available).then_some(granted + MAX_COPY_BYTES)

@@ -55,7 +55,7 @@ pub(crate) enum Task {
     Alone(ZoneName, Option<String>),
     /// A zone for its group, too.
     Witness(ZoneName, usize),
-    /// A zone that gets what others came to.
+    /// A zone that gets the result of other zones.
     Share(ZoneName, Arc<Shared>),
     /// A zone that has nothing to get.
     Nothing(ZoneName),

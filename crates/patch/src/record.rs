@@ -53,7 +53,7 @@ impl fmt::Display for Change {
 pub enum How {
     /// Its own package manager did it.
     Real,
-    /// It stands on what two others like it came to.
+    /// It uses the shared layer that two zones like it produced.
     Shared,
     /// In a boot environment, while the zone ran.
     Environment,
@@ -81,7 +81,7 @@ impl How {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It is, but for what came after.
+    /// It is, except for later changes.
     Applied,
     /// It will be when it boots.
     Pending,
@@ -139,8 +139,8 @@ pub struct History {
 }
 
 impl History {
-    /// Returns whether a snapshot, or a boot environment, was made by one of these patches: what
-    /// the zone's administrator has made is not, whatever its name begins with.
+    /// Returns whether a snapshot, or a boot environment, was made by one of these patches: a
+    /// snapshot of the zone's administrator is not, even if its name begins alike.
     #[must_use]
     pub fn made(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| {
@@ -158,17 +158,16 @@ impl History {
 pub enum Phase {
     /// The copy is worked on: the zone is the old one.
     Working,
-    /// The zone takes over what stands on the layer with this tree: it is the new one as
-    /// soon as it does.
+    /// The zone takes over the root on the layer with this tree: it is the new one as soon as it
+    /// has it.
     Switching {
         /// The tree.
         tree: PathBuf,
         /// The entry for the history.
         entry: Box<Entry>,
     },
-    /// The same, where a layer that others made is put below what the zone has of its own: it
-    /// is the new one when it has come to the packages of this fingerprint, and the old one
-    /// otherwise.
+    /// The same, where a layer of other zones is put below the zone's own layers: it is the new one
+    /// if its packages have this fingerprint, and the old one otherwise.
     Verifying {
         /// The tree.
         tree: PathBuf,

@@ -57,7 +57,7 @@ pub fn zone(host: &Host, subject: &Subject) -> Result<Option<End>, Error> {
     Ok(Some(end))
 }
 
-/// Lets the next boot of the zone take what there is, if it was to take the snapshot of this
+/// Makes the next boot of the zone use the present root, if it was set to use the snapshot of this
 /// transaction.
 pub(crate) fn stay(subject: &Subject, journal: &Journal) -> Result<(), Error> {
     match environments::marked(&subject.zonepath)? {
@@ -114,8 +114,8 @@ pub(crate) fn look(host: &Host, config: &Config, dataset: &Dataset) -> Result<In
     job::look(host, config, &dataset.stack()?, inventory::read)
 }
 
-/// Lets a zone stay on a shared layer when it has come to what it should, and takes it back
-/// otherwise, also when nobody can say.
+/// Keeps a zone on a shared layer if its packages are as expected. Otherwise, also if its packages
+/// cannot be read, takes it back to its former layers.
 pub(crate) fn keep_or_go_back(
     dataset: &Dataset,
     name: &Name,
@@ -143,7 +143,7 @@ fn shared(
     if subject.state != State::Installed {
         return Ok(true);
     }
-    // What cannot be looked at has come to nothing.
+    // A zone whose packages cannot be read counts as not patched.
     let after = look(host, &subject.config(host)?, dataset).unwrap_or_default();
     keep_or_go_back(dataset, name, Ok(after), wanted)
 }

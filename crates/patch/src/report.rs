@@ -59,7 +59,7 @@ pub struct Report {
     pub log: Option<PathBuf>,
     /// The result of the health command, if it has one.
     pub health: Option<Checked>,
-    /// Processes that go on with what a patch in place replaced.
+    /// Processes that still use files that a patch in place replaced.
     pub stale: Vec<Stale>,
 }
 

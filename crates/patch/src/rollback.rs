@@ -10,10 +10,10 @@ use zone::job;
 use crate::record::{self, Entry, Standing};
 use crate::{ending, environment, recover, transaction};
 
-/// Takes a zone back to what it was before a patch, by default the last one. What was
-/// written to a halted zone since is lost; a boot environment that was left keeps it. A
-/// zone that runs goes back by a boot, and only when `activate` says which. Returns the
-/// name of the patch.
+/// Takes a zone back to its state before a patch, by default before the last one. Later
+/// changes of a halted zone are lost; a boot environment that the zone leaves keeps its
+/// changes. A zone that runs goes back by a boot, and only when `activate` says which.
+/// Returns the name of the patch.
 ///
 /// # Errors
 /// When it has no such patch, or its snapshot is gone.
@@ -62,7 +62,7 @@ pub fn zone(
             drop(subject);
             environments::activate(host, zone, &snapshot, when, false)?;
             if when == When::NextBoot {
-                // What becomes of it is seen when it has booted.
+                // The result is known when it has booted.
                 return Ok(entry.patch);
             }
         }

@@ -24,9 +24,9 @@ use crate::{environment, remains};
 /// holds it until that process executes its program.
 const LOCK_RETRY_TIME: Duration = Duration::from_secs(5);
 
-/// Makes sure that no other command of ours is at work, and that nothing is left of one
-/// that was killed. The lock ends with the file. With it comes what is still left of zones,
-/// see [`crate::remains::all`]: it concerns no others.
+/// Makes sure that no other command of ours is at work, and that nothing is left of one that was
+/// killed. The lock ends with the file. It is returned with the list of remaining files of zones,
+/// see [`crate::remains::all`]: these concern no other zones.
 ///
 /// # Errors
 /// When another one is at work.
@@ -71,7 +71,7 @@ pub fn apply(
     });
     for group in &lock_of(&run.queue).groups {
         if let Verdict::Shared(shared) = &group.verdict {
-            // What is left is found by the next call.
+            // The next call finds the remaining files.
             let _ = shared.let_go();
         }
     }
@@ -454,7 +454,7 @@ fn take_back(patch: &Patch<'_>, former: &str, zone: &ZoneName) -> Result<Done, E
     Ok(done)
 }
 
-/// Clears up when the host has booted, before zones do, and returns what [`remains::all`] does.
+/// Cleans up when the host has booted, before zones boot. Returns the result of [`remains::all`].
 /// Nothing to do is the usual case.
 ///
 /// # Errors
@@ -469,7 +469,7 @@ pub fn at_boot(host: &Host) -> Result<Vec<String>, Error> {
         .flatten()
         .flatten();
     match files.any(is_journal) {
-        // What a job that is being killed still holds is to be cleared up, too.
+        // Objects that a job in the course of being killed still holds are cleaned up, too.
         true => begin(host, None).map(|(_, left)| left),
         false => Ok(Vec::new()),
     }

@@ -1,10 +1,9 @@
 //! Patch once, share the result.
 //!
-//! Zones whose packages are the same, on a layer that they have in common, come to the
-//! same result. Two of them are really patched; when they agree in every path that
-//! changed, what one of them came to becomes a layer below what each of the others has of
-//! its own. What a zone has of its own must not touch any of those paths, or it is
-//! patched for real.
+//! Zones whose packages are the same, on a layer that they have in common, come to the same result.
+//! Two of them are really patched; if both changed the same paths in the same way, the result of
+//! one of them becomes a layer below the own layers of each other zone. The own layers of a zone
+//! must not touch any of those paths, or the zone is patched separately.
 
 use std::path::{Path, PathBuf};
 
@@ -120,10 +119,10 @@ fn in_the_way(layer: &Path, own: &[PathBuf]) -> Result<Option<String>, Error> {
     Ok(misfit.map(|misfit| misfit.to_string()))
 }
 
-/// Makes a layer of what two zones came to.
+/// Makes a layer of the result of two zones.
 ///
 /// # Errors
-/// A text that says in what they differ.
+/// A text that names their differences.
 pub fn judge(
     patch: &Patch<'_>,
     base: &Path,
@@ -283,9 +282,9 @@ impl Shared {
         })
     }
 
-    /// Lets the second witness stand on the layer, too, in the place of what it came to by
-    /// itself, which is the same but for logs and caches: these it keeps. Says whether it
-    /// does: not when it was used meanwhile. A crash leaves it on the one or the other.
+    /// Lets the second witness stand on the layer, too, instead of its own result, which is the
+    /// same except for logs and caches: it keeps its own of these. Says whether it does: not when
+    /// it was used meanwhile. A crash leaves it on the one or the other.
     ///
     /// # Errors
     /// When it could not be done; the zone then stays on its own.
@@ -299,7 +298,7 @@ impl Shared {
         {
             return Ok(false);
         }
-        // Nothing of the zone goes when this is cut off, and what was done is whole.
+        // If this is interrupted, the zone loses no file, and completed steps are complete.
         let journal = patch.begin(subject, "", Phase::Working)?;
         let taken = self.replace(patch, &ready, &journal.copy);
         recover::zone(patch.host, subject)?;
@@ -316,7 +315,7 @@ impl Shared {
         if after.fingerprint != self.after || !after.broken.is_empty() {
             return Ok(false);
         }
-        // What is in the files is on disk, as for whoever is given the layer.
+        // The contents of the files are on disk, as for every other zone on the layer.
         dataset.take_over(&copy)?;
         dataset.settle(&patch.host.root.index())?;
         Ok(true)

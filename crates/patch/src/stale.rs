@@ -1,5 +1,5 @@
-//! Processes that go on with what a patch replaced: their program, or a library of it, is
-//! a file without a name.
+//! Finds processes that still use files that a patch replaced: their program, or a
+//! library of it, is a file without a name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -56,8 +56,8 @@ fn plain(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).collect()
 }
 
-/// The files with code in them that are mapped and have no name any more. What is made for
-/// being without one, in memory and in folders for what is temporary, does not count.
+/// The files with code in them that are mapped and have no name any more. Files that
+/// never had a lasting name, in memory and in folders for temporary files, do not count.
 fn replaced(maps: &str) -> BTreeSet<String> {
     let of = |line: &str| {
         // ADDRESS PERMISSIONS OFFSET DEVICE INODE PATH

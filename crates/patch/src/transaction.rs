@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `ready` | a zone that is taken in hand |
 //! | `work` | the package manager at work in the clone |
-//! | `said` | what it said |
+//! | `said` | its output |
 //! | `well` | whether it is well with its patch |
 //! | `kept` | which snapshots stay |
 
@@ -156,7 +156,7 @@ impl<'a> Patch<'a> {
         name(&format!("patched-{}", self.name))
     }
 
-    /// The name of what is made of a zone before the package manager works.
+    /// The name of the copy of a zone in which the package manager works.
     fn start_of(&self, subject: &Subject) -> Result<Name, Error> {
         match subject.state {
             State::Installed => self.snapshot(),
@@ -164,7 +164,7 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// Begins a transaction: from here on [`recover`] knows what to clear up.
+    /// Begins a transaction: from here on [`recover`] can clean up after it.
     pub(crate) fn begin(
         &self,
         subject: &Subject,
@@ -236,7 +236,7 @@ impl<'a> Patch<'a> {
                 witness.warning = self.leave(ready, &journal, &end);
                 Ok(Done::Patched(entry, witness))
             }
-            // Takes back what was begun; what fails here is tried again by the next call.
+            // Undoes the begun transaction; the next call tries failed steps again.
             Err(error) => match recover::zone(self.host, subject) {
                 Ok(Some(End::New(entry))) => Ok(Done::late(entry, &error)),
                 Ok(_) => Err(error),
@@ -249,8 +249,8 @@ impl<'a> Patch<'a> {
         }
     }
 
-    /// Clears up after a zone that has its patch; what cannot be done then is a warning, and
-    /// left for the next call.
+    /// Cleans up after a zone that has its patch; a failure is a warning, and the next call tries
+    /// again.
     pub(crate) fn leave(&self, ready: &Ready, journal: &Journal, end: &End) -> Option<String> {
         let Ready {
             subject, dataset, ..
@@ -293,7 +293,7 @@ impl<'a> Patch<'a> {
         };
         let (after, changes) = match work {
             Some(_) => job::look(host, &ready.config, &copy.stack()?, look)?,
-            // What it has from the host is not its business.
+            // Files that it has from the host do not count.
             None => job::look_at_own(host, &copy.stack()?, look)?,
         };
         if !after.broken.is_empty() {
@@ -361,7 +361,7 @@ impl<'a> Patch<'a> {
         Ok(Done::Patched(Box::new(entry), Box::new(witness)))
     }
 
-    /// Makes what a copy stands on.
+    /// Makes the layers of a copy.
     fn start(&self, ready: &Ready, name: &Name) -> Result<(), Error> {
         match ready.subject.state {
             State::Installed => Ok(ready.dataset.snapshot(name)?),

@@ -13,7 +13,7 @@ use crate::manager::{self, Mood};
 use crate::order::Order;
 use crate::recover;
 
-/// A zone whose lock is held, and what is found there.
+/// A zone whose lock is held, and the facts about it.
 #[derive(Debug)]
 pub struct Ready {
     /// The zone.

@@ -47,7 +47,7 @@ impl Patch<'_> {
         }
     }
 
-    /// Runs the work in memory, and puts what it came to into the copy; nothing when it
+    /// Runs the work in memory, and copies its result into the copy. Returns none if it
     /// cannot be run there.
     fn in_memory(
         &self,
@@ -59,7 +59,7 @@ impl Patch<'_> {
         let Some(grant) = memory::grant(&ready.config, copy, &self.order) else {
             return Ok(None);
         };
-        // Whoever assembles the root has to see what is mounted here.
+        // The process that assembles the root has to see the mounts of this one.
         job::aside(|| {
             let top = copy.memory_top(grant.bytes());
             let ran = top.map_err(Error::from).and_then(|top| {
