@@ -171,7 +171,8 @@ fn write_names(kernel: &Kernel, listener: BorrowedFd<'_>, call: &Call) -> io::Re
     };
     let names = open("ns/uts", false)?;
     let memory = open("mem", true)?;
-    // What was opened by number is the caller's only if the caller is still there.
+    // A file that was opened by process number belongs to the caller only if the caller still
+    // exists.
     if !seccomp::is_waiting(listener, call.id) {
         return Err(fault());
     }

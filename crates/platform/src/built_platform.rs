@@ -71,9 +71,9 @@ impl Platform {
         Ok(())
     }
 
-    /// Goes back from the namespaces that were only needed to build the platform:
-    /// none of the host's file systems stays busy because of a running zone, and
-    /// what zoneadmd starts is a process of the host.
+    /// Goes back from the namespaces that were only needed to build the platform: none of the
+    /// host's file systems stays busy because of a running zone, and programs that zoneadmd starts
+    /// are processes of the host.
     ///
     /// # Errors
     /// Fails with the error of setns(2).

@@ -25,8 +25,8 @@ const MAX_MESSAGE: usize = 16 * 1024;
 /// of arguments.
 const MAX_INIT: u64 = 1 << 20;
 
-/// Timeout between two messages of the first process. What it does takes a fraction of a second;
-/// but a file system that the zone was given may never answer.
+/// Timeout between two messages of the first process. Its work takes a fraction of a second; but a
+/// file system of the zone may never answer.
 const FIRST_PROCESS_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// An end of the conversation.
@@ -128,8 +128,8 @@ impl Channel {
         sys::passing::send_all(self.0.as_fd(), &all, b"b")
     }
 
-    /// First process: waits for the init to become, and what it gets; `None` when
-    /// zoneadmd is gone.
+    /// First process: waits for the program to run as init, with its arguments and environment;
+    /// `None` when zoneadmd is gone.
     pub(crate) fn wait_for_boot(&self) -> io::Result<Option<(Init, Vec<OwnedFd>)>> {
         let mut message = [0; 16];
         let (length, mut passed) = sys::passing::receive_all(self.0.as_fd(), &mut message)?;

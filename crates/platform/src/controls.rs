@@ -10,7 +10,7 @@ use control::client;
 use host::{Error, Host, pools};
 
 /// The controls that an active zone has now: those of its boot, or of the last
-/// [`change`]. None for a zone that is not active. What is configured may differ:
+/// [`change`]. None for a zone that is not active. The configured controls may differ:
 /// [`Controls::of`].
 ///
 /// # Errors
@@ -50,14 +50,13 @@ pub fn balance(host: &Host) -> Result<(), Error> {
 /// Gives an active zone other controls, all of `new` or none. Its zoneadmd does it,
 /// and keeps them until the zone halts; the configuration is not touched.
 ///
-/// Only what differs from [`current`] is changed. The answer has every control of
-/// `new` with the value that is in force ([`Changed::applied`], requested and
-/// effective), and what Linux does otherwise ([`Changed::remarks`]). To be called
-/// under the zone's lock.
+/// Only differences from [`current`] are changed. The answer has every control of `new`
+/// with the value that is in force ([`Changed::applied`], requested and effective), and
+/// the differences of Linux ([`Changed::remarks`]). To be called under the zone's lock.
 ///
 /// # Errors
-/// [`Error::Daemon`] with the control and the reason: this host has no place for it,
-/// more is in use than it admits, too few CPUs. The zone then has what it had.
+/// [`Error::Daemon`] with the control and the reason: this host has no place for it, more
+/// is in use than it admits, too few CPUs. The zone then has its former controls.
 pub fn change(host: &Host, zone: &ZoneName, new: &Controls) -> Result<Changed, Error> {
     let mut new = new.clone();
     pools::resolve(host, &mut new)?;

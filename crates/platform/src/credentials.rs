@@ -19,8 +19,8 @@ pub(crate) fn become_root() -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes a user of the zone who is not root, and whose programs can never be more than that:
-/// this is what QEMU runs as.
+/// Becomes a user of the zone who is not root, and whose programs can never get more rights: QEMU
+/// runs as this user.
 pub(crate) fn become_user(user: u32) -> io::Result<()> {
     let (uid, gid) = (
         rustix::fs::Uid::from_raw(user),

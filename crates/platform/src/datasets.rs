@@ -39,7 +39,7 @@ impl Delegated {
         Ok(())
     }
 
-    /// Takes all back, going on past errors; returns what went wrong.
+    /// Takes all back, continuing after errors. Returns the errors.
     pub(crate) fn take_back(&self) -> Vec<String> {
         let back = |dataset: &String| storage::take_back(dataset, &self.namespace()).err();
         let errors = self.datasets.iter().filter_map(back);

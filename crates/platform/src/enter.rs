@@ -1,11 +1,10 @@
 //! Starting a process in a running zone (zlogin).
 //!
-//! The process gets what the zone's own have: its namespaces, control groups,
-//! privileges, filter and limits. Of the caller's it has nothing: a session, a
-//! session keyring and surroundings of its own, and no descriptor but those it is
-//! given. A descriptor of the host's is a way out of the zone, be it a folder or a
-//! terminal that can be typed into. Nothing of the zone is executed before all of
-//! that holds.
+//! The process gets the surroundings of the zone's own processes: its namespaces, control
+//! groups, privileges, filter and limits. Of the caller's it has nothing: a session, a
+//! session keyring and surroundings of its own, and no descriptor but those it is given.
+//! A descriptor of the host's is a way out of the zone, be it a folder or a terminal that
+//! can be typed into. Nothing of the zone is executed before all of that holds.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -184,7 +183,7 @@ impl RunningZone {
             }
         };
         let child = sys::process::fork(0, Some(entry.as_fd()), &kept, &mut enter).or_else(|_| {
-            // The zone may limit what is in its own groups.
+            // The zone may set limits in its own groups.
             let login = cgroups.open_login().map_err(std::io::Error::other)?;
             sys::process::fork(0, Some(login.as_fd()), &kept, &mut enter)
         });
@@ -213,11 +212,11 @@ impl RunningZone {
         set_thread_groups(&[])
             .and_then(|()| set_thread_res_gid(group, group, group))
             .and_then(|()| set_thread_res_uid(user, user, user))
-            // Changing ids has set it to what fs.suid_dumpable says.
+            // The change of ids has set it to the value of fs.suid_dumpable.
             .and_then(|()| hide())
             .map_err(|errno| errno.to_string())?;
-        // Once more, so that the keyring is the zone's own; the zone may have used up
-        // what keys it may have, and then keeps the empty one of ours.
+        // Once more, so that the keyring is the zone's own; the zone may have used up its
+        // quota of keys, and then keeps our empty keyring.
         let _ = sys::keyring::leave_session();
         rustix::process::chdir("/").map_err(|errno| errno.to_string())?;
         limit_privileges(Capabilities(self.runtime.capabilities))
@@ -233,8 +232,8 @@ impl RunningZone {
         }
     }
 
-    /// Takes over what the zone's init has, with our privileges: those of the zone
-    /// do not suffice to raise a limit.
+    /// Copies the limits of the zone's init, with our privileges: those of the zone do
+    /// not suffice to raise a limit.
     fn leave_surroundings(&self) -> std::io::Result<()> {
         sys::signals::reset_all();
         // By its number in the zone, where we are: there it can be no other.

@@ -46,7 +46,7 @@ pub struct Machine {
     pub end: Option<&'static str>,
     /// True if the guest's kernel has given up.
     pub panicked: bool,
-    /// True if it was stopped as there is no room for what it writes; for who looks to take back.
+    /// True if it was paused because a file system is full; the caller resets this.
     pub full: bool,
 }
 
@@ -186,7 +186,7 @@ impl Machine {
     /// # Errors
     /// Fails with QEMU's own error message, or if it does not answer.
     pub fn greet(&mut self) -> Result<(), String> {
-        // Only QEMU keeps them now: when it ends, what waits there is told.
+        // Only QEMU keeps them now: when it ends, a process that waits at the other end notices.
         self.pass.clear();
         let socket = self.waiting.take().ok_or("no monitor waits")?;
         match Monitor::greet(socket, QEMU_START_TIMEOUT) {

@@ -1,4 +1,4 @@
-//! The zone's first process: what it does before it becomes init.
+//! The zone's first process: its work before it becomes init.
 //!
 //! It starts as a copy of zoneadmd in the zone's user, pid, uts and ipc
 //! namespaces, with all capabilities over those and none over the host.
@@ -72,7 +72,7 @@ impl<'a> FirstProcess<'a> {
     }
 }
 
-/// Runs in the first process; what it returns is the exit status.
+/// Runs in the first process. Returns the exit status.
 pub(super) fn run(first: &FirstProcess<'_>) -> u8 {
     if let Err(error) = prepare(first) {
         first.channel.send_error(&error);
@@ -151,14 +151,13 @@ fn carry_out(first: &FirstProcess<'_>, step: &InsideStep) -> Result<(), AnyError
 }
 
 fn own_views(first: &FirstProcess<'_>) -> Result<(), AnyError> {
-    // First into the groups, then the view: it shows what we are in at that moment.
+    // First enters the groups, then makes the view, which shows the groups of that moment.
     for tasks_file in first.tasks {
         rustix::io::write(tasks_file, b"0")?;
     }
     sys::namespace::unshare(ns::MOUNT | ns::CGROUP)?;
     sys::mount::make_private_recursive()?;
-    // What came from the host is locked and cannot become the root; a copy on
-    // top of it can.
+    // A mount from the host is locked and cannot become the root; a copy on top of it can.
     let root = sys::mount::open_tree(CWD, Path::new(ROOT), Extent::Tree)?;
     sys::mount::attach(&root, CWD, Path::new(ROOT))?;
     Ok(rustix::process::chdir(ROOT)?)
@@ -189,9 +188,9 @@ fn mount(
     attach(&mounted, target)
 }
 
-/// Attaches what zoneadmd holds. A mount that came with a copy of the host's mounts is
-/// locked, and so are its flags; a copy of it has the flags locked and is not locked
-/// itself: read-only stays read-only, but it can be unmounted while the zone runs.
+/// Attaches the mounts that zoneadmd holds. A mount that came with a copy of the host's mounts is
+/// locked, and so are its flags; a copy of it has the flags locked and is not locked itself:
+/// read-only stays read-only, but it can be unmounted while the zone runs.
 fn put_in_place(number: u32, target: &Path) -> Result<(), AnyError> {
     let held = Path::new("..").join(HELD).join(number.to_string());
     show(&held, target)
@@ -237,9 +236,9 @@ fn show(source: &Path, target: &Path) -> Result<(), AnyError> {
 /// Folders in which a command may be that ends the zone, in the order of most paths.
 const FOLDERS_OF_COMMANDS: [&str; 2] = ["usr/sbin", "usr/bin"];
 
-/// Shows a mount of zinit in the place of a command. The place is mostly a link to systemctl: what is
-/// mounted on it hides the link alone. Where there is no such command, nothing is shown, as
-/// the folder is the host's.
+/// Shows a mount of zinit in the place of a command. The place is mostly a link to systemctl: a
+/// mount on it hides only the link. Where there is no such command, nothing is shown, as the folder
+/// is the host's.
 fn show_command(zinit: &OwnedFd, name: &str) -> Result<(), AnyError> {
     for folder in FOLDERS_OF_COMMANDS {
         let Ok(folder) = place::open(CWD, Path::new(folder)) else {
@@ -316,8 +315,8 @@ fn populate_dev(names: &[String], console: &Console) -> Result<(), AnyError> {
     Ok(sys::mount::attach(&queues, &dev, Path::new("mqueue"))?)
 }
 
-/// Tells the zone its name: as host name, and with what else `zoneadm list` shows of
-/// it in a file for our commands inside.
+/// Tells the zone its name: as host name, and, with the other fields of `zoneadm list`, in a file
+/// for our commands inside.
 fn set_name(name: &str, plan: &BootPlan) -> Result<(), AnyError> {
     rustix::system::sethostname(name.as_bytes())?;
     let uuid = plan.uuid.map(|uuid| uuid.to_string()).unwrap_or_default();
@@ -426,7 +425,8 @@ fn become_init(first: &FirstProcess<'_>, init: &Init, passed: &[OwnedFd]) -> Str
                     let console = first.console.controller.as_fd();
                     program.exec_passing_with_blocked(&[console], &ORDERS)
                 }
-                // Of others we do not know what they wait for, nor what they leave open.
+                // The states of other system calls, and the descriptors that they leave open, are
+                // unknown.
                 Some(_) => program.exec(),
             };
             format!("could not run {}: {error}", shown(init))

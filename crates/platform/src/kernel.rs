@@ -1,4 +1,4 @@
-//! The files in which a zone reads what kernel it runs on.
+//! The files in which a zone reads the version of its kernel.
 
 use std::fs;
 use std::io;
@@ -15,8 +15,8 @@ type AnyError = Box<dyn std::error::Error + Send + Sync>;
 /// Maximum size of these files, in bytes.
 const MAX_FILE_BYTES: usize = 4096;
 
-/// Covers the files that tell about the kernel with those that tell what is shown.
-/// Called in the zone's root, with its own /proc and /dev in place.
+/// Mounts files with the configured version over the kernel's own files. Called in the zone's root,
+/// with its own /proc and /dev in place.
 pub(super) fn show(kernel: &Kernel) -> Result<(), AnyError> {
     let line = |word: &String| format!("{word}\n");
     let version = fs::read_to_string("/proc/version")?;

@@ -1,7 +1,7 @@
-//! Mount points in a zone, made where they are missing, and what is mounted there.
+//! Mount points in a zone, made where they are missing, and their mounts.
 //!
-//! Whatever the zone makes of its paths, they lead to what its root can reach anyway. Folders
-//! are made by the zone's own root: by a process that is that and no more, or with its ids.
+//! The zone may change its paths, but they never lead out of its root. Folders are made by the
+//! zone's own root: by a process that is that and no more, or with its ids.
 
 use std::ffi::OsStr;
 use std::io;
@@ -90,12 +90,12 @@ fn make_folder(folder: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     )?)
 }
 
-/// Opens what is there; every link leads to where the zone's root would follow it.
+/// Opens an existing path; links are followed as inside the zone's root.
 pub(crate) fn open(root: impl AsFd, path: &Path) -> Result<OwnedFd, Errno> {
     sys::root::open(root, path, OFlags::PATH)
 }
 
-/// The numbers of a mount, attached or not, for what was mounted `at` a place.
+/// The numbers of a mount, attached or not, for the mount `at` a place.
 pub(crate) fn remember(mount: impl AsFd, at: &Path) -> Result<Mounted, Errno> {
     let ask = |what| statx(&mount, "", AtFlags::EMPTY_PATH, what);
     let stat = ask(StatxFlags::MNT_ID)?;
@@ -108,7 +108,7 @@ pub(crate) fn remember(mount: impl AsFd, at: &Path) -> Result<Mounted, Errno> {
     })
 }
 
-/// The numbers of what is mounted at a place in a zone.
+/// The numbers of the mount at a place in a zone.
 pub(crate) fn find(root: impl AsFd, at: &Path) -> Result<Mounted, Error> {
     let path = relative(at);
     let place = open(root, &path).map_err(fail(&path))?;

@@ -1,4 +1,5 @@
-//! From configuration and host facts to what will be done; nothing here has effects.
+//! Makes plans from the configuration and facts of the host; no function here has
+//! effects.
 
 pub mod boot;
 pub mod guest;

@@ -12,8 +12,8 @@
 //! /proc/meminfo in the zone   -> a read asks the reader first
 //! ```
 //!
-//! When the reader dies, the kernel lets everybody read what was written last; zoneadmd
-//! starts another. When both die, the next zoneadmd does. No read ever fails or hangs.
+//! When the reader dies, the kernel lets every reader get the last written content; zoneadmd starts
+//! another. When both die, the next zoneadmd does. No read ever fails or hangs.
 //!
 //! A zone without such limits has the kernel's own files and no reader.
 

@@ -211,7 +211,7 @@ impl Building<'_> {
                 set_id,
                 held,
             } => {
-                // What is inherited only the host writes.
+                // Only the host writes to inherited folders.
                 let links = match held {
                     Some(_) => volumes::Links::Refuse,
                     None => volumes::Links::Follow,
@@ -359,8 +359,8 @@ impl Building<'_> {
             answerer: self.answerer.as_ref().map(AsFd::as_fd),
             environments: self.environments.as_ref().map(AsFd::as_fd),
         };
-        // The user namespace belongs to the zone's root, not to the host's: what the kernel
-        // counts for each user (queues, signals, inotify) the zone spends of its own.
+        // The user namespace belongs to the zone's root, not to the host's: the kernel's limits for
+        // each user (queues, signals, inotify) are the zone's own.
         let child = sys::idmap::with_effective_user(self.plan.first_id, || {
             sys::process::fork(flags, Some(payload.as_fd()), &first.kept(), || {
                 inside::run(&first)
@@ -597,7 +597,7 @@ fn join_network(pid: i32, started: u64) -> Result<(), AnyError> {
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
     let number = Pid::from_raw(pid).ok_or("no such process")?;
     let process = pidfd_open(number, PidfdFlags::empty())?;
-    // What is open now is what the number stands for as long as it is open.
+    // The number belongs to the open file as long as it is open.
     if !(store::runtime::Process { pid, started }).is_alive() {
         return Err("the zone halted meanwhile".into());
     }

@@ -179,7 +179,7 @@ impl Way {
         .map(drop)
     }
 
-    /// Unmounts what was mounted; that it is not there is fine.
+    /// Unmounts the mount; a missing one is no error.
     pub fn unmount(&self, mounted: &Mounted, in_use: InUse) -> Result<(), Error> {
         self.visit(None, &mut refuse_word, |_| {
             let myself = open_myself()?;
@@ -245,7 +245,8 @@ impl Way {
         let params = [Param::text("mode", "0711"), Param::text("size", "64k")];
         let tmpfs = sys::mount::new_fs("tmpfs", &params, MountAttrFlags::MOUNT_ATTR_NODEV)?;
         sys::mount::attach(&tmpfs, CWD, &self.scratch)?;
-        // What leads here the zone's root may not pass: it goes along as its folder.
+        // The zone's root may not enter the folders above: the process gets the folder as its
+        // working directory.
         rustix::process::chdir(&self.scratch)?;
         volumes::hold(mount, Path::new(""), HELD)?;
         self.become_zone()?;
@@ -265,12 +266,12 @@ impl Way {
     fn become_zone(&self) -> Result<(), AnyError> {
         sys::namespace::join(self.users.as_fd(), ns::USER)?;
         crate::credentials::become_root()?;
-        // Changing ids has set it to what fs.suid_dumpable says.
+        // The change of ids has set it to the value of fs.suid_dumpable.
         Ok(not_dumpable()?)
     }
 
-    /// Runs `deed` in a process of its own. `hear` gets what it says before its last
-    /// word; when that is fine, the process may go on.
+    /// Runs `deed` in a process of its own. `hear` gets its reports before the last one; if `hear`
+    /// succeeds, the process may continue.
     fn visit(
         &self,
         source: Option<BorrowedFd<'_>>,
@@ -412,8 +413,8 @@ fn find_mount(text: &[u8], id: u64) -> Option<PathBuf> {
     mounts.find(|mount| mount.id == id).map(|mount| mount.point)
 }
 
-/// Takes away the file that a device node was shown on, and folders that are empty
-/// then. What the zone has made of them meanwhile is its own affair.
+/// Takes away the file that a device node was shown on, and folders that are empty then. The zone
+/// may have changed them meanwhile; this does no harm.
 fn remove_node(at: &Path) {
     let path = relative(at);
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

@@ -115,8 +115,8 @@ impl History {
         serde_json::to_string(&stored).unwrap_or_default()
     }
 
-    /// Reads what [`History::write`] wrote, the last `most` intervals of it; none for
-    /// what is something else.
+    /// Reads the last `most` intervals from a text of [`History::write`]; none for any
+    /// other text.
     #[must_use]
     pub fn read(text: &str, most: usize) -> Option<Self> {
         let stored: Stored = serde_json::from_str(text).ok()?;

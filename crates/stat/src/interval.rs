@@ -1,14 +1,14 @@
-//! From two samples to who used what in between.
+//! Computes the use of each zone between two samples.
 //!
 //! Pure computation. Three things make it more than a subtraction:
 //!
-//! - A zone is known by its id, which every boot makes anew. Its name is only shown:
-//!   what ran under one name in an interval is one row, also over a reboot.
+//! - A zone is known by its id, which every boot makes anew. Its name is only shown: all boots
+//!   under one name in an interval are one row.
 //! - Zones are read one after the other. Each figure is brought to the length of the
 //!   interval by the time of its own reading.
-//! - What a zone used between its last reading and its end no counter of its own
-//!   tells, but that of all zones together does: what is left there, after all that
-//!   live, is of those that have ended.
+//! - The use of a zone between its last reading and its end is not in its own counter, but in the
+//!   counter of all zones together: the remainder there, after subtracting the living zones,
+//!   belongs to the zones that have ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -260,8 +260,8 @@ impl Interval {
         }
     }
 
-    /// Millionths of CPUs from CPU times. The total is the sum of what it is made of,
-    /// not a rounding of its own.
+    /// Millionths of CPUs from CPU times. The total is the sum of its rounded parts, not a rounding
+    /// of its own.
     pub(crate) fn rates(&mut self) {
         let elapsed = u128::from(micros(self.elapsed));
         let rate = |usec: u64| Some(scale(usec, MILLION.into(), elapsed));
@@ -275,7 +275,7 @@ impl Interval {
         self.total.figures[Resource::Cpu] = Some(total);
     }
 
-    /// Everything but CPU time: what there is at the end of the interval.
+    /// All figures but CPU time: the values at the end of the interval.
     fn amounts(&mut self, sample: &Sample) {
         let host = &sample.host;
         let in_use = host.memory.saturating_sub(host.free);
@@ -370,7 +370,7 @@ fn parts<'a>(
         first.zones.iter().map(|zone| (zone.id, zone)).collect();
     let ended = second.ended.iter().map(|zone| (zone, true));
     let live = second.zones.iter().map(|zone| (zone, false));
-    // What all zones have used, less what is known of each.
+    // The use of all zones together, less the known use of each.
     let mut rest = difference(first.zones_cpu, second.zones_cpu, |now, then| {
         let usec = now.usec.saturating_sub(then.usec);
         let span = now.at.saturating_sub(then.at);
@@ -410,7 +410,7 @@ fn parts<'a>(
             }
         })
         .collect();
-    // Of what a zone used since before the interval, no more is in it than is left.
+    // If the use of a zone began before the interval, at most the remainder counts.
     for part in &mut parts {
         if part.before.is_none() && part.last.booted < first.at {
             part.cpu_usec = part.last.cpu_usec.min(rest).min(part.most);
@@ -500,7 +500,7 @@ fn row(part: &Part<'_>) -> Row {
     }
 }
 
-/// Adds what another boot under the same name used.
+/// Adds the use of another boot under the same name.
 fn merge(row: &mut Row, other: Row, other_is_over: bool) {
     let figures = row.used.figures.plus(&other.used.figures);
     let cpu_usec = row.used.cpu_usec.saturating_add(other.used.cpu_usec);
@@ -508,7 +508,7 @@ fn merge(row: &mut Row, other: Row, other_is_over: bool) {
     let (disk, network) = (row.disk, row.network);
     let links = std::mem::take(&mut row.links);
     let ran = row.ran + other.ran;
-    // What is set now is what counts; ended ones come first.
+    // The present settings count; ended boots come first.
     if !other_is_over || other.id > row.id {
         *row = other;
     }

@@ -6,7 +6,7 @@ use crate::interval::{Interval, MILLION, Row, Use, percent};
 use crate::resource::Resource;
 use crate::sample::Pset;
 
-/// A set of CPUs and what of it was used.
+/// A set of CPUs and its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PsetUse<'a> {
     /// The set.
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(three.shares, Some(3));
         assert_eq!(three.percent_of_shares, Some(7_500));
         assert_eq!(three.percent_of_entitled, Some(5_000));
-        // It has taken what the other left.
+        // It has used the time that the other zone left.
         let one = psets[0].part(&interval.rows[2]);
         assert_eq!(
             (one.shares, one.percent_of_entitled),

@@ -1,9 +1,9 @@
 //! Reading the kernel's counters.
 //!
-//! A zone is found once, when its state file appears: where its figures are, what is
-//! set for it. A sample then is a pread of two or three open files per zone. That
-//! zones come and go is heard of (inotify), and a zone that begins to shut down is
-//! read at that moment, so that little of what it used is left to guess.
+//! A zone is found once, when its state file appears: the paths of its figures, and its
+//! settings. A sample then is a pread of two or three open files per zone. That zones
+//! come and go is heard of (inotify), and a zone that begins to shut down is read at that
+//! moment, so that little of its use has to be estimated.
 
 mod file;
 mod host;
@@ -240,7 +240,7 @@ impl Sampler {
 
     /// Looks at the state file of a zone.
     fn look_at(&mut self, name: &ZoneName) {
-        // One that cannot be read is not there: zoneadm list tells what is wrong.
+        // One that cannot be read is not there: zoneadm list prints the error.
         let found = runtime::load_any(&self.root, name).ok().flatten();
         let Some(found) = found else {
             // Its groups may be left, with the last of its figures.
@@ -280,8 +280,8 @@ impl Sampler {
         }
     }
 
-    /// Some of the zones each time: whether they live and what is set for them. A
-    /// limit that was written to a control group itself shows then.
+    /// Some of the zones each time: their liveness and settings. A limit that was written
+    /// to a control group itself shows then.
     fn review(&mut self) {
         let count = self.zones.len() / MAX_SAMPLES_UNREVIEWED + 1;
         let names = self.zones.keys().skip(self.next).take(count).cloned();

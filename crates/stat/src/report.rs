@@ -38,7 +38,7 @@ impl Kind {
 pub struct Report {
     count: u64,
     elapsed: Duration,
-    /// The last one, for what does not add up: sizes, settings.
+    /// The last one, for figures that cannot be added: sizes, settings.
     last: Interval,
     total: Sum,
     system: Sum,
@@ -160,7 +160,7 @@ impl Report {
 }
 
 impl Interval {
-    /// Makes the total the sum of what it is made of: each of them was rounded.
+    /// Makes the total the sum of its parts, because each of them was rounded.
     fn add_up(&mut self) {
         let mut sum = self.system.figures;
         for row in &self.rows {

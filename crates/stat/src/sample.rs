@@ -53,7 +53,7 @@ pub struct HostSample {
     pub memory: u64,
     /// Memory that holds nothing.
     pub free: u64,
-    /// Memory that processes and cached files have: what zones can be charged for.
+    /// Memory of processes and cached files, which zones can be charged for.
     pub chargeable: u64,
     /// Swap space.
     pub swap: u64,
@@ -202,8 +202,7 @@ pub struct Traffic {
 /// Bytes through one link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkTraffic {
-    /// Its name in the zone, which the zone has chosen: without what a terminal would
-    /// take for orders.
+    /// Its name in the zone, which the zone has chosen: without control characters.
     pub name: String,
     /// Received and sent.
     #[serde(flatten)]

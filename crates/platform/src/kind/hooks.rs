@@ -163,7 +163,7 @@ pub trait ZoneKind: fmt::Debug + Sync {
     /// Collects the facts of the host that a boot needs.
     ///
     /// # Errors
-    /// [`Error::Verify`] and [`Error::Refused`] with what keeps the zone from starting.
+    /// [`Error::Verify`] and [`Error::Refused`] with the reason that the zone cannot start.
     fn boot_facts(
         &self,
         host: &Host,
@@ -179,7 +179,7 @@ pub trait ZoneKind: fmt::Debug + Sync {
     /// messages for the user.
     ///
     /// # Errors
-    /// [`Error::Refused`] with what keeps the image from being used; it stays.
+    /// [`Error::Refused`] with the reason that the image cannot be used; the image stays.
     fn resume(
         &self,
         host: &Host,

@@ -138,7 +138,7 @@ impl ZoneKind for Machine {
             .map_err(|error| Error::Refused(format!("{error}.")))
     }
 
-    /// What is a device in other zones is a disk of the machine.
+    /// A resource that is a device in other zones is a disk of the machine.
     fn device_patterns(&self, _: &Config) -> Vec<String> {
         Vec::new()
     }
@@ -226,7 +226,7 @@ impl ZoneKind for Machine {
         let (Some(facts), None) = (&facts.machine, &plan.resume) else {
             return Ok(None);
         };
-        // No image of before fits what its disks will be.
+        // No earlier image fits its future disks.
         let disks = facts.disks.iter().filter_map(|files| files.paths.first());
         let disks: Vec<PathBuf> = disks.cloned().collect();
         image::count_boot(&subject.zonepath, &disks)

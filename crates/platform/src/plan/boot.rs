@@ -1,4 +1,4 @@
-//! The plan of a boot: what a zone's virtual platform consists of.
+//! The plan of a boot: the parts of a zone's virtual platform.
 
 use std::path::{Path, PathBuf};
 

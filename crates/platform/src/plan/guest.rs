@@ -108,8 +108,8 @@ fn append(init: &Init) -> Option<&str> {
     words.get(at + 1).map(String::as_str)
 }
 
-/// QEMU as it was to be started when the zone was made ready, which is what there are
-/// descriptors for, with the [`words_of_boot`] that are asked for now.
+/// QEMU's command line of the time when the zone was made ready, which fits the open descriptors,
+/// with the [`words_of_boot`] of this boot.
 pub fn made_ready(made: &Init, asked: &Init) -> Init {
     let mut init = made.clone();
     let place = init.arguments.iter().position(|word| word == APPEND);
@@ -164,7 +164,7 @@ pub(crate) fn step(
 /// Returns the files of the host that QEMU sees, in the order in which they are held.
 pub(crate) fn shown(facts: &Facts) -> Vec<PathBuf> {
     let mut paths = facts.qemu_files.clone();
-    // A folder that is shown shows what is in it.
+    // A folder that QEMU sees includes the files in it.
     if !paths.iter().any(|dir| facts.qemu.path.starts_with(dir)) {
         paths.push(facts.qemu.path.clone());
     }

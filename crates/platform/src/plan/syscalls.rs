@@ -1,20 +1,18 @@
 //! The filter that every process of a zone runs under.
 //!
-//! It refuses (EPERM) what acts on the machine as a whole and what Solaris
-//! refuses in a zone: kernel modules, another kernel, swap, accounting, the
-//! clock, raw ports, handles that lead around path checks. The user namespace
-//! already refuses most of these; the filter is the second wall. docs/threat-model.md
-//! has each call and what else refuses it.
+//! It refuses (EPERM) calls that act on the machine as a whole and calls that Solaris refuses in a
+//! zone: kernel modules, another kernel, swap, accounting, the clock, raw ports, handles that lead
+//! around path checks. The user namespace already refuses most of these; the filter is the second
+//! wall. docs/threat-model.md lists each call with the other barriers against it.
 //!
-//! It also refuses what the kernel permits to every process, and what reaches beyond
-//! the zone: leases on files of the host that the zone shares, and sockets of families
-//! that network namespaces do not keep apart.
+//! It also refuses calls that the kernel permits to every process, but that reach beyond the zone:
+//! leases on files of the host that the zone shares, and sockets of families that network
+//! namespaces do not keep apart.
 //!
-//! The kernel works out once per system call whether the program always admits
-//! it, and does not run it for those. What is left is its slower way into a call:
-//! 45 ns where that was measured. Calls whose arguments the program looks at (fcntl,
-//! socket, socketpair) cost its run besides. A zone whose privileges have
-//! `sys_unfiltered` has neither.
+//! The kernel works out once per system call whether the program always admits it, and does not run
+//! it for those. The remaining cost is the slower entry into a call: 45 ns where that was measured.
+//! Calls whose arguments the program looks at (fcntl, socket, socketpair) cost its run besides. A
+//! zone whose privileges have `sys_unfiltered` has neither.
 
 use model::privilege::{Capabilities, Openings};
 
@@ -161,8 +159,8 @@ mod arch {
     ];
 }
 
-/// io_uring_setup(2), in every table. A ring makes sockets of any family, and what is
-/// done by a ring no filter sees.
+/// io_uring_setup(2), in every table. A ring makes sockets of any family, and no filter sees the
+/// operations of a ring.
 const IO_URING_SETUP: u32 = 425;
 
 /// Commands of fcntl(2) that are refused: F_SETLEASE, F_NOTIFY and F_SETDELEG. A zone's
@@ -454,7 +452,7 @@ mod tests {
                     // F_SETLEASE, F_NOTIFY, F_SETDELEG.
                     let refused = [1024, 1026, 1040].contains(&command);
                     let expected = if refused { INVALID } else { ADMIT };
-                    // What the first argument is does not matter.
+                    // The value of the first argument does not matter.
                     let said = run(&code, table, number, [1024, command]);
                     assert_eq!(said, expected, "fcntl {number}, command {command}");
                 }

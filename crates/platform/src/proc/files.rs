@@ -197,9 +197,9 @@ fn of_host(path: &str) -> Option<String> {
     Some(text)
 }
 
-/// Makes those of the files that are not there yet in the folder of a zone, with what
-/// is true now; returns where they are. Files that this host has not, or of which it
-/// tells nothing, are left out.
+/// Makes the missing ones of the files in the folder of a zone, with the present figures.
+/// Returns their paths. Files that this host has not, or of which it tells nothing, are
+/// left out.
 pub(crate) fn make(
     folder: &Path,
     wanted: &[File],

@@ -136,7 +136,7 @@ impl Follower {
 }
 
 /// Makes the files that a zone needs with other limits, and the reader that keeps them
-/// true. What it had it keeps, until its next boot.
+/// true. It keeps its files until its next boot.
 pub fn review(
     follower: &mut Option<Follower>,
     root: &Root,

@@ -2,7 +2,7 @@
 
 use model::controls::Controls;
 
-/// The file system of what must not outlive a boot.
+/// The file system for files that must not outlive a boot.
 pub(crate) const RUN: &str = "/run";
 
 /// The file system of memory that programs share by name.

@@ -1,4 +1,4 @@
-//! The contents of the files: from numbers to what the kernel would write.
+//! The contents of the files: numbers in the format of the kernel.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -133,8 +133,8 @@ pub(super) struct Ticks {
 }
 
 impl Ticks {
-    /// Counts what a zone ran since its boot, `uptime` ago. Idle time never goes back,
-    /// as it would when the zone gets fewer CPUs: `before` is the last count.
+    /// Counts the run time of a zone since its boot, `uptime` ago. Idle time never goes
+    /// back, as it would when the zone gets fewer CPUs: `before` is the last count.
     pub(super) fn of(view: &CpuView, uptime: Duration, before: Self) -> Self {
         let ticks = |usec: u64| usec / (1_000_000 / TICKS_PER_SECOND);
         let cpus = view.shown().len() as u64;
@@ -147,7 +147,7 @@ impl Ticks {
         }
     }
 
-    /// The part of one of `count` CPUs; the first one has what is left over.
+    /// The part of one of `count` CPUs; the first one also gets the remainder.
     fn share(self, number: usize, count: usize) -> Self {
         let count = count.max(1) as u64;
         let part = |all: u64| all / count + if number == 0 { all % count } else { 0 };
@@ -164,8 +164,8 @@ impl Ticks {
     }
 }
 
-/// Returns /proc/stat. The kernel counts for a zone what it ran, and not on which CPU:
-/// each has the same part. `booted` is in seconds since 1970.
+/// Returns /proc/stat. The kernel counts the run time of a zone, but not the CPUs it ran
+/// on: each gets the same part. `booted` is in seconds since 1970.
 pub(super) fn stat(shown: &CpuSet, ticks: Ticks, booted: u64, tasks: u64) -> String {
     let mut text = ticks.line("cpu ");
     for (number, cpu) in shown.iter().enumerate() {
@@ -209,7 +209,7 @@ pub(super) struct Counted {
 }
 
 impl Load {
-    /// Counts what has happened until `now`.
+    /// Counts the events until `now`.
     pub(super) fn look(&mut self, now: Duration, counted: Counted) -> [f64; 3] {
         if let Some((then, before)) = self.last {
             let passed = now.saturating_sub(then).as_secs_f64();

@@ -23,7 +23,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// Reads what is wanted.
+    /// Reads the wanted figures.
     pub(super) fn read(
         &mut self,
         wants: Wants,
@@ -99,7 +99,7 @@ fn memory(host: &mut HostSample, text: &str) {
     host.free = get("MemFree").unwrap_or_default();
     host.swap = get("SwapTotal").unwrap_or_default();
     host.swap_free = get("SwapFree").unwrap_or_default();
-    // Unevictable is what a zone's group counts, too.
+    // A zone's group also counts Unevictable.
     host.locked = get("Unevictable");
     let of_users = [
         "AnonPages",

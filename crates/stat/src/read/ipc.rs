@@ -1,4 +1,4 @@
-//! System V IPC. What there is only shows from within the IPC namespace that has it.
+//! System V IPC. IPC objects are visible only inside their IPC namespace.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! The kernel's texts as numbers. What is not understood is not there.
+//! The kernel's texts as numbers. Unknown lines are ignored.
 
 use std::sync::Arc;
 

@@ -44,7 +44,7 @@ pub(super) struct Zone {
     memory: Memory,
     /// The group that counts threads.
     pids: Option<PathBuf>,
-    /// The group of v1 that counts what goes to disks.
+    /// The group of v1 that counts disk traffic.
     blkio: Option<PathBuf>,
     files: Files,
 }
@@ -129,7 +129,7 @@ impl Zone {
         Self::new(&name.parse().ok()?, runtime, &Root::new(Path::new("/")))
     }
 
-    /// Looks again at what is set for it.
+    /// Reads its settings again.
     pub(super) fn review(&mut self, name: &ZoneName, root: &Root) {
         let setting = setting(name, &self.runtime, root);
         if *self.last.setting != setting {
@@ -137,8 +137,8 @@ impl Zone {
         }
     }
 
-    /// Reads its figures into `last`. False when its groups are gone; `last` then is
-    /// what was seen before.
+    /// Reads its figures into `last`. False when its groups are gone; `last` then has the former
+    /// figures.
     pub(super) fn read(
         &mut self,
         now: Duration,
@@ -225,7 +225,7 @@ impl Zone {
         true
     }
 
-    /// Closes its files; what was seen last.
+    /// Closes its files. Returns the last figures.
     pub(super) fn close(self, budget: &mut Budget) -> ZoneSample {
         let files = self.files;
         let [cpu, memory, io] = files.pressure;
@@ -351,7 +351,7 @@ fn setting(name: &ZoneName, runtime: &Runtime, root: &Root) -> Setting {
         // Who has set none has one, which is nothing to show by itself.
         cpu_shares: asked.cpu_shares.map(|set| shown.cpu_shares.unwrap_or(set)),
         swap: shown.swap.filter(|_| asked.swap.is_some()),
-        // One limit for both: which of them was meant is known from what was asked for.
+        // One limit for both: the configured control tells which one was meant.
         max_processes: asked.max_processes,
         max_lwps: match asked.max_lwps {
             None if asked.max_processes.is_some() => None,

@@ -15,7 +15,7 @@ use subject::Subject;
 /// Returns the messages for the user.
 ///
 /// # Errors
-/// [`Error::Refused`] with what keeps the image from being used; it stays.
+/// [`Error::Refused`] with the reason that the image cannot be used; the image stays.
 pub(super) fn prepare(
     host: &Host,
     subject: &Subject,
