@@ -166,9 +166,9 @@ impl Needs {
     }
 }
 
-/// Prepares the host, and adds what it changes to `settings` before it changes it:
-/// `save` stores them. `forwards` are the published ports of all zones. To be called in the
-/// host's network namespace.
+/// Prepares the host, and adds each change to `settings` before it makes the change: `save` stores
+/// them. `forwards` are the published ports of all zones. To be called in the host's network
+/// namespace.
 ///
 /// # Errors
 /// Fails with the step that could not be done; finished steps are in `settings`.
