@@ -10,7 +10,7 @@ mod words;
 
 use std::path::PathBuf;
 
-use crate::Made;
+use crate::made::Made;
 
 /// Makes the name of the file that completes a program.
 type FileName = fn(&str) -> String;

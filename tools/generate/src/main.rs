@@ -5,6 +5,7 @@
 //! fails when a file is not what this program makes.
 
 mod completion;
+mod made;
 mod man;
 mod programs;
 mod schema;
@@ -15,15 +16,14 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
+use made::Made;
+
 const USAGE: &str = "\
 usage: cargo run -p generate [man | schema | completions]...
 
 Writes the generated parts of docs/man, docs/zone.schema.json and
 packaging/completions; without an argument all of them.
 ";
-
-/// A file below the project's folder and what must be in it.
-type Made = (PathBuf, String);
 
 /// A kind of file and what makes all of that kind.
 type Maker = (&'static str, fn(&Path) -> anyhow::Result<Vec<Made>>);

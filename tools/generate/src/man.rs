@@ -14,6 +14,7 @@ use model::verb::Admission;
 use model::{State, Verb};
 use store::template;
 
+use crate::made::Made;
 use crate::programs::{SUBCOMMANDS, verb};
 use crate::schema::brand_names;
 
@@ -34,7 +35,7 @@ const SECTIONS: [Section; 5] = [
 ];
 
 /// Every page, its generated sections made anew.
-pub fn files(top: &Path) -> anyhow::Result<Vec<crate::Made>> {
+pub fn files(top: &Path) -> anyhow::Result<Vec<Made>> {
     let mut paths: Vec<PathBuf> = fs::read_dir(top.join(FOLDER))
         .with_context(|| format!("read {FOLDER}"))?
         .map(|entry| Ok(Path::new(FOLDER).join(entry?.file_name())))

@@ -7,7 +7,7 @@ use model::table::{Brands, GLOBAL, Kind, PropertySpec, RESOURCES};
 use serde_json::{Map, Value, json};
 
 /// The schema and where it stands.
-pub fn file() -> crate::Made {
+pub fn file() -> crate::made::Made {
     // A value made here has string keys only: it always has a text.
     let text = serde_json::to_string_pretty(&schema()).unwrap_or_default() + "\n";
     (PathBuf::from("docs/zone.schema.json"), text)
