@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use rustix::mount::{MountPropagationFlags, UnmountFlags};
 
-use super::{Step, Tool, version};
+use super::tool::{Step, Tool, version};
 use crate::lane::{Call, Setup};
 use crate::options::Options;
 use crate::root::{BASE_ID, IDS, Roots};

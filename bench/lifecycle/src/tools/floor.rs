@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::{FLOOR, Step, Tool};
+use super::tool::{FLOOR, Step, Tool};
 use crate::lane::Call;
 use crate::options::Options;
 use crate::root::{BASE_ID, Roots};

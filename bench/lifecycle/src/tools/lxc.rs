@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Step, Tool, version};
+use super::tool::{Step, Tool, version};
 use crate::lane::Call;
 use crate::options::Options;
 use crate::root::{self, BASE_ID, IDS, Roots};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use super::{Step, Tool};
+use super::tool::{Step, Tool};
 use crate::lane::Call;
 use crate::options::Options;
 use crate::root;
