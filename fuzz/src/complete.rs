@@ -22,7 +22,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
 
 thread_local! {
     /// The configuration that completion uses.
-    static CONFIG: Config = generate::config(&crate::web1(), &[7; 400]);
+    static CONFIG: Config = generate::config(&crate::configs::web1(), &[7; 400]);
 }
 
 /// Checks one line.

@@ -7,6 +7,7 @@
 pub mod archive;
 mod backing;
 pub mod complete;
+mod configs;
 pub mod image;
 pub mod index;
 pub mod json;
@@ -21,9 +22,6 @@ pub mod xml;
 
 use std::fs;
 use std::path::Path;
-use std::sync::LazyLock;
-
-use model::{Config, ZoneName};
 
 /// The names of the targets.
 pub const TARGETS: &[&str] = &[
@@ -93,34 +91,6 @@ pub fn prepare(target: &str) {
     for (number, seed) in seeds.iter().enumerate() {
         write(&format!("seeds/{number}"), seed);
     }
-}
-
-/// The zone that is configured.
-pub(crate) fn web1() -> ZoneName {
-    "web1".parse().expect("a legal name")
-}
-
-/// Configurations that together have every row of the table; small ones, for what is
-/// small is tried quickly. Those with a resource have nothing else.
-pub(crate) fn configs() -> &'static [Config] {
-    static CONFIGS: LazyLock<Vec<Config>> = LazyLock::new(small);
-    &CONFIGS
-}
-
-fn small() -> Vec<Config> {
-    let large = model::generate::every_row(&web1()).expect("every row can be set");
-    let mut small = Vec::new();
-    for config in large {
-        for resource in config.resources() {
-            let mut one = Config::new(web1());
-            one.add(resource.clone()).expect("it is the only one");
-            small.push(one);
-        }
-        let mut properties = config;
-        properties.retain(|_| false);
-        small.push(properties);
-    }
-    small
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         Request::Console,
         Request::Freeze,
     ];
-    let limited = crate::configs().iter().map(Controls::of);
+    let limited = crate::configs::configs().iter().map(Controls::of);
     requests.extend(limited.map(|controls| Request::Controls(Box::new(controls))));
     let answers = [
         Reply::Done,

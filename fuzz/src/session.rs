@@ -19,7 +19,7 @@ type Told1 = Rc<RefCell<Told>>;
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for config in crate::configs() {
+    for config in crate::configs::configs() {
         let lines = export::export(config);
         seeds.push(format!("@{lines}set zonepath=/a\ncommit\n").into_bytes());
         let first = config.resources().first();
@@ -62,7 +62,7 @@ pub fn check(data: &[u8]) {
 
 thread_local! {
     /// The zone that exists: one with some of everything.
-    static STORED: Config = generate::every_row(&crate::web1())
+    static STORED: Config = generate::every_row(&crate::configs::web1())
         .ok()
         .and_then(|configs| configs.into_iter().max_by_key(|one| one.resources().len()))
         .expect("every row can be set");
@@ -90,7 +90,7 @@ fn begin(how: u8) -> (Session<Memory, User>, Told1) {
     let stored: Vec<u8> = (0..=255)
         .map(|byte: u8| byte.wrapping_mul(how | 1))
         .collect();
-    let zone = state.map(|state| (generate::config(&crate::web1(), &stored), state));
+    let zone = state.map(|state| (generate::config(&crate::configs::web1(), &stored), state));
     let read_only = how & 0xc0 == 0x80;
     let alternate = how & 0xc0 == 0xc0;
     let told = Told1::default();
@@ -98,7 +98,7 @@ fn begin(how: u8) -> (Session<Memory, User>, Told1) {
         told: Rc::clone(&told),
         answer,
     };
-    let session = Session::new(crate::web1(), mode, Memory { zone }, user);
+    let session = Session::new(crate::configs::web1(), mode, Memory { zone }, user);
     (session.read_only(read_only).alternate_root(alternate), told)
 }
 
@@ -110,7 +110,7 @@ fn check_accepted(session: &mut Session<Memory, User>, told: &Told1) {
     session.line("export");
     let told = told.take();
     if told.errors.is_empty() {
-        let (_, exported) = read_back(&crate::web1(), &told.printed);
+        let (_, exported) = read_back(&crate::configs::web1(), &told.printed);
         assert_eq!(exported, told.printed);
     }
 }

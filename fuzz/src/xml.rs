@@ -28,7 +28,7 @@ const FILES: &[&str] = &[
 /// Files of configurations.
 #[must_use]
 pub fn seeds() -> Vec<Vec<u8>> {
-    let configs = crate::configs().iter();
+    let configs = crate::configs::configs().iter();
     configs
         .map(|config| xml::render(config).into_bytes())
         .chain(FILES.iter().map(|text| text.as_bytes().to_vec()))
@@ -43,7 +43,7 @@ pub fn check(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
     };
-    match xml::parse(text, "web1.xml".as_ref(), "web1", &crate::web1()) {
+    match xml::parse(text, "web1.xml".as_ref(), "web1", &crate::configs::web1()) {
         Ok(config) => crate::session::check_config(&config),
         Err(error) => assert!(error.to_string().starts_with("web1.xml:")),
     }
