@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use e2e::{Host, Random, WAIT_TIMEOUT};
 
+use crate::bench::Bench;
 use crate::calls::{self, Site};
 use crate::face::Face;
 use crate::layers;
-use crate::operations::{self, Bench, Operation};
+use crate::operations::{self, Operation};
 use crate::strike::{Ask, Who, traced};
 
 /// The number of sites of one operation in a sample.

@@ -3,6 +3,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `bench` | the hosts that an operation is tried on |
 //! | `calls` | which calls a recorded run made |
 //! | `strike` | an operation under strace |
 //! | `wrapper`, `programs` | strace at programs that others start |
@@ -11,6 +12,7 @@
 //! | `enumerate` | a kill for each call of an operation |
 //! | `report` | the table at the end |
 
+mod bench;
 mod calls;
 mod enumerate;
 mod face;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use e2e::run::run;
 use e2e::{Host, Ran, start, wait_for};
 
+use crate::bench::Bench;
 use crate::calls::{self, CHANGING, ORIGINS, Site};
-use crate::operations::Bench;
 
 /// Time for a strace to let go of what it traces.
 const STRACE_END_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,6 +1,8 @@
 //! Boot, halt, reboot and shutdown.
 
-use super::{Bench, Operation, again, goes_on, settled};
+use super::operation::Operation;
+use super::zones::{again, goes_on, settled};
+use crate::bench::Bench;
 use crate::face;
 use crate::strike::Who;
 

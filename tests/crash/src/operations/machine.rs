@@ -5,7 +5,9 @@ use std::fs;
 use e2e::guest::BOOT_ID;
 use e2e::{Host, machine, wait_for};
 
-use super::{Bench, Operation, goes_on};
+use super::operation::Operation;
+use super::zones::goes_on;
+use crate::bench::Bench;
 use crate::strike::Who;
 
 /// The data that the guest keeps in memory: the boot id, a mark in /run, and its disk.

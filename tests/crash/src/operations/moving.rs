@@ -6,7 +6,9 @@ use std::process::Command;
 use e2e::Host;
 use e2e::ssh::{Server, state};
 
-use super::{Bench, Operation, content, goes_on, mend, remove, settled};
+use super::operation::Operation;
+use super::zones::{content, goes_on, mend, remove, settled};
+use crate::bench::Bench;
 use crate::strike::Who;
 
 fn cloned(bench: &Bench) {

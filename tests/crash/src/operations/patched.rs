@@ -7,8 +7,10 @@ use std::process::Command;
 use e2e::debian::{self, Archive};
 use e2e::patching::{app, zonepatch};
 
+use super::operation::Operation;
 use super::small::INIT;
-use super::{Bench, Operation, again, content, settled};
+use super::zones::{again, content, remove, settled};
+use crate::bench::Bench;
 use crate::strike::Who;
 
 /// A host with clones of a zone that has version 1 of a package; the archive has 2.
@@ -106,7 +108,7 @@ fn remade(bench: &Bench, zones: &[&str]) {
 
 fn removed(bench: &Bench, zones: &[&str]) {
     for zone in zones {
-        super::remove(&bench.host, zone);
+        remove(&bench.host, zone);
         bench.host.zonecfg(&["-z", zone, "delete -F"]).quiet();
     }
 }

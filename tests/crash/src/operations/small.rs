@@ -6,10 +6,9 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use e2e::Host;
 use e2e::run::run;
 
-use super::Bench;
+use crate::bench::{Bench, first_clone};
 
 /// The first process of the zone.
 pub(super) const INIT: &str = "#!/bin/sh\ntrap 'exit 0' TERM INT\nwhile :; do sleep 1; done\n";
@@ -30,13 +29,6 @@ impl Bench {
         first_clone(host);
         Some(bench)
     }
-}
-
-/// Clones `master` once, which seals its top, and removes the clone.
-pub(super) fn first_clone(host: &Host) {
-    host.clone_from("master", "first");
-    host.on("first", &["uninstall", "-F"]).quiet();
-    host.zonecfg(&["-z", "first", "delete -F"]).quiet();
 }
 
 /// Makes the tree: some programs of the host and their libraries.

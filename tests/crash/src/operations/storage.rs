@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use super::{Bench, Operation, again, content, goes_on, mend, remove, settled};
+use super::operation::Operation;
+use super::zones::{again, content, goes_on, mend, remove, settled};
+use crate::bench::Bench;
 use crate::strike::Who;
 
 const BUILT: &[&str] = &["configured", "incomplete", "installed"];
