@@ -54,7 +54,7 @@ impl Host {
         }
         pool::enter();
         Some(Self {
-            place: Place::new(),
+            place: Place::new(Self::clear),
             pooled: false,
         })
     }

@@ -6,7 +6,6 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::Host;
 use crate::run::start;
 
 /// Prefix of the folder and of the control group of every host.
@@ -23,13 +22,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// A new, empty place.
-    pub fn new() -> Self {
+    /// A new, empty place. The first call hands the hosts of test programs that were killed to
+    /// `clear`.
+    pub fn new(clear: fn(Self)) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{PREFIX}{}-{count}", std::process::id());
         let place = Self {
-            root: folder().join(&name),
+            root: folder(clear).join(&name),
             cgroup: name,
         };
         fs::create_dir(&place.root).expect("a new folder for the host");
@@ -79,7 +79,7 @@ pub(crate) fn programs() -> &'static Path {
 
 /// A folder on a file system that can hold the writable tops of zones; the first
 /// call takes away what earlier test programs left there.
-fn folder() -> &'static Path {
+fn folder(clear: fn(Place)) -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let target = workspace().join("target");
@@ -95,13 +95,13 @@ fn folder() -> &'static Path {
             "/dev/shm".into(),
         ];
         let folder = folders.into_iter().find(can_hold).unwrap_or(target);
-        clear_stale(&folder);
+        clear_stale(&folder, clear);
         folder
     })
 }
 
 /// Takes away hosts of test programs that were killed.
-fn clear_stale(folder: &Path) {
+fn clear_stale(folder: &Path, clear: fn(Place)) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner = name
@@ -110,7 +110,7 @@ fn clear_stale(folder: &Path) {
             .and_then(|pid| pid.parse::<u32>().ok());
         let Some(pid) = owner else { continue };
         if !Path::new("/proc").join(pid.to_string()).exists() {
-            Host::clear(Place {
+            clear(Place {
                 root: entry.path(),
                 cgroup: name,
             });
