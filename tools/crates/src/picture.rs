@@ -25,6 +25,23 @@ const FOLDERS: [&str; 2] = ["crates", "bin"];
 
 /// Returns the crates of the project in folder `top`, as cargo describes them.
 pub fn crates(top: &Path) -> anyhow::Result<Vec<Crate>> {
+    parse(&metadata(top)?)
+}
+
+/// Returns the libraries, programs and tests of the project in folder `top`: each with the name of
+/// its package and its first file.
+pub fn roots(top: &Path) -> anyhow::Result<BTreeSet<(String, PathBuf)>> {
+    let mut found = BTreeSet::new();
+    for package in list(&metadata(top)?["packages"])? {
+        for target in list(&package["targets"])? {
+            let root = text(&target["src_path"])?;
+            found.insert((text(&package["name"])?.to_owned(), root.into()));
+        }
+    }
+    Ok(found)
+}
+
+fn metadata(top: &Path) -> anyhow::Result<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--offline", "--format-version=1"])
@@ -37,7 +54,7 @@ pub fn crates(top: &Path) -> anyhow::Result<Vec<Crate>> {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    parse(&serde_json::from_slice(&output.stdout)?)
+    Ok(serde_json::from_slice(&output.stdout)?)
 }
 
 fn parse(metadata: &Value) -> anyhow::Result<Vec<Crate>> {

@@ -107,7 +107,13 @@ fn file_of(module: &ItemMod, below: &Path) -> PathBuf {
             return below.with_file_name(path.value());
         }
     }
-    below.join(format!("{}.rs", module.ident))
+    let file = below.join(format!("{}.rs", module.ident));
+    // Tests share helpers so: each other file of the folder is a test.
+    let shared = below.join(module.ident.to_string()).join("mod.rs");
+    match file.exists() {
+        false if shared.exists() => shared,
+        _ => file,
+    }
 }
 
 /// Returns the lines of a module in braces.
