@@ -24,6 +24,7 @@ mod options;
 mod other_host;
 mod receive_guest;
 mod relay;
+mod running;
 mod source;
 mod target;
 mod top_listing;
@@ -31,13 +32,12 @@ mod waiting_guest;
 mod wire;
 
 use std::fs;
-use std::time::Instant;
+use std::path::Path;
 
 use model::{State, Verb, ZoneName};
 use storage::driver_at;
 use store::index::Entry;
 
-use control::client;
 use host::{Error, Host, flatten};
 use platform::kind;
 use subject::arrived::{self, ARRIVED};
@@ -49,9 +49,9 @@ use zone::executor::{self, Outcome};
 use zone::halt::halt_locked;
 use zone::{environments, suspend};
 
-use crate::live_source::Way;
 pub use crate::options::{Kind, Options};
 use crate::other_host::ask;
+use crate::running::Sent;
 use crate::source::Trip;
 pub use target::{receive, status};
 use wire::Fate;
@@ -86,43 +86,15 @@ pub fn migrate(
                 options.host
             )));
         }
-        progress("Asking the target how the interrupted migration ended.");
-        let stands = subject.state == State::Running;
-        match ask(zone, options, &away.id)? {
-            Fate::Arrived => {
-                // A machine that went live stands still here.
-                if stands {
-                    halt_locked(host, &subject)?;
-                    subject::settle(host, zone)?;
-                }
-                return give_up(host, &subject, progress);
-            }
-            // Its removal began when the other host had said that it has the zone.
-            Fate::Unknown if subject.state == State::Incomplete => {
-                return Err(Error::Refused(format!(
-                    "{} does not have it, and half of it was removed here: uninstall it.",
-                    options.host
-                )));
-            }
-            Fate::Unknown => {
-                come_back(&path)?;
-                if stands {
-                    live_source::run_on(host, &subject)?;
-                }
-            }
+        if let Some(over) = settle_interrupted(host, &subject, options, &away, progress)? {
+            return Ok(over);
         }
     }
     let mut trip = Trip::begin(host, &subject, options, dry_run)?;
     if dry_run {
         return Ok(Outcome::Planned(trip.plan(zone, options)));
     }
-    if let Some(warning) = &trip.warning {
-        progress(&format!("WARNING: {warning}"));
-    }
-    let snapshots = driver_at(&path)?.snapshots(&path)?.len();
-    if snapshots > 0 {
-        progress(&format!("Its {snapshots} snapshots do not go along."));
-    }
+    warn(&trip, &path, progress)?;
     trip.send_layers(progress)?;
     let runs = subject.state == State::Running || subject.state == State::Ready;
     if options.kind == Kind::Live && !trip.goes_on {
@@ -132,59 +104,21 @@ pub fn migrate(
     }
     let mut stands_since = None;
     if runs {
-        progress("Sending the top while the zone runs.");
-        trip.send_top()?;
-        if trip.goes_on {
-            if options.kind != Kind::Warm {
-                trip.send_top()?;
-                trip.compare()?;
-                match live_source::go(host, &subject, &mut trip, options, progress)? {
-                    Way::Gone { stood, broken } => {
-                        progress(&match broken {
-                            None => format!(
-                                "The guest runs over there; it stood still for {:.3} s, from its stop here to the answer from there.",
-                                stood.as_secs_f64()
-                            ),
-                            Some(why) => format!(
-                                "The zone is over there, but its machine did not go on: {why}. Boot it there."
-                            ),
-                        });
-                        subject.state = State::Installed;
-                        subject.runtime = None;
-                        subject::settle(host, zone)?;
-                        return give_up(host, &subject, progress);
-                    }
-                    Way::Cannot(why) if options.kind == Kind::Live => {
-                        return Err(Error::Refused(format!("does not go live: {why}.")));
-                    }
-                    Way::Cannot(why) => {
-                        suspend::place(host, &subject).map_err(|error| {
-                            Error::Refused(format!("does not go live: {why}; and {error}"))
-                        })?;
-                        progress(&format!("It does not go live: {why}."));
-                    }
-                }
+        match running::send(host, &subject, &mut trip, options, progress)? {
+            Sent::Whole => {
+                subject.state = State::Installed;
+                subject.runtime = None;
+                subject::settle(host, zone)?;
+                return give_up(host, &subject, progress);
             }
-            trip.send_drafts(progress)?;
-            trip.probe(host, &subject)?;
-            progress("Suspending the zone.");
-            stands_since = Some(Instant::now());
-            stop(host, &subject)?;
-        } else {
-            progress("Halting the zone.");
-            halt_locked(host, &subject)?;
+            Sent::Halted => {}
+            Sent::Suspended { since } => stands_since = Some(since),
         }
         subject.state = State::Installed;
         subject.runtime = None;
     }
-    let sent = subject::settle(host, zone).and_then(|()| {
-        progress("Sending the changes since.");
-        trip.send_top()?;
-        trip.compare()?;
-        trip.send_machine(host, &subject, progress)
-    });
-    let done = sent.and_then(|()| trip.commit(&path, runs));
-    match done {
+    let sent = send_rest(host, &subject, &mut trip, progress);
+    match sent.and_then(|()| trip.commit(&path, runs)) {
         Ok(()) => {
             if let Some(since) = stands_since {
                 let seconds = since.elapsed().as_secs_f64();
@@ -201,6 +135,68 @@ pub fn migrate(
     }
 }
 
+/// Finds out how an interrupted migration ended, and completes it or takes it back. Returns the
+/// outcome of the command if the zone is the target's; otherwise the zone is to be sent again.
+fn settle_interrupted(
+    host: &Host,
+    subject: &Subject,
+    options: &Options,
+    away: &Away,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Option<Outcome>, Error> {
+    let zone = &subject.entry.name;
+    progress("Asking the target how the interrupted migration ended.");
+    let stands = subject.state == State::Running;
+    match ask(zone, options, &away.id)? {
+        Fate::Arrived => {
+            // A machine that went live stands still here.
+            if stands {
+                halt_locked(host, subject)?;
+                subject::settle(host, zone)?;
+            }
+            give_up(host, subject, progress).map(Some)
+        }
+        // Its removal began when the other host had said that it has the zone.
+        Fate::Unknown if subject.state == State::Incomplete => Err(Error::Refused(format!(
+            "{} does not have it, and half of it was removed here: uninstall it.",
+            options.host
+        ))),
+        Fate::Unknown => {
+            come_back(&subject.zonepath)?;
+            if stands {
+                live_source::run_on(host, subject)?;
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Warns of differences between the hosts, and of snapshots that stay here.
+fn warn(trip: &Trip, zonepath: &Path, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    if let Some(warning) = &trip.warning {
+        progress(&format!("WARNING: {warning}"));
+    }
+    let snapshots = driver_at(zonepath)?.snapshots(zonepath)?.len();
+    if snapshots > 0 {
+        progress(&format!("Its {snapshots} snapshots do not go along."));
+    }
+    Ok(())
+}
+
+/// Sends the changes of a halted zone since its top was sent, and the parts beside its root.
+fn send_rest(
+    host: &Host,
+    subject: &Subject,
+    trip: &mut Trip,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    subject::settle(host, &subject.entry.name)?;
+    progress("Sending the changes since.");
+    trip.send_top()?;
+    trip.compare()?;
+    trip.send_machine(host, subject, progress)
+}
+
 /// A zone that may go, or whose removal was cut off after it went.
 fn admit(host: &Host, zone: &ZoneName) -> Result<Start, Error> {
     if subject::forget_gone(host, zone)? {
@@ -213,14 +209,6 @@ fn admit(host: &Host, zone: &ZoneName) -> Result<Start, Error> {
         },
         other => other,
     }
-}
-
-/// Suspends a machine, which runs on if that fails.
-fn stop(host: &Host, subject: &Subject) -> Result<(), Error> {
-    suspend::suspend_locked(host, subject).inspect_err(|_| {
-        // Its zoneadmd may have died: a new one lets the guest run on.
-        let _ = client::attend(host, &subject.entry.name);
-    })
 }
 
 /// Finds out whose a zone is when its migration failed.

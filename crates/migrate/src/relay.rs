@@ -159,118 +159,182 @@ impl Carrying<'_> {
         }
     }
 
+    /// Leads both sides to where the machine stands still and the target has all of it. Returns the
+    /// time at which it stopped.
     fn lead<W: Write>(
         &mut self,
         heard: &Receiver<Heard>,
         out: &Out<'_, W>,
     ) -> Result<Instant, Stop> {
-        let mut stands = None;
-        let (mut sent, mut carried, mut asked) = (false, false, false);
-        // The ends that are not on the wire yet, each: data behind the order to close them would
-        // have no reader.
-        let mut disks = self.channels.len().saturating_sub(1);
-        let (mut closed, mut went) = (false, false);
-        let mut first = None;
-        let mut told = Instant::now();
-        let lost = |error: io::Error| Stop::Lost(error.to_string());
+        let mut stage = Stage::new(self.channels.len().saturating_sub(1));
         loop {
-            let next = match stands {
-                None => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(_) => heard.recv_timeout(STOPPED_REPLY_TIMEOUT),
+            let next = stage.next(heard)?;
+            let is_over = match next {
+                Heard::Zoneadmd(left) => self.hear_zoneadmd(left, &mut stage).map(|()| false),
+                Heard::Target(frame, body) => self.hear_target(frame, &body, &mut stage),
+                Heard::DiskIsSent => {
+                    stage.disks = stage.disks.saturating_sub(1);
+                    Ok(false)
+                }
+                Heard::MemoryIsSent => {
+                    stage.carried = true;
+                    Ok(false)
+                }
+                Heard::TargetIsGone(error) => Err(Stop::Lost(error.to_string())),
+                Heard::ZoneadmdIsGone => Err(zoneadmd_is_gone()),
             };
-            let next = match next {
-                Ok(next) => next,
-                Err(RecvTimeoutError::Timeout) => {
-                    return Err(undone(&format!(
-                        "no answer within {} s while it stands still",
-                        STOPPED_REPLY_TIMEOUT.as_secs()
-                    )));
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Stop::Lost(
-                        "zoneadmd and the target have both closed their connections".to_owned(),
-                    ));
-                }
-            };
-            match next {
-                Heard::Zoneadmd(Left::Disks { done, total }) => {
-                    let first = *first.get_or_insert(total);
-                    if is_hopeless(first, total) {
-                        return Err(undone(
-                            "its disks are written to faster than they can be sent",
-                        ));
-                    }
-                    if told.elapsed() >= PROGRESS_INTERVAL {
-                        told = Instant::now();
-                        (self.progress)(&format!(
-                            "Disks: {} of {} MB sent.",
-                            done / 1_000_000,
-                            total / 1_000_000
-                        ));
-                    }
-                }
-                Heard::Zoneadmd(Left::Memory { left, sent, rounds }) => {
-                    if rounds > MAX_MEMORY_ROUNDS {
-                        return Err(undone(
-                            "its memory is written to faster than it can be sent",
-                        ));
-                    }
-                    if told.elapsed() >= PROGRESS_INTERVAL {
-                        told = Instant::now();
-                        (self.progress)(&format!(
-                            "Memory: {} MB sent, {} MB left in round {rounds}.",
-                            sent / 1_000_000,
-                            left / 1_000_000
-                        ));
-                    }
-                }
-                Heard::Zoneadmd(Left::Stands) => {
-                    stands = Some(Instant::now());
-                    if self.fault.strikes("live") {
-                        return Err(undone("a fault was asked for"));
-                    }
-                }
-                Heard::DiskIsSent => disks = disks.saturating_sub(1),
-                Heard::Target(Frame::Done, _) if closed && !went => {
-                    went = true;
-                    word(self.socket, Word::Go);
-                }
-                Heard::Zoneadmd(Left::Sent) => sent = true,
-                Heard::MemoryIsSent => carried = true,
-                Heard::Target(Frame::Over, _) => {
-                    if let Some(since) = stands.filter(|_| asked) {
-                        return Ok(since);
-                    }
-                    let why = "the target says that it has all before it was asked";
-                    return Err(Stop::Lost(why.to_owned()));
-                }
-                Heard::Target(Frame::Refused, why) => return Err(undone(&plain(&why))),
-                Heard::Target(Frame::Failed, why) => return Err(Stop::Lost(plain(&why))),
-                Heard::Target(..) => {
-                    return Err(Stop::Lost(
-                        "the target sent an unexpected message; its programs may be of another version"
-                            .to_owned(),
-                    ));
-                }
-                Heard::TargetIsGone(error) => return Err(Stop::Lost(error.to_string())),
-                Heard::Zoneadmd(Left::Failed(why)) => return Err(Stop::Undo { why, told: true }),
-                Heard::Zoneadmd(Left::Done) | Heard::ZoneadmdIsGone => {
-                    return Err(Stop::Lost("its zoneadmd went away".to_owned()));
-                }
+            if let (true, Some(since)) = (is_over?, stage.stands) {
+                return Ok(since);
             }
-            if stands.is_some() && disks == 0 && !closed {
-                closed = true;
-                out.say(Frame::DisksSent, &[]).map_err(lost)?;
-            }
-            if sent && carried && !asked {
-                asked = true;
-                if self.fault.strikes("live") {
-                    return Err(undone("a fault was asked for"));
-                }
-                out.say(Frame::MemorySent, &[]).map_err(lost)?;
-            }
+            self.tell_target(out, &mut stage)?;
         }
     }
+
+    /// Takes a message of zoneadmd.
+    fn hear_zoneadmd(&mut self, left: Left, stage: &mut Stage) -> Result<(), Stop> {
+        match left {
+            Left::Disks { done, total } => {
+                let first = *stage.first_total.get_or_insert(total);
+                if is_hopeless(first, total) {
+                    return Err(undone(
+                        "its disks are written to faster than they can be sent",
+                    ));
+                }
+                let (done, total) = (done / 1_000_000, total / 1_000_000);
+                self.report(stage, || format!("Disks: {done} of {total} MB sent."));
+            }
+            Left::Memory { left, sent, rounds } => {
+                if rounds > MAX_MEMORY_ROUNDS {
+                    return Err(undone(
+                        "its memory is written to faster than it can be sent",
+                    ));
+                }
+                let (sent, left) = (sent / 1_000_000, left / 1_000_000);
+                self.report(stage, || {
+                    format!("Memory: {sent} MB sent, {left} MB left in round {rounds}.")
+                });
+            }
+            Left::Stands => {
+                stage.stands = Some(Instant::now());
+                self.strike()?;
+            }
+            Left::Sent => stage.sent = true,
+            Left::Failed(why) => return Err(Stop::Undo { why, told: true }),
+            Left::Done => return Err(zoneadmd_is_gone()),
+        }
+        Ok(())
+    }
+
+    /// Takes a message of the target. Returns true if it says that it has all of the machine.
+    fn hear_target(&self, frame: Frame, body: &[u8], stage: &mut Stage) -> Result<bool, Stop> {
+        match frame {
+            Frame::Done if stage.closed && !stage.went => {
+                stage.went = true;
+                word(self.socket, Word::Go);
+                Ok(false)
+            }
+            Frame::Over if stage.asked && stage.stands.is_some() => Ok(true),
+            Frame::Over => Err(Stop::Lost(
+                "the target says that it has all before it was asked".to_owned(),
+            )),
+            Frame::Refused => Err(undone(&plain(body))),
+            Frame::Failed => Err(Stop::Lost(plain(body))),
+            _ => Err(Stop::Lost(
+                "the target sent an unexpected message; its programs may be of another version"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Tells the target about the ends of the disks and of the memory, once they are on the wire.
+    fn tell_target<W: Write>(&mut self, out: &Out<'_, W>, stage: &mut Stage) -> Result<(), Stop> {
+        let lost = |error: io::Error| Stop::Lost(error.to_string());
+        if stage.stands.is_some() && stage.disks == 0 && !stage.closed {
+            stage.closed = true;
+            out.say(Frame::DisksSent, &[]).map_err(lost)?;
+        }
+        if stage.sent && stage.carried && !stage.asked {
+            stage.asked = true;
+            self.strike()?;
+            out.say(Frame::MemorySent, &[]).map_err(lost)?;
+        }
+        Ok(())
+    }
+
+    /// Reports progress, at most once in [`PROGRESS_INTERVAL`].
+    fn report(&mut self, stage: &mut Stage, text: impl FnOnce() -> String) {
+        if stage.reported.elapsed() >= PROGRESS_INTERVAL {
+            stage.reported = Instant::now();
+            (self.progress)(&text());
+        }
+    }
+
+    fn strike(&mut self) -> Result<(), Stop> {
+        match self.fault.strikes("live") {
+            true => Err(undone("a fault was asked for")),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The stage of a machine on its way.
+struct Stage {
+    /// The time at which the machine stopped.
+    stands: Option<Instant>,
+    /// Number of disks whose end is not on the wire yet: data behind the order to close them would
+    /// have no reader.
+    disks: usize,
+    /// True when the target was told that all disks are sent.
+    closed: bool,
+    /// True when zoneadmd was told to send the rest of the memory.
+    went: bool,
+    /// True when zoneadmd has sent all memory.
+    sent: bool,
+    /// True when all memory is on the wire.
+    carried: bool,
+    /// True when the target was asked whether it has all.
+    asked: bool,
+    /// Size of the disks' data when it was heard of first, in bytes.
+    first_total: Option<u64>,
+    /// The time of the last report.
+    reported: Instant,
+}
+
+impl Stage {
+    fn new(disks: usize) -> Self {
+        Self {
+            stands: None,
+            disks,
+            closed: false,
+            went: false,
+            sent: false,
+            carried: false,
+            asked: false,
+            first_total: None,
+            reported: Instant::now(),
+        }
+    }
+
+    /// Waits for the next message. While the machine stands still, it has to come in time.
+    fn next(&self, heard: &Receiver<Heard>) -> Result<Heard, Stop> {
+        let next = match self.stands {
+            None => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(_) => heard.recv_timeout(STOPPED_REPLY_TIMEOUT),
+        };
+        next.map_err(|error| match error {
+            RecvTimeoutError::Timeout => undone(&format!(
+                "no answer within {} s while it stands still",
+                STOPPED_REPLY_TIMEOUT.as_secs()
+            )),
+            RecvTimeoutError::Disconnected => Stop::Lost(
+                "zoneadmd and the target have both closed their connections".to_owned(),
+            ),
+        })
+    }
+}
+
+fn zoneadmd_is_gone() -> Stop {
+    Stop::Lost("its zoneadmd went away".to_owned())
 }
 
 /// Why the machine does not go.

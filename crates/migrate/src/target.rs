@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use brand::Content;
 use model::{Config, State, Uuid, Verb, ZoneName};
+use serde::de::DeserializeOwned;
 use storage::{Dataset, Digest, driver_at};
 use store::index::{self, Entry, Index};
 use store::lock::Wait;
@@ -94,24 +95,7 @@ fn converse<R: Read + AsFd, W: Write + Send>(
     zone: &ZoneName,
     wire: &mut Wire<R, W>,
 ) -> Result<(), Error> {
-    let hello: Hello = serde_json::from_slice(&wire.expect(Frame::Hello).map_err(lost)?)
-        .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
-    if hello.version != VERSION {
-        return Err(Error::Refused(format!(
-            "speaks version {VERSION} of migrations, not {}.",
-            hello.version
-        )));
-    }
-    let manifest = Manifest::parse(&hello.manifest, Path::new("the manifest"))?;
-    let layers: Vec<Digest> = hello
-        .layers
-        .iter()
-        .map(|text| digest(text))
-        .collect::<Result<_, _>>()
-        .map_err(lost)?;
-    if layers.len() > storage::MAX_LAYERS {
-        return Err(Error::Refused("has too many layers.".to_owned()));
-    }
+    let (hello, manifest, layers) = hear_hello(wire)?;
     if hello.dry_run {
         let have = look(host, zone, &manifest, &hello, &layers)?;
         let files = Vec::new();
@@ -145,51 +129,27 @@ fn converse<R: Read + AsFd, W: Write + Send>(
             ));
         };
         match kind {
-            Frame::Top => guest.top(wire)?,
-            Frame::Removed => guest.remove(&body)?,
-            Frame::TopDigest => {
-                guest.compare(&String::from_utf8_lossy(&body))?;
-                compared = true;
-            }
-            Frame::File => guest.file(wire, &body)?,
-            Frame::Probe => guest.probe(&body)?,
-            Frame::Arrange => {
-                let arrange: Arrange = serde_json::from_slice(&body)
-                    .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
-                let arranged = guest.arrange(&arrange);
-                if arranged.is_ok() {
-                    // Where it could not go on it cannot come in another way either.
-                    guest.compare_machine(&arrange.machine)?;
-                }
-                match arranged.and_then(|()| guest.wait_for_machine()) {
-                    Ok(arrival) => {
-                        wire.say(Frame::Done, b"").map_err(lost)?;
-                        let came = live_target::take(wire, arrival).map_err(lost)?;
-                        guest.came(came)?;
-                        wire.say(Frame::Over, b"").map_err(lost)?;
-                    }
-                    Err(error) => {
-                        guest.forget_arrival()?;
-                        let why = flatten(&error);
-                        wire.say(Frame::Refused, why.as_bytes()).map_err(lost)?;
-                    }
-                }
-                continue;
-            }
-            // Data of a channel that is not used any more.
-            Frame::Channel => continue,
-            Frame::Undo => guest.came(Came::Undone)?,
             Frame::Commit if compared => {
-                let commit: Commit = serde_json::from_slice(&body)
-                    .map_err(|error| Error::Refused(error.to_string()))?;
-                let told = match guest.arrival.take() {
-                    Some(arrival) => guest.keep_running(arrival)?,
-                    None => guest.keep(commit.boot).map(|()| String::new())?,
-                };
+                let told = guest.commit(&body)?;
                 // The zone is here, even if the source does not get the answer.
                 let _ = wire.say(Frame::Done, told.as_bytes());
                 return Ok(());
             }
+            Frame::TopDigest => {
+                guest.compare(&String::from_utf8_lossy(&body))?;
+                compared = true;
+            }
+            Frame::Arrange => {
+                guest.let_machine_come(wire, &body)?;
+                continue;
+            }
+            // Data of a channel that is not used any more.
+            Frame::Channel => continue,
+            Frame::Top => guest.top(wire)?,
+            Frame::Removed => guest.remove(&body)?,
+            Frame::File => guest.file(wire, &body)?,
+            Frame::Probe => guest.probe(&body)?,
+            Frame::Undo => guest.came(Came::Undone)?,
             _ => return Err(Error::Refused(
                 "the source sent an unexpected message; its programs may be of another version."
                     .to_owned(),
@@ -197,6 +157,33 @@ fn converse<R: Read + AsFd, W: Write + Send>(
         }
         wire.say(Frame::Done, b"").map_err(lost)?;
     }
+}
+
+/// Hears the first message of the source. Returns it with the manifest and the layers that it
+/// names.
+fn hear_hello<R: Read, W: Write>(
+    wire: &mut Wire<R, W>,
+) -> Result<(Hello, Manifest, Vec<Digest>), Error> {
+    let hello: Hello = understand(&wire.expect(Frame::Hello).map_err(lost)?)?;
+    if hello.version != VERSION {
+        return Err(Error::Refused(format!(
+            "speaks version {VERSION} of migrations, not {}.",
+            hello.version
+        )));
+    }
+    let manifest = Manifest::parse(&hello.manifest, Path::new("the manifest"))?;
+    let layers: Result<Vec<Digest>, _> = hello.layers.iter().map(|text| digest(text)).collect();
+    let layers = layers.map_err(lost)?;
+    if layers.len() > storage::MAX_LAYERS {
+        return Err(Error::Refused("has too many layers.".to_owned()));
+    }
+    Ok((hello, manifest, layers))
+}
+
+/// Parses the body of a message.
+fn understand<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(body)
+        .map_err(|error| Error::Refused(format!("not understood: {error}")))
 }
 
 /// Returns the number of layers that exist here; changes nothing.
@@ -419,18 +406,53 @@ impl<'a> Guest<'a> {
 
     /// Takes a file of a machine.
     fn file<R: Read, W: Write>(&mut self, wire: &mut Wire<R, W>, head: &[u8]) -> Result<(), Error> {
-        let head: Head = serde_json::from_slice(head)
-            .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
+        let head: Head = understand(head)?;
         match &mut self.machine {
             Some(machine) => machine.take(wire, &head),
             None => Err(Error::Refused("was sent a file of no machine.".to_owned())),
         }
     }
 
+    /// Lets a machine come while it runs, or says why it cannot. It may come in another way then.
+    fn let_machine_come<R: Read + AsFd, W: Write + Send>(
+        &mut self,
+        wire: &mut Wire<R, W>,
+        body: &[u8],
+    ) -> Result<(), Error> {
+        let arrange: Arrange = understand(body)?;
+        let arranged = self.arrange(&arrange);
+        if arranged.is_ok() {
+            // Where it could not go on it cannot come in another way either.
+            self.compare_machine(&arrange.machine)?;
+        }
+        match arranged.and_then(|()| self.wait_for_machine()) {
+            Ok(arrival) => {
+                wire.say(Frame::Done, b"").map_err(lost)?;
+                let came = live_target::take(wire, arrival).map_err(lost)?;
+                self.came(came)?;
+                wire.say(Frame::Over, b"").map_err(lost)
+            }
+            Err(error) => {
+                self.forget_arrival()?;
+                let why = flatten(&error);
+                wire.say(Frame::Refused, why.as_bytes()).map_err(lost)
+            }
+        }
+    }
+
+    /// Makes the zone this host's. Returns the reason why its machine does not run, or nothing.
+    fn commit(&mut self, body: &[u8]) -> Result<String, Error> {
+        let commit: Commit =
+            serde_json::from_slice(body).map_err(|error| Error::Refused(error.to_string()))?;
+        match self.arrival.take() {
+            Some(arrival) => self.keep_running(arrival),
+            None => self.keep(commit.boot).map(|()| String::new()),
+        }
+    }
+
     /// Finds out whether a machine that runs could go on here: while it still does.
     fn probe(&mut self, machine: &[u8]) -> Result<(), Error> {
-        let machine: serde_json::Value = serde_json::from_slice(machine)
-            .map_err(|error| Error::Refused(format!("not understood: {error}")))?;
+        let machine: serde_json::Value = understand(machine)?;
         self.compare_machine(&machine)
     }
 
