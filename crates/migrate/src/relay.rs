@@ -326,9 +326,9 @@ impl Stage {
                 "no answer within {} s while it stands still",
                 STOPPED_REPLY_TIMEOUT.as_secs()
             )),
-            RecvTimeoutError::Disconnected => Stop::Lost(
-                "zoneadmd and the target have both closed their connections".to_owned(),
-            ),
+            RecvTimeoutError::Disconnected => {
+                Stop::Lost("zoneadmd and the target have both closed their connections".to_owned())
+            }
         })
     }
 }

@@ -182,8 +182,7 @@ fn hear_hello<R: Read, W: Write>(
 
 /// Parses the body of a message.
 fn understand<T: DeserializeOwned>(body: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(body)
-        .map_err(|error| Error::Refused(format!("not understood: {error}")))
+    serde_json::from_slice(body).map_err(|error| Error::Refused(format!("not understood: {error}")))
 }
 
 /// Returns the number of layers that exist here; changes nothing.

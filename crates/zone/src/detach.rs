@@ -1,7 +1,7 @@
 //! `zoneadm detach`: an installed zone becomes a configured one whose root stays.
 
 use model::plan::{Step, ZonePlan};
-use model::{State, Verb, ZoneName};
+use model::{Config, State, Verb, ZoneName};
 use storage::driver_at;
 
 use crate::executor::{self, Outcome, Work};
@@ -29,38 +29,11 @@ pub fn detach(
         Start::Already(notice) => return Ok(Outcome::Already(notice)),
     };
     let config = subject.config(host)?;
-    let owner = identity::other_owner(&host.root, &subject.zonepath);
-    let is_elsewhere = owner.is_some() || subject::lacks_root(&subject.zonepath);
-    match (force, is_elsewhere) {
-        (true, true) => return forget(host, &subject, dry_run),
-        (true, false) => {
-            return Err(Error::Refused(format!(
-                "{}/root is here: detach it without -F.",
-                subject.entry.zonepath.display()
-            )));
-        }
-        (false, true) => {
-            let entry = &subject.entry;
-            return Err(Error::Refused(match owner {
-                Some(owner) => subject::root_of_other(entry, &owner),
-                None => subject::no_root(entry),
-            }));
-        }
-        (false, false) => {}
+    if refuse_or_forget(host, &subject, force)? {
+        return forget(host, &subject, dry_run);
     }
     if dry_run {
-        let system = inventory::of_zone(host, &subject.zonepath, &config)?;
-        let warning = system.warning();
-        let manifest = inventory::manifest(&config, subject.entry.uuid, system);
-        let mut text = manifest.text();
-        if let Some(warning) = warning {
-            // Standard output is the manifest.
-            text.push_str(&format!(
-                "<!-- WARNING: {} -->\n",
-                warning.replace("--", "- -")
-            ));
-        }
-        return Ok(Outcome::Planned(text));
+        return Ok(Outcome::Planned(manifest_text(host, &subject, &config)?));
     }
     // Who has no root here cannot be brought to its old or its new one.
     if patch_files::journal_of(&host.root, &subject.entry).exists() {
@@ -107,6 +80,47 @@ pub fn detach(
         ));
     }
     Ok(Outcome::with_remarks(warning))
+}
+
+/// Returns whether the root of a zone is another host's, or nowhere, and `force` allows to detach
+/// it all the same.
+///
+/// # Errors
+/// [`Error::Refused`] if `force` does not fit to where the root is.
+fn refuse_or_forget(host: &Host, subject: &Subject, force: bool) -> Result<bool, Error> {
+    let owner = identity::other_owner(&host.root, &subject.zonepath);
+    let is_elsewhere = owner.is_some() || subject::lacks_root(&subject.zonepath);
+    match (force, is_elsewhere) {
+        (true, true) => Ok(true),
+        (true, false) => Err(Error::Refused(format!(
+            "{}/root is here: detach it without -F.",
+            subject.entry.zonepath.display()
+        ))),
+        (false, true) => {
+            let entry = &subject.entry;
+            Err(Error::Refused(match owner {
+                Some(owner) => subject::root_of_other(entry, &owner),
+                None => subject::no_root(entry),
+            }))
+        }
+        (false, false) => Ok(false),
+    }
+}
+
+/// Returns the manifest that a detach would write, with its warning as a comment: standard output
+/// is the manifest.
+fn manifest_text(host: &Host, subject: &Subject, config: &Config) -> Result<String, Error> {
+    let system = inventory::of_zone(host, &subject.zonepath, config)?;
+    let warning = system.warning();
+    let manifest = inventory::manifest(config, subject.entry.uuid, system);
+    let mut text = manifest.text();
+    if let Some(warning) = warning {
+        text.push_str(&format!(
+            "<!-- WARNING: {} -->\n",
+            warning.replace("--", "- -")
+        ));
+    }
+    Ok(text)
 }
 
 /// Stores a zone as configured whose root is not here, or is another host's.

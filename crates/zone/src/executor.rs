@@ -1,12 +1,14 @@
 //! Carrying out a [`ZonePlan`], with an undo for each step.
 
+mod steps;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use brand::{Brand, Identity, InstallRequest, Place};
+use brand::{Brand, Place};
 use model::plan::{Step, ZonePlan};
 use model::{Config, State};
 use rustix::fs::{Mode, OFlags};
@@ -15,16 +17,17 @@ use store::index::{self, Entry};
 use store::xml::manifest;
 
 use crate::attach::update;
-use crate::{environments, inventory, patch_files, root_view};
+use crate::{patch_files, root_view};
 use host::error::is_full;
 use host::fault::Fault;
 use host::flatten;
 use host::outcome::AnyError;
 use host::undo::UndoStack;
 use host::{Error, Host};
-use subject::zfs_stream::Received;
 use subject::{FORCED, UNFINISHED, UNPACKING};
 use subject::{arrived, away};
+
+use steps::{clone_dataset, mark_unpacking};
 
 pub use host::outcome::Outcome;
 pub use host::uuid::new_uuid;
@@ -142,17 +145,7 @@ impl Work<'_> {
 
     fn carry_out(&mut self, step: &Step, undo: &mut UndoStack) -> Result<(), AnyError> {
         match step {
-            Step::Begin { uuid } => {
-                let before = self.entry.clone();
-                let host = self.host.clone();
-                self.entry.state = State::Incomplete;
-                self.entry.uuid = Some(*uuid);
-                record_now(self.host, self.entry.clone())?;
-                undo.push(step.to_string(), move || {
-                    record_now(&host, before).map_err(|error| flatten(&error))
-                });
-                Ok(())
-            }
+            Step::Begin { uuid } => self.begin(*uuid, step.to_string(), undo),
             Step::MakeZonepath { path } => {
                 if let Some(mode) = make_zonepath(path, undo)? {
                     (self.progress)(&format!(
@@ -162,23 +155,9 @@ impl Work<'_> {
                 }
                 Ok(())
             }
-            Step::MarkUnpacking { path } => {
-                let mark = path.join(UNPACKING);
-                store::atomic::write(&mark, b"", 0o600)?;
-                undo.push(step.to_string(), move || {
-                    store::atomic::remove(&mark).map_err(|error| flatten(&error))
-                });
-                Ok(())
-            }
+            Step::MarkUnpacking { path } => mark_unpacking(path, step.to_string(), undo),
             Step::EndUnpacking { path } => Ok(store::atomic::remove(&path.join(UNPACKING))?),
-            Step::MakeDataset { path } => {
-                refuse_root(path)?;
-                undo_dataset(path, undo);
-                let driver = driver_at(path)?;
-                driver.create(path)?;
-                (self.progress)(&format!("Storage: {}.", driver.kind(path)?));
-                Ok(())
-            }
+            Step::MakeDataset { path } => self.make_dataset(path, undo),
             Step::Bootstrap { recipe } => {
                 let zone = &self.entry.name;
                 Ok(crate::images::bootstrap(
@@ -194,68 +173,13 @@ impl Work<'_> {
                 self.image = Some(image.digest);
                 Ok(())
             }
-            Step::LayImageInit { path } => {
-                let images = crate::images::open(self.host)?;
-                let image = images.find(&self.image.ok_or("no image")?.to_string())?;
-                let text = images.config(&image)?.ok_or(
-                    "the image does not name a command to run; install it without -x image-init",
-                )?;
-                let config = oci::Config::read("the image's configuration", &text)?;
-                let stack = driver_at(path)?.stack(path)?;
-                Ok(brand::init::write(
-                    &stack.top,
-                    &stack.lowers,
-                    &config.command,
-                )?)
-            }
-            Step::StandOnImage { image, path } => {
-                refuse_root(path)?;
-                undo_dataset(path, undo);
-                let images = crate::images::open(self.host)?;
-                let digest = match self.image {
-                    Some(imported) => imported,
-                    None => images.find(image)?.digest,
-                };
-                self.image = Some(digest);
-                let made = images.install(&digest, path)?;
-                (self.progress)(&format!("Storage: {}.", made.kind()?));
-                Ok(())
-            }
-            Step::Populate { root, options, .. } => {
-                let brand = self.brand()?;
-                let received = Received::of(root, options, &mut *self.progress)?;
-                let mut request = InstallRequest {
-                    config: self.config,
-                    root,
-                    host_root: Path::new("/"),
-                    options: received.options(options),
-                    progress: &mut *self.progress,
-                };
-                brand.install(&mut request)?;
-                received.discard()
-            }
+            Step::LayImageInit { path } => self.lay_image_init(path),
+            Step::StandOnImage { image, path } => self.stand_on_image(image, path, undo),
+            Step::Populate { root, options, .. } => self.populate(root, options),
             Step::CloneDataset {
                 from, to, snapshot, ..
-            } => {
-                refuse_root(to)?;
-                mark_unfinished(to, undo)?;
-                undo_dataset(to, undo);
-                let snapshot = snapshot.as_deref().map(str::parse).transpose()?;
-                // On disk for certain when it is stored, with those of the same command.
-                Ok(driver_at(from)?.clone(from, snapshot.as_ref(), to)?)
-            }
-            Step::MakeMachine { path, options } => {
-                kernelzone::install::refuse_there(self.host, self.config, path)?;
-                kernelzone::install::undo(self.host, self.config, path, undo);
-                let made = kernelzone::install::make(
-                    self.host,
-                    self.config,
-                    path,
-                    options,
-                    self.progress,
-                )?;
-                Ok(made.save(path)?)
-            }
+            } => clone_dataset(from, to, snapshot.as_deref(), undo),
+            Step::MakeMachine { path, options } => self.make_machine(path, options, undo),
             Step::CloneMachine { from, to } => {
                 kernelzone::install::refuse_there(self.host, self.config, to)?;
                 kernelzone::install::undo(self.host, self.config, to, undo);
@@ -264,15 +188,7 @@ impl Work<'_> {
             Step::DestroyMachine { path } => {
                 Ok(kernelzone::install::remove(self.host, self.config, path)?)
             }
-            Step::Identify { path, uuid } => {
-                let identity = Identity {
-                    name: self.entry.name.clone(),
-                    machine_id: uuid.simple(),
-                };
-                let stack = driver_at(path)?.stack(path)?;
-                brand::identity::apply(&stack.top, &stack.lowers, &identity)?;
-                Ok(self.brand()?.prepare(&self.place(&stack))?)
-            }
+            Step::Identify { path, uuid } => self.identify(path, *uuid),
             Step::LayProfile { path, profile } => {
                 let stack = driver_at(path)?.stack(path)?;
                 Ok(brand::identity::lay(&stack.top, &stack.lowers, profile)?)
@@ -281,33 +197,12 @@ impl Work<'_> {
                 let folder = fs::File::open(path)?;
                 Ok(rustix::fs::syncfs(&folder)?)
             }
-            Step::DestroyDataset { path } => {
-                environments::forget(path)?;
-                let driver = driver_at(path)?;
-                // Of an install that was cut off there may be no root yet.
-                if let (Ok(stack), Ok(brand)) = (driver.stack(path), self.brand()) {
-                    brand.uninstall(&self.place(&stack))?;
-                }
-                Ok(driver.destroy(path)?)
-            }
+            Step::DestroyDataset { path } => self.destroy_dataset(path),
             Step::RemoveZonepath { path } => {
                 remove_zonepath(path, self.progress);
                 Ok(patch_files::forget_history(&self.host.root, &self.entry)?)
             }
-            Step::Record { state, uuid } => {
-                self.entry.state = *state;
-                self.entry.uuid = *uuid;
-                if uuid.is_none() {
-                    self.entry.slot = None;
-                }
-                (self.record)(self.entry.clone())?;
-                if let (State::Installed, Some(uuid)) = (state, uuid) {
-                    let zonepath = self.host.root.path(&self.entry.zonepath);
-                    // The next command that looks at the zone tries again.
-                    let _ = subject::identity::write(&self.host.root, &zonepath, *uuid);
-                }
-                Ok(())
-            }
+            Step::Record { state, uuid } => self.store_state(*state, *uuid),
             // Those of running zones are carried out by the verb itself.
             Step::Snapshot { path, name } => Ok(driver_at(path)?.snapshot(path, &name.parse()?)?),
             Step::MergeLayers { path, most } => {
@@ -326,17 +221,7 @@ impl Work<'_> {
                 Err("only for running zones".into())
             }
             Step::Unpack { root, options } => self.unpack(root, options),
-            Step::WriteManifest { path } => {
-                let system = inventory::of_zone(self.host, path, self.config)?;
-                let manifest = inventory::manifest(self.config, self.entry.uuid, system);
-                manifest.save(path)?;
-                let _ = fs::remove_file(path.join(FORCED));
-                let written = path.clone();
-                undo.push(step.to_string(), move || {
-                    manifest::remove(&written).map_err(|error| flatten(&error))
-                });
-                Ok(())
-            }
+            Step::WriteManifest { path } => self.write_manifest(path, step.to_string(), undo),
             Step::RemoveManifest { path } => Ok(manifest::remove(path)?),
             Step::MarkForced { path } => Ok(fs::write(path.join(FORCED), FORCED_TEXT)?),
             Step::FollowHost { path } => Ok(update::follow(
@@ -348,33 +233,6 @@ impl Work<'_> {
             Step::ShowRoot { path, at } => Ok(root_view::show(path, at)?),
             Step::HideRoot { at } => Ok(root_view::hide(at)?),
         }
-    }
-}
-
-impl Work<'_> {
-    /// Unpacks the root of a zone that keeps its identity: no brand makes it.
-    fn unpack(&mut self, root: &Path, options: &[String]) -> Result<(), AnyError> {
-        let received = Received::of(root, options, &mut *self.progress)?;
-        let source = match received.options(options) {
-            [flag, path] if flag == "-a" => brand::ImageSource::Archive(path.into()),
-            [_, path] => brand::ImageSource::Directory(path.into()),
-            _ => return Err("neither an archive nor a directory".into()),
-        };
-        if brand::sparse::is_sparse(self.config) {
-            brand::unpack_part(root, &source, &mut *self.progress)?;
-        } else {
-            brand::unpack_image(root, &source, &mut *self.progress)?;
-        }
-        received.discard()?;
-        // An archive that zoneadm export made brings its manifest along.
-        let inside = root.join(manifest::DETACHED);
-        if !fs::symlink_metadata(&inside).is_ok_and(|meta| meta.is_file()) {
-            return Ok(());
-        }
-        if let (Some(zonepath), Some(found)) = (root.parent(), manifest::Manifest::load(&inside)?) {
-            found.save(zonepath)?;
-        }
-        Ok(fs::remove_file(&inside)?)
     }
 }
 
