@@ -77,7 +77,8 @@ impl BootOptions {
         Ok((options, unknown))
     }
 
-    /// Returns these options, or those of the property bootargs if the command line had none.
+    /// Returns these options, or those of the property bootargs if the command line had none. The
+    /// count of reboots stays.
     ///
     /// # Errors
     /// [`Error::Usage`] for an option of bootargs without its value.
@@ -88,6 +89,7 @@ impl BootOptions {
         let words = config.bootargs().split_whitespace().map(str::to_owned);
         Ok(Self {
             given: false,
+            reboots: self.reboots,
             ..Self::parse(&words.collect::<Vec<_>>())?.0
         })
     }
@@ -115,5 +117,20 @@ mod tests {
             let words: Vec<String> = alone.split(' ').map(str::to_owned).collect();
             assert!(BootOptions::parse(&words).is_err(), "{alone}");
         }
+    }
+
+    #[test]
+    fn takes_bootargs_and_keeps_the_count_of_reboots() {
+        let mut config = Config::new("web".parse().unwrap());
+        config.set("bootargs", "-m verbose").unwrap();
+        let again = BootOptions {
+            reboots: 3,
+            ..BootOptions::default()
+        };
+        let options = again.or_configured(&config).unwrap();
+        assert_eq!(options.arguments, ["-m", "verbose"]);
+        assert_eq!(options.reboots, 3);
+        let given = parse("-s").0.or_configured(&config).unwrap();
+        assert_eq!(given.arguments, ["-s"]);
     }
 }
