@@ -89,7 +89,7 @@ pub enum Command {
     },
     /// `set [-F] <property>=<value>`
     Set {
-        /// Allow what only an alternate root allows.
+        /// Allow changes that are allowed only in an alternate root.
         force: bool,
         /// The property.
         property: String,
@@ -118,7 +118,7 @@ pub enum Template {
     Blank,
     /// `-t`: this template or zone.
     Named(String),
-    /// `-a`: what a zone that was detached has left in its zonepath.
+    /// `-a`: the configuration that a detached zone left in its zonepath.
     Detached(String),
     /// `-X`: the file that is there for the zone already.
     Existing,

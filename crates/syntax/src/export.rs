@@ -59,7 +59,8 @@ fn resource(out: &mut String, resource: &Resource) {
     out.push_str(&format!("add {}\n", spec.name));
     for property in spec.properties {
         let value = resource.get(property.name);
-        // Of a resource only what was set, and limits are resources of their own.
+        // Of a resource, only the set properties are exported, and limits are resources
+        // of their own.
         if resource.is_set(property.name) && !value.is_empty() {
             set(out, property.name, &written(property, value));
         }

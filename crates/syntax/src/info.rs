@@ -61,7 +61,7 @@ pub fn resource(config: &Config, resource: &Resource) -> String {
     let spec = resource.spec();
     let mut out = format!("{}:\n", spec.name);
     for property in spec.properties {
-        // What this brand has no use for is shown where it is set.
+        // Properties without a use for this brand are shown if they are set.
         let foreign = !property.brands.has_in_resource(config.family());
         let later = property.show == Show::WhenSet && property.alias().is_none();
         if !(foreign || later) || resource.is_set(property.name) {

@@ -1,9 +1,8 @@
 //! A zonecfg session: commands carried out on a configuration, one after the
 //! other, in the global or a resource scope.
 //!
-//! The session holds a copy of the configuration. Nothing is stored before
-//! `commit` (or [`Session::finish`], which commits what was accepted); `delete`
-//! alone acts at once.
+//! The session holds a copy of the configuration. Nothing is stored before `commit` (or
+//! [`Session::finish`], which commits the accepted changes); `delete` alone acts at once.
 
 mod backing;
 mod edit;
@@ -25,7 +24,7 @@ pub trait Console {
     /// Prints text as it is.
     fn print(&mut self, text: &str);
 
-    /// Prints what may be long.
+    /// Prints a text that may be long.
     fn page(&mut self, text: &str) {
         self.print(text);
     }
@@ -86,7 +85,7 @@ pub struct Session<B, C> {
     alternate_root: bool,
     /// The zone as the prompt shows it.
     zone: ZoneName,
-    /// The zone as it is stored: what `revert` goes back to.
+    /// The stored configuration, to which `revert` goes back.
     stored_as: ZoneName,
     config: Option<Config>,
     /// The stored configuration when `config` was read.
@@ -148,7 +147,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         self
     }
 
-    /// Allows what only an alternate root allows (`set -F zonepath`).
+    /// Allows changes that are allowed only in an alternate root (`set -F zonepath`).
     #[must_use]
     pub const fn alternate_root(mut self, alternate_root: bool) -> Self {
         self.alternate_root = alternate_root;

@@ -1,4 +1,4 @@
-//! BPF programs (bpf(2)): their instructions, loading, and what each kind is for.
+//! BPF programs (bpf(2)): their instructions, loading, and the use of each kind.
 
 mod assembler;
 mod cgroup;
@@ -83,7 +83,7 @@ fn load(kind: u32, hook: u32, program: &[u64]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// A name as the kernel takes it: cut to what fits, the rest zero.
+/// A name as the kernel takes it: cut to the size of its field, the rest zero.
 fn name(text: &str) -> [u8; NAME + 1] {
     let mut name = [0; NAME + 1];
     for (to, from) in name.iter_mut().zip(text.bytes().take(NAME)) {

@@ -44,7 +44,7 @@ struct LimitArgs {
 /// Makes an empty subvolume `name` in a folder, owned by root, mode 0755.
 ///
 /// # Errors
-/// `ENOTTY` where the file system is not btrfs, `EEXIST`, and what mkdir(2) says.
+/// `ENOTTY` where the file system is not btrfs, `EEXIST`, and the errors of mkdir(2).
 pub fn create_subvolume(folder: impl AsFd, name: &OsStr) -> io::Result<()> {
     let args = VolArgs {
         fd: 0,

@@ -43,8 +43,8 @@ mod simulated {
         }
     }
 
-    /// Runs `work`, and calls `look` at each of its points: what another command could see and do
-    /// at that moment.
+    /// Runs `work`, and calls `look` at each of its points, in place of another command at that
+    /// moment.
     pub fn watched<T>(look: impl FnMut() + 'static, work: impl FnOnce() -> T) -> T {
         LOOK.set(Some(Box::new(look)));
         let done = work();
@@ -52,7 +52,8 @@ mod simulated {
         done
     }
 
-    /// Runs `work`, crashing at its `k`-th point; returns what it returned if it has fewer.
+    /// Runs `work`, and crashes it at its `k`-th point. Returns the result of `work` if it has
+    /// fewer points.
     ///
     /// # Errors
     /// [`Crashed`].

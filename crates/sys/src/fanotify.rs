@@ -110,7 +110,7 @@ impl Asked {
     }
 }
 
-/// The descriptors of the events in what was read. Lost events have none.
+/// The descriptors of the events in the read bytes. Lost events have none.
 fn descriptors(mut events: &[u8]) -> Vec<i32> {
     let word = |event: &[u8], at: usize| -> Option<[u8; 4]> {
         event.get(at..at + 4).and_then(|word| word.try_into().ok())

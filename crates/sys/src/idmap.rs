@@ -122,8 +122,8 @@ pub fn with_fs_ids<T>(id: u32, work: impl FnOnce() -> T) -> Result<T, Error> {
     Ok(value)
 }
 
-/// Runs `work` with the effective user `id` and all capabilities. The kernel charges what
-/// `work` makes, a user namespace and all that is counted in it later, to that user.
+/// Runs `work` with the effective user `id` and all capabilities. The kernel charges the objects
+/// that `work` makes (a user namespace and all that is counted in it later) to that user.
 ///
 /// Only this thread changes. The former user is back afterwards, also when `work` panics.
 /// A process that `work` forks keeps the user: it must not return from `work`. The signal

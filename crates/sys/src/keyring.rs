@@ -2,8 +2,8 @@
 
 use std::io;
 
-/// Leaves the session keyring for a new, empty one: what the caller's session holds
-/// (Kerberos tickets, file system keys) must not go along into a zone.
+/// Leaves the session keyring for a new, empty one: keys of the caller's session (Kerberos tickets,
+/// file system keys) must not reach a zone.
 ///
 /// # Errors
 /// Fails with the error of keyctl(2); on a kernel without keyrings it succeeds, as there is nothing

@@ -1,11 +1,11 @@
 //! Finds out whether the processor can run virtual machines.
 //!
-//! That /dev/kvm is there proves nothing: where this host is a machine itself, what
-//! runs below may interpret the guest's kernel instruction by instruction, slowly, or
-//! not know them. So a tiny guest does what kernels do: a loop of two million turns and
-//! instructions of SSE, the time stamp counter and the page tables, in 64-bit
-//! supervisor mode. See [`runs_guests`]; it may take for ever, so it belongs into a
-//! process with a deadline.
+//! The existence of /dev/kvm proves nothing: if this host is a virtual machine itself,
+//! the hypervisor below may interpret the guest's kernel instruction by instruction,
+//! slowly, or not know some instructions. So a tiny guest runs the typical work of a
+//! kernel: a loop of two million turns and instructions of SSE, the time stamp counter
+//! and the page tables, in 64-bit supervisor mode. See [`runs_guests`]; it may take for
+//! ever, so it belongs into a process with a deadline.
 
 use std::fs::File;
 use std::io;
@@ -119,7 +119,7 @@ const GUEST_BYTES: usize = 4 << 20;
 const CODE: usize = 0x8000;
 const COUNTER: u32 = 0x6000;
 
-/// The port on which the guest says that it is done, and what it says.
+/// The port on which the guest reports its end, and the value that it writes.
 const PORT: u16 = 0x3f8;
 const WORD: u8 = b'K';
 
@@ -129,8 +129,8 @@ const WORD: u8 = b'K';
 /// Fails with a description of the step that does not work. It may also never return.
 pub fn runs_guests() -> io::Result<()> {
     let kvm = File::options().read(true).write(true).open("/dev/kvm")?;
-    // What interprets them one by one does not know these, and says so at once; at the
-    // loop it would be seen by its deadline only.
+    // A hypervisor that interprets instructions does not know these, and reports it at
+    // once; in the loop only the deadline would reveal it.
     run(&kvm, &code_of_instructions())?;
     run(&kvm, &code_of_loop())
 }

@@ -2,9 +2,9 @@
 
 use std::io;
 
-/// Lets go of the pages of the program file that are mapped only because they
-/// were needed once. What is used again comes back from the page cache, with no
-/// disk access as long as it is there.
+/// Lets go of the pages of the program file that are mapped only because they were needed
+/// once. Pages that are used again come back from the page cache, without a disk access
+/// as long as they are there.
 ///
 /// # Errors
 /// When /proc cannot be read.
@@ -19,9 +19,9 @@ pub fn release_program_pages() -> io::Result<()> {
     Ok(())
 }
 
-/// The ranges of /proc/PID/smaps that are unwritable parts of files and hold
-/// nothing but what is in the file. The loader may have written to read-only data
-/// before it was made so: such a part has anonymous pages.
+/// The ranges of /proc/PID/smaps that are unwritable parts of files with unchanged
+/// content. The loader may have written to read-only data before it was made so: such a
+/// part has anonymous pages.
 fn untouched_parts(smaps: &str) -> Vec<(usize, usize)> {
     let mut parts = Vec::new();
     let mut current = None;

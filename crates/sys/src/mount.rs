@@ -250,7 +250,7 @@ pub fn reconfigure(place: impl AsFd, params: &[Param<'_>], subject: &Path) -> Re
 /// Messages kept for one error: the kernel's ring holds eight.
 const LOG_LINES: usize = 8;
 
-/// Reads what the kernel wrote into a file system context.
+/// Reads the messages of the kernel in a file system context.
 fn read_log(context: &OwnedFd) -> Vec<String> {
     let mut lines = Vec::new();
     let mut buffer = [0_u8; 512];

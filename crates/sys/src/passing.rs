@@ -52,8 +52,7 @@ fn send_one(
     )?)
 }
 
-/// Receives what [`send`] sent; `None` when the other end is closed or sent
-/// something else.
+/// Receives the message of [`send`]; `None` when the other end is closed or sent something else.
 #[must_use]
 pub fn receive(socket: BorrowedFd<'_>) -> Option<(OwnedFd, String)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -100,7 +99,7 @@ pub fn send_all(
     Ok(())
 }
 
-/// Receives what [`send_all`] sent: as many bytes as are returned, and the descriptors.
+/// Receives the message of [`send_all`]. Returns its number of bytes, and the descriptors.
 ///
 /// # Errors
 /// Fails with the error of recvmsg(2).

@@ -55,10 +55,10 @@ struct CloneArgs {
     cgroup: u64,
 }
 
-/// Starts a child in the namespaces `flags` (see [`ns`]) and, when given, in the
-/// cgroup whose folder is open as `cgroup`. The child runs `body` and exits with
-/// what it returns. It has the standard streams and copies of `keep` under the
-/// same numbers, and no other descriptor: `body` must not use any.
+/// Starts a child in the namespaces `flags` (see [`ns`]) and, when given, in the cgroup whose
+/// folder is open as `cgroup`. The child runs `body` and exits with its result. It has the standard
+/// streams and copies of `keep` under the same numbers, and no other descriptor: `body` must not
+/// use any.
 ///
 /// # Errors
 /// Fails with the error of clone3(2); with `EBUSY` if the caller has more than one thread, because
@@ -224,9 +224,9 @@ impl Program {
         let (mut folder, path, flags) = self.executable.parts();
         let arguments = pointers(&self.arguments);
         let environment = pointers(&self.environment);
-        // SAFETY: copies of descriptors, first out of the way of the numbers that are
-        // taken and then into place. What owned those numbers is not used any more: this
-        // ends in the new program, or in the end of the process.
+        // SAFETY: copies of descriptors, first out of the way of the numbers that are taken and
+        // then into place. The former owners of those numbers are not used any more: the process
+        // executes the new program, or ends.
         unsafe {
             if folder >= 0 {
                 folder = moved_up(folder, count);

@@ -18,7 +18,7 @@ pub struct Processor {
 pub fn find() -> Processor {
     let most = ask(0, 0).eax;
     let most_extended = ask(0x8000_0000, 0).eax;
-    // What it does not have says what another one says.
+    // A leaf that it does not have returns the values of another one.
     let leaf = |number: u32, part: u32| match number <= most
         || (number >= 0x8000_0000 && number <= most_extended)
     {
@@ -43,7 +43,7 @@ pub fn find() -> Processor {
         vendor: String::from_utf8_lossy(&vendor.concat()).into_owned(),
         signature: first.eax,
         features: vec![
-            // Without what a kernel has switched on: OSXSAVE, the APIC, OSPKE.
+            // Without the features that the kernel has enabled: OSXSAVE, the APIC, OSPKE.
             ("1.ecx", first.ecx & !(1 << 27)),
             ("1.edx", first.edx & !(1 << 9)),
             ("7.ebx", seventh.ebx),

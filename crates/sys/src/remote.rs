@@ -1,6 +1,6 @@
 //! System calls in another process, on its behalf: ptrace(2).
 //!
-//! For what a process can only do for itself, and has no code for: here a userfaultfd
+//! For operations that a process can do only for itself, but has no code for: here a userfaultfd
 //! for its own memory.
 
 use std::fs::File;

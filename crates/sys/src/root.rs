@@ -10,8 +10,8 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-/// Opens what is at `path`, which may begin with a `/`; the root itself where it is empty.
-/// The descriptor is never inherited. No pipe and no terminal holds up who opens it.
+/// Opens `path`, which may begin with a `/`; the root itself if it is empty. The
+/// descriptor is never inherited. No pipe and no terminal holds up who opens it.
 ///
 /// # Errors
 /// Fails with the error of openat2(2).
@@ -29,8 +29,8 @@ pub fn open(root: impl AsFd, path: impl AsRef<Path>, flags: OFlags) -> Result<Ow
     rustix::fs::openat2(root, path, flags, Mode::empty(), resolve)
 }
 
-/// Opens a regular file to read it; none when there is something else or nothing. What is
-/// no file is not opened at all: a device may act on that.
+/// Opens a regular file to read it; none when there is something else or nothing. Other
+/// kinds are never opened, because a device may react to an open.
 ///
 /// # Errors
 /// Fails with the error of the kernel; a file that does not exist is no error.
@@ -55,7 +55,7 @@ mod tests {
     use std::io::Read;
     use std::os::unix::fs::symlink;
 
-    /// A folder with `root` and, beside that, what must not be reached.
+    /// A folder with `root` and, beside it, files that must not be reached.
     fn tree() -> (tempfile::TempDir, OwnedFd) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("root");

@@ -10,8 +10,8 @@ use std::ptr;
 pub struct Taken(OwnedFd);
 
 impl Taken {
-    /// Takes those of `numbers` that are not ignored: what the caller told us to
-    /// ignore (nohup, a shell's `&`) stays ignored. The process must have one thread.
+    /// Takes those of `numbers` that are not ignored: signals that the caller set to be ignored
+    /// (nohup, a shell's `&`) stay ignored. The process must have one thread.
     ///
     /// # Errors
     /// Fails with the error of signalfd(2).

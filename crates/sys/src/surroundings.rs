@@ -19,10 +19,9 @@ const UMASK: Mode = Mode::from_raw_mode(0o022);
 /// shared memory, headers of programs, and large pages.
 const CORE_OF_DEFAULT: &[u8] = b"0x33";
 
-/// Takes from the calling process, which must have one thread, what a caller can hand down to
-/// all that it starts besides limits: its scheduling class and I/O priority, its personality,
-/// the memory that its cores have, where its memory lies, how exact its timers are. Each is
-/// tried; what this host does not have needs no setting.
+/// Resets the inherited settings of the calling process, which must have one thread, except limits:
+/// scheduling class and I/O priority, personality, the parts of memory in core dumps, memory
+/// policy, and timer slack. Each is tried; settings that this host does not have are skipped.
 pub fn forget_caller() {
     let priority: libc::c_int = 0;
     const IOPRIO_WHO_PROCESS: libc::c_int = 1;
@@ -56,8 +55,8 @@ pub fn forget_caller() {
 /// owns its user namespace.
 ///
 /// # Errors
-/// When a limit cannot be read or set. The others are set as far as possible:
-/// `model` may forbid itself what the caller's cgroups would allow.
+/// When a limit cannot be read or set. The others are set as far as possible: `model` may forbid
+/// itself CPUs that the caller's cgroups would allow.
 pub fn take_from(model: Pid, model_in_proc: Pid, owner: u32) -> io::Result<()> {
     copy_limits(model, owner)?;
     rustix::process::umask(UMASK);

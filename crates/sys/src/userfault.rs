@@ -34,7 +34,7 @@ const MESSAGE: usize = 32;
 pub enum Whose {
     /// Those of system calls, too: this needs privilege on most hosts.
     Everybody,
-    /// Those of the program itself; a system call that touches what is missing fails.
+    /// Those of the program itself; a system call that touches a missing page fails.
     Programs,
 }
 
@@ -49,8 +49,8 @@ impl AsFd for Userfault {
 }
 
 impl From<OwnedFd> for Userfault {
-    /// Takes the descriptor of another process, which must be nonblocking. What is
-    /// armed through it are ranges of that process.
+    /// Takes the descriptor of another process, which must be nonblocking. Ranges of that process
+    /// are armed through it.
     fn from(descriptor: OwnedFd) -> Self {
         Self(descriptor)
     }
@@ -61,9 +61,9 @@ impl From<OwnedFd> for Userfault {
 pub const DEVICE: &str = "/dev/userfaultfd";
 
 impl Userfault {
-    /// A descriptor for the memory of a process that stands still: it makes one by the
-    /// device that it has open as `device`, and loses that one. It keeps the new one, as the
-    /// number that is returned too, so that what is armed stays so when we end.
+    /// A descriptor for the memory of a process that stands still: it makes one by the device that
+    /// it has open as `device`, and loses that one. It keeps the new one, as the number that is
+    /// returned too, so that armed ranges stay armed when we end.
     ///
     /// # Errors
     /// Fails with the error of ioctl(2) or pidfd_getfd(2).
@@ -104,8 +104,8 @@ impl Userfault {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Agrees with the kernel on what is needed here: missing and minor faults of
-    /// shared memory. Once for each descriptor, before anything else.
+    /// Agrees with the kernel on the needed features: missing and minor faults of shared memory.
+    /// Once for each descriptor, before anything else.
     ///
     /// # Errors
     /// EINVAL when the kernel (older than 5.14) lacks it or it was done before.

@@ -113,7 +113,7 @@ fn status(child: &Child) -> io::Result<Ended> {
     ))
 }
 
-/// The child's own word: 0, or what it printed.
+/// The child's report: 0, or its output.
 fn succeeds(child: &Child) -> Outcome {
     match status(child)? {
         Ended::Exit(0) => Ok(()),

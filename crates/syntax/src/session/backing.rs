@@ -50,12 +50,11 @@ pub trait Backing {
     /// Stores a configuration.
     ///
     /// # Errors
-    /// When it cannot be stored, or when what is stored is no longer
-    /// [`Change::base`].
+    /// When it cannot be stored, or when the stored configuration is no longer [`Change::base`].
     fn commit(&mut self, change: &Change) -> Result<(), Self::Error>;
 
-    /// [`Self::commit`] as `commit -n -q` asks for it. What is only stored has nothing
-    /// to tell; a running zone has.
+    /// [`Self::commit`] as `commit -n -q` asks for it. A change of the stored configuration has no
+    /// remarks; a change of a running zone has.
     ///
     /// # Errors
     /// Those of [`Self::commit`].
@@ -66,8 +65,8 @@ pub trait Backing {
         self.commit(change)
     }
 
-    /// Deletes a zone's configuration; with `force` what is left of it in
-    /// whatever state that is not active.
+    /// Deletes a zone's configuration; with `force` also the remains of a zone in any state that is
+    /// not active.
     ///
     /// # Errors
     /// When it cannot be deleted.

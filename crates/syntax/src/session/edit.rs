@@ -54,7 +54,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         self.refuse(&format!("{what}: the global zone does not have it."))
     }
 
-    /// Leaves the innermost scope and forgets what was specified in it.
+    /// Leaves the innermost scope and drops its settings.
     pub(super) fn cancel(&mut self) {
         match &mut self.scope {
             Some(open) if open.nested.is_some() => open.nested = None,
@@ -99,7 +99,7 @@ impl<B: Backing, C: Console> Session<B, C> {
             self.check_in_zone(spec.name, spec.brands)?;
         }
         let fixed = spec.is_some_and(|spec| spec.fixed);
-        // What is already so is no change: scripts set it again.
+        // An equal value is no change: scripts set it again.
         if fixed && self.config()?.get(property) != text {
             let active = self.state()?.is_some_and(State::is_active);
             if active || !force {

@@ -59,7 +59,7 @@ impl<B: Backing, C: Console> Session<B, C> {
     }
 
     /// Returns the stored configuration of the zone. A file that cannot be read is an error here:
-    /// `delete -F` is what gets rid of it.
+    /// `delete -F` removes it.
     fn stored(&mut self) -> Done<Option<model::Config>> {
         match self.backing.load(&self.stored_as) {
             Ok(config) => Ok(config),
@@ -99,7 +99,7 @@ impl<B: Backing, C: Console> Session<B, C> {
                 self.forget();
                 return Ok(());
             }
-            // With force the store looks for what is left of the zone.
+            // With force the store searches for remains of the zone.
             None if !force => return self.refuse(&format!("{zone}: No such zone configured")),
             Some(state) if state.is_active() || state == State::Mounted => {
                 return self.refuse(&format!(
@@ -120,8 +120,8 @@ impl<B: Backing, C: Console> Session<B, C> {
         Ok(())
     }
 
-    /// Asks; what to do instead of going on, if anything. If there is no user to ask, `otherwise`
-    /// is printed and the session is over.
+    /// Asks the user. Returns the flow of control if the command must not continue. If there is no
+    /// user to ask, `otherwise` is printed and the session is over.
     fn confirm(&mut self, question: &str, otherwise: &str) -> Option<Flow> {
         match self.console.ask(question) {
             Some(true) => None,
@@ -266,8 +266,7 @@ impl<B: Backing, C: Console> Session<B, C> {
         Ok(())
     }
 
-    /// Ends the session: commits what was accepted, unless a resource is
-    /// incomplete.
+    /// Ends the session: commits the accepted changes, unless a resource is incomplete.
     pub fn finish(&mut self) -> Finish {
         if self.scope.is_some() && self.force_exit {
             self.failed = true;

@@ -89,7 +89,7 @@ impl Backing for Memory {
     }
 }
 
-/// A user who gives the prepared answers; what was printed, errors as `! ...`,
+/// A user who gives the prepared answers. Records the output, with errors as `! ...` and
 /// questions as `? ...`.
 #[derive(Default)]
 struct User {
@@ -325,7 +325,7 @@ fn end_stays_in_the_scope_on_error() {
          ! invalid attr value for type=uint\n\
          ! value: Clearing this property is not allowed\n"
     );
-    // What was accepted is stored all the same; the status tells of the rest.
+    // Accepted changes are stored all the same; the status reports the errors.
     assert_eq!(ran.finish, Finish::Failed);
     assert_eq!(ran.stored("web1").filesystems().count(), 1);
 }

@@ -100,7 +100,7 @@ const SHIFT_LEFT: u8 = 0x60;
 const XOR: u8 = 0xa0;
 const MOVE: u8 = 0xb0;
 const SWAP: u8 = 0xd0;
-// What jumps without a condition.
+// The instruction that jumps without a condition.
 const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 /// BPF_CMPXCHG.
@@ -121,9 +121,9 @@ pub const fn instruction(opcode: u8, target: u8, source: u8, offset: i16, immedi
 /// Puts a program together. Jumps go to labels, which may be placed later.
 ///
 /// Operands are in the order of the kernel's: the register that is written or compared
-/// comes first. What nothing leads to is left out, as the kernel wants it: what comes
-/// behind [`Assembler::jump`] or [`Assembler::exit`] needs a label that an instruction
-/// before it jumps to.
+/// comes first. Unreachable instructions are left out, because the kernel refuses them:
+/// code behind [`Assembler::jump`] or [`Assembler::exit`] needs a label to which an
+/// earlier instruction jumps.
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Vec<u64>,
@@ -176,8 +176,8 @@ impl Assembler {
         self.emit(ATOMIC_DOUBLE, to, by as u8, offset, 0);
     }
 
-    /// The number of 64 bits at `to` + `offset` becomes `new` if it is `R0`. `R0` is
-    /// what it was.
+    /// The number of 64 bits at `to` + `offset` becomes `new` if it is `R0`. `R0` does
+    /// not change.
     pub fn exchange_if_same(&mut self, to: Register, offset: i16, new: Register) {
         self.emit(ATOMIC_DOUBLE, to, new as u8, offset, COMPARE_EXCHANGE);
     }

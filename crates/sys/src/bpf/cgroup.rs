@@ -1,4 +1,4 @@
-//! Programs that decide what the processes of a cgroup (v2) may do.
+//! Programs that decide about operations of the processes of a cgroup (v2).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -104,9 +104,9 @@ pub fn attach_sysctl_filter(cgroup: BorrowedFd<'_>, program: &[u64]) -> io::Resu
     )
 }
 
-/// Lets `program` decide about every bind(2) of an IPv4 or IPv6 socket by the processes
-/// of a cgroup (v2) and of those below it: 0 refuses, 1 admits what the process may do,
-/// 3 admits ports below 1024, too. The attachment lives as long as the cgroup.
+/// Lets `program` decide about every bind(2) of an IPv4 or IPv6 socket by the processes of a cgroup
+/// (v2) and of those below it: 0 refuses, 1 admits the ports that the process may bind, 3 admits
+/// ports below 1024, too. The attachment lives as long as the cgroup.
 ///
 /// # Errors
 /// See [`attach_device_filter`].

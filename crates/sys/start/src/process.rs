@@ -208,9 +208,9 @@ pub struct Place<'a> {
 const MAX_STRINGS: usize = 1024;
 
 /// Starts a program as a user, in a session of its own, with no signal blocked. A name without
-/// slash is looked up in PATH of `environment`. The child ends with status 126 when it cannot
-/// become what it should be, 127 when there is no such program; before, it calls `tell` with what
-/// failed and why.
+/// slash is looked up in PATH of `environment`. The child exits with status 126 if it cannot set
+/// itself up, and 127 if the program does not exist; before, it calls `tell` with the failed step
+/// and the error.
 ///
 /// # Errors
 /// [`Errno::TOO_BIG`] for more than 1023 words or settings, or no word at all; the
@@ -298,7 +298,7 @@ fn fill<'a>(
     }
 }
 
-/// Gives up what this process may for good: groups first, as a user may not.
+/// Drops the privileges of this process for good: groups first, because a user may not change them.
 fn become_somebody(place: Place<'_>) -> Result<(), Errno> {
     let groups = place.groups.as_ptr().expose_provenance();
     // SAFETY: pointer and length are those of one slice.

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::export;
 
-/// Carries out what export prints; gives what was printed beside the configuration.
+/// Runs the output of export. Returns the configuration and the printed messages.
 fn read_back(config: &Config) -> (String, Option<Config>) {
     let mut session = Session::new(name("web1"), Mode::File, Memory::default(), User::default());
     for line in export::export(config).lines() {
