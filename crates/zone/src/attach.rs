@@ -1,10 +1,9 @@
-//! `zoneadm attach`: a detached zone becomes an installed one, if this host has what it
-//! needs.
+//! `zoneadm attach`: a detached zone becomes an installed one, if this host has the packages that
+//! it needs.
 //!
-//! A sparse zone runs this host's programs, so all packages must be the same here; of a
-//! whole-root zone of the same distribution those that both have. With `-u` a sparse zone
-//! follows this host, and a whole-root one gets what is newer here; nothing is ever taken
-//! back to an older version.
+//! A sparse zone runs this host's programs, so all packages must be the same here; of a whole-root
+//! zone of the same distribution those that both have. With `-u` a sparse zone follows this host,
+//! and a whole-root one gets the newer packages; no package is ever downgraded.
 
 mod compare;
 mod packages;
@@ -30,7 +29,7 @@ use compare::Comparison;
 /// The packages to update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Update {
-    /// Nothing: what does not match is refused.
+    /// None: a mismatch is refused.
     #[default]
     No,
     /// Packages that are too old (`-u`).
@@ -77,7 +76,7 @@ pub fn check(manifest: &Manifest) -> Result<(), Error> {
 /// cannot.
 ///
 /// # Errors
-/// [`Error::Mismatch`] for what that cannot mend.
+/// [`Error::Mismatch`] for mismatches that this cannot repair.
 pub fn check_update(manifest: &Manifest) -> Result<(), Error> {
     let source = inventory::of_manifest(manifest);
     let comparison = compared(&manifest.config, &source)?;
@@ -97,8 +96,8 @@ pub fn differs(host: &Host, zonepath: &Path, config: &Config) -> Result<bool, Er
     Ok(comparison.is_sparse && !comparison.is_same())
 }
 
-/// Makes the own part of a sparse zone follow the host, in a copy of its root that nobody
-/// else writes into; what there is to say of it.
+/// Makes the own part of a sparse zone follow the host, in a copy of its root that no other process
+/// writes to. Returns remarks.
 ///
 /// # Errors
 /// When it is not sparse, or cannot follow: the copy is then half changed.
@@ -146,7 +145,8 @@ pub fn attach(
     }
     let attached = attach_root(host, &mut subject, &config, options, updater, progress);
     if attached.is_err() && options.source.is_some() && !is_stored(host, zone) {
-        // What was unpacked for this is nobody's. The error that counts is the first one.
+        // Files that were unpacked for this belong to no zone. The error that counts is the first
+        // one.
         let _ = driver_at(&path).and_then(|driver| driver.destroy(&path));
         let _ = store::xml::manifest::remove(&path);
         let _ = store::atomic::remove(&path.join(UNPACKING));
@@ -177,7 +177,7 @@ fn admit(host: &Host, zone: &ZoneName, options: &Options) -> Result<Start, Error
     }
 }
 
-/// Puts what an archive or a folder holds where the root of the zone goes.
+/// Copies the content of an archive or a folder to the place of the zone's root.
 fn fill(
     host: &Host,
     subject: &Subject,
@@ -187,7 +187,7 @@ fn fill(
 ) -> Result<(), Error> {
     let path = subject.zonepath.clone();
     if path.join(UNPACKING).exists() {
-        // What one left that was cut off.
+        // The files of an interrupted attach.
         driver_at(&path)?.destroy(&path)?;
         store::xml::manifest::remove(&path)?;
     } else if path.join(ROOT).exists() {
@@ -247,7 +247,7 @@ fn attach_root(
             subject.entry.zonepath.display()
         )));
     }
-    // What is there counts, whatever the manifest says of it.
+    // The packages in the root count, not those in the manifest.
     let mut source = inventory::of_zone(host, &path, config)?;
     if options.update != Update::No {
         source = source.known()?;

@@ -72,8 +72,8 @@ fn start(
     }
 }
 
-/// Boots a zone that rebooted itself, `reboots` times in quick succession. Its lock was held by
-/// its zoneadmd, which has handed it on. What goes wrong is in the zone's log.
+/// Boots a zone that rebooted itself, `reboots` times in quick succession. Its lock was held by its
+/// zoneadmd, which has handed it on. Errors are in the zone's log.
 ///
 /// # Errors
 /// See [`boot`].
@@ -116,8 +116,8 @@ pub fn start_locked(
     })
 }
 
-/// The facts: looks at the zone and the host, and refuses what cannot boot. Then the plan, and
-/// then its execution.
+/// Collects the facts about the zone and the host, and refuses a zone that cannot boot. Then the
+/// plan, and then its execution.
 fn start_admitted(
     host: &Host,
     subject: &Subject,
@@ -133,7 +133,8 @@ fn start_admitted(
         false => subject.config(host)?,
     };
     let options = options.or_configured(&config)?;
-    // First: what died without its zoneadmd may still have links that the zone needs.
+    // First, because a zone that died together with its zoneadmd may still have links that this
+    // zone needs.
     if !dry_run && !is_ready {
         subject::settle(host, zone)?;
         room::check(host, subject)?;
@@ -263,8 +264,8 @@ fn balance(host: &Host) -> Option<String> {
     Some(format!("the shares of the global zone: {why}"))
 }
 
-/// Merges layers of a zone that stands on more than is good. Use does not lead there,
-/// as what adds a layer merges; other hands may.
+/// Merges layers of a zone that stands on more than is good. Commands that add a layer also merge,
+/// so only manual changes lead there.
 fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
     if !driver_at(&subject.zonepath)?.has_layers() {
         return Ok(());
@@ -274,7 +275,7 @@ fn shorten(host: &Host, subject: &Subject) -> Result<(), Error> {
     if !deep && !dataset.keeps_mounted()? {
         return Ok(());
     }
-    // What was mounted on the old layers must be closed first.
+    // Mounts of the old layers must be closed first.
     subject::settle(host, &subject.entry.name)?;
     if deep {
         dataset.tend()?;

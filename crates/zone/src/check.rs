@@ -1,8 +1,8 @@
-//! `zoneadm check`: what commands that were killed left on this host.
+//! `zoneadm check`: lists leftovers of killed commands on this host.
 //!
-//! A rule says what is garbage: what no zone, image or snapshot refers to. Every command that looks
-//! at a zone clears away what it finds beside that zone; [`look`] tells what is on the whole host
-//! and changes nothing, and [`repair`] calls the same collectors for all of it.
+//! One rule defines garbage: objects that no zone, image or snapshot refers to. Every command on a
+//! zone removes the leftovers of that zone; [`look`] lists those of the whole host and changes
+//! nothing, and [`repair`] calls the same collectors for all of them.
 //!
 //! | file | holds |
 //! |---|---|
@@ -139,8 +139,8 @@ impl Look<'_> {
     }
 }
 
-/// Returns what is left on the host, sorted by kind and path, and changes nothing. Zones
-/// that are active or that a command works on are passed over, with what is theirs.
+/// Returns the leftovers on the host, sorted by kind and path, and changes nothing. Skips zones
+/// that are active or that a command works on, with their files.
 ///
 /// # Errors
 /// When something cannot be read.
@@ -171,8 +171,8 @@ pub fn look(host: &Host) -> Result<Vec<Finding>, Error> {
     Ok(found)
 }
 
-/// Removes or completes what [`look`] finds, but for patches, which `zonepatch` recovers, and
-/// for what is kept. Returns what went wrong, a text each; the rest is done all the same.
+/// Removes or completes the findings of [`look`], except patches, which `zonepatch` recovers, and
+/// objects that are kept. Returns a text for each error; an error does not stop the rest.
 ///
 /// # Errors
 /// When the index cannot be read.

@@ -81,8 +81,8 @@ impl Origin {
         })
     }
 
-    /// Gives each clone the files in a folder of the host's: what is in it stays as it is
-    /// there, also what would be the clone's own, as its host name.
+    /// Gives each clone the files in a folder of the host. They replace also files of the clone's
+    /// identity, such as its host name.
     ///
     /// # Errors
     /// [`Error::Source`] when it is no folder, or not named by an absolute path.
@@ -93,7 +93,7 @@ impl Origin {
     }
 }
 
-/// Refuses what cannot be a profile.
+/// Refuses a path that cannot be a profile.
 pub(crate) fn check_profile(profile: &Path) -> Result<(), String> {
     let shown = profile.display();
     if !profile.is_absolute() {
@@ -163,8 +163,8 @@ pub fn prepare(
             Ok(entry)
         })
         .inspect_err(|_| {
-            // What a clone left that died before it was stored can only be removed if
-            // the zone is known.
+            // The files of a clone that was killed before it was stored can only be removed if the
+            // zone is known.
             if let (Some(config), false) = (&made, dry_run) {
                 let _ = remember(host, config);
             }
@@ -269,7 +269,7 @@ pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstor
             true => clones.len() - 1,
             false => 0,
         };
-        // What is dropped here stays unfinished if it cannot be given up, too.
+        // A clone that is dropped here stays unfinished if it cannot be removed.
         let given_up = clones.split_off(last);
         let zone = given_up[0].entry.name.clone();
         if error.is_full() {
@@ -290,9 +290,9 @@ pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstor
 /// quicker, even if others write a lot.
 const MAX_SINGLE_WRITES: usize = 16;
 
-/// Sees to it that what makes each clone itself is on stable storage once the index is.
-/// These are contents of files, which no journal keeps in order: without this a zone that
-/// is said to be installed could be without a name after a power cut.
+/// Makes sure that the identity of each clone is on stable storage before the index is. These are
+/// contents of files, which no journal keeps in order: without this a zone that is said to be
+/// installed could be without a name after a power cut.
 fn sync(host: &Host, clones: &[Box<Cloned>]) -> Result<(), Error> {
     let index = host.root.index();
     let mut synced = BTreeSet::new();
@@ -352,7 +352,7 @@ fn configuration_for(origin: &Config, zone: &ZoneName) -> Result<Config, Error> 
     Ok(config)
 }
 
-/// Takes out of a configuration what is one zone's alone.
+/// Removes from a configuration the properties that belong to one zone only.
 fn forget_own(config: &mut Config) -> Result<(), model::config::Error> {
     for (resource, property) in brand::identity::CONFIGURED {
         let Some(resource) = resource else {

@@ -12,7 +12,7 @@
 //! | `admission` | which operation may begin |
 //! | `switch` | the change from one to the other |
 //! | `mounts` | one that is shown on the host, and written into |
-//! | `inside` | what `beadm` in a zone says to zoneadmd |
+//! | `inside` | the requests of `beadm` in a zone to zoneadmd |
 
 mod admission;
 mod dataset;
@@ -46,7 +46,7 @@ pub const MAX_INSIDE: usize = 32;
 pub enum By {
     /// The global zone.
     Host,
-    /// The zone itself. It removes and renames only what it made.
+    /// The zone itself. It removes and renames only environments that it made.
     Zone,
 }
 
@@ -99,7 +99,7 @@ pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
         name: active.name.to_string(),
     }];
     for one in dataset.snapshots()? {
-        // What is on its way to be the root, or was.
+        // A folder that is about to become the root, or was the root.
         if one.name == active.name {
             continue;
         }
@@ -377,8 +377,8 @@ pub fn is_in_use(subject: &Subject, snapshot: &Snapshot) -> Result<bool, Error> 
     Ok(own || marks.mounted(&snapshot.name)?.is_some())
 }
 
-/// A zone leaves alone what was made in the global zone: that may be how somebody gets the
-/// zone back from who broke into it.
+/// A zone cannot change environments of the global zone: the administrator may need one to recover
+/// the zone from an attacker.
 fn refuse_others(dataset: &Dataset, marks: &Marks, name: &Name, by: By) -> Result<(), Error> {
     if by == By::Host {
         return Ok(());

@@ -306,7 +306,7 @@ fn close_zonepath(
     Ok(Some(before.as_raw_mode()))
 }
 
-/// Returns whether nothing lies in a folder but what a zone has in its zonepath.
+/// Returns true if a folder holds only files of a zonepath.
 fn is_zonepath(path: &Path) -> std::io::Result<bool> {
     if path.parent().is_some() && path.join(storage::ROOT).symlink_metadata().is_ok() {
         return Ok(true);
@@ -324,7 +324,7 @@ fn is_zonepath(path: &Path) -> std::io::Result<bool> {
 
 /// Refuses a root that exists already: it is not ours, and an undo must not delete it.
 fn refuse_root(zonepath: &Path) -> Result<(), AnyError> {
-    // A link to nothing is what a clone left that died early.
+    // A dangling link is the leftover of a clone that was killed early.
     match zonepath.join(storage::ROOT).metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error.into()),
@@ -341,8 +341,8 @@ fn undo_dataset(path: &Path, undo: &mut UndoStack) {
     });
 }
 
-/// Says in the zonepath that a clone is being made there, until it is stored: after a
-/// crash the next clone knows what it may clear away.
+/// Marks the zonepath as that of an unfinished clone, until the clone is stored: after a crash the
+/// next clone may remove its files.
 fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
     let mark = path.join(UNFINISHED);
     fs::write(&mark, "")?;
@@ -356,7 +356,7 @@ fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
 fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
     // A clone that was stored and could not take it away any more leaves it.
     for ours in MARKS {
-        // Also what a command left that was killed while it wrote.
+        // Also the temporary file of a command that was killed while it wrote.
         store::atomic::remove_aside(&path.join(ours));
         let _ = fs::remove_file(path.join(ours));
     }
@@ -397,7 +397,7 @@ mod tests {
         let refused = make_zonepath(&system, &mut undo).unwrap_err().to_string();
         assert!(refused.contains("has other files"), "{refused}");
         assert_eq!(mode(&system), 0o755);
-        // What an administrator closed is meant to be one.
+        // A folder that an administrator closed is meant as a zonepath.
         fs::set_permissions(&system, fs::Permissions::from_mode(0o700)).unwrap();
         make_zonepath(&system, &mut undo).unwrap();
         for file in [UNFINISHED, "lost+found", storage::ROOT] {

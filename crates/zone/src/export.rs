@@ -1,8 +1,8 @@
 //! `zoneadm export`: a zone as one file.
 //!
-//! A tar archive, compressed with zstd: first the manifest that detach leaves in a
-//! zonepath, then the root as the zone sees it, without what it inherits. Any tar can
-//! read it. On request it is encrypted by age or GnuPG, for a recipient of theirs.
+//! A tar archive, compressed with zstd: first the manifest that detach leaves in a zonepath, then
+//! the root as the zone sees it, without inherited directories. Any tar can read it. On request it
+//! is encrypted by age or GnuPG, for a recipient of theirs.
 
 mod target;
 
@@ -186,7 +186,7 @@ fn write(
     };
     match (packed, line.finish()) {
         (Ok(packed), Ok(())) => Ok(packed),
-        // What a program of the line says is why the writing failed.
+        // The message of a program in the pipeline is the reason of the failed write.
         (_, Err(error)) | (Err(error), Ok(())) => Err(error),
     }
 }

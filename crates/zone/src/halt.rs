@@ -70,7 +70,7 @@ fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Err
     // It may wait for a machine that does not let it go.
     match client::halt_within(&socket, patience, || kill_remains(host, zone))? {
         Some(()) => Ok(()),
-        // It died on the way: what it left is cleared as after any death.
+        // It died during the halt: its remains are removed as after any death.
         None => {
             kill_remains(host, zone)?;
             subject::settle(host, zone)
@@ -78,7 +78,7 @@ fn halting(host: &Host, subject: &Subject, patience: Duration) -> Result<(), Err
     }
 }
 
-/// Kills what is left of a zone whose zoneadmd died while halting, or hangs.
+/// Kills the remaining processes of a zone whose zoneadmd died during the halt, or hangs.
 fn kill_remains(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     let Some(runtime) = store::runtime::load_any(&host.root, zone)? else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! A zone's packages beside the host's, and the report of what does not match.
+//! Compares a zone's packages with the host's, and reports mismatches.
 
 use std::cmp::Ordering;
 
@@ -48,7 +48,7 @@ impl Comparison {
         }
     }
 
-    /// An error for what no update can mend: nothing goes back to an older version, and a
+    /// An error for mismatches that no update can repair: no package is downgraded, and a
     /// sparse zone cannot have a package that this host does not have.
     pub(super) fn refuse_update(&self) -> Result<(), Error> {
         let hopeless =
@@ -86,8 +86,8 @@ impl Comparison {
         Err(Error::Mismatch(report))
     }
 
-    /// The report of Solaris 10. A package of the same upstream release in another revision
-    /// is what a patch was there.
+    /// The report of Solaris 10. A package of the same upstream release in another
+    /// revision corresponds to a patch of Solaris.
     fn report(&self, only: impl Fn(&Mismatch) -> bool) -> Vec<String> {
         let all = || self.mismatches.iter().filter(|one| only(one));
         let mut lines = Vec::new();

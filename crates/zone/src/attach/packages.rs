@@ -54,7 +54,7 @@ fn place_beside(zonepath: &Path, zone: &ZoneName) -> Result<PathBuf, Error> {
     job::place_beside(zonepath, &format!(".attach-{zone}"))
 }
 
-/// Removes the copy, and what else an update that was cut off left beside the zone. The
+/// Removes the copy, and the other files that an interrupted update left beside the zone. The
 /// zone's lock is held.
 pub(super) fn clear(host: &Host, subject: &Subject) -> Result<(), Error> {
     if !subject.zonepath.join(update::UPDATING).exists() {

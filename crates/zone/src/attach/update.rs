@@ -16,8 +16,8 @@ pub(super) const UPDATING: &str = ".attaching";
 /// The snapshot to go back to when that was cut off.
 const BEFORE: &str = "before-attach";
 
-/// Goes back to what a zone was before an update that was cut off. Its lock is held, and
-/// nobody has booted it since.
+/// Returns a zone to its state before an interrupted update. Its lock is held, and nobody has
+/// booted it since.
 pub(super) fn recover(zonepath: &Path) -> Result<(), Error> {
     if !zonepath.join(UPDATING).exists() {
         return Ok(());
@@ -87,8 +87,8 @@ pub fn follow(
     Ok(())
 }
 
-/// Makes the root with that stack, which nobody else writes into, follow the host; what
-/// there is to say of it. After an error it is half changed.
+/// Makes the root with that stack, which no other process writes to, follow the host. Returns
+/// remarks. After an error it is half changed.
 pub(super) fn follow_in(host: &Host, config: &Config, stack: &Stack) -> Result<Vec<String>, Error> {
     let scratch = inventory::scratch(host)?;
     let mut said = Vec::new();

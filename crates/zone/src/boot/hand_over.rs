@@ -54,8 +54,8 @@ pub(super) fn carry_out(
     plan.id = runtime::next_id(&host.root)?;
     plan.reboots = options.reboots;
     plan.words = options.words();
-    // What is running is what is configured now, whatever is configured later; it goes
-    // when the zone does.
+    // The running configuration is a copy of the present one, and does not follow later changes; it
+    // is removed when the zone halts.
     let mut undo = UndoStack::default();
     xml::save_running(&host.root, config)?;
     let (root, name) = (host.root.clone(), zone.clone());
@@ -106,8 +106,8 @@ fn forget_running(root: &Root, zone: &ZoneName) -> Result<(), store::Error> {
     }
 }
 
-/// Makes all files of a zone's root its own where the file system stores whose they
-/// are for the host; says what that took.
+/// Gives all files of a zone's root to the zone if the file system stores owners as ids of the
+/// host. Returns a remark with the number of files and the time, if there were any.
 pub fn give_root(subject: &Subject, first_id: u32) -> Result<Option<String>, Error> {
     let began = Instant::now();
     let given = driver_at(&subject.zonepath)?.give_to(&subject.zonepath, first_id)?;

@@ -24,7 +24,7 @@ pub struct BootOptions {
 }
 
 impl BootOptions {
-    /// Returns what is told init, as the console shows it.
+    /// Returns the arguments of init, as the console shows them.
     pub(super) fn words(&self) -> String {
         let init = self.init.iter().flat_map(|path| ["-i", path]);
         let words = init.chain(self.arguments.iter().map(String::as_str));

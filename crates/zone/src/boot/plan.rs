@@ -1,4 +1,4 @@
-//! The plan of a boot: collects what it needs, and changes nothing.
+//! Makes the plan of a boot: collects facts, and changes nothing.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -110,8 +110,8 @@ pub(crate) fn plan_on(
     })
 }
 
-/// Asks the brand what runs as init. It looks into the zone's root as the zone
-/// will see it; sparse zones run ours, and nothing needs to be looked at.
+/// Asks the brand for the init. It looks into the zone's root as the zone will see it;
+/// sparse zones run ours, and nothing needs to be looked at.
 fn spec(
     brand: &'static dyn brand::Brand,
     config: &Config,

@@ -24,7 +24,7 @@ fn all_layers(host: &Host) -> BTreeSet<PathBuf> {
 }
 
 impl Look<'_> {
-    /// Finds what snapshots, clones and their like left beside zonepaths.
+    /// Finds the leftovers of snapshots, clones and similar commands beside zonepaths.
     pub(super) fn layers(&mut self) -> Result<(), Error> {
         for folder in all_layers(self.host) {
             // While somebody is at work there, nothing can be told.
@@ -159,7 +159,7 @@ fn journal(path: &Path) -> Option<Value> {
     serde_json::from_slice(&text).ok()
 }
 
-/// Removes what was found beside zonepaths.
+/// Removes the findings beside zonepaths.
 pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
     let mut tell = |path: &Path, done: Result<(), String>| {
         failed.extend(done.err().map(|why| format!("{}: {why}", path.display())));
@@ -185,7 +185,7 @@ pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
         });
         tell(&one.path, cleared);
     }
-    // Last: the layers of what went above go, too.
+    // Last, because the layers of the objects removed above are then unused, too.
     for folder in all_layers(host) {
         let done = storage::collect(&folder, Lost::Keep).map(drop);
         tell(&host.root.shown(&folder), done.map_err(|e| flatten(&e)));

@@ -127,7 +127,7 @@ fn groups(path: &Path) -> Option<ZoneCgroups> {
     ZoneCgroups::from_paths(&[path.to_owned()])
 }
 
-/// Removes what was found of zones that are not active.
+/// Removes the findings of zones that are not active.
 pub(super) fn repair(host: &Host, index: &Index, found: &[Finding], failed: &mut Vec<String>) {
     let of_zones = found.iter().filter(|one| {
         matches!(one.kind, Kind::Network | Kind::Record | Kind::Cgroup) && one.kept.is_none()

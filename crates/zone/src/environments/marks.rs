@@ -217,7 +217,7 @@ impl Marks {
         self.folder.join(format!("at-{name}"))
     }
 
-    /// Makes the folder, for what is shown in it.
+    /// Makes the folder for its contents.
     pub(super) fn make(&self) -> Result<(), Error> {
         match fs::create_dir(&self.folder) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => {

@@ -1,8 +1,8 @@
 //! `beadm mount` and `unmount`: a boot environment on the host, to be looked at and
 //! written into while the zone runs.
 //!
-//! It is shown as the root of a dataset of its own that stands on the snapshot, beside
-//! the zonepath; when it is unmounted the snapshot becomes what that dataset holds.
+//! It is shown as the root of a dataset of its own that stands on the snapshot, beside the
+//! zonepath; when it is unmounted the snapshot gets the content of that dataset.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub fn mount(
                 known.path.display()
             )));
         }
-        // The host was booted since; what was written is there.
+        // The host was booted since; the written files exist.
         put_back(&dataset, &marks, name, &place)?;
     }
     marks.make()?;
@@ -58,7 +58,7 @@ pub fn mount(
         made: !path.exists(),
         path,
     };
-    // What an earlier mount left that was cut off before it was marked.
+    // The files of an earlier mount that was interrupted before it was marked.
     Dataset::destroy(&place)?;
     marks.set_mounted(name, Some(&mounted))?;
     let shown = dataset
@@ -74,7 +74,7 @@ pub fn mount(
     Ok(Outcome::Done)
 }
 
-/// Takes that view away, and keeps what was written.
+/// Unmounts that view, and keeps the written files.
 ///
 /// # Errors
 /// While something uses it; when it is not shown.
@@ -96,7 +96,7 @@ pub fn unmount(host: &Host, zone: &ZoneName, name: &Name) -> Result<Outcome, Err
     Ok(Outcome::Done)
 }
 
-/// Lets the snapshot be what was written at `place`.
+/// Replaces the content of the snapshot by the files at `place`.
 fn put_back(dataset: &Dataset, marks: &Marks, name: &Name, place: &Path) -> Result<(), Error> {
     if place.join(storage::ROOT).exists() {
         let copy = Dataset::open(place)?;

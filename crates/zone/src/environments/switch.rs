@@ -19,9 +19,9 @@ use crate::environments::dataset::{made, open, seconds};
 use crate::environments::marks::{Active, Marks, Switch};
 use host::Error;
 
-/// Makes the one that `once` names, or that was activated, the root of a halted zone;
-/// its lock is held. Nothing to do is no error. Returns a remark when what was activated is
-/// gone, as after a crash while it got another name: the zone goes on with what it has.
+/// Makes the one that `once` names, or that was activated, the root of a halted zone; its
+/// lock is held. Nothing to do is no error. Returns a remark if the activated environment
+/// is gone, as after a crash during a rename: the zone then keeps its present root.
 pub(crate) fn take_next(zonepath: &Path, once: Option<&Name>) -> Result<Option<String>, Error> {
     complete(zonepath)?;
     let marks = Marks::at(zonepath);
@@ -33,7 +33,7 @@ pub(crate) fn take_next(zonepath: &Path, once: Option<&Name>) -> Result<Option<S
     let active = marks.active()?;
     let from = active.name;
     if target == from {
-        // A plain boot has what was activated.
+        // A plain boot uses the activated environment.
         if once.is_none() {
             marks.set_next(None)?;
         }
@@ -105,7 +105,7 @@ fn go_on(marks: &Marks, dataset: &Dataset, switch: &Switch) -> Result<(), Error>
         })?;
     }
     match (switch.once, marks.next()?) {
-        // What else was activated stays so.
+        // Another activated environment stays activated.
         (true, Some(next)) if next != switch.to => {}
         (true, _) => marks.set_next(Some(&switch.from))?,
         (false, Some(next)) if next == switch.to => marks.set_next(None)?,

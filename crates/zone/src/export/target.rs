@@ -30,7 +30,7 @@ impl Target {
                 names: None,
             });
         }
-        // The archive takes the place of what is there.
+        // The archive replaces an existing file.
         if fs::metadata(to).is_ok_and(|found| !found.is_file()) {
             return Err(Error::Refused(format!(
                 "{} exists and is no regular file: name the file to write, or - for standard output.",
