@@ -68,8 +68,8 @@ pub(crate) fn layers(host: &Host) -> PathBuf {
 /// Imports an image. One with the same files is returned as it is.
 ///
 /// # Errors
-/// [`Error::Brand`] for a source that is none, [`Error::Refused`] when it is not what
-/// the digest says; there is then no new image.
+/// [`Error::Brand`] for a source that is none, [`Error::Refused`] when it does not match
+/// the digest; there is then no new image.
 pub fn import(
     host: &Host,
     request: &Request,
@@ -88,7 +88,8 @@ pub fn import(
             ImageSource::Archive(path.clone()),
             Some(Digest::of_file(path)?),
         ),
-        // What is unpacked has to be what was compared, whatever becomes of the file.
+        // The unpacked bytes must be the compared ones, even if the file changes
+        // meanwhile.
         (false, Some(_)) => {
             download = images.download()?;
             let name = path.file_name().unwrap_or("archive".as_ref());
@@ -212,7 +213,7 @@ fn strike(struck: bool) -> Result<(), Error> {
     }
 }
 
-/// Removes images that nothing stands on, and what crashes left beside images and zones.
+/// Removes images that no zone uses, and leftovers of crashes beside images and zones.
 ///
 /// # Errors
 /// Fails with the image or leftover that cannot be removed.

@@ -22,7 +22,7 @@ const OS_RELEASE: [&str; 2] = ["etc/os-release", "usr/lib/os-release"];
 /// More of it is no such file.
 const MAX_OS_RELEASE: u64 = 64 << 10;
 
-/// A system: its package inventory, and what it calls itself.
+/// A system: its package inventory, and its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct System {
     pub(crate) inventory: Inventory,
@@ -80,7 +80,7 @@ pub fn of_zone(host: &Host, zonepath: &Path, config: &Config) -> Result<System, 
     Ok(system)
 }
 
-/// Looks at the root of a zone without what it inherits.
+/// Reads the root of a zone without its inherited directories.
 fn with_root<T: Send>(
     host: &Host,
     stack: &Stack,

@@ -38,7 +38,7 @@ pub(crate) const GROUP: &str = ".job-";
 /// Longest report, in bytes.
 const MAX_REPORT: u64 = 64 << 10;
 
-/// A program and what it works on.
+/// A program and its subject.
 #[derive(Debug)]
 pub struct Job<'a> {
     /// The copy. When it is volatile nothing of it is on disk afterwards for certain.
@@ -49,7 +49,7 @@ pub struct Job<'a> {
     pub words: &'a [String],
     /// A folder of the host, shown read-only at a place in the zone.
     pub shown: Option<(PathBuf, PathBuf)>,
-    /// Takes what it prints.
+    /// The file for its output.
     pub log: &'a File,
     /// When it is ended.
     pub bounds: Bounds<'a>,
@@ -100,7 +100,7 @@ pub fn run(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<i32, Error> 
     let child = spawn::zoneadmd(host, zone, &["--job"], &pass)?;
     drop(theirs);
     if let Err(why) = wait(&report, &job.bounds) {
-        // With its reader gone zoneadmd ends the job and takes down what it built.
+        // When its reader is gone, zoneadmd ends the job and tears down its platform.
         drop(report);
         host::undo::reap(&child, platform::KILL_TIMEOUT);
         return Err(why);
@@ -267,8 +267,7 @@ pub fn remove_copy(place: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens what takes the words of jobs, for the host's root alone; it is made where it is
-/// missing, and added to.
+/// Opens the log of jobs, for the host's root alone. Makes it if it is missing, and appends to it.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -284,7 +283,7 @@ pub fn open_log(path: &Path) -> Result<File, Error> {
         .map_err(Error::io(format!("write {}", path.display())))
 }
 
-/// Clears away what is left of a job that was killed. The zone's lock is held.
+/// Removes the leftovers of a killed job. The zone's lock is held.
 ///
 /// # Errors
 /// When something cannot be removed.
@@ -326,7 +325,7 @@ pub fn look<T: Send>(
     with_view(host, stack, &inherited(config)?, look)
 }
 
-/// [`look`] without what the zone has from the host.
+/// [`look`] without directories of the host.
 ///
 /// # Errors
 /// When the root cannot be assembled, and what `look` returns.
@@ -351,7 +350,7 @@ fn with_view<T: Send>(
     })
 }
 
-/// Works in a mount namespace of its own, which ends with the call and with what was
+/// Works in a mount namespace of its own, which ends with the call and with the processes that were
 /// started in it, however these end.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! | folder | holds |
 //! |---|---|
-//! | this one | the verbs: install, clone, boot, halt, ... and what they share |
+//! | this one | the verbs: install, clone, boot, halt, ... and their common code |
 //! | `service` | all zones when the host boots and shuts down |
 //! | `live` | changes of the configuration of a zone that runs |
 //! | `environments` | boot environments |

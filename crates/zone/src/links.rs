@@ -36,8 +36,8 @@ pub struct Row {
     pub received: Option<u64>,
     /// Bytes that the zone sent.
     pub sent: Option<u64>,
-    /// Packets of the zone's that were dropped because they pretended to be others', by
-    /// what they pretended.
+    /// Packets of the zone that were dropped because of a false source, by the kind of
+    /// the source.
     pub dropped: BTreeMap<&'static str, u64>,
 }
 
@@ -98,7 +98,7 @@ fn present(host: &Host, zone: &ZoneName, init: i32) -> Result<Vec<Row>, Error> {
         let dropped = counters.and_then(|map| net::guard::counts(map).ok());
         Row {
             zone: zone.to_string(),
-            // What is not ours the zone has made itself.
+            // The zone itself has made the other links.
             over: ours.map_or_else(|| "made by the zone".to_owned(), |held| held.over.clone()),
             up: Some(link.up),
             host: ours.and_then(|held| held.host.clone()),

@@ -120,7 +120,7 @@ fn lacks(host: &Host, zone: &ZoneName, runtime: Option<&Runtime>) -> Option<Lack
     }
 }
 
-/// The row of a zone, if it is selected, and what it lacks.
+/// The row of a zone, if it is selected, and its missing parts.
 fn one(
     host: &Host,
     entry: &Entry,
@@ -144,10 +144,11 @@ fn one(
     Ok((row(host, entry, state, runtime.as_ref())?, lacks))
 }
 
-/// Running zones whose zoneadmd died get a new one from whoever looks, and what died
-/// with its zoneadmd is cleared away: links of the host's come back. The listing
-/// waits for them a little, so that they are there when it is done, and goes on
-/// without those that take longer or fail: whoever acts on the zone will hear why.
+/// A running zone whose zoneadmd died gets a new one from the command that lists it, and
+/// a zone that died together with its zoneadmd is cleaned up: links of the host come
+/// back. The listing waits for them a little, so that they are there when it is done, and
+/// goes on without those that take longer or fail: whoever acts on the zone will hear
+/// why.
 fn revive(host: &Host, orphans: VecDeque<(ZoneName, Lacks)>) {
     let deadline = Instant::now() + MAX_REVIVAL_WAIT;
     let workers = orphans.len().min(REVIVERS);

@@ -1,10 +1,10 @@
 //! `zoneadm apply` and `zonecfg -r`: changing a zone while it runs.
 //!
 //! The configuration that a zone runs with stands in `/run/zones/<zone>.xml` from its
-//! boot to its end. What differs from the wanted one is planned ([`model::live`]) and
-//! done step by step under the zone's lock. After each step the file says what is in
-//! force, so that whoever comes after a crash goes on from there; when a step fails,
-//! those before it are taken back.
+//! boot to its end. The differences from the wanted one are planned ([`model::live`]) and
+//! applied step by step under the zone's lock. After each step the file has the present
+//! configuration, so that the next command after a crash continues from there; if a step
+//! fails, the earlier ones are undone.
 //!
 //! The resource controls are zoneadmd's to change, as it watches them; a new one is
 //! started where it has died. In the rest it has no part.
@@ -49,10 +49,10 @@ pub enum Told {
     Warning(String),
 }
 
-/// Takes what the user is told.
+/// Receives remarks for the user.
 pub type Tell<'a> = &'a mut dyn FnMut(Told);
 
-/// Changes a running zone to what is configured.
+/// Changes a running zone to its stored configuration.
 ///
 /// The calling process must have one thread.
 ///
@@ -90,8 +90,8 @@ pub fn running(host: &Host, zone: &ZoneName) -> Result<Config, Error> {
 /// The next boot does not know of that.
 ///
 /// # Errors
-/// See [`apply`]; [`Error::Refused`] when somebody else has changed it meanwhile, and
-/// for what a running zone cannot change.
+/// See [`apply`]; [`Error::Refused`] when another command has changed it meanwhile, and
+/// for properties that a running zone cannot change.
 pub fn commit(
     host: &Host,
     zone: &ZoneName,
@@ -175,7 +175,7 @@ fn change(
     Ok(Outcome::Done)
 }
 
-/// Refuses what only the next boot would bring: by then it is lost.
+/// Refuses changes that take effect only at the next boot: by then they are lost.
 fn check_live(running: &Config, wanted: &Config) -> Result<(), Error> {
     let plan = live::plan(running, wanted);
     let mut fixed: Vec<String> = plan

@@ -14,7 +14,7 @@ use subject::{Start, Subject};
 /// Merges layers until [`LAYERS_AFTER_MERGE`] are left.
 ///
 /// # Errors
-/// [`Error::Step`]; the zone then stands on what it stood on.
+/// [`Error::Step`]; the zone then keeps its former layers.
 pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
     let subject = match Subject::admit(host, zone, Verb::Merge)? {
         Start::Go(subject) => subject,
@@ -47,7 +47,7 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
         return Ok(Outcome::Planned(plan.to_string()));
     }
     if !running {
-        // What was mounted on the old layers must be closed first.
+        // Mounts of the old layers must be closed first.
         subject::settle(host, zone)?;
     }
     let config = subject.config(host)?;

@@ -1,4 +1,4 @@
-//! The files in which zonepatch keeps what it does to a zone.
+//! The files in which zonepatch records its changes of a zone.
 
 use std::path::PathBuf;
 

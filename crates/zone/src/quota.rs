@@ -1,4 +1,4 @@
-//! `zoneadm quota`: limits what a zone may write into its root.
+//! `zoneadm quota`: limits the space of the files that a zone writes into its root.
 
 use model::{Verb, ZoneName};
 use storage::driver_at;

@@ -1,4 +1,4 @@
-//! `zoneadm rctl`: the resource controls of a zone, what holds, and what is used.
+//! `zoneadm rctl`: the resource controls of a zone, the limits in force, and the use.
 
 use std::os::fd::AsFd;
 
@@ -48,7 +48,7 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     let (state, runtime) = subject::state(host, entry)?;
     let runtime = runtime.filter(|_| state.is_active());
     let config = match &runtime {
-        // Only root may read what it runs with.
+        // Only root may read its running configuration.
         Some(_) => xml::load_running(&host.root, zone).or_else(|_| xml::load(&host.root, zone))?,
         None => xml::load(&host.root, zone)?,
     };
@@ -129,7 +129,8 @@ fn configured(
 struct Seen {
     groups: ZoneCgroups,
     usage: Usage,
-    /// Limits and use of what only the zone's own processes see; root's to look at.
+    /// Limits and use of objects that only the zone's own processes see; only root may
+    /// read them.
     ipc: Option<model::controls::IpcLimits>,
     process: Controls,
 }

@@ -7,8 +7,8 @@ use crate::executor::Outcome;
 use crate::snapshot;
 use host::{Error, Host};
 
-/// Rolls a zone back; what was written since the snapshot is lost. The snapshot and
-/// all others stay, also younger ones.
+/// Rolls a zone back; changes since the snapshot are lost. The snapshot and all others
+/// stay, also younger ones.
 ///
 /// # Errors
 /// [`Error::Refused`] for a zone that is not halted, or has no such snapshot.

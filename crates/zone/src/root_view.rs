@@ -44,13 +44,13 @@ const UNMOUNT_RETRY_TIME: Duration = Duration::from_secs(1);
 /// Interval between the attempts.
 const UNMOUNT_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Unmounts what [`show`] has mounted, and removes the folder.
+/// Unmounts the mount of [`show`], and removes the folder.
 pub(crate) fn hide(at: &Path) -> Result<(), Error> {
     uncover(at)?;
     fs::remove_dir(at).map_err(Error::io(format!("remove {}", at.display())))
 }
 
-/// Unmounts what is shown at a folder; the folder stays. Nothing there is no error.
+/// Unmounts the root at a folder; the folder stays. Nothing there is no error.
 pub(crate) fn uncover(at: &Path) -> Result<(), Error> {
     if !subject::is_mount(at) {
         return Ok(());
@@ -113,7 +113,7 @@ pub(crate) fn with_root<T: Send>(
         let root = storage::assemble(stack, None, 0, scratch)?;
         sys::mount::attach(&root, CWD, scratch).map_err(refused)?;
         let done = work(scratch)?;
-        // What was written is on disk before anybody says that it was.
+        // Written files are on disk before success is reported.
         let synced = fs::File::open(scratch).and_then(|open| Ok(rustix::fs::syncfs(open)?));
         synced.map_err(Error::io(format!("sync {}", scratch.display())))?;
         Ok(done)

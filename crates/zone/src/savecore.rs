@@ -1,4 +1,5 @@
-//! `zoneadm savecore`: the memory of a kernel zone into a file, to see what its kernel did.
+//! `zoneadm savecore`: writes the memory of a kernel zone into a file, for debugging its
+//! kernel.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;

@@ -1,9 +1,9 @@
-//! The zones service: what happens to all zones when the host boots and shuts down.
+//! The zones service: starts and stops all zones when the host boots and shuts down.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `plan` | pure: from what is known of the zones to jobs |
-//! | `start` | zones that boot with the host, and what a crash left |
+//! | `plan` | pure: makes jobs from the states of the zones |
+//! | `start` | boots zones with the host, and cleans up after a crash |
 //! | `stop` | all zones, in bounded time |
 
 pub mod plan;
@@ -47,7 +47,7 @@ pub enum End {
 }
 
 impl End {
-    /// True where what was to be reached was not.
+    /// True if the wanted state was not reached.
     #[must_use]
     pub const fn is_failure(&self) -> bool {
         matches!(self, Self::Failed(_))
@@ -74,7 +74,7 @@ pub enum Event {
     Done(Done),
 }
 
-/// Hears of what happens, from any thread.
+/// Receives events, from any thread.
 pub type Tell<'a> = &'a (dyn Fn(Event) + Sync);
 
 /// Looks at every zone of the index.

@@ -1,4 +1,4 @@
-//! `zoneadm snapshots`: what snapshots a zone has, and what they take.
+//! `zoneadm snapshots`: lists the snapshots of a zone and their space.
 
 use std::time::SystemTime;
 

@@ -1,4 +1,4 @@
-//! `zoneadm storage`: how the root of a zone is stored, and what it takes.
+//! `zoneadm storage`: shows how the root of a zone is stored, and its space.
 
 use model::verb::Admission;
 use model::{Verb, ZoneName};
@@ -23,7 +23,7 @@ pub struct Row {
     pub mounted_layers: Option<usize>,
     /// Named snapshots.
     pub snapshots: usize,
-    /// Bytes in the top: what this zone alone holds.
+    /// Bytes in the top: the files of this zone alone.
     pub own_bytes: u64,
     /// Files, folders and links in the top.
     pub own_files: u64,

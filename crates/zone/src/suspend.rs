@@ -31,8 +31,8 @@ const SUSPEND_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Suspends a zone.
 ///
 /// # Errors
-/// [`Error::Refused`] for a zone whose memory cannot be kept, with what can be done
-/// instead; [`Error::Daemon`] when it could not be kept: the zone then runs on.
+/// [`Error::Refused`] for a zone whose memory cannot be kept, with the alternative;
+/// [`Error::Daemon`] if saving failed: the zone then continues to run.
 pub fn suspend(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Error> {
     act(host, zone, SUSPEND_TIMEOUT, dry_run)
 }
@@ -87,7 +87,7 @@ fn suspending(
             path.display()
         )));
     }
-    // What is configured now: it will be looked for with that.
+    // The present configuration: the next boot looks for the image at its path.
     let key = image::key_source(&config, &subject.zonepath);
     image::make_key(&key)?;
     image::read_key(&key).map_err(|why| Error::Refused(format!("{why}.")))?;
@@ -99,7 +99,7 @@ fn suspending(
         &subject.zonepath,
         Added::Refused,
     )?);
-    // What its firmware keeps must be what it was, too.
+    // The variables of its firmware must be unchanged, too.
     let nvram = record.nvram.map(|nvram| subject.zonepath.join(nvram.file));
     disks.extend(nvram);
     let order = Suspend {

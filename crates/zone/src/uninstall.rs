@@ -1,4 +1,4 @@
-//! `zoneadm uninstall`: removes what install or clone made.
+//! `zoneadm uninstall`: removes the root that install or clone made.
 
 use std::path::PathBuf;
 
@@ -107,7 +107,7 @@ pub fn mark_all(host: &Host, subjects: &[Box<Subjected>]) -> Result<(), Error> {
     }
 }
 
-/// Removes what a marked zone has, and returns what [`store_all`] stores.
+/// Removes the files of a marked zone, and returns the entry for [`store_all`].
 ///
 /// # Errors
 /// [`Error::Step`]: the zone stays incomplete and can be uninstalled again.
@@ -161,8 +161,9 @@ fn carry_out(
     };
     executor::run(&mut work, plan, &mut host.fault.clone())?;
     if subject.was == State::Incomplete {
-        // What died here may have left more beside it than a zone that was whole. That nobody
-        // looks for it now loses no more than space: the next command finds it, too.
+        // An install or clone that was killed here may have left more files beside it than a
+        // complete zone. That nobody looks for it now loses no more than space: the next command
+        // finds it, too.
         let layers = subject.zonepath.with_file_name(".layers");
         let _ = storage::collect(&layers, storage::Lost::Keep);
     }

@@ -63,7 +63,7 @@ pub(crate) fn brand_of(config: &Config) -> Result<&'static dyn Brand, Error> {
     })
 }
 
-/// Checks what must hold before `verb`; all problems are collected.
+/// Checks the preconditions of `verb`. Collects all problems.
 pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Result<(), Error> {
     let mut problems: Vec<String> = model::verify::config(config)
         .iter()
@@ -133,7 +133,7 @@ fn open_to_users(settings: &Path) -> Vec<String> {
         ("dmesg_restrict", "the messages of the kernel"),
     ];
     let is_open = |name: &str| {
-        // A kernel without the setting is without what it is about.
+        // A kernel without the setting does not have the interface either.
         let text = fs::read_to_string(settings.join(name));
         text.is_ok_and(|text| text.trim() == "0")
     };
@@ -164,8 +164,8 @@ fn taken_by(host: &Host, subject: &Subject, dataset: &str) -> Option<ZoneName> {
     holder.cloned()
 }
 
-/// The zonepath must be nobody's but root's: what lies in it is other systems'
-/// passwords and set-id programs.
+/// Only root may access the zonepath, because it holds passwords and set-id programs of other
+/// systems.
 fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
     let path = subject.zonepath.as_path();
     let shown = subject.entry.zonepath.display();
@@ -275,7 +275,7 @@ fn check_overlap(host: &Host, subject: &Subject, problems: &mut Vec<String>) -> 
 /// A quick look at two paths: of a thousand others hardly one begins alike.
 fn may_overlap(a: &Path, b: &Path) -> bool {
     let (a, b) = (a.as_os_str().as_bytes(), b.as_os_str().as_bytes());
-    // What may be written in several ways must be taken apart.
+    // A value that can be written in several ways must be parsed first.
     let odd = |path: &[u8]| path.windows(2).any(|two| two == b"//" || two == b"/.");
     let common = a.len().min(b.len());
     a[..common] == b[..common] || odd(a) || odd(b)
@@ -295,7 +295,7 @@ fn check_no_root(subject: &Subject, verb: Verb, problems: &mut Vec<String>) {
 }
 
 /// Returns whether users of the host, members of groups among them, are kept out of a folder by one
-/// above it, or by itself. What the path leads to counts, not the links in it.
+/// above it, or by itself. The target of the path counts, not the links in it.
 fn is_closed_to_users(path: &Path) -> bool {
     let Ok(path) = path.canonicalize() else {
         return false;
@@ -321,7 +321,7 @@ pub(crate) fn check_file_systems(
     problems: &mut Vec<String>,
 ) {
     problems.extend(sources::refused(host, index, config));
-    // What every zone has there is mounted over it at boot.
+    // The boot mounts the standard file systems of every zone over it.
     let system = ["/dev", "/proc", "/sys"];
     for fs in config.filesystems() {
         if let Some(over) = system.iter().find(|place| fs.dir.starts_with(place)) {

@@ -15,7 +15,7 @@ const PROGRAM: &str = "zonefetch";
 /// The default file of credentials, below the alternate root.
 const CREDENTIALS: &str = "/etc/zones/registries.json";
 
-/// The most that is kept of what it has to say about an error.
+/// Maximum size of its kept error messages, in bytes.
 const MAX_ERROR: u64 = 4096;
 
 /// An image that is fetched in parts into a folder.
@@ -90,7 +90,7 @@ impl<'a> Fetch<'a> {
             // It may have died already; its status says so.
             let _ = stdin.write_all(input.as_bytes());
         }
-        // What it says is short; it never waits for us to read its errors first.
+        // Its messages are short; it never waits for us to read its errors first.
         if let Some(stdout) = child.stdout.take() {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 progress(&line);

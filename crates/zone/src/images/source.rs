@@ -32,7 +32,7 @@ impl Source {
         text.starts_with(oci_scheme()) || PREFIXES.iter().any(|prefix| text.starts_with(prefix))
     }
 
-    /// Looks at what lies at a path: container images are taken for what they are.
+    /// Recognises the kind of source at a path, also container images.
     #[must_use]
     pub fn look(path: &Path) -> Self {
         let is_image = match path.is_dir() {
@@ -89,7 +89,7 @@ impl fmt::Display for Source {
 impl FromStr for Source {
     type Err = String;
 
-    /// Reads what names an image by its form; any other text is an absolute path.
+    /// Parses the name of an image; any other text is an absolute path.
     fn from_str(text: &str) -> Result<Self, String> {
         if text.starts_with(oci_scheme()) {
             let reference: Reference = text.parse().map_err(|error| format!("{error}"))?;
@@ -114,7 +114,7 @@ impl FromStr for Source {
     }
 }
 
-/// A name for what lies at `path`: `debian-12` for `/tmp/debian-12.tar.xz`.
+/// A name for the source at `path`: `debian-12` for `/tmp/debian-12.tar.xz`.
 fn called(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let ends = [".gz", ".xz", ".zst", ".bz2", ".tgz", ".txz", ".tar"];

@@ -9,7 +9,7 @@ use host::Error;
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub image: Option<Named>,
-    /// True if the zone runs what the image runs.
+    /// True if the zone runs the command of the image.
     pub init: bool,
 }
 
@@ -27,7 +27,7 @@ impl Wanted {
         let usage = |text: String| Err(Error::Usage(text));
         let mut wanted = Self::default();
         let (mut architecture, mut credentials) = (None, None);
-        // What goes with no image.
+        // Options that no image accepts.
         let mut others = false;
         let mut words = options.iter().map(String::as_str);
         while let Some(word) = words.next() {

@@ -147,7 +147,7 @@ impl Patterns {
 
     fn program(&self) -> Vec<u64> {
         let nodes = devices::nodes(self.list.iter().cloned());
-        // What runs is of a brand that is known.
+        // A running zone has a known brand.
         let platform = self.platform.unwrap_or(&brand::Platform::LINUX);
         devices::program(platform, self.ip_type, &nodes)
     }
@@ -172,7 +172,7 @@ impl Running {
         })
     }
 
-    /// Unmounts what nobody knows of any more.
+    /// Unmounts file systems that are in no configuration any more.
     pub fn forget(&mut self, left: &Mounted) -> Result<(), Error> {
         self.way.unmount(left, InUse::Detach)?;
         self.drop_record(&left.at)
@@ -185,7 +185,7 @@ impl Running {
         let old = network::links_of_running(&self.host, &self.config, entry)?;
         let new = network::links_of_running(&self.host, after, entry)
             .map_err(|error| network::explained(&self.host, after, error))?;
-        // Also when only some of them come to be made: taking back goes by what is there.
+        // Also if only some of them get made: the undo removes those that exist.
         self.config = after.clone();
         let records = Records::of(&self.host.root);
         let remarks = records

@@ -35,7 +35,7 @@ pub struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Deed {
-    /// Clears away what a crash left of it.
+    /// Removes its remains after a crash.
     Clear,
     /// Starts a zoneadmd for a running zone whose own died.
     Adopt,
@@ -53,7 +53,7 @@ pub enum Deed {
     Halt,
 }
 
-/// A zone and what is done with it.
+/// A zone and the work on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// The zone.
@@ -103,7 +103,7 @@ pub fn start(zones: &[Known]) -> Vec<Job> {
 
 fn start_one(known: &Known) -> Option<Job> {
     let (deed, wave) = match known.state {
-        // Booting clears away what is left, too.
+        // Booting removes the remains, too.
         State::Installed if known.autoboot && known.suspended => (Deed::Resume, known.priority),
         State::Installed if known.autoboot => (Deed::Boot, known.priority),
         State::Incomplete if known.autoboot => (Deed::Complain, known.priority),
@@ -132,7 +132,7 @@ fn stop_one(known: &Known) -> Option<Job> {
         (State::Running, Autoshutdown::Shutdown) => Deed::Shutdown,
         (State::Running, Autoshutdown::Halt) => Deed::Halt,
         (State::Running, Autoshutdown::Suspend) if known.family == Family::Kz => Deed::Suspend,
-        // verify refuses it; what is configured all the same must not kill anything.
+        // verify refuses it; if it is configured all the same, it must not kill a zone.
         (State::Running, Autoshutdown::Suspend) => Deed::Shutdown,
         // Nobody in it can be asked.
         (state, _) if state.is_active() => Deed::Halt,
@@ -169,8 +169,8 @@ impl Patience {
         self.0
     }
 
-    /// The part in which zones may stop in order: three quarters. What is left is for
-    /// killing those that did not.
+    /// The part in which zones may stop in order: three quarters. The rest of the time is for
+    /// killing the zones that did not.
     #[must_use]
     pub fn clean(self) -> Duration {
         self.0 * 3 / 4

@@ -43,11 +43,11 @@ fn one(host: &Host, job: &Job) -> End {
     }
 }
 
-/// Clears away what a zone left that died with its zoneadmd: control groups, what the
-/// host holds for its network, records.
+/// Removes the remains of a zone that died together with its zoneadmd: control groups, objects of
+/// its network on the host, records.
 fn clear(host: &Host, zone: &ZoneName) -> Result<(), Error> {
     let (_lock, _, _) = subject::lock_known(host, zone, Wait::No)?;
-    // Somebody may have booted it since: what lives is not to be cleared away.
+    // Another command may have booted it since: a live zone must not be cleaned up.
     if runtime::load(&host.root, zone)?.is_some() {
         return Ok(());
     }
@@ -55,7 +55,7 @@ fn clear(host: &Host, zone: &ZoneName) -> Result<(), Error> {
 }
 
 /// Undoes installs, clones and uninstalls that were cut off, and sets the shares of the global
-/// zone. Returns what is to be told.
+/// zone. Returns remarks for the user.
 #[must_use]
 pub fn tidy(host: &Host) -> Vec<String> {
     let mut remarks = Vec::new();

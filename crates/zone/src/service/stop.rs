@@ -11,8 +11,8 @@ use crate::service::{End, Tell, survey, told};
 use crate::{halt, shutdown, suspend};
 use host::{Error, Host, flatten};
 
-/// Ends all these zones at the same time, each in its way. What is not down after three
-/// quarters of the time is killed.
+/// Ends all these zones at the same time, each in its way. A zone that is not down after
+/// three quarters of the time is killed.
 pub fn stop(host: &Host, jobs: &[Job], patience: Patience, tell: Tell<'_>) {
     let began = Instant::now();
     // A thread for each: they do nothing but wait, and none must wait for another.
@@ -42,8 +42,8 @@ pub fn still_up(host: &Host) -> Result<Vec<ZoneName>, Error> {
 fn one(host: &Host, job: &Job, patience: Patience, began: Instant) -> End {
     let zone = &job.zone;
     let (clean, last) = (began + patience.clean(), began + patience.all());
-    // Whoever boots, resumes or ends it just now is not disturbed: what it is afterwards
-    // counts.
+    // A command that boots, resumes or ends it at this moment is not disturbed: its state
+    // afterwards counts.
     let now = patiently(clean, || again(host, zone));
     let Some(deed) = now.unwrap_or(Some(job.deed)) else {
         return End::Already;
@@ -95,8 +95,8 @@ fn in_order(
     }
 }
 
-/// Suspends a zone. One that cannot be suspended runs on: as long as there is time it is
-/// shut down in order, which loses what it did but nothing that it has written.
+/// Suspends a zone. A zone that cannot be suspended continues to run. While time remains,
+/// it is shut down: this loses the state of its programs, but no written data.
 fn suspend_or(
     suspend: impl FnOnce() -> Result<Outcome, Error>,
     shut_down: impl FnOnce() -> Result<Outcome, Error>,

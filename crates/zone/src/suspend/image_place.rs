@@ -17,7 +17,7 @@ use subject::Subject;
 pub fn place(host: &Host, subject: &Subject) -> Result<(PathBuf, Config), Error> {
     let config = subject.config(host)?;
     kind::of(&config).admit(Verb::Suspend, &config)?;
-    // What counts is what it runs with: there it will be looked for.
+    // The running configuration counts: the next boot looks for the image at its path.
     let running = store::xml::load_running(&host.root, &subject.entry.name)?;
     let (Some(path), Some(next)) = (image::path(host, &running), image::path(host, &config)) else {
         return Err(Error::Refused(

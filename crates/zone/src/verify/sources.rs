@@ -1,4 +1,4 @@
-//! Sources of file systems of type lofs beside what other zones and these programs have on the
+//! Compares sources of lofs file systems with the paths of other zones and of these programs on the
 //! host. A zone that writes into another zone's root, layers or records is root there.
 
 use std::collections::{BTreeMap, HashMap};

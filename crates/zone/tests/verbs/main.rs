@@ -2,8 +2,8 @@
 //! killed before any of its effects.
 //!
 //! The verbs, the index, the configurations and the roots are real, in a temporary folder. After
-//! each verb every zone is the old one, the new one or incomplete, the index says what is on
-//! disk, and the next command goes on; nothing stays that nobody needs.
+//! each verb every zone is the old one, the new one or incomplete, the index agrees with the disk,
+//! and the next command continues; no unused file is left.
 //!
 //! Needs no root: somebody else is root of a user namespace. `ZONES_TEST_CASES=N` asks for more
 //! cases than the default.
@@ -23,7 +23,7 @@ const CASES: u32 = 60;
 /// Zones, of which one has a blank in its zonepath.
 const ZONES: [&str; 3] = ["web", "db", "mail"];
 
-/// A verb, and what happens to it.
+/// A verb, and its injected failure.
 #[derive(Debug, Clone)]
 struct Deed {
     act: Act,
@@ -68,7 +68,7 @@ fn carry_out(deeds: &[Deed]) -> Result<bool, String> {
     world.end().map(|()| is_through)
 }
 
-/// Verbs that are harmed at each step and at each effect, after what must be done before.
+/// Verbs that fail at each step and at each effect, with the verbs to run before them.
 fn known() -> Vec<Vec<Act>> {
     let with = |more: &[Act]| {
         let before = [Act::Install("web"), Act::Write("web")];

@@ -241,8 +241,8 @@ impl World {
         Some(new)
     }
 
-    /// Carries a verb out with what happens to it, and then gives the command that goes on.
-    /// Tells whether it came to its end; fails with what is not as it should be.
+    /// Runs a verb with its injected failure, and then the command that continues. Returns true if
+    /// the verb ended by itself. Fails with the first invariant that does not hold.
     pub fn carry_out(&mut self, act: &Act, harm: Harm) -> Result<bool, String> {
         self.written += 1;
         let Some((zone, new)) = self.after(act) else {
@@ -274,7 +274,7 @@ impl World {
         Ok(is_through)
     }
 
-    /// The command that goes on: the same once more, or an uninstall of what is incomplete.
+    /// The command that continues: the same one again, or an uninstall of an incomplete zone.
     fn go_on(
         &mut self,
         act: &Act,
@@ -295,7 +295,7 @@ impl World {
             again(self, act)?;
             new
         };
-        // Whatever comes next looks at the zone, and clears away what is left of the last one.
+        // Every later command looks at the zone, and removes the remains of the last one.
         if should_be.state == State::Installed {
             let begun = Subject::admit(&self.host(), &name_of(zone), Verb::Verify);
             begun.map_err(|error| format!("then verify failed: {}", flatten(&error)))?;
@@ -436,7 +436,7 @@ impl World {
         Ok(())
     }
 
-    /// Nothing is there but the zones and what they need.
+    /// Only the zones and their files exist.
     fn nothing_is_left(&self, zone: &str) -> Result<(), String> {
         let zonepath = self.zonepath(zone)?;
         let layers = zonepath.with_file_name(".layers");
