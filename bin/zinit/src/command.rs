@@ -1,8 +1,8 @@
 //! Reads the command of a zone that exists for one program: /etc/zone.init.
 //!
-//! Install writes that file from what a container image says it runs (its format stands
-//! in `crates/brand/src/image/init.rs`). The program is started after rc.zone, and the
-//! zone ends with it.
+//! Install writes that file from the command of a container image
+//! (`crates/brand/src/image/init.rs` describes its format). The program is started after
+//! rc.zone, and the zone ends with it.
 
 use core::ffi::CStr;
 
@@ -30,7 +30,8 @@ pub(crate) struct Command {
     pub(crate) stop: Signal,
 }
 
-/// Starts what the file says; nothing when there is none, `Err` when it does not start.
+/// Starts the command of the file. Returns none if there is no file, and `Err` if the
+/// command does not start.
 pub(crate) fn run() -> Result<Option<Command>, ()> {
     if start::read_file(FILE, &mut []).is_err() {
         return Ok(None);
@@ -43,7 +44,7 @@ pub(crate) fn run() -> Result<Option<Command>, ()> {
 }
 
 // Never inlined: a function touches all of its stack as it begins, and every zinit would
-// keep what these buffers take.
+// keep the memory of these buffers.
 #[inline(never)]
 fn read_and_start() -> Option<Command> {
     let mut bytes = [0; MAX_FILE_BYTES];

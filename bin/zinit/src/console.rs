@@ -2,8 +2,8 @@
 
 use start::write;
 
-/// Writes `zinit: ` and the parts as one line. A line is one write, so that
-/// others on the console do not get in between; what is beyond 200 bytes is cut.
+/// Writes `zinit: ` and the parts as one line. A line is one write, so that others on the
+/// console do not get in between; text beyond 200 bytes is cut.
 pub(crate) fn say(parts: &[&[u8]]) {
     let mut line = [0; 200];
     let mut used = 0;

@@ -7,7 +7,7 @@
 //!   /bin/sh. Boot argument `-s` (single user) leaves it out. Nothing waits
 //!   for it: a zone without further processes is a zone that runs.
 //! - Beside that it runs the program that `/etc/zone.init` names, if there is such a
-//!   file: what a container image runs. The zone ends with it. See [`command`].
+//!   file: the command of a container image. The zone ends with it. See [`command`].
 //! - Power off: SIGPWR, SIGTERM, SIGRTMIN+3 or +4. Reboot: SIGINT, SIGRTMIN+5.
 //!   (RTMIN as in the GNU C library, 34.) See [`shutdown`] for the order.
 //! - It ends by reboot(2): whoever started it sees a death of SIGINT for power

@@ -18,8 +18,7 @@ enum Wish {
     Refused,
 }
 
-/// Does what the program is called for, if `name` is one of these commands; gives its exit
-/// status.
+/// Runs the command if `name` is one of these commands. Returns its exit status.
 pub(crate) fn run<'a>(name: &[u8], args: impl Iterator<Item = &'a [u8]>) -> Option<u8> {
     let wish = match name {
         b"poweroff" => plain(POWEROFF, args),
@@ -81,7 +80,7 @@ fn shutdown<'a>(args: impl Iterator<Item = &'a [u8]>) -> Wish {
     Wish::Order(signal)
 }
 
-/// Tells process 1 what to do.
+/// Sends an order to process 1.
 fn send(signal: Signal) -> u8 {
     match start::send(1, signal) {
         Ok(()) => 0,

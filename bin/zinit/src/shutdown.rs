@@ -6,8 +6,8 @@
 //! 3. SIGTERM to everybody, SIGCONT so that stopped ones hear it: 5 s at most.
 //! 4. SIGKILL to the remaining processes.
 //!
-//! A further order to end while this is under way ends all waiting: who asks
-//! twice is in a hurry. What the first order said still stands.
+//! A further order to end while this is under way ends all waiting: who asks twice is in a hurry.
+//! The first order remains in force.
 
 use start::{EVERYBODY, Power, Signal};
 

@@ -155,7 +155,7 @@ impl Zone {
         assert!(start(&mut shell).wait().unwrap().success());
     }
 
-    /// Waits for the end: what is left on the console, and the signal that
+    /// Waits for the end. Returns the rest of the console's output, and the signal that
     /// the parent of process 1 saw.
     fn ended(&mut self) -> (String, Option<i32>) {
         let mut rest = String::new();

@@ -27,14 +27,14 @@ fn as_a_shell(status: &WaitIdStatus) -> u8 {
         .unwrap_or(cli::status::ERROR)
 }
 
-/// Passes a signal on to what runs in the zone. The process must not be reaped.
+/// Passes a signal on to the process in the zone. The process must not be reaped.
 pub fn forward(child: &Child, number: i32) {
     let Some(signal) = Signal::from_named_raw(number) else {
         return;
     };
     if let Some(group) = group_behind_su(child) {
-        // The zone chooses what has that number. In its own pid namespace, where our children are
-        // now, the number belongs to no other process.
+        // The zone chooses which process has that number. In its own pid namespace, where our
+        // children are now, the number belongs to no other process.
         let sent = sys::process::fork(0, None, &[], || {
             u8::from(kill_process_group(group, signal).is_err())
         });

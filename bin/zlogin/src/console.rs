@@ -63,7 +63,7 @@ pub fn attach(host: &Host, call: &Call, leave_on_halt: bool) -> Result<u8, Strin
             }
             End::Gone if leave_on_halt => break,
             End::Gone => {
-                // What was typed was meant for what ran until now.
+                // Unsent input was meant for the system that ran until now.
                 user.keyboard.clear();
                 connection = connect(host, &zone).unwrap_or(None);
             }
@@ -172,8 +172,8 @@ impl User {
         })
     }
 
-    /// Waits until something happens, or it is time to look again; shows what is to
-    /// be shown, and reads what is typed.
+    /// Waits until something happens, or it is time to look again; shows output of the
+    /// zone, and reads input of the user.
     fn wait(&mut self, zone: Option<PollFd<'_>>) -> Result<Option<End>, String> {
         let timeout = Timespec::try_from(POLL_INTERVAL).ok();
         let mut watched = vec![PollFd::new(&self.taken, PollFlags::IN)];

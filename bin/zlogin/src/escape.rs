@@ -1,6 +1,6 @@
 //! The escape character: `~.` at the begin of a line leaves, `~~` sends one.
 
-/// Watches what is typed.
+/// Searches the input of the user for the escape character.
 #[derive(Debug)]
 pub struct Escape {
     character: Option<u8>,

@@ -39,7 +39,7 @@ impl Keyboard {
         }
     }
 
-    /// True as long as it is to be watched. What is no keyboard can wait.
+    /// True as long as it is to be watched. Input that is not from a terminal can wait.
     pub fn listens(&self) -> bool {
         self.open && (self.is_terminal || self.waiting.len() < MAX_WAITING_BYTES)
     }
@@ -75,7 +75,7 @@ impl Keyboard {
         }
     }
 
-    /// Forgets what waits.
+    /// Drops the waiting input.
     pub fn clear(&mut self) {
         self.waiting.clear();
     }
@@ -85,7 +85,7 @@ impl Keyboard {
         !self.waiting.is_empty()
     }
 
-    /// Sends what can be sent without waiting.
+    /// Sends as much as possible without waiting.
     pub fn send(&mut self, mut write: impl FnMut(&[u8]) -> Result<usize>) -> Result<()> {
         while self.has_more() {
             match write(&self.waiting) {

@@ -1,4 +1,4 @@
-//! A command in a kernel zone: its agent runs it, and gives what it printed at the end.
+//! A command in a kernel zone: its agent runs it, and returns its output at the end.
 
 use std::io::{IsTerminal, Read, Write};
 

@@ -1,10 +1,10 @@
 //! A command with three streams and no terminal.
 //!
-//! The command has pipes, and zlogin moves the bytes: with a descriptor of the
-//! caller's terminal it could type into the caller's shell, or go on reading what is
-//! typed after its end. zlogin returns when the command has ended and everything is
-//! written that it and what it started had written by then; a process that it leaves
-//! in the background and that keeps the pipes open is not waited for.
+//! The command has pipes, and zlogin moves the bytes: with a descriptor of the caller's terminal it
+//! could type into the caller's shell, or continue to read the user's input after its end. zlogin
+//! returns when the command has ended and all output of the command and its children until then is
+//! written; a process that it leaves in the background and that keeps the pipes open is not waited
+//! for.
 
 use std::io::IsTerminal;
 use std::os::fd::{AsFd, OwnedFd};
@@ -154,7 +154,7 @@ impl Output {
         }
     }
 
-    /// The command has ended: what is in the pipe now is what it wrote.
+    /// The command has ended: the pipe now holds the rest of its output.
     fn end(&mut self) {
         let waiting = self.from.as_ref().map(rustix::io::ioctl_fionread);
         self.left = waiting.and_then(Result::ok).unwrap_or(0);
@@ -167,7 +167,7 @@ impl Output {
         }
     }
 
-    /// Moves what can be moved without waiting.
+    /// Moves as much as possible without waiting.
     fn advance(&mut self) {
         for _ in 0..PIECES_PER_TURN {
             let Self { buffer, to, .. } = self;

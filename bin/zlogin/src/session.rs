@@ -75,7 +75,7 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
     fcntl_getfl(&controller)
         .and_then(|flags| fcntl_setfl(&controller, flags | OFlags::NONBLOCK))
         .map_err(|errno| format!("could not use a terminal of the zone: {errno}"))?;
-    // What the zone says of its terminal is shown, so it must be no more than a number.
+    // The zone's name of its terminal is shown, so it must be only a number.
     let number: String = name.chars().filter(char::is_ascii_digit).take(10).collect();
     if !call.quiet {
         println!("[Connected to zone '{}' pts/{number}]", call.zone);
@@ -83,7 +83,7 @@ pub fn run(zone: &RunningZone, call: &Call, command: Option<&str>) -> Result<u8,
     let raw = Raw::enter();
     let mut end = pump(&controller, &child, &taken, &mut Keyboard::new(call.escape));
     drop(raw);
-    // Hangs up on what is left in the session.
+    // Hangs up on the remaining processes of the session.
     drop(controller);
     // A session is over with its terminal; of a command the status counts.
     if end == End::Closed && command.is_some() {

@@ -25,14 +25,14 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // Now: what is shown may be stopped, and would be waited for.
+        // Without draining: the terminal may be stopped, and draining would wait for it.
         let _ = tcsetattr(stdin(), OptionalActions::Now, &self.0);
     }
 }
 
-/// Takes the signals that end programs, so that none leaves a raw terminal or a
-/// process in the zone behind. The terminal can no longer stop zlogin: it must be
-/// there to reap what it started when the zone halts.
+/// Takes the signals that end programs, so that none leaves a raw terminal or a process in the zone
+/// behind. The terminal can no longer stop zlogin: it must be able to reap its child when the zone
+/// halts.
 pub fn take_signals() -> Result<Taken, String> {
     let numbers = [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM].map(Signal::as_raw);
     let taken =

@@ -1,4 +1,4 @@
-//! `zoneadm boot-again`: what a zoneadmd starts for a zone that rebooted itself.
+//! `zoneadm boot-again`: a zoneadmd starts it for a zone that rebooted itself.
 
 use std::fs::File;
 

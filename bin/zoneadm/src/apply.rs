@@ -1,4 +1,4 @@
-//! `zoneadm apply`: what is said while running zones are changed.
+//! `zoneadm apply`: changes running zones, and prints each change.
 
 use host::Host;
 use model::ZoneName;
@@ -6,8 +6,8 @@ use zone::live::{self, Options, Told};
 
 use crate::outcome;
 
-/// Changes zones, one after the other: what goes into a zone is a process, and a
-/// program with threads cannot make one that is whole.
+/// Changes zones, one after the other: entering a zone needs a child process, and a
+/// program with threads cannot fork a complete one.
 pub fn all(host: &Host, zones: &[ZoneName], dry_run: bool, quiet: bool) -> u8 {
     let options = Options { dry_run, quiet };
     let mut status = cli::status::OK;

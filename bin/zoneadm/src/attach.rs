@@ -76,8 +76,8 @@ fn value(words: &mut lexopt::Parser) -> Result<String, String> {
     value.map_err(|error| error.to_string())
 }
 
-/// `attach -n`: whether what a manifest tells of could be attached here. There need be no
-/// such zone.
+/// `attach -n`: checks whether the zone of a manifest could be attached here. There need
+/// be no such zone.
 pub fn check(call: &Call, path: &Path) -> u8 {
     let read = read_manifest(path, &mut std::io::stdin().lock());
     let named = call.zones.first().cloned();

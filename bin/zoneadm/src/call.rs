@@ -55,7 +55,7 @@ pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
             Short('?' | 'h') | Long("help") => return Err(Problem::Help(None)),
             Value(verb) => {
                 let verb = verb.string()?;
-                // What follows is the subcommand's own: it is not looked at here.
+                // The other words belong to the subcommand, and are not parsed here.
                 let rest = words
                     .raw_args()?
                     .map(|word| word.string())

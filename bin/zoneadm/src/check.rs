@@ -1,4 +1,4 @@
-//! `zoneadm check`: what commands that were killed left on the host.
+//! `zoneadm check`: lists leftovers of killed commands on the host.
 
 use std::fmt::Write as _;
 
@@ -107,7 +107,7 @@ fn check(host: &Host, options: Options) -> Result<u8, String> {
 }
 
 /// Returns the findings with their fates: those that were found before and exist no more were
-/// removed. What came since is left, too.
+/// removed. Later findings are left, too.
 fn repaired(before: Vec<Finding>, after: Vec<Finding>) -> Vec<Row> {
     let same = |a: &Finding, b: &Finding| (a.kind, &a.path) == (b.kind, &b.path);
     let removed = before

@@ -10,7 +10,7 @@ use crate::choose;
 
 /// Asks zoneauthd to run the subcommand. `asks` tells whether it has a question.
 pub fn run(call: &Call, asks: bool) -> u8 {
-    // Zones are named one by one: what a glob or a uuid means is our business.
+    // Zones are named one by one: this program expands globs and uuids.
     let zones = match choose::prepare(call) {
         Ok((_, zones)) => zones,
         Err(text) => {

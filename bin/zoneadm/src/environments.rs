@@ -129,7 +129,7 @@ fn carry_out(
     }
 }
 
-/// Does what a zone asks for. What it is told has no path of the host in it.
+/// Carries out a request of a zone. The answer has no path of the host.
 fn of_zone(host: &Host, zones: &[ZoneName], options: &Options) -> u8 {
     let [zone] = zones else {
         return usage::complain("one zone asks for itself", None);

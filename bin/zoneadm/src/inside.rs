@@ -1,4 +1,4 @@
-//! `beadm` in a zone, which asks zoneadmd, and what the zone is told.
+//! `beadm` in a zone, which asks zoneadmd, and the answers to the zone.
 
 use std::io::ErrorKind;
 
@@ -6,7 +6,8 @@ use control::beadm_socket::{self, Answer};
 use host::{Error, Host, flatten};
 use model::ZoneName;
 
-/// Asks for what `words` say. `confirmed` tells that the question of destroy was answered.
+/// Sends the request in `words`. `confirmed` tells that the question of destroy was
+/// answered.
 pub fn ask(words: &[String], confirmed: bool) -> u8 {
     let mut words = words.to_vec();
     if confirmed {
@@ -37,7 +38,8 @@ pub fn ask(words: &[String], confirmed: bool) -> u8 {
     }
 }
 
-/// Tells a zone what went wrong; what concerns the host is in the zone's log there.
+/// Reports an error to a zone; details about the host are only in the zone's log on the
+/// host.
 pub fn tell(host: &Host, zone: &ZoneName, error: &Error) -> u8 {
     let text = for_zone(error);
     if text.is_none() {

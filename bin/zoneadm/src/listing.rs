@@ -22,8 +22,8 @@ pub enum Form {
     Json,
 }
 
-/// Lists what `rows` finds of each of the zones of a call. `render` also gets to know how
-/// many zones there are.
+/// Lists the rows that `rows` returns for each zone of a call. `render` also gets to know
+/// how many zones there are.
 pub fn run<R>(
     call: &Call,
     rows: impl Fn(&Host, &ZoneName) -> Result<Vec<R>, Error>,
@@ -82,7 +82,7 @@ fn parse(words: &[String]) -> Result<Option<Form>, String> {
     Ok(Some(form))
 }
 
-/// Returns a table of what zones have, with a column for the zone where there are `many`.
+/// Returns a table of the rows, with a column for the zone if there are `many`.
 pub fn table(many: bool, columns: &[Column]) -> Table {
     let zone = many.then(|| Column::left("ZONE", 16));
     Table::new(zone.into_iter().chain(columns.iter().copied()))

@@ -55,8 +55,8 @@ fn main() -> ExitCode {
             if let Ok(folder) = std::env::current_dir() {
                 sources::resolve(&call.verb, &mut call.rest, &folder);
             }
-            // What runs long must not hold the caller's folder. No path that is given
-            // to zoneadm is a relative one by now; / can always be entered.
+            // A long-running command must not hold the caller's folder. No path that is
+            // given to zoneadm is a relative one by now; / can always be entered.
             let _ = std::env::set_current_dir("/");
             run(&call)
         }

@@ -34,7 +34,7 @@ pub fn run(call: &Call) -> u8 {
     status
 }
 
-/// Private: the other end of migrate. What it says goes over standard output.
+/// Private: the other end of migrate. Its messages go over standard output.
 pub fn receive(call: &Call) -> u8 {
     let (host, zones) = match act::admitted(call) {
         Ok(admitted) => admitted,

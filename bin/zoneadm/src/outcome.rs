@@ -6,7 +6,7 @@ use zone::executor::Outcome;
 
 use crate::report;
 
-/// Prints what a zone came to and returns the exit status.
+/// Prints the result for a zone and returns the exit status.
 pub fn show(zone: &ZoneName, result: &Result<Outcome, Error>) -> u8 {
     match result {
         Ok(Outcome::Done) => cli::status::OK,

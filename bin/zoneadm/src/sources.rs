@@ -4,8 +4,8 @@ use std::path::Path;
 
 use zone::images::Source;
 
-/// Resolves what `-a`, `-b`, `-c` and `-d` of install and attach name against the working
-/// directory of the caller. The names of container images stay as they are.
+/// Resolves the paths of `-a`, `-b`, `-c` and `-d` of install and attach against the
+/// working directory of the caller. The names of container images stay as they are.
 pub fn resolve(verb: &str, words: &mut [String], folder: &Path) {
     if !matches!(verb, "install" | "attach") {
         return;

@@ -1,4 +1,4 @@
-//! Help: what there is, how each is called, with examples.
+//! Help: the subcommands, their usage, and examples.
 
 use cli::command::{self, Subcommand};
 
@@ -31,7 +31,7 @@ pub fn print(topic: Option<&str>) -> u8 {
     }
 }
 
-/// A wrong command line: what is wrong, and how it would be right.
+/// A wrong command line: the error, and the correct usage.
 pub fn complain(text: &str, verb: Option<&str>) -> u8 {
     eprintln!("zoneadm: {text}");
     match verb.and_then(find) {

@@ -1,5 +1,4 @@
-//! zoneadmd(8): one small process per active zone. zoneadm starts it; see
-//! `daemon` for what it does.
+//! zoneadmd(8): one small process per active zone. zoneadm starts it; see `daemon` for its work.
 
 #[macro_use(eprint, eprintln)]
 extern crate cli;

@@ -20,10 +20,10 @@ const QUEUES: Limit = (Some(819_200), Some(819_200));
 /// A soft and a hard limit; none is no limit.
 type Limit = (Option<u64>, Option<u64>);
 
-/// Puts umask, priority, limits and all else to what the first process of a system has. Each is
-/// tried; a host that forbids one leaves it as it is. Signals are the business of exec. Returns the
-/// limits that are lower than they should be: without CAP_SYS_RESOURCE none can be higher than that
-/// of the user who typed the command.
+/// Sets umask, priority, limits and all other inherited settings to the values of the first process
+/// of a system. Each is tried; a host that forbids one leaves it as it is. Signals are the business
+/// of exec. Returns the limits that are lower than they should be: without CAP_SYS_RESOURCE none
+/// can be higher than that of the user who typed the command.
 pub fn make_ordinary() -> Vec<String> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::surroundings::forget_caller();
@@ -67,8 +67,8 @@ fn pending_signals() -> Option<u64> {
     Some(threads.trim().parse::<u64>().ok()? / 2)
 }
 
-/// Sets a limit; where the hard limit may not rise, only what is below it. Returns the hard
-/// limit when that is lower than it should be.
+/// Sets a limit; where the hard limit may not rise, the limit is at most the hard limit. Returns
+/// the hard limit when that is lower than it should be.
 fn put(resource: Resource, (current, maximum): Limit) -> Option<u64> {
     if setrlimit(resource, Rlimit { current, maximum }).is_ok() {
         return None;

@@ -14,7 +14,7 @@ const PORT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval between looks whether a program of the host has connected again.
 const RECONNECT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Makes the reader forget what has come so far.
+/// Makes the reader drop the bytes received so far.
 const SEPARATOR: u8 = 0xff;
 
 /// The port, open.
@@ -49,7 +49,7 @@ impl Port {
         })
     }
 
-    /// The next line; what is longer is forgotten.
+    /// Returns the next line; a longer line is dropped.
     pub fn line(&mut self, longest: usize) -> io::Result<Vec<u8>> {
         let mut piece = [0; 4096];
         loop {

@@ -1,7 +1,7 @@
 //! Decides whether a request is granted.
 //!
-//! By what is stored now, below the root that this service was started with. There is
-//! no second copy of who may do what, so none that could be out of date.
+//! By the stored configuration, below the root that this service was started with. No
+//! second copy of the rights exists, so none can be out of date.
 
 use authority::request::Malformed;
 use authority::{Program, Request, Task, auth};

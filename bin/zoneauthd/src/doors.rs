@@ -13,8 +13,8 @@ use rustix::net::{Shutdown, shutdown};
 /// Most connections of one user at a time; each may be a running program.
 pub const MAX_PER_USER: usize = 32;
 
-/// Most connections that have not said yet what they want. A client says it at once;
-/// when there are more, the oldest is closed.
+/// Maximum number of connections without a request so far. A client says it at once; when there are
+/// more, the oldest is closed.
 const MAX_WAITING: usize = 128;
 
 /// Maximum number of refusals of one user that are logged each; after them they are only counted.
@@ -85,7 +85,7 @@ impl Doors {
         })
     }
 
-    /// Remembers a connection that has not said yet what it wants.
+    /// Remembers a connection without a request so far.
     pub fn wait(&self, socket: &Arc<OwnedFd>) {
         let mut state = self.state();
         state.waiting.retain(|one| one.strong_count() > 0);

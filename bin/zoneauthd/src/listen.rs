@@ -15,7 +15,7 @@ const PASSED: i32 = 3;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A socket that listens, and what keeps others from taking its place.
+/// A listening socket, and the lock that keeps other processes from replacing it.
 #[derive(Debug)]
 pub struct Listener {
     /// The socket.
@@ -33,7 +33,7 @@ pub fn listener(root: &Root) -> Result<Listener, String> {
     }
     let path = root.run().join(SOCKET);
     let fail = |error: std::io::Error| format!("could not listen on {}: {error}", path.display());
-    // What is made here is for everybody to reach.
+    // The socket is for all users.
     let before = rustix::process::umask(Mode::from_raw_mode(0o022));
     let made = fs::create_dir_all(root.run());
     rustix::process::umask(before);

@@ -19,7 +19,7 @@ use crate::users::User;
 /// The log is kept in two files of at most this many bytes.
 const MAX_SIZE: u64 = 4 << 20;
 
-/// Most characters of what a user wrote in one field of a line.
+/// Maximum length of a user's text in one field of a line, in characters.
 const MAX_FIELD: usize = 200;
 
 /// Facility authpriv, severities notice and info, as syslog(3) numbers them.
@@ -175,7 +175,7 @@ mod tests {
             text.bytes().all(|byte| (b' '..=b'~').contains(&byte)),
             "{text}"
         );
-        // What a user wrote is no field of its own.
+        // A user's text cannot add a field.
         let fields: Vec<&str> = text.split(' ').take(7).collect();
         assert!(
             fields[4].starts_with("zone=a\\nuid=0\\x20user=root"),

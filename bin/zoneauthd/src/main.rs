@@ -1,10 +1,10 @@
 //! zoneauthd(8): runs zoneadm, zlogin and zonecfg for users who are not root, as far as
 //! the `admin` resources of zones say.
 //!
-//! The user is whom the kernel says is at the other end of the socket. What may be done
-//! the crate `authority` says. What is passed between the user and the program are
-//! pipes and a terminal that are made here: no descriptor, path, variable or word of
-//! the user's reaches a process of root's, but the words that were understood.
+//! The user is whom the kernel says is at the other end of the socket. The crate
+//! `authority` decides about the requests. The user and the program are connected by
+//! pipes and a terminal that are made here: no descriptor, path or variable of the user
+//! reaches a process of root, and of the user's words only those that were parsed.
 
 #[macro_use(eprint, eprintln)]
 extern crate cli;

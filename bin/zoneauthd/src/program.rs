@@ -86,7 +86,7 @@ pub fn become_it(words: impl Iterator<Item = OsString>) -> ExitCode {
     ExitCode::from(NOT_RUN)
 }
 
-/// Leaves what is the service's: its signals, session, keyring, groups and mask.
+/// Drops the service's own settings: its signals, session, keyring, groups and mask.
 fn settle() -> io::Result<()> {
     sys::signals::reset_all();
     rustix::process::setsid()?;
@@ -94,7 +94,8 @@ fn settle() -> io::Result<()> {
     let _ = sys::keyring::leave_session();
     rustix::thread::set_thread_groups(&[])?;
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    // A user may send SIGQUIT; what root's memory holds is nothing to leave on a disk.
+    // A user may send SIGQUIT; a core dump of a root process must not be written to a
+    // disk.
     let core = Rlimit {
         current: Some(0),
         maximum: getrlimit(Resource::Core).maximum,

@@ -254,7 +254,7 @@ impl Guest {
     }
 }
 
-/// Sends a signal to the program and what it has started in its own process group.
+/// Sends a signal to the program and its children in its own process group.
 fn pass_on(child: &Child, number: i32) {
     let Some(signal) = Signal::from_named_raw(number) else {
         return;

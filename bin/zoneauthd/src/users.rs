@@ -51,8 +51,8 @@ impl User {
     }
 }
 
-/// True for what can be a user's name and nothing else to getent: numbers are looked up
-/// as such, and a dash begins an option.
+/// True for a text that getent can only read as a user's name: numbers are looked up as
+/// such, and a dash begins an option.
 fn is_name(text: &str) -> bool {
     let legal = |b: u8| b.is_ascii_alphanumeric() || b"._-@\\$+".contains(&b);
     text.bytes()

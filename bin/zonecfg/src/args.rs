@@ -54,7 +54,7 @@ pub enum Input {
 pub struct Args {
     /// `-R`.
     pub root: Option<PathBuf>,
-    /// `-r`: the zone as it runs, in place of what is stored.
+    /// `-r`: the running configuration instead of the stored one.
     pub live: bool,
     /// The zone.
     pub zone: Zone,

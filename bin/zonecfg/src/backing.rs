@@ -80,7 +80,7 @@ impl Stored {
     /// True where this user may not change configurations.
     pub fn is_read_only(&self) -> bool {
         let folder = self.root.etc();
-        // What does not exist yet is made by the first commit.
+        // The first commit makes a zone that does not exist.
         let existing = folder.ancestors().find(|folder| folder.exists());
         existing.is_none_or(|folder| access(folder, Access::WRITE_OK).is_err())
     }
@@ -92,7 +92,7 @@ impl Stored {
         Ok(entry.name.clone())
     }
 
-    /// Forgets what was read: another command follows after a while.
+    /// Drops the read configuration: the next command may follow after a while.
     pub fn refresh(&mut self) {
         self.index = None;
     }
@@ -338,7 +338,7 @@ const fn is_in_use(state: State) -> bool {
     state.is_active() || matches!(state, State::Mounted)
 }
 
-/// True where an installed zone's files would no longer be what is configured.
+/// True if an installed zone's files would no longer match the configuration.
 fn differs(change: &Change) -> bool {
     let Some(base) = change.base else {
         return false;

@@ -10,7 +10,7 @@ use syntax::{Console, Mode, SyntaxError, help};
 
 use crate::keyboard::Keyboard;
 
-/// The terminal, or what stands in for it.
+/// The terminal, or its substitute.
 #[derive(Debug)]
 pub struct Terminal {
     /// The file of `-f`.

@@ -1,10 +1,10 @@
 //! zonecfg for users who are not root: asks zoneauthd, and, if zoneauthd has started it as root for
 //! a user, refuses actions that the user may not do.
 //!
-//! The user is not to become root of the host: so no file is read or written whose name
-//! the user gives, no zone is made or deleted, and what is committed may differ only in
-//! what concerns the zone alone (`authority::change`). All this stands between the
-//! session and the store, whatever the commands are.
+//! The user must not become root of the host. So the user cannot name a file to read or write,
+//! cannot make or delete a zone, and a committed configuration may differ only in properties of the
+//! zone alone (`authority::change`). All this stands between the session and the store, whatever
+//! the commands are.
 
 use std::io::ErrorKind;
 use std::ops::{Deref, DerefMut};
@@ -64,8 +64,8 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// As the environment says: what zoneauthd starts has the variable, and to set it
-    /// gains nothing.
+    /// Read from the environment: zoneauthd sets the variable for its programs, and a user who sets
+    /// it gains nothing.
     pub fn of_environment() -> Self {
         match std::env::var_os(authority::UID_VARIABLE) {
             Some(_) => Self::Delegated,

@@ -21,7 +21,7 @@ pub enum Error {
     /// The running zone.
     #[error("zonecfg: zone '{0}': {1}")]
     Running(ZoneName, String),
-    /// A command about what is stored.
+    /// A command about the stored configuration.
     #[error(
         "zonecfg: zone '{0}': {1} applies to the stored configuration, not to a running zone (-r)"
     )]

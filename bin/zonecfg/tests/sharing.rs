@@ -153,7 +153,7 @@ fn a_user_without_write_access_changes_nothing() {
     insta::assert_snapshot!(report.join("\n"));
 }
 
-/// Runs a session at a pseudo-terminal; gives what the user saw, and the status.
+/// Runs a session at a pseudo-terminal. Returns the text on the terminal, and the status.
 fn at_terminal(host: &Host, keys: &str) -> (String, Option<i32>) {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&master).unwrap();
@@ -188,8 +188,7 @@ fn at_terminal(host: &Host, keys: &str) -> (String, Option<i32>) {
     (plain(&seen), status)
 }
 
-/// Reads until the text of what came since the last call satisfies `enough`,
-/// or the other side is closed.
+/// Reads until the text since the last call satisfies `enough`, or the other side is closed.
 fn read_until(master: &mut File, seen: &mut Vec<u8>, enough: impl Fn(&str) -> bool) {
     let start = seen.len();
     let mut buffer = [0; 4096];
