@@ -188,7 +188,7 @@ impl Client {
         }
     }
 
-    /// Gets what the registry wants to see.
+    /// Gets the authorization header for the registry.
     fn authenticate(&self, challenge: Option<Challenge>) -> Result<(), String> {
         let authorization = match (challenge, &self.credentials) {
             (Some(Challenge::Basic), Some(pair)) => pair.basic(),

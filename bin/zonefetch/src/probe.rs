@@ -81,7 +81,7 @@ fn ask(mut stream: TcpStream) -> io::Result<Wire> {
     }
 }
 
-/// Makes the first message of a client, and what makes an HTTP server answer.
+/// Makes the first message of a TLS client, followed by bytes that make an HTTP server answer.
 fn hello() -> io::Result<Vec<u8>> {
     let config = ClientConfig::builder_with_provider(trust::provider())
         .with_safe_default_protocol_versions()

@@ -122,7 +122,7 @@ impl Pull {
         let fail = |error: io::Error| Failed::Final(self.what(&format!("cannot write: {error}")));
         let mut file = File::create(&part).map_err(fail)?;
         let body = answer.body_mut().with_config().limit(u64::MAX).reader();
-        // One more than it may have: what is longer shows.
+        // One byte more than the limit, to notice a longer layer.
         let mut body = body.take(size + 1);
         let mut hasher = Hasher::default();
         let mut buffer = vec![0; 128 << 10];
@@ -175,7 +175,8 @@ enum Failed {
     Final(String),
 }
 
-/// Refuses what does not fit beforehand: the registry alone says how much it is.
+/// Refuses layers that do not fit, before the download: only the registry knows their
+/// size.
 fn has_space(into: &Path, layers: &[(Digest, u64)]) -> Result<(), String> {
     let missing: HashMap<Digest, u64> = layers
         .iter()

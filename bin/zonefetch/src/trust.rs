@@ -77,8 +77,8 @@ pub fn is_unknown(error: &ureq::Error) -> bool {
     )
 }
 
-/// Trusts what the authorities of the host have signed, and, as OpenSSL does, a server whose
-/// own certificate is one of those that the host trusts. `openssl req -x509` makes such ones:
+/// Trusts certificates that the host's authorities have signed, and, as OpenSSL does, a server
+/// whose own certificate is among those that the host trusts. `openssl req -x509` makes such ones:
 /// they sign themselves, and they are marked as an authority, which webpki refuses for a server.
 #[derive(Debug)]
 struct Trusted {

@@ -1,7 +1,8 @@
-//! Programs that use what a zone may not do, by the names in them.
+//! Finds programs that use functions a zone does not have, by the names in them.
 //!
-//! A program that is linked to a library names each function it uses of it. That it
-//! names one does not prove that it needs it: what is found is a question to answer.
+//! A program that is linked to a library names each function it uses of it. A name in a
+//! program does not prove that the program needs it: a finding is a question to the
+//! administrator.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ const MAX_SIZE: u64 = 256 << 20;
 /// Maximum depth of folders.
 const MAX_DEPTH: usize = 40;
 
-/// Functions and what they do.
+/// Functions and their purposes.
 const FUNCTIONS: &[(&str, &str)] = &[
     ("init_module", "loads kernel modules"),
     ("finit_module", "loads kernel modules"),

@@ -1,5 +1,5 @@
-//! zonecfg commands for a zone like a container of LXC, systemd-nspawn or Incus: what maps
-//! is translated, what does not is named in a comment.
+//! zonecfg commands for a zone like a container of LXC, systemd-nspawn or Incus: settings
+//! with an equivalent are translated, the others are named in a comment.
 
 use crate::report::{BRAND, harmless};
 use crate::template::quoted;
@@ -139,7 +139,7 @@ fn bytes(text: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
-/// A link of the zone, and what is said of it.
+/// A link of the zone, and its settings.
 #[derive(Debug, Default)]
 struct Link {
     index: String,
@@ -314,7 +314,7 @@ fn nspawn(text: &str) -> Found {
     found
 }
 
-/// Lines of block mappings as `a.b.c` and a value; what is in lists is passed over.
+/// Lines of block mappings as `a.b.c` and a value; items of lists are skipped.
 fn flat(text: &str) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let mut way: Vec<(usize, String)> = Vec::new();
@@ -363,7 +363,7 @@ fn incus(text: &str) -> Found {
                 "limits.cpu" => found.processors(key, &value, value.parse().ok()),
                 "limits.processes" => found.processes(key, &value),
                 "boot.autostart" => found.properties.push(("autoboot", value)),
-                // What Incus keeps for itself, and what only describes.
+                // Internal keys of Incus, and keys that are only descriptions.
                 _ if key.starts_with("volatile.") || key.starts_with("image.") => {}
                 _ => found.leave(key, &value),
             },

@@ -1,4 +1,4 @@
-//! zonep2vchk(8): what of a system will not work in a zone.
+//! zonep2vchk(8): reports parts of a system that will not work in a zone.
 //!
 //! | file | holds |
 //! |---|---|
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     cli::output::end("zonep2vchk", status)
 }
 
-/// Prints what was asked for; how many issues there are.
+/// Prints the report. Returns the number of issues.
 fn run(args: &Args) -> Result<usize, String> {
     if let Some(path) = &args.container {
         print!("{}", container(path)?);

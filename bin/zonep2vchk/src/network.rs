@@ -7,7 +7,7 @@ use crate::args::Target;
 use crate::report::{Finding, Section};
 use crate::system::{System, base};
 
-/// An interface with what is configured on it.
+/// An interface with its configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     /// Addresses with their prefix lengths.
@@ -102,7 +102,7 @@ pub fn check(system: &System, target: Target) -> Vec<Section> {
     vec![made, dhcp, unread]
 }
 
-/// An address as the zone will have it; `None` for what is none.
+/// An address as the zone will have it; `None` for a text that is no address.
 fn address(text: &str, prefix: Option<&str>) -> Option<String> {
     let (ip, own) = text
         .split_once('/')
@@ -253,7 +253,7 @@ const NETPLAN_KEYS: [&str; 6] = [
 /// that write them in another way: a mapping or a list that is not closed on one line, an alias.
 fn netplan(found: &mut Interfaces, text: &str) -> Vec<usize> {
     let mut unread = Vec::new();
-    // Indentation and key of what the line is in.
+    // Indentation and key of the mappings around the line.
     let mut within: Vec<(usize, String)> = Vec::new();
     for (line, number) in text.lines().zip(1..) {
         let line = line.split(" #").next().unwrap_or_default().trim_end();

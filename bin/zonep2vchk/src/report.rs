@@ -12,7 +12,7 @@ use crate::system::System;
 pub struct Finding {
     /// The subject: a service, a path, a name.
     pub subject: String,
-    /// Why not, or what to do.
+    /// The reason, or the remedy.
     pub advice: String,
 }
 

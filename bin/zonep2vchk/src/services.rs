@@ -4,7 +4,7 @@ use crate::args::Target;
 use crate::report::{Finding, Section};
 use crate::system::{System, base};
 
-/// Services by what they need that a zone does not have.
+/// Services that do not work in a zone, by the missing facility.
 const NEEDS: &[(&str, &[&str])] = &[
     (
         "devices belong to the host",

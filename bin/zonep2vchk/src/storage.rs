@@ -1,4 +1,4 @@
-//! Devices, file systems and what is shared of them.
+//! Devices, file systems and exported directories.
 
 use crate::report::{Finding, Section};
 use crate::system::System;
@@ -37,7 +37,8 @@ impl Mount {
 
     /// Returns whether it holds data of its own, apart from the system's.
     pub fn is_data(&self) -> bool {
-        // What a copy of the system has, also when it was mounted on its own there.
+        // Directories that a copy of the system includes, even if they were separate file
+        // systems.
         let copied = ["/", "/usr", "/var", "/tmp", "/home", "/root", "/opt"];
         let is_place = self.dir.starts_with('/') && !self.dir.starts_with("/boot");
         (self.is_of_a_device() || self.is_of_the_network())

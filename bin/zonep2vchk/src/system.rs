@@ -42,7 +42,7 @@ impl System {
     pub fn read(&self, path: &str) -> String {
         let mut bytes = Vec::new();
         if let Some(file) = self.file(path) {
-            // What cannot be read to its end is as good as its start.
+            // A file that cannot be read to its end counts up to the error.
             let _ = file.take(MAX_SIZE).read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
@@ -83,7 +83,7 @@ impl System {
             .collect()
     }
 
-    /// Returns whether there is such a folder; what is behind a link in it does not count.
+    /// Returns whether there is such a folder; a folder behind a link does not count.
     pub fn is_folder(&self, path: &Path) -> bool {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
         self.find(&path.to_string_lossy(), flags).is_some()

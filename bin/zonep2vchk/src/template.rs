@@ -136,7 +136,7 @@ fn shared(out: &mut Commands, name: &str, interface: &Interface) {
 }
 
 fn exclusive(out: &mut Commands, name: &str, interface: &Interface) {
-    // What a link of the zone can be called.
+    // A valid name for a link of the zone.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if name.len() > 15 || !name.chars().all(is_plain) {
         out.comment(&format!("{name}: no name for a link of the zone"));

@@ -7,8 +7,8 @@ use host::{Error, Host};
 use patch::Order;
 use patch::manager::{self, Mood, SHOWN};
 
-/// Updates the host, or what lies below an alternate root; the files of the order lie where zones
-/// are shown them from. With `quiet` the output of the package manager does not go to standard
+/// Updates the host, or the system below an alternate root; package files of the order lie in the
+/// folder that zones see. With `quiet` the output of the package manager does not go to standard
 /// output.
 pub fn apply(host: &Host, order: &Order, staged: Option<&Path>, quiet: bool) -> Result<(), Error> {
     let root = host.root.dir();

@@ -158,7 +158,7 @@ fn warn(left: &[String]) {
     }
 }
 
-/// Lists what is found of each zone.
+/// Lists the findings of each zone.
 fn list<R: serde::Serialize>(
     zones: &[ZoneName],
     call: &Call,
@@ -328,8 +328,8 @@ fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     })
 }
 
-/// Returns the number of CPUs. A measurement of what more zones at a time cost says that there are
-/// more: no more than 1.5 times as many are worked on otherwise.
+/// Returns the number of CPUs. A benchmark sets a higher number of CPUs, because at most 1.5 zones
+/// per CPU are patched at a time.
 fn cpus() -> usize {
     let said = std::env::var("ZONES_CPUS").ok();
     said.and_then(|said| said.parse().ok())

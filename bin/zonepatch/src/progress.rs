@@ -80,7 +80,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Shows what goes on while `work` does.
+    /// Shows the progress while `work` runs.
     pub fn while_shown<T>(&self, work: impl FnOnce() -> T) -> T {
         let every = match self.shown().screen {
             Some(_) => REDRAW_INTERVAL,
@@ -179,8 +179,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// The last line of a log, without what a terminal would take for orders: it comes from the
-/// zone.
+/// The last line of a log, without control characters, because it comes from the zone.
 fn last_line(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();

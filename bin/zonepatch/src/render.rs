@@ -57,7 +57,7 @@ pub fn ended(report: &Report) -> String {
     text
 }
 
-/// Processes of a zone that go on with what was replaced; empty when there are none.
+/// Processes of a zone that still use replaced files; empty if there are none.
 pub fn stale(report: &Report) -> String {
     let mut text = String::new();
     for process in &report.stale {

@@ -1,4 +1,4 @@
-//! zones-service(8): what happens to zones when the host boots and shuts down.
+//! zones-service(8): starts and stops zones when the host boots and shuts down.
 
 #[macro_use(eprintln, println)]
 extern crate cli;

@@ -63,7 +63,7 @@ impl Line {
         }
     }
 
-    /// Takes the line away, for what stays.
+    /// Clears the line before permanent output.
     pub fn clear(&self) {
         if self.shown {
             let mut out = std::io::stdout();

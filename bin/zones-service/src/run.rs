@@ -1,4 +1,4 @@
-//! Carrying out what was asked for.
+//! Carries out the command.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -98,7 +98,7 @@ fn tell_damaged(survey: &Survey) -> usize {
     survey.damaged.len()
 }
 
-/// Lets `work` go on in other threads and tells here what becomes of it.
+/// Runs `work` in other threads, and reports its events in this one.
 fn watched(call: &Call, jobs: usize, work: impl FnOnce(Tell<'_>) + Send) -> Vec<Done> {
     let mut line = Line::new(call.action.as_str(), jobs, !call.json);
     let mut all = Vec::new();

@@ -1,9 +1,9 @@
 //! The command line, with two faces: that of Solaris 11 and that of 2009.
 //!
 //! `-P` is the one option that both have, with different meanings: it names lines where
-//! `-p` is given too, and otherwise it is the colon-separated dashboard. No other
-//! option means two things. What asks for the dashboard is `-l`, `-N`, `-P` without
-//! `-p`, `--dashboard`, or no interval and no option of Solaris 11.
+//! `-p` is given too, and otherwise it is the colon-separated dashboard. No other option
+//! means two things. `-l`, `-N`, `-P` without `-p`, `--dashboard`, or no interval and no
+//! option of Solaris 11 selects the dashboard.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -51,11 +51,11 @@ enum OfP {
 /// Reads the command line; `words` are those behind the program's name.
 ///
 /// # Errors
-/// [`Wrong`] says what is not understood.
+/// [`Wrong`] with the wrong argument.
 pub fn parse(words: &[OsString]) -> Result<Call, Wrong> {
     let mut given = match read(words, OfP::Lines) {
         Ok(given) if given.parseable || !given.big_p => given,
-        // Without -p it has no argument, and what stands behind it is something else.
+        // Without -p it has no argument, and the next word is an operand.
         Ok(_) | Err(_) => match read(words, OfP::Nothing) {
             Ok(given) if !given.parseable => given,
             Ok(_) => {

@@ -1,4 +1,4 @@
-//! An interval for the tests of what is printed.
+//! An interval for the tests of the output.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Intervals and reports as lines of JSON: everything that is known, under names with
-//! units. What this host does not tell is left out.
+//! units. Figures that this host does not have are left out.
 
 use serde::Serialize;
 use stat::pset::Part;

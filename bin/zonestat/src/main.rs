@@ -1,4 +1,4 @@
-//! zonestat(8): what zones use.
+//! zonestat(8): shows the use of resources by zones.
 //!
 //! | file | holds |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! Counters and figures for Prometheus.
 //!
-//! Its two formats name the type of a counter differently, so no text that has the
-//! types of counters is right in both. Who asks the service says which he wants; what
-//! `--openmetrics` prints leaves those types out and is right as either.
+//! Its two formats name the type of a counter differently, so no text that has the types
+//! of counters is right in both. A client of the service chooses the format; the output
+//! of `--openmetrics` omits those types and is valid in both formats.
 
 use std::fmt::Write as _;
 
@@ -388,7 +388,7 @@ impl Page {
     }
 }
 
-/// Names of zones and pools need no escapes; who knows what comes.
+/// Names of zones and pools need no escapes now; later names may.
 fn escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for character in value.chars() {

@@ -24,7 +24,7 @@ const MAX_SAMPLE_FILES: u64 = 100_000;
 /// Signals that end zonestat, after the reports that are due.
 pub const ENDS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
-/// A sampler of what the caller sees.
+/// A sampler of the zones that the caller sees.
 ///
 /// # Errors
 /// A root that cannot be one.

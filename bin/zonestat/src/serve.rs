@@ -52,7 +52,7 @@ struct Shown {
 /// Serves until a signal.
 ///
 /// # Errors
-/// An address that cannot be listened at, or what is wrong with the root.
+/// An address that cannot be listened at, or an error of the root.
 pub fn serve(common: &Common, address: &str) -> Result<(), String> {
     let address: SocketAddr = address
         .parse()

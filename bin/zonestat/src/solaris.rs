@@ -302,8 +302,8 @@ impl Print<'_> {
         self.end_of_section();
     }
 
-    /// A line of the summary; what is used of the shares, and per resource what is used, its part
-    /// of all, its part of the cap.
+    /// A line of the summary: the used part of the shares, and for each resource the use, its part
+    /// of the total, and its part of the cap.
     fn summary_line(
         &mut self,
         width: usize,

@@ -16,7 +16,7 @@ pub enum Span {
 /// Maximum span, in seconds.
 const MAX_SPAN_SECONDS: u64 = u32::MAX as u64;
 
-/// Reads a span; none for what is no span or is nothing.
+/// Parses a span. Returns none for an invalid or an empty span.
 pub fn span(text: &str) -> Option<Span> {
     match text {
         "default" => return Some(Span::Default),

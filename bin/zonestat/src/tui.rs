@@ -22,7 +22,7 @@ const MAX_KEY_WAIT: Duration = Duration::from_millis(250);
 /// Shows the screen until it is left.
 ///
 /// # Errors
-/// Without a terminal; what is wrong with the options or the root.
+/// Without a terminal, or for an error of the options or the root.
 pub fn run(options: &Tui) -> Result<(), String> {
     if !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
         return Err("--tui needs a terminal".to_owned());

@@ -1,6 +1,6 @@
 //! Measures the speed of suspend and resume here, and the limits of memory, processors and disk.
-//! Every round has everything once, so that what else the host does meanwhile falls on all alike;
-//! ratios are taken within a round.
+//! Every round runs each test once, so that other work of the host affects all tests alike; ratios
+//! are computed within a round.
 
 mod memory;
 mod qemu;
@@ -32,8 +32,8 @@ pub struct Plan<'a> {
     pub folder: Option<&'a Path>,
     /// True if QEMU's own way is measured, too.
     pub qemu: bool,
-    /// True if only the most telling is measured: what adaptive and lz4 do with all threads, lz4
-    /// with one, and what they are compared with.
+    /// True if only the most important tests run: adaptive and lz4 with all threads, lz4 with one
+    /// thread, and their baselines.
     pub brief: bool,
 }
 
@@ -80,7 +80,7 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
         memory: &memory,
     };
     let all = plan.threads;
-    // What is restored needs room beside what was saved.
+    // The restored memory needs space beside the saved one.
     let twice = available() > plan.memory + plan.memory / 16;
     let mut report = Report::new(plan, memory.nonzero);
     let threads = match all.get() {
@@ -93,7 +93,7 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
         report.begin();
         for &threads in &threads {
             let at = |what: &str| format!("{what}, {threads} thr");
-            // With one thread, where it is to be brief, only what shows how lz4 scales.
+            // With one thread, in a brief run, only the test that shows how lz4 scales.
             let (whole, many) = (!plan.brief, !plan.brief || threads == all);
             let length = memory.nonzero;
             if many {

@@ -32,7 +32,7 @@ pub fn outside(header: &Header, size: u64, json: bool) -> String {
     text
 }
 
-/// Chunks of an image by what became of them.
+/// Chunks of an image by their codec.
 #[derive(Serialize)]
 struct Counts {
     zero: u64,
@@ -119,7 +119,7 @@ pub fn verified(path: &Path, restored: Restored, json: bool) -> String {
 }
 
 fn line(text: &mut String, name: &str, value: &str) {
-    // Names come from an image: what is not printable is not sent to a terminal.
+    // Names come from an image: unprintable characters are not sent to a terminal.
     let value: String = value
         .chars()
         .map(|one| if one.is_control() { '?' } else { one })

@@ -101,7 +101,7 @@ pub struct Args {
     pub json: bool,
 }
 
-/// A column and what stands over it.
+/// A column and its header.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// The field that is shown.

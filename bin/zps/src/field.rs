@@ -1,4 +1,4 @@
-//! The columns: what each is called and shows.
+//! The columns: their names and values.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`args`] | the command line |
 //! | [`zones`] | which zones are active, and whose processes are whose |
-//! | [`process`] | what /proc says of a process |
+//! | [`process`] | a process as /proc describes it |
 //! | [`field`] | the columns |
 //! | [`table`] | rows as text |
 

@@ -63,7 +63,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Asks /proc; what it does not say is 0.
+    /// Reads /proc; missing values are 0.
     pub fn read() -> Self {
         let uptime = read_bounded("/proc/uptime").unwrap_or_default();
         let memory = read_bounded("/proc/meminfo").unwrap_or_default();

@@ -56,8 +56,8 @@ fn length(cell: &str) -> usize {
     cell.chars().count()
 }
 
-/// A process says what it likes, and its text goes to an administrator's terminal:
-/// nothing in it may move the cursor, end the line or turn the direction of writing.
+/// A process can choose any text, and the text goes to an administrator's terminal: no
+/// character may move the cursor, end the line or change the direction of writing.
 fn harmless(text: &str) -> String {
     let odd = |c: char| {
         c.is_control()

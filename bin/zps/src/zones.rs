@@ -116,7 +116,7 @@ impl Zones {
         }
     }
 
-    /// The ids of zones by what -z said; `None` when it said nothing. A zone that is
+    /// The ids of the zones that -z selects; `None` when it said nothing. A zone that is
     /// not active has no id and no processes.
     pub fn choose(&self, words: &[String]) -> Result<Option<BTreeSet<u32>>, String> {
         if words.is_empty() {

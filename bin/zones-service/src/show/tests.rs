@@ -33,7 +33,7 @@ fn call(action: Action, json: bool) -> Call {
     }
 }
 
-/// As they come, what goes to standard error marked.
+/// Lines in their order, those for standard error marked.
 fn printed(all: &[Done]) -> String {
     let mut text = String::new();
     for one in all {

@@ -124,7 +124,7 @@ pub struct Reports {
     pub form: Form,
     /// Lines of the form for programs.
     pub lines: Lines,
-    /// By what rows are sorted, the first first.
+    /// The keys by which rows are sorted, the most important first.
     pub sort: Vec<Sort>,
     /// By which resource the summary is sorted.
     pub summary_by: Resource,

@@ -1,4 +1,4 @@
-//! Words that were given become what is asked for.
+//! Turns the options of the command line into a request.
 
 use stat::report::Kind;
 
@@ -43,7 +43,7 @@ impl Given {
             || self.parseable
     }
 
-    /// Returns whether something narrows or orders what JSON has anyway.
+    /// Returns true if an option selects or sorts rows, which JSON always has in full.
     fn is_narrow(&self) -> bool {
         let lists = [&self.resources, &self.names, &self.sort];
         self.stamp.is_some() || lists.into_iter().any(|list| !list.is_empty())

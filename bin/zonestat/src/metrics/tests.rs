@@ -13,7 +13,7 @@ fn page(format: Format) -> String {
     text(&example::now(), format, |_| true)
 }
 
-/// Reads a text; the type of each family and its samples, or what is wrong.
+/// Parses a text. Returns the type of each family and its samples, or the error.
 fn read(text: &str, format: Format) -> Result<HashMap<String, (String, usize)>, String> {
     let mut families: HashMap<String, (String, usize)> = HashMap::new();
     let mut current = String::new();
@@ -90,7 +90,7 @@ fn every_format_is_read_by_its_grammar() {
         assert_eq!(get("zone_cpu_cap_cpus"), Some(("gauge".to_owned(), 1)));
         assert!(families.values().all(|(_, samples)| *samples > 0));
     }
-    // What is right in both is right in both.
+    // The common format is valid as either format.
     assert_eq!(
         read(&page(Format::Both), Format::OpenMetrics),
         read(&page(Format::Both), Format::Prometheus)

@@ -14,7 +14,7 @@ const MAX_INTERVALS: usize = 600;
 /// The shortest and the longest interval that keys can set.
 const INTERVALS: [u64; 7] = [1, 2, 5, 10, 30, 60, 300];
 
-/// By what rows are sorted.
+/// The key by which rows are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Cpu,

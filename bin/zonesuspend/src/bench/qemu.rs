@@ -25,7 +25,7 @@ const MIGRATION_TIMEOUT: Duration = Duration::from_secs(1800);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Ways to write the memory: what they are called, and the program that it is piped through.
+/// Ways to write the memory: their names, and the program through which the memory is piped.
 pub const WAYS: [(&str, Option<&str>); 3] = [
     ("plain", None),
     ("zstd -T0", Some("zstd -T0 -q -c")),
@@ -88,8 +88,8 @@ pub fn write(path: &Path, memory: &Memory, through: Option<&str>) -> Result<Writ
             file
         }
         Some(program) => {
-            // What QEMU says is done may still be on its way through the program: the file
-            // gets its name when that has ended.
+            // When QEMU reports the end, data may still be in the program's pipe: the file gets its
+            // name when the program has ended.
             let _part = beside(".qemu-part");
             let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
             let part = quoted(&format!("{name}-part"));

@@ -60,7 +60,7 @@ pub fn scan(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     })
 }
 
-/// The same, and packs what is not zeros by lz4; counted is what is not zeros.
+/// The same, and packs pages that are not zeros by lz4; only these pages count.
 pub fn pack(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     chunks(memory, threads, memory.nonzero, || {
         let (mut packer, mut out) = (Packer::new(), vec![0; PACK_ROOM]);
@@ -72,7 +72,7 @@ pub fn pack(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     })
 }
 
-/// Reads all of the memory and does something with each chunk; `with` makes what does, for
+/// Reads all of the memory and does something with each chunk; `with` makes the worker of
 /// each thread.
 fn chunks<W: FnMut(&[u8])>(
     memory: &Memory,
@@ -94,8 +94,8 @@ fn chunks<W: FnMut(&[u8])>(
     })
 }
 
-/// Gets pages for as much memory, all zeros: what a restore cannot do without. Once
-/// unmeasured, for in a virtual machine the first touch of a page may be one of its host's.
+/// Gets pages for as much memory, all zeros, which every restore needs. Once unmeasured,
+/// for in a virtual machine the first touch of a page may be one of its host's.
 pub fn populate(memory: &Memory, threads: NonZero<usize>) -> Result<Rate> {
     touch(memory, threads)?;
     touch(memory, threads)
