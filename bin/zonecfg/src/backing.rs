@@ -317,10 +317,16 @@ impl Backing for Stored {
             return Err(store::Error::NoSuchZone(zone.clone()).into());
         }
         if state.is_some() {
+            let zonepath = self.index()?.find(zone).map(|entry| entry.zonepath.clone());
             index::update(&self.root, |index| {
                 index.remove(zone);
                 Ok::<(), store::Error>(())
             })?;
+            // The rest of a zonepath whose zone went to another host. The zone is deleted all the
+            // same: `zoneadm check` shows a rest that stays.
+            if let Some(zonepath) = zonepath {
+                let _ = subject::away::clear_gone(&self.root.path(&zonepath));
+            }
         }
         xml::remove(&self.root, zone)?;
         lock::forget(&self.root, zone, &held)?;

@@ -60,10 +60,14 @@ fn create_is_refused_once_installed() {
 fn delete() {
     let host = Host::with_web1();
     std::fs::create_dir_all(host.dir().join("zones/web1/root")).unwrap();
+    // A migration to another host was killed at its end.
+    let gone = host.dir().join("zones/.web1.gone");
+    std::fs::create_dir(&gone).unwrap();
     insta::assert_snapshot!(host.transcript(&["delete", "delete -F", "info", "delete -F"]));
     assert!(!host.root().xml(&"web1".parse().unwrap()).exists());
     assert!(host.dir().join("zones/web1/root").exists());
     assert!(!host.root().lock(&"web1".parse().unwrap()).exists());
+    assert!(!gone.exists());
 }
 
 #[test]

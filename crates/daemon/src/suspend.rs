@@ -231,8 +231,6 @@ pub(super) fn resume(
         plan,
         from,
     } = *job;
-    // Removes the report of a zoneadmd that was killed while it restored memory.
-    drop(Teller::new(&host.root, zone));
     // Before anybody looks at the memory.
     let begun = ahead.end();
     // Another process may work on after this, and must keep nothing of the zone busy.

@@ -18,10 +18,6 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum size of the file, in bytes.
 const MAX_FILE_BYTES: usize = 64;
 
-fn path(root: &Root, zone: &ZoneName) -> PathBuf {
-    root.run().join(format!("{zone}.progress"))
-}
-
 /// The writer of reports; short work is not reported at all.
 #[derive(Debug)]
 pub struct Teller {
@@ -33,7 +29,7 @@ impl Teller {
     /// Returns a teller that writes the progress of a zone below the root.
     pub fn new(root: &Root, zone: &ZoneName) -> Self {
         Self {
-            path: path(root, zone),
+            path: root.progress(zone),
             told: Mutex::new(Instant::now()),
         }
     }
@@ -66,7 +62,7 @@ pub fn follow<T: Send>(
     tell: &mut dyn FnMut(u64, u64),
     work: impl FnOnce() -> T + Send,
 ) -> T {
-    let path = path(&host.root, zone);
+    let path = host.root.progress(zone);
     // A file that a killed zoneadmd left.
     let _ = fs::remove_file(&path);
     std::thread::scope(|scope| {
@@ -122,7 +118,7 @@ mod tests {
         );
         assert_eq!(result, "done");
         assert_eq!(heard.into_inner().unwrap(), Some((3, 7)));
-        assert!(!path(&host.root, zone).exists());
+        assert!(!host.root.progress(zone).exists());
     }
 
     #[test]

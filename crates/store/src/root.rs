@@ -116,6 +116,13 @@ impl Root {
         self.run().join(format!("{zone}.mounts"))
     }
 
+    /// Returns the path of the file in which a zoneadmd reports how far it is with the memory of a
+    /// zone.
+    #[must_use]
+    pub fn progress(&self, zone: &ZoneName) -> PathBuf {
+        self.run().join(format!("{zone}.progress"))
+    }
+
     /// The folder of the files that show an active zone its limits.
     #[must_use]
     pub fn proc_files(&self, zone: &ZoneName) -> PathBuf {

@@ -213,6 +213,8 @@ pub fn forget(root: &Root, zone: &ZoneName) -> Result<(), Error> {
         root.machine(zone, "agent"),
         root.running(zone),
         root.mounts(zone),
+        // Of a zoneadmd that was killed while it saved or restored memory.
+        root.progress(zone),
         root.runtime(zone),
     ] {
         // A zoneadmd that was killed while it wrote leaves its file.
@@ -342,6 +344,8 @@ mod tests {
         for name in [".web.state.new", ".web.xml.new", ".web.mounts.new"] {
             fs::write(root.run().join(name), "half").unwrap();
         }
+        // Of a zoneadmd that was killed while it restored memory.
+        fs::write(root.progress(&zone), "1 2").unwrap();
         forget(&root, &zone).unwrap();
         forget(&root, &zone).unwrap();
         assert_eq!(load_any(&root, &zone).unwrap(), None);

@@ -123,6 +123,17 @@ fn gone(zonepath: &Path) -> PathBuf {
     zonepath.with_file_name(format!(".{name}.gone"))
 }
 
+/// Returns the zonepath of which this folder is what a killed [`remove_zonepath`] left; `None` for
+/// any other path, and for a folder that holds more than the mark.
+#[must_use]
+pub fn was_zonepath(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let name = name.strip_prefix('.')?.strip_suffix(".gone")?;
+    let is_folder = path.symlink_metadata().is_ok_and(|stat| stat.is_dir());
+    let is_left = !name.is_empty() && is_folder && holds_only_the_mark(path);
+    is_left.then(|| path.with_file_name(name))
+}
+
 fn holds_only_the_mark(zonepath: &Path) -> bool {
     fs::read_dir(zonepath).is_ok_and(|mut entries| {
         entries.all(|entry| entry.is_ok_and(|entry| entry.file_name() == AWAY))
@@ -170,6 +181,10 @@ mod tests {
         // A command was killed between the rename and the end.
         fs::create_dir(folder.path().join(".web.gone")).unwrap();
         leave(&folder.path().join(".web.gone"), "1f2e", "two").unwrap();
+        assert_eq!(
+            was_zonepath(&folder.path().join(".web.gone")),
+            Some(path.clone())
+        );
         assert!(clear_gone(&path).unwrap() && !clear_gone(&path).unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 
@@ -178,5 +193,11 @@ mod tests {
         leave(&path, "1f2e", "two").unwrap();
         remove_zonepath(&path).unwrap();
         assert!(!is_away(&path) && path.join("notes").exists());
+
+        // Folders of the administrator.
+        fs::create_dir_all(folder.path().join(".db.gone/notes")).unwrap();
+        for name in [".db.gone", "web", ".gone"] {
+            assert_eq!(was_zonepath(&folder.path().join(name)), None, "{name}");
+        }
     }
 }

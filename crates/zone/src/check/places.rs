@@ -12,6 +12,7 @@ use store::{atomic, lock};
 use crate::check::{Finding, Kind, Life, Look};
 use crate::{environments, images, job, layer_folders, root_view};
 use host::{Error, Host, flatten};
+use subject::away;
 
 /// Most bytes of a journal that are read.
 const MAX_JOURNAL: u64 = 1 << 20;
@@ -89,6 +90,10 @@ impl Look<'_> {
         }
         for entry in places.iter().flat_map(fs::read_dir).flatten().flatten() {
             let path = entry.path();
+            if let Some(zonepath) = away::was_zonepath(&path) {
+                self.gone(&path, &zonepath)?;
+                continue;
+            }
             let name = entry.file_name().to_string_lossy().into_owned();
             let zone = name.strip_prefix(".attach-").map(str::parse::<ZoneName>);
             if let Some(Ok(zone)) = zone {
@@ -99,6 +104,21 @@ impl Look<'_> {
                 self.note(Kind::Copy, None, &path, None);
             }
         }
+        Ok(())
+    }
+
+    /// Notes the rest of a zonepath whose zone is another host's, unless a command is at work there.
+    fn gone(&mut self, path: &Path, zonepath: &Path) -> Result<(), Error> {
+        let root = &self.host.root;
+        let mut entries = self.index.entries().iter();
+        let of = entries.find(|entry| root.path(&entry.zonepath) == zonepath);
+        if let Some(entry) = of
+            && self.life(&entry.name)? == Life::InUse
+        {
+            return Ok(());
+        }
+        let zone = of.map(|entry| entry.name.to_string());
+        self.note(Kind::Dead, zone.as_deref(), path, None);
         Ok(())
     }
 
@@ -169,6 +189,12 @@ pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
         match one.kind {
             Kind::Mount => tell(&one.path, root_view::hide(&path).map_err(|e| flatten(&e))),
             Kind::Copy => tell(&one.path, job::remove_copy(&path).map_err(|e| flatten(&e))),
+            Kind::Dead => {
+                if let Some(zonepath) = away::was_zonepath(&path) {
+                    let cleared = away::clear_gone(&zonepath).map(drop);
+                    tell(&one.path, cleared.map_err(|e| flatten(&e)));
+                }
+            }
             Kind::Aside => {
                 if let Some(target) = atomic::target_of(&path) {
                     atomic::remove_aside(&target);

@@ -16,10 +16,11 @@ use host::{Error, Host, flatten};
 use subject::network::Records;
 
 /// Ends of the names of files in `/run/zones` that a zone has while it is active.
-const OF_ACTIVE: [&str; 9] = [
+const OF_ACTIVE: [&str; 10] = [
     "state",
     "xml",
     "mounts",
+    "progress",
     "proc",
     "zoneadmd_sock",
     "kernel_sock",

@@ -47,6 +47,7 @@ fn remains_are_found_and_go_and_the_rest_stays() {
     Dataset::create(&at("zones/kept")).unwrap();
     Dataset::open(&at("zones/kept")).unwrap().seal().unwrap();
     let whole = [
+        "zones/.mine.gone/notes",
         "run/zones/web.zoneadm.lock",
         "run/zones/web.root.lock",
         "run/zones/last_id",
@@ -60,6 +61,8 @@ fn remains_are_found_and_go_and_the_rest_stays() {
 
     for name in [
         "run/zones/web.zoneadmd_sock",
+        "run/zones/web.progress",
+        "zones/.web.gone/.migrating",
         "run/zones/gone.root.lock",
         "run/zones/gone.mounts",
         "run/zones/.web.state.new",
@@ -77,6 +80,7 @@ fn remains_are_found_and_go_and_the_rest_stays() {
     let expected = [
         "layer - /zones/.layers/fedcba9876543210",
         "dead - /zones/.layers/.dead/0123456789abcdef",
+        "dead web /zones/.web.gone",
         "image - /var/lib/zones/images/.fetch-0123456789abcdef",
         "image - /var/lib/zones/images/.half-0123456789abcdef",
         "copy - /zones/.patch-web",
@@ -86,6 +90,7 @@ fn remains_are_found_and_go_and_the_rest_stays() {
         "aside - /run/zones/.web.state.new",
         "record gone /run/zones/gone.mounts",
         "record gone /run/zones/gone.root.lock",
+        "record web /run/zones/web.progress",
         "record web /run/zones/web.zoneadmd_sock",
     ];
     let mut found = lines(&host);
