@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use host::{Error, Host, flatten};
 use model::ZoneName;
+use store::atomic;
 use store::index::Index;
 use subject::Subject;
 use zone::job;
@@ -42,6 +43,7 @@ fn wait_for(host: &Host, zone: &ZoneName, end: Instant) -> Result<Box<Subject>, 
 pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
     let end = Instant::now() + JOB_END_TIMEOUT;
     let mut left = Vec::new();
+    clear_asides(host);
     for entry in fs::read_dir(record::folder(&host.root))
         .into_iter()
         .flatten()
@@ -78,6 +80,19 @@ pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
     left
 }
 
+/// Removes journals and histories that killed commands had begun to write.
+fn clear_asides(host: &Host) {
+    // A folder that cannot be read has no journals either, which the caller finds.
+    let asides = atomic::left_aside(&record::folder(&host.root));
+    for target in asides
+        .iter()
+        .flatten()
+        .filter_map(|path| atomic::target_of(path))
+    {
+        atomic::remove_aside(&target);
+    }
+}
+
 fn one(
     host: &Host,
     path: &Path,
@@ -103,5 +118,30 @@ fn one(
         }
     }
     job::remove_copy(&journal.copy)?;
-    Ok(store::atomic::remove(path)?)
+    Ok(atomic::remove(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use store::Root;
+
+    use super::*;
+
+    #[test]
+    fn a_journal_that_was_never_stored_goes_with_the_next_command() {
+        let dir = tempfile::tempdir().unwrap();
+        let host = Host::new(Root::new(dir.path()), "/zones-that-nobody-has".into(), None);
+        let folder = record::folder(&host.root);
+        fs::create_dir_all(&folder).unwrap();
+        // As a kill between the write and the rename leaves them: of a zone, and of a shared layer.
+        let names = [".zone-web.journal.new", "..patch-p-0.journal.new"];
+        for name in names {
+            fs::write(folder.join(name), "{").unwrap();
+        }
+        fs::write(folder.join("zone-web.history"), "{}").unwrap();
+        assert_eq!(all(&host, None), [] as [&str; 0]);
+        let left: Vec<_> = fs::read_dir(&folder).unwrap().flatten().collect();
+        let left: Vec<_> = left.iter().map(fs::DirEntry::file_name).collect();
+        assert_eq!(left, ["zone-web.history"]);
+    }
 }
