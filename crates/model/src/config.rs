@@ -11,7 +11,9 @@ mod typed;
 
 pub use resource::{Resource, Value};
 pub(crate) use typed::published_by;
-pub use typed::{Admin, Autoshutdown, BootPriority, DedicatedCpu, FileSystem, IpType};
+pub use typed::{
+    Admin, Autoshutdown, BootPriority, DedicatedCpu, FileSystem, IpType, ON_FAILURE, RESTART,
+};
 
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 use rustix::mount::MountAttrFlags;
 use sys::mount::Param;
-use vm::qmp::{Event, Monitor};
+use vm::qmp::{Cause, Event, Monitor};
 
 use host::unix_socket::{self, Kind};
 
@@ -43,7 +43,7 @@ pub struct Machine {
     /// True if the guest has asked to be started again.
     pub restarts: bool,
     /// Why QEMU ends, when it has said so.
-    pub end: Option<&'static str>,
+    pub end: Option<Cause>,
     /// True if the guest's kernel has given up.
     pub panicked: bool,
     /// True if it was paused because a file system is full; the caller resets this.

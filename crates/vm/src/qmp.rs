@@ -31,6 +31,47 @@ pub struct Event {
     pub data: Value,
 }
 
+/// Why a machine ends, as QEMU says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The guest powered off.
+    PowerOff,
+    /// The guest restarted.
+    Restart,
+    /// The kernel of the guest gave up.
+    Panic,
+    /// A client of the monitor ended QEMU.
+    Quit,
+    /// A signal that QEMU handles ended it, as SIGTERM.
+    Signal,
+    /// QEMU gave up because of an error of the host.
+    HostError,
+    /// QEMU gave another reason.
+    Unknown,
+}
+
+impl Cause {
+    /// Returns the cause in words.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::PowerOff => "the guest powered off",
+            Self::Restart => "the guest restarted",
+            Self::Panic => "the kernel of the guest gave up",
+            Self::Quit => "QEMU was told to quit",
+            Self::Signal => "QEMU was ended by a signal",
+            Self::HostError => "QEMU ended because of an error of the host",
+            Self::Unknown => "the machine ended for a reason that is not known here",
+        }
+    }
+
+    /// Returns whether neither the guest nor the host wanted this end.
+    #[must_use]
+    pub const fn is_failure(self) -> bool {
+        matches!(self, Self::Panic | Self::HostError | Self::Unknown)
+    }
+}
+
 impl Event {
     /// True for the guest's wish to start again.
     #[must_use]
@@ -40,18 +81,18 @@ impl Event {
 
     /// Returns the reason why the machine ends, if this event is about its end.
     #[must_use]
-    pub fn end(&self) -> Option<&'static str> {
+    pub fn end(&self) -> Option<Cause> {
         if self.name != "SHUTDOWN" {
             return None;
         }
         Some(match self.data["reason"].as_str().unwrap_or_default() {
-            "guest-shutdown" => "the guest powered off",
-            "guest-reset" => "the guest restarted",
-            "guest-panic" => "the kernel of the guest gave up",
-            "host-qmp-quit" => "QEMU was told to quit",
-            "host-signal" => "QEMU was ended by a signal",
-            "host-error" => "QEMU ended because of an error of the host",
-            _ => "the machine ended for a reason that is not known here",
+            "guest-shutdown" => Cause::PowerOff,
+            "guest-reset" => Cause::Restart,
+            "guest-panic" => Cause::Panic,
+            "host-qmp-quit" => Cause::Quit,
+            "host-signal" => Cause::Signal,
+            "host-error" => Cause::HostError,
+            _ => Cause::Unknown,
         })
     }
 

@@ -42,13 +42,34 @@ fn a_guest_has_what_is_configured_and_takes_it_along() {
     host.halt("k1");
     assert_eq!(auxiliary(host, "k1"), "");
     world.wait_for_face(&before);
-    done(host.on("k1", &["boot"]));
+    let qemu = boots_after_a_crash(host);
     assert_ne!(face(), before);
-    let qemu = host.init_of("k1");
     host.kill(host.zoneadmd("k1").expect("a zoneadmd"));
     host.kill(qemu);
     assert_eq!(host.state("k1"), "installed");
     world.wait_for_face(&before);
+}
+
+/// QEMU dies, which the log tells, and the zone boots again as it is configured. Returns the
+/// process number of the new QEMU.
+fn boots_after_a_crash(host: &Host) -> i32 {
+    let set = "add attr; set name=restart; set type=string; set value=on-failure; end";
+    host.zonecfg(&["-z", "k1", set]).quiet();
+    done(host.on("k1", &["boot"]));
+    let crashed = host.init_of("k1");
+    host.kill(crashed);
+    let next = wait_for("the next boot of the zone", || {
+        let mut inits = host.inits_of("k1").into_iter();
+        let next = inits.find(|init| *init != crashed);
+        next.filter(|_| host.state("k1") == "running")
+    });
+    let told = host.path("/var/log/zones/k1.messages");
+    let told = fs::read_to_string(told).expect("the messages of the zone");
+    assert!(
+        told.contains("ended: QEMU was killed by signal 9"),
+        "{told}"
+    );
+    next
 }
 
 /// The cards of the guest in both networks.

@@ -75,6 +75,31 @@ fn console_and_messages_tell_how_a_zone_began_and_ended() {
 }
 
 #[test]
+fn a_zone_that_died_boots_again_where_its_configuration_says_so() {
+    let Some(host) = Host::with_web() else { return };
+    let set = "add attr; set name=restart; set type=string; set value=on-failure; end";
+    host.zonecfg(&["-z", "web", set]).quiet();
+    host.boot("web");
+    let first = host.init_of("web");
+    host.kill_if_there(first);
+    wait_for("the next boot of the zone", || {
+        let is_new = host.inits_of("web").iter().any(|init| *init != first);
+        (is_new && host.state("web") == "running").then_some(())
+    });
+    assert_eq!(host.sh("web", "hostname"), "web");
+    let told = messages(&host, "web");
+    assert!(told.contains("killed by signal 9"), "{told}");
+    assert!(told.contains("restart=on-failure boots it again"), "{told}");
+    // An end that its users wanted is none of a failure.
+    let _ = host.zlogin(&["web", "kill -PWR 1"]);
+    host.wait_for_state("web", "installed");
+    assert!(messages(&host, "web").contains("ended: the zone powered itself off"));
+    host.boot("web");
+    host.halt("web");
+    assert_eq!(host.state("web"), "installed");
+}
+
+#[test]
 fn a_program_of_an_image_that_cannot_start_says_why() {
     let Some(host) = Host::with_web() else { return };
     let words = [

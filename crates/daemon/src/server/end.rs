@@ -44,9 +44,10 @@ impl Server<'_> {
             machine.events();
             let complaint = machine.complaint();
             let (restarts, cause) = (machine.restarts, machine.end);
-            let mut text = match (cause, signal) {
-                (Some(cause), None) => cause.to_owned(),
-                _ => how("QEMU"),
+            let (mut text, failed) = match (cause, signal) {
+                (Some(cause), None) => (cause.text().to_owned(), cause.is_failure()),
+                // QEMU says why before it ends by itself.
+                _ => (how("QEMU"), true),
             };
             if !complaint.is_empty() {
                 let complaint: String = complaint.chars().take(MAX_LAST_TEXT_BYTES).collect();
@@ -55,23 +56,38 @@ impl Server<'_> {
             self.log(&format!("ended: {text}"));
             return match restarts {
                 true => End::Reboot,
-                false => End::Halted,
+                false => self.end_of(failed),
             };
         }
         // reboot(2) in a pid namespace ends its init with SIGHUP for a restart and with SIGINT for
         // a power-off. Only a parent is told: an adopted zone halts. The status that other
         // processes can read from Linux 6.15 on (PIDFD_INFO_EXIT) is 0 in both cases.
-        let (end, text) = match signal {
+        let (failed, text) = match signal {
             Some(signal) if signal == Signal::HUP.as_raw() => {
-                (End::Reboot, "the zone rebooted itself".to_owned())
+                self.log("ended: the zone rebooted itself");
+                return End::Reboot;
             }
             Some(signal) if signal == Signal::INT.as_raw() => {
-                (End::Halted, "the zone powered itself off".to_owned())
+                (false, "the zone powered itself off".to_owned())
             }
-            _ => (End::Halted, how("init")),
+            _ => (
+                signal.is_some() || exit.is_some_and(|exit| exit != 0),
+                how("init"),
+            ),
         };
         self.log(&format!("ended: {text}"));
-        end
+        self.end_of(failed)
+    }
+
+    /// Returns the action after an end that was no reboot: a zone that `failed` boots again if it
+    /// was booted with the attribute for that.
+    fn end_of(&self, failed: bool) -> End {
+        let running = || store::xml::load_running(&self.host.root, self.zone);
+        if !failed || !running().is_ok_and(|config| config.restarts_on_failure()) {
+            return End::Halted;
+        }
+        self.log("its attr restart=on-failure boots it again");
+        End::Reboot
     }
 
     /// The zone ended by itself: cleans up, answers who waits, boots again if wanted.

@@ -10,6 +10,12 @@ use crate::brands::{self, Brand, Family};
 use crate::plan::network::{Published, Transport};
 use crate::table;
 
+/// The attribute that says whether a zone boots again after a failure.
+pub const RESTART: &str = "restart";
+
+/// The value of [`RESTART`] for a zone that does.
+pub const ON_FAILURE: &str = "on-failure";
+
 /// Whose network stack the zone uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -221,6 +227,12 @@ impl Config {
             .map(|attr| attr.get("value"))
     }
 
+    /// Returns whether the zone boots again after it ended though nobody wanted that.
+    #[must_use]
+    pub fn restarts_on_failure(&self) -> bool {
+        self.attr(RESTART) == Some(ON_FAILURE)
+    }
+
     /// The file systems in the order in which they were added.
     pub fn filesystems(&self) -> impl Iterator<Item = FileSystem> {
         self.resources_of("fs").map(|fs| FileSystem {
@@ -407,6 +419,13 @@ mod tests {
         assert_eq!(config.fs_allowed().collect::<Vec<_>>(), ["ext4", "tmpfs"]);
         assert_eq!(config.attr("init"), Some("/x"));
         assert_eq!(config.attr("other"), None);
+        for (value, restarts) in [("on-failure", true), ("never", false), ("always", false)] {
+            let mut config = config.clone();
+            let properties = [("name", RESTART), ("type", "string"), ("value", value)];
+            config.add(resource("attr", &properties)).unwrap();
+            assert_eq!(config.restarts_on_failure(), restarts, "{value}");
+        }
+        assert!(!config.restarts_on_failure());
         assert_eq!(config.inherited_dirs(), [PathBuf::from("/usr")]);
         let expected = FileSystem {
             dir: "/data/web1".into(),

@@ -1,7 +1,7 @@
 //! Finds settings that are legal and have no effect, so that users do not rely on them.
 
 use crate::brands::Family;
-use crate::config::IpType;
+use crate::config::{IpType, ON_FAILURE, RESTART};
 use crate::table::{Effect, GLOBAL, PropertySpec, is_known_rctl};
 use crate::{Config, privilege};
 
@@ -53,6 +53,13 @@ pub fn without_effect(config: &Config) -> Vec<String> {
                  configures the zone's address at each boot"
                     .to_owned(),
             );
+        }
+        let is_restart = spec.name == "attr" && one.get("name") == RESTART;
+        if is_restart && ![ON_FAILURE, "never"].contains(&one.get("value")) {
+            lines.push(format!(
+                "attr restart={} has no effect: on-failure or never is expected",
+                one.get("value")
+            ));
         }
         if spec.name == "rctl" && !is_known_rctl(one.get("name")) {
             // As zoneadm(8) of Solaris says it.
@@ -140,6 +147,19 @@ mod tests {
             without_effect(&config),
             ["tenant: has no effect here", "fs: raw has no effect here"]
         );
+    }
+
+    #[test]
+    fn a_restart_policy_that_is_not_known_is_named() {
+        for (value, lines) in [("on-failure", 0), ("never", 0), ("always", 1)] {
+            let mut config = Config::new("web1".parse().unwrap());
+            let mut attr = Resource::new(table::resource("attr").unwrap());
+            for (name, value) in [("name", RESTART), ("type", "string"), ("value", value)] {
+                attr.set(name, value).unwrap();
+            }
+            config.add(attr).unwrap();
+            assert_eq!(without_effect(&config).len(), lines, "{value}");
+        }
     }
 
     #[test]
