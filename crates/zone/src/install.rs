@@ -9,7 +9,7 @@ use storage::ROOT;
 
 use crate::executor::{self, Outcome, Work};
 use crate::images::Request;
-use crate::images::wanted::{Named, Wanted};
+use crate::images::wanted::{Named, Wanted, without_t};
 use crate::verify;
 use host::{Error, Host};
 use platform::kind;
@@ -35,7 +35,7 @@ pub fn install(
     let config = subject.config(host)?;
     verify::before(host, &subject, &config, Verb::Install)?;
     let uuid = executor::new_uuid()?;
-    let (profile, options) = profile_of(options)?;
+    let (profile, options) = profile_of(&without_t(options))?;
     let kind = kind::of(&config);
     let options = kind.install_options(&options, profile.as_deref())?;
     let wanted = Wanted::read(&options.root)?;

@@ -21,6 +21,31 @@ pub(crate) enum Named {
     There(Request),
 }
 
+/// Returns the options of install with `-t` of SmartOS and OmniOS in our own words: `-i` with the
+/// name or digest of an image, `-a` with the absolute path of an archive.
+pub(crate) fn without_t(options: &[String]) -> Vec<String> {
+    let mut own = Vec::with_capacity(options.len());
+    let mut words = options.iter();
+    while let Some(word) = words.next() {
+        let Some(attached) = word.strip_prefix("-t") else {
+            own.push(word.clone());
+            // The next word is the value of this option, whatever it looks like.
+            if matches!(word.as_str(), "-a" | "-b" | "-c" | "-d" | "-i" | "-x") {
+                own.extend(words.next().cloned());
+            }
+            continue;
+        };
+        let value = match attached {
+            "" => words.next().map(String::as_str),
+            attached => Some(attached),
+        };
+        let is_path = value.is_some_and(|value| value.starts_with('/'));
+        own.push(if is_path { "-a" } else { "-i" }.to_owned());
+        own.extend(value.map(str::to_owned));
+    }
+    own
+}
+
 impl Wanted {
     /// Reads the options when they name an image; else they are the brand's.
     pub fn read(options: &[String]) -> Result<Self, Error> {
@@ -117,6 +142,21 @@ mod tests {
     fn read(line: &str) -> Result<Wanted, String> {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         Wanted::read(&words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_option_t_of_other_systems_names_an_image_or_an_archive() {
+        for (line, expected) in [
+            ("-x nodataset -t deb", "-x nodataset -i deb"),
+            ("-tdeb -v", "-i deb -v"),
+            ("-t /srv/root.tar.gz", "-a /srv/root.tar.gz"),
+            ("-t", "-i"),
+            ("-a -t", "-a -t"),
+            ("-d /usr -u", "-d /usr -u"),
+        ] {
+            let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            assert_eq!(without_t(&words).join(" "), expected);
+        }
     }
 
     #[test]
