@@ -192,7 +192,7 @@ fn can_be_uninstalled(host: &Host, zones: &[ZoneName]) -> (Vec<ZoneName>, u8) {
     let look = |zone: &ZoneName| -> Result<(), Error> {
         let (state, _) = subject::state(host, index.get(zone)?)?;
         match Verb::Uninstall.admission(state) {
-            Admission::Refuse(text) => Err(Error::Refused(text)),
+            Admission::Refuse(text) => Err(Error::State(text)),
             Admission::Go | Admission::Already(_) => Ok(()),
         }
     };

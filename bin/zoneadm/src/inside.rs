@@ -58,7 +58,7 @@ fn for_zone(error: &Error) -> Option<String> {
         Error::Store(store::Error::Locked(_)) => {
             return Some("another operation on the zone is in progress.".to_owned());
         }
-        Error::Refused(text) => text,
+        Error::Refused(text) | Error::State(text) => text,
         _ => return None,
     };
     match text.split_once(" is mounted on ") {

@@ -3,12 +3,13 @@
 use cli::table::{Column, Table};
 use host::flatten;
 use lexopt::prelude::*;
+use model::ZoneName;
 use model::config::IpType;
 use store::index::Index;
 use zone::list::{Listing, Row, Selection, list};
 
 use crate::call::Call;
-use crate::{choose, listing, usage};
+use crate::{choose, listing, report, usage};
 
 #[derive(Debug, Default)]
 struct Options {
@@ -52,10 +53,27 @@ pub fn run(call: &Call) -> u8 {
                 cli::status::ERROR
             }
         }
-        Err(text) => {
+        Err(Failed::NoSuchZone(zone)) => report::error(
+            zone.as_str(),
+            &store::Error::NoSuchZone(zone.clone()).into(),
+        ),
+        Err(Failed::Text(text)) => {
             eprintln!("zoneadm: {text}");
             cli::status::ERROR
         }
+    }
+}
+
+/// Why nothing is listed.
+#[derive(Debug, PartialEq)]
+enum Failed {
+    NoSuchZone(ZoneName),
+    Text(String),
+}
+
+impl From<String> for Failed {
+    fn from(text: String) -> Self {
+        Self::Text(text)
     }
 }
 
@@ -94,7 +112,7 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
     Ok(Some(options))
 }
 
-fn listing(call: &Call, options: &Options) -> Result<Listing, String> {
+fn listing(call: &Call, options: &Options) -> Result<Listing, Failed> {
     let host = cli::host(call.root.as_deref())?;
     let (selection, global) = if call.zones.is_empty() && call.uuid.is_none() {
         let selection = match (options.all, options.installed) {
@@ -107,12 +125,12 @@ fn listing(call: &Call, options: &Options) -> Result<Listing, String> {
         let index = Index::load(&host.root).map_err(|error| flatten(&error))?;
         named(call, &index)?
     };
-    list(&host, &selection, global).map_err(|error| flatten(&error))
+    Ok(list(&host, &selection, global).map_err(|error| flatten(&error))?)
 }
 
 /// The zones that -u or -z name, and whether the global one is among them: it is in no
 /// index and always there.
-fn named(call: &Call, index: &Index) -> Result<(Selection, bool), String> {
+fn named(call: &Call, index: &Index) -> Result<(Selection, bool), Failed> {
     let mut call = call.clone();
     let uuid = call.uuid.as_deref().map(str::parse::<model::Uuid>);
     let uuid = uuid.transpose().map_err(|error| error.to_string())?;
@@ -125,7 +143,7 @@ fn named(call: &Call, index: &Index) -> Result<(Selection, bool), String> {
     }
     let names = choose::chosen(&call, index)?;
     if let Some(missing) = names.iter().find(|name| index.find(name).is_none()) {
-        return Err(format!("{missing}: No such zone configured"));
+        return Err(Failed::NoSuchZone(missing.clone()));
     }
     Ok((Selection::Named(names), global))
 }
@@ -219,7 +237,7 @@ mod tests {
 
     const UUID: &str = "0f1e2d3c-4b5a-4978-8695-a4b3c2d1e0ff";
 
-    fn named_by(words: &str) -> Result<(Vec<String>, bool), String> {
+    fn named_by(words: &str) -> Result<(Vec<String>, bool), Failed> {
         let words = words.split_whitespace().map(Into::into).collect();
         let call = crate::call::parse(words).unwrap();
         match named(&call, &index())? {

@@ -7,9 +7,5 @@ pub fn error(zone: &str, error: &Error) -> u8 {
     for line in cli::report::lines("zoneadm", zone, error) {
         eprintln!("{line}");
     }
-    if error.is_usage() {
-        cli::status::USAGE
-    } else {
-        cli::status::ERROR
-    }
+    cli::report::status(error, cli::wants_distinct_statuses())
 }

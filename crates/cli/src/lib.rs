@@ -29,6 +29,10 @@ pub const CGROUP_VARIABLE: &str = "ZONES_CGROUP";
 /// A fault to inject, `verb:step:fail` or `verb:step:kill`, for tests.
 pub const FAULT_VARIABLE: &str = "ZONES_FAULT";
 
+/// Asks zoneadm for distinct exit statuses if its value is `distinct`. Scripts of Solaris rely on 1
+/// for every error, so they are not the default.
+pub const EXIT_STATUS_VARIABLE: &str = "ZONES_EXIT_STATUS";
+
 /// The control group base of a host that says nothing else.
 const DEFAULT_CGROUP: &str = "/zones";
 
@@ -48,6 +52,19 @@ pub mod status {
     pub const ERROR: u8 = 1;
     /// Not understood.
     pub const USAGE: u8 = 2;
+    /// No zone of this name is configured. This one and the next only if
+    /// [`super::EXIT_STATUS_VARIABLE`] asks for them.
+    pub const NO_SUCH_ZONE: u8 = 3;
+    /// The state of the zone does not allow the subcommand.
+    pub const WRONG_STATE: u8 = 4;
+    /// Another command has the lock of the zone.
+    pub const LOCKED: u8 = 5;
+    /// The zone could not run on this host as it is configured.
+    pub const NOT_VERIFIED: u8 = 6;
+    /// The packages of the zone do not match those of this host.
+    pub const PACKAGES: u8 = 7;
+    /// The root of the zone is not there, or belongs to another host.
+    pub const NO_ROOT: u8 = 8;
 }
 
 /// Why there is no working below an alternate root.
@@ -168,6 +185,12 @@ fn default_cgroup(root: &Path) -> PathBuf {
 /// A variable that is set and not empty.
 fn variable(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Returns whether zoneadm is to have an exit status of its own for some kinds of errors.
+#[must_use]
+pub fn wants_distinct_statuses() -> bool {
+    variable(EXIT_STATUS_VARIABLE).is_some_and(|value| value == "distinct")
 }
 
 /// Returns whether the caller is the host's root.

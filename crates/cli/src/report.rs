@@ -2,6 +2,8 @@
 
 use host::{Error, flatten};
 
+use crate::status;
+
 /// The lines of an error that `program` met with a zone.
 #[must_use]
 pub fn lines(program: &str, zone: &str, error: &Error) -> Vec<String> {
@@ -26,9 +28,52 @@ pub fn lines(program: &str, zone: &str, error: &Error) -> Vec<String> {
     }
 }
 
+/// Returns the exit status for an error: 1, or 2 for a wrong command line, as on Solaris. If
+/// `distinct`, some kinds of errors have statuses of their own, which zoneadm(8) lists.
+#[must_use]
+pub const fn status(error: &Error, distinct: bool) -> u8 {
+    if error.is_usage() {
+        return status::USAGE;
+    }
+    if !distinct {
+        return status::ERROR;
+    }
+    match error {
+        Error::Store(store::Error::NoSuchZone(_)) => status::NO_SUCH_ZONE,
+        Error::State(_) => status::WRONG_STATE,
+        Error::Store(store::Error::Locked(_)) => status::LOCKED,
+        Error::Verify(_) => status::NOT_VERIFIED,
+        Error::Mismatch(_) => status::PACKAGES,
+        Error::Root(_) => status::NO_ROOT,
+        _ => status::ERROR,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_kind_has_its_status_where_that_is_asked_for() {
+        let zone = || "web1".parse::<model::ZoneName>().unwrap();
+        let text = String::new;
+        for (error, distinct) in [
+            (Error::Refused(text()), 1),
+            (Error::Usage(text()), 2),
+            (Error::Store(store::Error::NoSuchZone(zone())), 3),
+            (Error::State(text()), 4),
+            (Error::Store(store::Error::Locked(zone().into())), 5),
+            (Error::Verify(Vec::new()), 6),
+            (Error::Mismatch(Vec::new()), 7),
+            (Error::Root(text()), 8),
+        ] {
+            assert_eq!(status(&error, true), distinct, "{error:?}");
+            assert_eq!(
+                status(&error, false),
+                distinct.min(1 + u8::from(error.is_usage()))
+            );
+        }
+    }
 
     #[test]
     fn each_kind_has_its_form() {

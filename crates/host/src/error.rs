@@ -7,6 +7,12 @@ pub enum Error {
     /// The zone's state, or a rule, forbids it.
     #[error("{0}")]
     Refused(String),
+    /// The state of the zone forbids the verb.
+    #[error("{0}")]
+    State(String),
+    /// The root of the zone is not there, or belongs to another host.
+    #[error("{0}")]
+    Root(String),
     /// The zone that should be copied cannot be; the text names it.
     #[error("{0}")]
     Source(String),
@@ -72,6 +78,12 @@ impl Error {
     /// Makes one of a failed system call.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io(what.into(), source)
+    }
+
+    /// True where a rule, the state of the zone or the place of its root forbids the verb.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused(_) | Self::State(_) | Self::Root(_))
     }
 
     /// True where the exit status is 2.

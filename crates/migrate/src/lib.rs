@@ -203,9 +203,9 @@ fn admit(host: &Host, zone: &ZoneName) -> Result<Start, Error> {
         return Ok(Start::Already("is on the other host already."));
     }
     match Subject::admit(host, zone, Verb::Migrate) {
-        Err(Error::Refused(text)) => match Subject::admit_leaving(host, zone, is_away)? {
+        Err(error) if error.is_refusal() => match Subject::admit_leaving(host, zone, is_away)? {
             Some(subject) => Ok(Start::Go(Box::new(subject))),
-            None => Err(Error::Refused(text)),
+            None => Err(error),
         },
         other => other,
     }

@@ -184,8 +184,8 @@ impl Subject {
             }
             State::Incomplete if is_half(&zonepath) => {}
             state => match Verb::Attach.admission(state) {
-                Admission::Refuse(text) => return Err(Error::Refused(text)),
-                _ => return Err(Error::Refused(format!("is {state}."))),
+                Admission::Refuse(text) => return Err(Error::State(text)),
+                _ => return Err(Error::State(format!("is {state}."))),
             },
         }
         Ok(Self::still(State::Configured, zonepath, entry, index, lock))
@@ -272,7 +272,7 @@ impl Subject {
         }
         match verb.admission(state) {
             Admission::Already(notice) => Ok(Start::Already(notice)),
-            Admission::Refuse(text) => Err(Error::Refused(text)),
+            Admission::Refuse(text) => Err(Error::State(text)),
             Admission::Go => Ok(Start::Go(Box::new(Self {
                 entry,
                 state,
@@ -614,7 +614,7 @@ fn refuse_unknown_root(
     let by = identity::read(zonepath)
         .host
         .map(|name| format!(" (host {name} used it last)"));
-    Err(Error::Refused(format!(
+    Err(Error::Root(format!(
         "{}/root is there, but was not detached on this host{}: 'zoneadm -z {} attach -F' takes it as it is; do that only when no other host runs the zone.",
         entry.zonepath.display(),
         by.unwrap_or_default(),
@@ -653,7 +653,7 @@ fn refuse_without_root(verb: Verb, entry: &Entry, zonepath: &Path) -> Result<(),
     if needs_none || !goes_on || !lacks_root(zonepath) {
         return Ok(());
     }
-    Err(Error::Refused(no_root(entry)))
+    Err(Error::Root(no_root(entry)))
 }
 
 /// Refuses a verb that uses, changes or removes the root of a zone that another host has
@@ -669,7 +669,7 @@ fn refuse_root_of_other(verb: Verb, state: State, entry: &Entry, owner: &str) ->
         _ => false,
     };
     match uses {
-        true => Err(Error::Refused(root_of_other(entry, owner))),
+        true => Err(Error::Root(root_of_other(entry, owner))),
         false => Ok(()),
     }
 }

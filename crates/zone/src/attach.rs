@@ -167,10 +167,10 @@ pub(crate) fn is_stored(host: &Host, zone: &ZoneName) -> bool {
 fn admit(host: &Host, zone: &ZoneName, options: &Options) -> Result<Start, Error> {
     match Subject::admit(host, zone, Verb::Attach) {
         // A root that was put there by hand has no manifest, and looks like half a zone.
-        Err(Error::Refused(text)) if options.force || options.source.is_some() => {
+        Err(error) if error.is_refusal() && (options.force || options.source.is_some()) => {
             match Subject::admit_forced(host, zone, Verb::Attach)? {
                 Some(subject) => Ok(Start::Go(Box::new(subject))),
-                None => Err(Error::Refused(text)),
+                None => Err(error),
             }
         }
         other => other,

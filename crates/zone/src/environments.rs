@@ -81,7 +81,7 @@ pub fn list(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     let entry = index.get(zone)?;
     let (state, _) = subject::state(host, entry)?;
     if let Admission::Refuse(text) = Verb::Beadm.admission(state) {
-        return Err(Error::Refused(text));
+        return Err(Error::State(text));
     }
     let zonepath = host.root.path(&entry.zonepath);
     let dataset = open(&zonepath)?;

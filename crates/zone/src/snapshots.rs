@@ -36,7 +36,7 @@ pub fn snapshots(host: &Host, zone: &ZoneName) -> Result<Vec<Row>, Error> {
     let entry = index.get(zone)?;
     let (state, _) = subject::state(host, entry)?;
     if let Admission::Refuse(text) = Verb::Snapshots.admission(state) {
-        return Err(Error::Refused(text));
+        return Err(Error::State(text));
     }
     let zonepath = host.root.path(&entry.zonepath);
     let driver = driver_at(&zonepath)?;

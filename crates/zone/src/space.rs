@@ -42,7 +42,7 @@ pub fn of(host: &Host, zone: &ZoneName) -> Result<Row, Error> {
     let entry = index.get(zone)?;
     let (state, _) = subject::state(host, entry)?;
     if let Admission::Refuse(text) = Verb::Storage.admission(state) {
-        return Err(Error::Refused(text));
+        return Err(Error::State(text));
     }
     let zonepath = host.root.path(&entry.zonepath);
     let driver = driver_at(&zonepath)?;

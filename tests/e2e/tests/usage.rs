@@ -1,9 +1,11 @@
 //! Command lines: wrong ones, many zones at once, and dry runs.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use e2e::Host;
+use e2e::run::run;
 
 #[test]
 fn wrong_command_lines_are_2_and_say_how_it_goes() {
@@ -41,6 +43,38 @@ fn wrong_command_lines_are_2_and_say_how_it_goes() {
         assert_eq!(ran.out, "", "{ran:?}");
     }
     assert_eq!(host.state("web"), "configured");
+}
+
+#[test]
+fn errors_have_statuses_of_their_own_where_that_is_asked_for() {
+    let Some(host) = Host::with_web() else { return };
+    let open = host.path("/zones/web");
+    let status = |words: &[&str]| {
+        let mut command = host.command("zoneadm", words);
+        let without = run(&mut command, b"").code();
+        let with = run(command.env("ZONES_EXIT_STATUS", "distinct"), b"").code();
+        (without, with)
+    };
+    let expect = |words: &[&str], distinct| {
+        assert_eq!(status(words), (Some(1), Some(distinct)), "{words:?}");
+    };
+    expect(&["-z", "none", "boot"], 3);
+    expect(&["-z", "none", "list"], 3);
+    expect(&["-z", "web", "reboot"], 4);
+    expect(&["-z", "web", "-z", "none", "reboot"], 4);
+    let lock = fs::File::open(host.path("/run/zones/web.zoneadm.lock")).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    expect(&["-z", "web", "boot"], 5);
+    drop(lock);
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
+    expect(&["-z", "web", "boot"], 6);
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o700)).unwrap();
+    fs::rename(&open, host.path("/elsewhere")).unwrap();
+    expect(&["-z", "web", "boot"], 8);
+    fs::rename(host.path("/elsewhere"), &open).unwrap();
+    let usage = status(&["-z", "web", "boot", "surplus"]);
+    assert_eq!(usage, (Some(2), Some(2)));
+    host.boot("web");
 }
 
 #[test]

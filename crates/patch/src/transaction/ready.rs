@@ -49,7 +49,7 @@ pub fn admit(host: &Host, zone: &ZoneName) -> Result<Box<Subject>, Error> {
             Ok(subject)
         }
         Ok(Start::Already(notice)) => Err(Error::Refused(notice.to_owned())),
-        Err(Error::Refused(text)) => Err(Error::Refused(text.replace("snapshot", "patch"))),
+        Err(Error::State(text)) => Err(Error::State(text.replace("snapshot", "patch"))),
         Err(error) => Err(error),
     }
 }
