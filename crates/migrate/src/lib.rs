@@ -92,6 +92,15 @@ pub fn migrate(
     }
     let mut trip = Trip::begin(host, &subject, options, dry_run)?;
     if dry_run {
+        // The steps of Solaris: the other host has looked at the configuration and would take it.
+        for step in [
+            "Importing zone configuration.",
+            "Attaching zone.",
+            "Dry-run migration successful.",
+            "Cleaning up.",
+        ] {
+            progress(step);
+        }
         return Ok(Outcome::Planned(trip.plan(zone, options)));
     }
     warn(&trip, &path, progress)?;

@@ -25,7 +25,17 @@ fn a_running_zone_goes_and_comes_back() {
         "echo after >/var/word; mkdir /var/d; echo x >/var/d/x; ln /var/d/x /var/d/y; rm /etc/motd; mv /etc/skel /etc/was",
     );
     let planned = server.migrate(&here, "web", &["-n"]).ok();
-    assert!(planned.out.contains("layers"), "{planned:?}");
+    let steps = "zoneadm: zone 'web': Importing zone configuration.\n\
+                 zoneadm: zone 'web': Attaching zone.\n\
+                 zoneadm: zone 'web': Dry-run migration successful.\n\
+                 zoneadm: zone 'web': Cleaning up.\n\
+                 migrate zone web:\n  send ";
+    assert!(planned.out.starts_with(steps), "{planned:?}");
+    let planned = server.migrate(&here, "web", &["-n", "-q"]).ok();
+    assert!(
+        planned.out.starts_with("migrate zone web:\n"),
+        "{planned:?}"
+    );
     assert_eq!(state(&there, "web"), "none");
     let uuid = here.row("web").uuid;
     let ran = server.migrate(&here, "web", &[]).ok();
