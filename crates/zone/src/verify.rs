@@ -91,13 +91,7 @@ pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Re
         problems.extend(model::verify::without_protection(config));
     }
     problems.extend(kind::of(config).problems(host, subject, config, verb)?);
-    check_zonepath(host, subject, &mut problems);
-    if matches!(
-        verb,
-        Verb::Install | Verb::Clone | Verb::Attach | Verb::Verify
-    ) {
-        check_overlap(host, subject, &mut problems)?;
-    }
+    problems.extend(zonepath_problems(host, subject, verb)?);
     check_file_systems(host, &subject.index, config, &mut problems);
     for dataset in config.datasets() {
         let why = storage::why_not_delegated(&dataset).or_else(|| {
@@ -114,9 +108,6 @@ pub fn before(host: &Host, subject: &Subject, config: &Config, verb: Verb) -> Re
             &subject.entry,
             &subject.index,
         )?);
-    }
-    if matches!(verb, Verb::Install | Verb::Clone) {
-        check_no_root(subject, verb, &mut problems);
     }
     if problems.is_empty() {
         Ok(())
@@ -164,6 +155,28 @@ fn taken_by(host: &Host, subject: &Subject, dataset: &str) -> Option<ZoneName> {
     holder.cloned()
 }
 
+/// Returns what is wrong with the zonepath, in the words of zoneadm(8) of illumos.
+fn zonepath_problems(host: &Host, subject: &Subject, verb: Verb) -> Result<Vec<String>, Error> {
+    let mut problems = Vec::new();
+    check_zonepath(host, subject, &mut problems);
+    if matches!(
+        verb,
+        Verb::Install | Verb::Clone | Verb::Attach | Verb::Verify
+    ) {
+        check_overlap(host, subject, &mut problems)?;
+    }
+    if matches!(verb, Verb::Install | Verb::Clone) {
+        check_no_root(subject, verb, &mut problems);
+    }
+    if !problems.is_empty() {
+        problems.push(format!(
+            "could not verify zonepath {} because of the above errors.",
+            subject.entry.zonepath.display()
+        ));
+    }
+    Ok(problems)
+}
+
 /// Only root may access the zonepath, because it holds passwords and set-id programs of other
 /// systems.
 fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
@@ -177,7 +190,7 @@ fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
             return;
         }
         Err(error) => {
-            problems.push(format!("could not verify zonepath {shown}: {error}"));
+            problems.push(format!("{shown}: {error}"));
             return;
         }
     };
@@ -186,7 +199,7 @@ fn check_zonepath(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
         return;
     }
     if stat.uid() != 0 {
-        problems.push(format!("{shown} must be owned by root."));
+        problems.push(format!("{shown} is not owned by root."));
     }
     let mode = stat.mode();
     for (bit, who, what) in [
@@ -235,13 +248,15 @@ fn check_parent(host: &Host, subject: &Subject, problems: &mut Vec<String>) {
         }
     }
     if let Ok(stat) = fs::metadata(parent) {
+        let shown = host.root.shown(parent);
+        let shown = shown.display();
         if stat.uid() != 0 {
-            problems.push(format!("the parent of {shown} must be owned by root."));
+            problems.push(format!("{shown} is not owned by root."));
         }
-        if stat.mode() & 0o022 != 0 {
-            problems.push(format!(
-                "the parent of {shown} must not be group or world writable."
-            ));
+        for (bit, who) in [(0o020, "group"), (0o002, "world")] {
+            if stat.mode() & bit != 0 {
+                problems.push(format!("{shown} must not be {who} writable."));
+            }
         }
     }
 }

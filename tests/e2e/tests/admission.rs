@@ -225,12 +225,21 @@ fn verify_lists_all_that_is_wrong() {
                   /zones/web must not be group executable.\n\
                   /zones/web must not be world readable.\n\
                   /zones/web must not be world executable.\n\
+                  could not verify zonepath /zones/web because of the above errors.\n\
                   zoneadm: zone web failed to verify";
     for verb in ["verify", "boot", "ready"] {
         host.on("web", &[verb]).says(1, wanted);
     }
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
     host.on("web", &["verify"]).quiet();
+    let parent = host.path("/zones");
+    std::fs::set_permissions(&parent, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let wanted = "/zones must not be group writable.\n\
+                  /zones must not be world writable.\n\
+                  could not verify zonepath /zones/web because of the above errors.\n\
+                  zoneadm: zone web failed to verify";
+    host.on("web", &["verify"]).says(1, wanted);
+    std::fs::set_permissions(&parent, std::fs::Permissions::from_mode(0o755)).unwrap();
 
     host.configure("inner", "set zonepath=/zones/web/inner");
     host.on("inner", &["install"]).mentions(1, "overlap");

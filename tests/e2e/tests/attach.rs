@@ -134,6 +134,7 @@ fn a_zone_is_detached_and_attached() {
     host.on("master", &["install"]).says(
         1,
         "Cannot install detached zone.\nUse attach or remove /zones/master directory.\n\
+         could not verify zonepath /zones/master because of the above errors.\n\
          zoneadm: zone master failed to verify",
     );
     host.on("master", &["detach"]).says(
