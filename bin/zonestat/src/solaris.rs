@@ -425,11 +425,7 @@ impl Print<'_> {
             let rows: Vec<usize> = order.iter().copied().filter(of_set).collect();
             // With -z only the sets that these zones are in.
             let is_wanted = rows.len() == set.rows.len() || !rows.is_empty();
-            let name = set.pset.name();
-            let is_named = match set.pset {
-                Pset::Dedicated { .. } => self.is_named(&[name, &format!("SUNWtmp_{name}")]),
-                _ => self.is_named(&[name]),
-            };
+            let is_named = self.is_named(&[set.pset.name(), &set.pset.solaris_name()]);
             if (all || is_default) && is_wanted && is_named {
                 self.pset(&set, &rows);
             }
@@ -437,11 +433,11 @@ impl Print<'_> {
     }
 
     fn pset(&mut self, set: &PsetUse<'_>, rows: &[usize]) {
-        let (kind, name) = (set.pset.kind(), set.pset.name());
+        let (kind, name) = (set.pset.kind(), set.pset.solaris_name());
         let count = |value| amount(value, self.reader);
         let (online, all) = (count(set.cpus), count(set.cpus));
         let (least, most) = (count(set.least), count(set.most));
-        let before = ["processor-set", kind, name];
+        let before = ["processor-set", kind, &name];
         if self.is_for_programs() {
             if self.lines.resource {
                 let time = set.cpus.saturating_mul(self.elapsed_usec());

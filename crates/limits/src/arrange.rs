@@ -30,7 +30,7 @@ const CLAIM: &str = "user.zones.pool";
 const MAX_CLAIM_BYTES: usize = 4096;
 
 /// The prefix of the name of a zone's own pool, as on Solaris.
-const TEMPORARY: &str = "SUNWtmp_";
+pub const TEMPORARY_POOL: &str = "SUNWtmp_";
 
 /// The importance of a zone without one.
 const DEFAULT_IMPORTANCE: u32 = 1;
@@ -55,7 +55,13 @@ impl Claim {
     /// Returns the claim of a zone with these controls.
     pub(crate) fn of(zone: &str, controls: &Controls) -> Option<Self> {
         let own = controls.dedicated_cpu.as_ref();
-        let own = own.map(|wanted| (format!("{TEMPORARY}{zone}"), wanted, controls.importance));
+        let own = own.map(|wanted| {
+            (
+                format!("{TEMPORARY_POOL}{zone}"),
+                wanted,
+                controls.importance,
+            )
+        });
         let pool = controls.pool.as_ref();
         let pool =
             pool.and_then(|pool| Some((pool.name.clone(), pool.wanted.as_ref()?, pool.importance)));
@@ -72,7 +78,7 @@ impl Claim {
     /// Returns whether it is of one zone alone.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
-        self.pool.starts_with(TEMPORARY)
+        self.pool.starts_with(TEMPORARY_POOL)
     }
 
     fn want(&self, all: &CpuSet) -> Want {

@@ -53,7 +53,7 @@ pub mod zone;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use arrange::{Claim, claimed};
+pub use arrange::{Claim, TEMPORARY_POOL, claimed};
 pub use balance::{global_shares, set_global_shares};
 pub use changed::{Applied, Changed, Warning};
 pub use cpus::CpuSet;

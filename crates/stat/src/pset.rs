@@ -1,5 +1,6 @@
 //! Computes which zones share which CPUs, and the worth of their shares.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::interval::{Interval, MILLION, Row, Use, percent};
@@ -107,13 +108,22 @@ impl Pset {
         }
     }
 
-    /// The name that zonestat(8) has for it.
+    /// Returns the name in reports: that of the pool, or of the zone that has the CPUs alone.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
             Self::Default => "pset_default",
             Self::Pool { name, .. } => name,
             Self::Dedicated { zone, .. } => zone,
+        }
+    }
+
+    /// Returns the name that the set has on Solaris. CPUs of one zone are in a temporary pool there.
+    #[must_use]
+    pub fn solaris_name(&self) -> Cow<'_, str> {
+        match self {
+            Self::Dedicated { zone, .. } => Cow::Owned(format!("{}{zone}", limits::TEMPORARY_POOL)),
+            Self::Default | Self::Pool { .. } => Cow::Borrowed(self.name()),
         }
     }
 

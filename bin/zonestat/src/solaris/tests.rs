@@ -134,7 +134,7 @@ fn processor_sets_are_reported() {
                       web-of-a-long-name  0.00 0.00%     -     -      1 20.0% 0.00%
 
     PROCESSOR_SET                   TYPE  ONLINE/CPUS     MIN/MAX
-    db                     dedicated-cpu          2/2         1/2
+    SUNWtmp_db             dedicated-cpu          2/2         1/2
                                     ZONE  USED   PCT   CAP  %CAP   SHRS  %SHR %SHRU
                                  [total]  1.50 75.0%     -     -      -     -     -
                                 [system]  0.00 0.00%     -     -      -     -     -
@@ -147,14 +147,15 @@ fn processor_sets_are_reported() {
     interval:processor-set:default-pset:pset_default:web:0.20:3.33%:0.25:80.00%:3:60.00%:5.55%:0-00-01.00
     interval:processor-set:default-pset:pset_default:guest:0.04:0.66%:-:-:1:20.00%:3.33%:0-00-00.20
     interval:processor-set:default-pset:pset_default:web-of-a-long-name:0.00:0.00%:-:-:1:20.00%:0.00%:0-00-00.00
-    interval:processor-set:dedicated-cpu:db:[resource]:2:2:1:2:0-00-10.00
-    interval:processor-set:dedicated-cpu:db:[total]:1.50:75.00%:-:-:-:-:-:0-00-07.50
-    interval:processor-set:dedicated-cpu:db:db:1.50:75.00%:-:-:-:-:-:0-00-07.50
+    interval:processor-set:dedicated-cpu:SUNWtmp_db:[resource]:2:2:1:2:0-00-10.00
+    interval:processor-set:dedicated-cpu:SUNWtmp_db:[total]:1.50:75.00%:-:-:-:-:-:0-00-07.50
+    interval:processor-set:dedicated-cpu:SUNWtmp_db:db:1.50:75.00%:-:-:-:-:-:0-00-07.50
     "#);
+    assert_eq!(print("-r psets -n db 5"), print("-r psets -n SUNWtmp_db 5"));
     assert_snapshot!(print("-r psets -n SUNWtmp_db 5"), @r#"
     Interval: 1, Duration: 0:00:05
     PROCESSOR_SET                   TYPE  ONLINE/CPUS     MIN/MAX
-    db                     dedicated-cpu          2/2         1/2
+    SUNWtmp_db             dedicated-cpu          2/2         1/2
                                     ZONE  USED   PCT   CAP  %CAP   SHRS  %SHR %SHRU
                                  [total]  1.50 75.0%     -     -      -     -     -
                                 [system]  0.00 0.00%     -     -      -     -     -
