@@ -24,6 +24,7 @@
 //! Programs are looked for in the folder that `ZONES_BIN` names, else in
 //! target/release.
 
+pub mod beats;
 pub mod cgroup;
 mod chance;
 mod clean;

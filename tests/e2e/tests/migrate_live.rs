@@ -9,7 +9,7 @@ use e2e::guest::{
     wait_for_guest,
 };
 use e2e::ssh::{Server, hosts};
-use e2e::{Host, Ran, Random, efi, machine, rounds, start, still_runs_after, wait_for};
+use e2e::{Host, Ran, Random, beats, efi, machine, rounds, start, still_runs_after, wait_for};
 use rustix::process::{Pid, Signal};
 
 fn state(host: &Host) -> String {
@@ -141,7 +141,19 @@ fn a_machine_goes_while_it_runs() {
     });
 
     // There and back.
-    went_live(server.migrate(&here, "k1", &[]));
+    beats::begin(&here);
+    let (ran, heard) = beats::during([&here, &there], || server.migrate(&here, "k1", &[]));
+    went_live(ran);
+    println!(
+        "outside, on the console, the guest was silent for {:.3} s at most",
+        heard.silence.as_secs_f64()
+    );
+    // It was heard before and after, and counted on.
+    let [first, .., last] = heard.numbers[..] else {
+        panic!("{heard:?}");
+    };
+    assert!(first < last && heard.numbers.is_sorted(), "{heard:?}");
+    beats::end(&there);
     let came_by = std::fs::read_to_string(there.path("zones/k1/.arrived")).expect("a mark");
     assert_eq!(here.state("k1"), "configured");
     assert!(!here.path("zones/k1").exists());
