@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::dataset::Dataset;
 use crate::driver::{Driver, Layered, nearest};
 use crate::error::Result;
 use crate::folder::Folder;
@@ -16,24 +15,30 @@ use crate::zfs::Zfs;
 pub fn driver_at(zonepath: &Path) -> Result<&'static dyn Driver> {
     static FOLDERS: Layered = Layered(Form::Folder);
     static SUBVOLUMES: Layered = Layered(Form::Volume);
-    let folder = Folder::open(zonepath);
-    if let Ok(folder) = &folder {
-        folder.must_be_known()?;
-    }
-    let form = match folder {
-        // Without a look at more: a dataset may be half removed.
-        Ok(folder) if zfs::is_at(&folder)? => return Ok(&Zfs),
-        Ok(folder) if folder.kind(ROOT)?.is_some() => Dataset::at(folder).form()?,
-        _ => {
-            let nearest = nearest(zonepath)?;
-            if crate::zfs::property::is_on(&nearest)? {
-                return Ok(&Zfs);
-            }
-            Form::best(&nearest)?
+    let nearest_form = || {
+        let nearest = nearest(zonepath)?;
+        match crate::zfs::property::is_on(&nearest)? {
+            true => Ok(None),
+            false => Form::best(&nearest).map(Some),
         }
     };
+    let form = match Folder::open(zonepath) {
+        Ok(folder) => {
+            folder.must_be_known()?;
+            // Without a look at more: a dataset may be half removed.
+            if zfs::is_at(&folder)? {
+                return Ok(&Zfs);
+            }
+            match folder.kind(ROOT)? {
+                None => nearest_form()?,
+                root => Some(Form::of_root(root)),
+            }
+        }
+        Err(_) => nearest_form()?,
+    };
     Ok(match form {
-        Form::Folder => &FOLDERS,
-        Form::Volume => &SUBVOLUMES,
+        Some(Form::Folder) => &FOLDERS,
+        Some(Form::Volume) => &SUBVOLUMES,
+        None => &Zfs,
     })
 }

@@ -14,7 +14,6 @@ use rustix::fs::{FileType, FlockOperation};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::form::Form;
-use crate::layers::LayerPath;
 use crate::layout::{LINK, ROOT, SNAPSHOTS, TOPS, VOLUME};
 use crate::stack::Stack;
 use crate::usage::Usage;
@@ -119,10 +118,7 @@ impl Dataset {
     /// Returns the stack to mount as the zone's root.
     pub fn stack(&self) -> Result<Stack> {
         let lowers = match self.bond()? {
-            Some(bond) => {
-                let chain = bond.layer.chain()?;
-                chain.iter().map(LayerPath::tree).collect::<Result<_>>()?
-            }
+            Some(bond) => bond.layer.trees()?,
             None => Vec::new(),
         };
         let (top, work) = self.top_paths()?;

@@ -1,6 +1,6 @@
 //! A folder held open, and the few calls that datasets are made of.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -33,12 +33,56 @@ const FORMAT: u64 = 1;
 pub fn must_be_known(zonepath: &Path) -> Result<()> {
     let layers = zonepath.with_file_name(crate::layout::LAYERS);
     for path in [zonepath, &layers, &zonepath.join(crate::layout::LAYERS)] {
-        // Whoever needs one that cannot be opened says why.
-        if let Ok(folder) = Folder::open(path) {
-            folder.must_be_known()?;
+        match must_be_known_at(path) {
+            // Whoever needs one that cannot be read says why.
+            Ok(()) | Err(Error::Io { .. }) => {}
+            refused => return refused,
         }
     }
     Ok(())
+}
+
+/// [`Folder::must_be_known`] of the folder at a path. A folder that does not exist is known.
+pub(crate) fn must_be_known_at(path: &Path) -> Result<()> {
+    check_format(path, read_link_at(&path.join(FORMAT_LINK))?)
+}
+
+/// Reads a symbolic link; nothing when it does not exist.
+pub(crate) fn read_link_at(path: &Path) -> Result<Option<OsString>> {
+    link_text(path, rustix::fs::readlinkat(CWD, path, Vec::new()))
+}
+
+/// Fails unless the text of the link [`FORMAT_LINK`] in the folder at a path says a known format.
+fn check_format(folder: &Path, text: Option<OsString>) -> Result<()> {
+    let Some(text) = text else {
+        return Ok(());
+    };
+    let found = text.to_str().and_then(|text| text.parse().ok());
+    let found = found.ok_or_else(|| Error::BadLink {
+        path: folder.join(FORMAT_LINK),
+        text: text.to_string_lossy().into_owned(),
+    })?;
+    match found <= FORMAT {
+        true => Ok(()),
+        false => Err(Error::Newer {
+            path: folder.to_owned(),
+            found,
+            known: FORMAT,
+        }),
+    }
+}
+
+/// Returns the text of the symbolic link at a path, as readlink(2) has answered.
+fn link_text(path: &Path, answer: std::result::Result<CString, Errno>) -> Result<Option<OsString>> {
+    match answer {
+        Ok(text) => Ok(Some(OsString::from_vec(text.into_bytes()))),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(Errno::INVAL) => Err(Error::BadLink {
+            path: path.to_owned(),
+            text: "(not a symbolic link)".to_owned(),
+        }),
+        Err(e) => Err(Error::io("readlink", path, e)),
+    }
 }
 
 impl Folder {
@@ -84,22 +128,7 @@ impl Folder {
     /// Fails with [`Error::Newer`] when the link [`FORMAT_LINK`] in the folder says a format
     /// that is not known here. Zonepaths, layers and images without it have format 1.
     pub(crate) fn must_be_known(&self) -> Result<()> {
-        let Some(text) = self.read_link(FORMAT_LINK)? else {
-            return Ok(());
-        };
-        let found = text.to_str().and_then(|text| text.parse().ok());
-        let found = found.ok_or_else(|| Error::BadLink {
-            path: self.path().join(FORMAT_LINK),
-            text: text.to_string_lossy().into_owned(),
-        })?;
-        match found <= FORMAT {
-            true => Ok(()),
-            false => Err(Error::Newer {
-                path: self.path().to_owned(),
-                found,
-                known: FORMAT,
-            }),
-        }
+        check_format(&self.path, self.read_link(FORMAT_LINK)?)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -163,15 +192,8 @@ impl Folder {
     /// Reads a symbolic link; nothing when the name does not exist.
     pub(crate) fn read_link(&self, name: impl AsRef<OsStr>) -> Result<Option<OsString>> {
         let name = name.as_ref();
-        match rustix::fs::readlinkat(&self.fd, name, Vec::new()) {
-            Ok(text) => Ok(Some(OsString::from_vec(text.into_bytes()))),
-            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(Errno::INVAL) => Err(Error::BadLink {
-                path: self.path.join(name),
-                text: "(not a symbolic link)".to_owned(),
-            }),
-            Err(e) => Err(self.fail("readlink", name, e)),
-        }
+        let answer = rustix::fs::readlinkat(&self.fd, name, Vec::new());
+        link_text(&self.path.join(name), answer)
     }
 
     pub(crate) fn rename(

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use rustix::fs::FsWord;
+use rustix::fs::{FileType, FsWord};
 use rustix::io::Errno;
 
 use crate::error::Result;
@@ -26,6 +26,14 @@ impl Form {
             BTRFS => Self::Volume,
             _ => Self::Folder,
         })
+    }
+
+    /// The form of a dataset whose `root` is of this type.
+    pub(crate) fn of_root(root: Option<FileType>) -> Self {
+        match root {
+            Some(FileType::Symlink) => Self::Volume,
+            _ => Self::Folder,
+        }
     }
 
     /// Returns the name of the folder that is renamed into a layer to seal it.

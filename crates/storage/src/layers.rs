@@ -56,11 +56,15 @@ impl LayerPath {
 
     /// The layer below, if any.
     pub(crate) fn parent(&self) -> Result<Option<Self>> {
-        let folder = self.open()?;
+        self.parent_in(&self.open()?)
+    }
+
+    /// [`LayerPath::parent`] of this layer, which is open.
+    fn parent_in(&self, folder: &Folder) -> Result<Option<Self>> {
         let Some(text) = folder.read_link(PARENT)? else {
             return Ok(None);
         };
-        parse_layer(&self.path(), Path::new(&text))
+        parse_layer(folder.path(), Path::new(&text))
             .map(Some)
             .ok_or_else(|| bad_link(folder.path().join(PARENT), &text))
     }
@@ -73,44 +77,52 @@ impl LayerPath {
 
     /// This layer and all below it, topmost first.
     pub(crate) fn chain(&self) -> Result<Vec<Self>> {
-        let mut chain = vec![self.clone()];
-        let mut current = self.clone();
-        while let Some(parent) = current.parent()? {
-            if chain.len() >= MAX_LAYERS {
+        self.walk(|layer, _| Ok(layer))
+    }
+
+    /// The trees of this layer and of all below it, topmost first.
+    pub(crate) fn trees(&self) -> Result<Vec<PathBuf>> {
+        self.walk(|_, folder| tree_in(folder))
+    }
+
+    /// Opens this layer and all below it, topmost first, and returns what `look` finds in each.
+    fn walk<T>(&self, look: impl Fn(Self, &Folder) -> Result<T>) -> Result<Vec<T>> {
+        let mut found = Vec::new();
+        let mut next = Some(self.clone());
+        while let Some(layer) = next {
+            if found.len() >= MAX_LAYERS {
                 return Err(Error::TooManyLayers(self.path()));
             }
-            chain.push(parent.clone());
-            current = parent;
+            let folder = layer.open()?;
+            next = layer.parent_in(&folder)?;
+            found.push(look(layer, &folder)?);
         }
-        Ok(chain)
+        Ok(found)
     }
 
     /// The form of this layer's tree; nothing when it has none yet.
     pub(crate) fn form(&self) -> Result<Option<Form>> {
-        let folder = match self.open() {
-            Err(e) if e.is_missing() => return Ok(None),
-            other => other?,
-        };
-        for form in [Form::Folder, Form::Volume] {
-            if folder.is_folder(form.sealed())? {
-                return Ok(Some(form));
-            }
+        match self.open() {
+            Ok(folder) => form_in(&folder),
+            Err(e) if e.is_missing() => Ok(None),
+            Err(e) => Err(e),
         }
-        Ok(None)
     }
 
     /// Returns the path of the tree.
     pub(crate) fn tree(&self) -> Result<PathBuf> {
-        Ok(match self.form()? {
-            Some(Form::Volume) => self.path().join(VOLUME).join(ROOT),
-            _ => self.path().join(TREE),
-        })
+        match self.open() {
+            Ok(folder) => tree_in(&folder),
+            Err(e) if e.is_missing() => Ok(self.path().join(TREE)),
+            Err(e) => Err(e),
+        }
     }
 
     /// Opens the tree.
     pub(crate) fn open_tree(&self) -> Result<Folder> {
-        let form = self.form()?.unwrap_or(Form::Folder);
-        form.open_tree(&self.open()?, form.sealed())
+        let folder = self.open()?;
+        let form = form_in(&folder)?.unwrap_or(Form::Folder);
+        form.open_tree(&folder, form.sealed())
     }
 
     /// Names `user` as a user of this layer, with a link to where it is.
@@ -175,6 +187,24 @@ impl LayerPath {
         }
         Ok(graves)
     }
+}
+
+/// The form of the tree in an open layer; nothing when it has none yet.
+fn form_in(layer: &Folder) -> Result<Option<Form>> {
+    for form in [Form::Folder, Form::Volume] {
+        if layer.is_folder(form.sealed())? {
+            return Ok(Some(form));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the path of the tree in an open layer.
+fn tree_in(layer: &Folder) -> Result<PathBuf> {
+    Ok(match form_in(layer)? {
+        Some(Form::Volume) => layer.path().join(VOLUME).join(ROOT),
+        _ => layer.path().join(TREE),
+    })
 }
 
 /// Name of the reference that a dataset holds.
@@ -508,16 +538,19 @@ pub(crate) fn is_mark(name: &OsStr) -> bool {
 /// Returns whether something is left in a folder of layers by an operation that was killed, and
 /// nobody is at work there now. Costs a look into one folder.
 pub(crate) fn has_remains(layers: &Path) -> Result<bool> {
+    let dead = match Folder::open(&layers.join(DEAD)) {
+        Err(e) if e.is_missing() => return Ok(false),
+        other => other?,
+    };
+    if dead.is_empty()? {
+        return Ok(false);
+    }
     let layers = match Layers::open(layers) {
         Err(e) if e.is_missing() => return Ok(false),
         other => other?,
     };
-    let dead = match layers.folder.open_child(DEAD) {
-        Err(e) if e.is_missing() => return Ok(false),
-        other => other?,
-    };
     // In this order: a tree that exists while no operation is at work has no owner.
-    Ok(!dead.is_empty()? && layers.folder.try_lock()?.is_some() && !dead.is_empty()?)
+    Ok(layers.folder.try_lock()?.is_some() && !dead.is_empty()?)
 }
 
 /// The kind of user that a reference names.

@@ -12,8 +12,8 @@ use crate::{crash, remove};
 impl Dataset {
     /// Tells whether nothing is left of an interrupted seal or a move.
     pub(crate) fn is_sound(&self) -> Result<bool> {
-        let form = self.form()?;
-        if !self.zonepath.is_folder(form.name())? {
+        let (form, has_top) = self.form_and_top()?;
+        if !has_top {
             return Ok(false);
         }
         for name in [form.next(), BACK, HALF_PATH] {

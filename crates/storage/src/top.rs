@@ -26,15 +26,21 @@ impl Dataset {
     /// The form of this dataset's top. In each, `root` says which it is, from
     /// before the first top is there until after the last is gone.
     pub(crate) fn form(&self) -> Result<Form> {
-        Ok(match self.zonepath.kind(ROOT)? {
-            Some(FileType::Symlink) => Form::Volume,
-            _ => Form::Folder,
-        })
+        Ok(Form::of_root(self.zonepath.kind(ROOT)?))
     }
 
     /// Returns whether there is a top.
     pub(crate) fn has_top(&self) -> Result<bool> {
-        self.zonepath.is_folder(self.form()?.name())
+        Ok(self.form_and_top()?.1)
+    }
+
+    /// The form of this dataset's top, and whether there is a top.
+    pub(crate) fn form_and_top(&self) -> Result<(Form, bool)> {
+        let root = self.zonepath.kind(ROOT)?;
+        Ok(match Form::of_root(root) {
+            Form::Folder => (Form::Folder, root == Some(FileType::Directory)),
+            Form::Volume => (Form::Volume, self.zonepath.is_folder(VOLUME)?),
+        })
     }
 
     /// Opens the top.

@@ -1,13 +1,13 @@
 //! Ties a dataset to its layer: a link in the zonepath, and the reference on the layer that it
 //! leads to.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::Dataset;
 use crate::crash;
 use crate::error::Result;
-use crate::folder::Folder;
+use crate::folder::{Folder, must_be_known_at, read_link_at};
 use crate::id::Id;
 use crate::layers::{
     LayerPath, Layers, User, bad_link, dataset_ref, parse_layer, relative, resolve, same_path,
@@ -32,14 +32,9 @@ impl Dataset {
         };
         let bond = parse_bond(self.zonepath.path(), Path::new(&text))
             .ok_or_else(|| bad_link(self.zonepath.path().join(name), &text))?;
-        for folder in [bond.layer.layers.clone(), bond.layer.path()] {
-            match Folder::open(&folder) {
-                Ok(folder) => folder.must_be_known()?,
-                // A layer that is missing is the business of whoever needs it.
-                Err(e) if e.is_missing() => {}
-                Err(e) => return Err(e),
-            }
-        }
+        // A layer that is missing is the business of whoever needs it.
+        must_be_known_at(&bond.layer.layers)?;
+        must_be_known_at(&bond.layer.path())?;
         Ok(Some(bond))
     }
 
@@ -152,10 +147,6 @@ pub(crate) fn has_tree(layer: &LayerPath) -> Result<bool> {
 /// Returns the target of a reference, if there is one.
 pub(crate) fn ref_target(layer: &LayerPath, name: &OsStr) -> Result<Option<PathBuf>> {
     let refs = layer.refs();
-    let text = match Folder::open(&refs) {
-        Ok(folder) => folder.read_link(name)?,
-        Err(e) if e.is_missing() => None,
-        Err(e) => return Err(e),
-    };
-    Ok(text.and_then(|text: OsString| resolve(&refs, Path::new(&text))))
+    let text = read_link_at(&refs.join(name))?;
+    Ok(text.and_then(|text| resolve(&refs, Path::new(&text))))
 }
