@@ -298,6 +298,14 @@ impl Layers {
     /// Opens the folder, making it when it is missing, and keeps
     /// [`crate::collect`] and its removal away while the returned value lives.
     pub(crate) fn enter(path: &Path) -> Result<(Self, AtWork)> {
+        let (layers, mut at_work) = Self::enter_unmarked(path)?;
+        at_work.mark(&layers)?;
+        Ok((layers, at_work))
+    }
+
+    /// [`Layers::enter`] for whoever puts a tree among the graves before all else: until it is
+    /// removed it says what a mark says.
+    pub(crate) fn enter_unmarked(path: &Path) -> Result<(Self, AtWork)> {
         loop {
             let (folder, _) = match Folder::open_or_make(path) {
                 Err(e) if e.is_missing() && path.parent().is_some_and(Path::exists) => continue,
@@ -310,15 +318,16 @@ impl Layers {
             };
             // Removed between opening and locking: a new one is needed.
             if folder.is_at_its_path()? {
-                let layers = Self { folder };
-                let mark = layers.mark()?;
-                return Ok((layers, AtWork { mark, _lock: lock }));
+                let at_work = AtWork {
+                    mark: None,
+                    _lock: lock,
+                };
+                return Ok((Self { folder }, at_work));
             }
         }
     }
 
-    /// Leaves a mark among the graves that says that somebody is at work. Whoever is killed
-    /// cannot take it away, so [`tidy`] knows that something may be left.
+    /// See [`AtWork::mark`].
     fn mark(&self) -> Result<Option<(Folder, String)>> {
         // Now, as a full disk has no room for it when something must go.
         self.folder.make(DEAD)?;
@@ -400,7 +409,8 @@ impl Layers {
 
     /// Renames `name` in `from` to a grave; nothing when it does not exist.
     pub(crate) fn put_aside(&self, from: &Folder, name: &OsStr) -> Result<Option<PathBuf>> {
-        loop {
+        // Most names that are looked for do not exist, and need no grave.
+        while from.kind(name)?.is_some() {
             self.folder.make(DEAD)?;
             let dead = match self.folder.open_child(DEAD) {
                 // Removed as empty since.
@@ -410,11 +420,11 @@ impl Layers {
             let grave = OsString::from(Id::random()?.to_string());
             match rustix::fs::renameat(from, name, &dead, &grave) {
                 Ok(()) => return Ok(Some(dead.path().join(grave))),
-                Err(Errno::NOENT) if from.kind(name)?.is_none() => return Ok(None),
                 Err(Errno::NOENT) => {}
                 Err(e) => return Err(from.fail("rename", name, e)),
             }
         }
+        Ok(None)
     }
 
     /// Merges adjacent layers, topmost first, into a new tree among the graves: garbage until it is
@@ -478,11 +488,17 @@ impl Layers {
             Err(e) if e.is_missing() => return Ok(()),
             other => other?,
         };
+        let is_used = || -> Result<bool> {
+            let entries = layers.folder.entries()?;
+            Ok(entries.iter().any(|(name, _)| name != DEAD))
+        };
+        if is_used()? {
+            return Ok(());
+        }
         let Some(_lock) = layers.folder.try_lock()? else {
             return Ok(());
         };
-        let entries = layers.folder.entries()?;
-        if entries.iter().any(|(name, _)| name != DEAD) {
+        if is_used()? {
             return Ok(());
         }
         for at in [path.join(DEAD), path.to_owned()] {
@@ -516,6 +532,17 @@ pub(crate) struct AtWork {
     mark: Option<(Folder, String)>,
     // After the mark: whoever gets the lock finds no mark but those of the killed.
     _lock: Lock,
+}
+
+impl AtWork {
+    /// Leaves a mark among the graves, unless it is there, that says that somebody is at work.
+    /// Whoever is killed cannot take it away, so [`crate::tidy`] knows that something may be left.
+    pub(crate) fn mark(&mut self, layers: &Layers) -> Result<()> {
+        if self.mark.is_none() {
+            self.mark = layers.mark()?;
+        }
+        Ok(())
+    }
 }
 
 impl Drop for AtWork {

@@ -45,8 +45,9 @@
 //! 4. A layer without `tree` does not count: a dataset that names one stands on
 //!    the layer below it.
 //! 5. A layer that no dataset, snapshot or image refers to is garbage. Whoever works on a folder of
-//!    layers has a mark in `.dead` meanwhile; a mark, or anything else there, while nobody is at
-//!    work tells the next command ([`tidy`]) to look for garbage.
+//!    layers has a mark in `.dead` meanwhile, or the root of the dataset that goes; a mark, or
+//!    anything else there, while nobody is at work tells the next command ([`tidy`]) to look
+//!    for garbage.
 //! 6. A dataset that goes takes along every reference that leads to it, also one that an
 //!    operation left which was cut off: no evidence against that would be left.
 //!
@@ -80,7 +81,7 @@
 //! | | **point `dataset` at it** | a stale reference on the former layer, removed by `collect` |
 //! | destroy | **rename `root` to `.dead`** | no dataset; destroying again goes on |
 //! | | drop the references, ending layers that nobody uses | the same |
-//! | | remove `dataset`, rename `work` to `.dead` | the same |
+//! | | remove `dataset` and `work` | the same |
 //! | | remove the trees in `.dead` | garbage, removed by `collect` |
 //!
 //! # Power cuts

@@ -46,7 +46,7 @@ impl Dataset {
             // The error that counts is the first one; `collect` finds the rest.
             let graves = Layers::home(&clone.zonepath)
                 .and_then(|home| Layers::enter(&home))
-                .and_then(|(home, _shared)| clone.destroy_locked(&home));
+                .and_then(|(home, mut shared)| clone.destroy_locked(&home, &mut shared));
             for grave in graves.unwrap_or_default() {
                 let _ = remove::bury(&grave);
             }

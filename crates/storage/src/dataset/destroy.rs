@@ -8,7 +8,7 @@ use crate::collect::{Lost, collect};
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::form::Form;
-use crate::layers::{Layers, has_remains};
+use crate::layers::{AtWork, Layers, has_remains};
 use crate::layout::{BACK, QUOTA, ROOT, TOPS, WORK};
 use crate::{crash, remove};
 
@@ -39,10 +39,10 @@ impl Dataset {
             dataset.clear_killed_merge()?;
         }
         // Until the graves are empty, so that nobody else digs in them.
-        let (layers, shared) = Layers::enter(&home)?;
+        let (layers, mut shared) = Layers::enter_unmarked(&home)?;
         let graves = {
             let _lock = dataset.lock()?;
-            dataset.destroy_locked(&layers)?
+            dataset.destroy_locked(&layers, &mut shared)?
         };
         crash::point();
         // All that counts is done: the rest only frees space, and may be left
@@ -67,13 +67,22 @@ impl Dataset {
 
     /// Takes the dataset apart, and returns the trees to remove. The caller has entered `home`, the
     /// layers of the dataset.
-    pub(super) fn destroy_locked(&self, home: &Layers) -> Result<Vec<PathBuf>> {
+    pub(super) fn destroy_locked(
+        &self,
+        home: &Layers,
+        at_work: &mut AtWork,
+    ) -> Result<Vec<PathBuf>> {
         let mut graves = Vec::new();
         let form = self.form()?;
         // The root goes first: without it nothing takes the rest for a zone.
         for name in [form.next(), form.name()] {
             graves.extend(home.put_aside(&self.zonepath, OsStr::new(name))?);
             crash::point();
+        }
+        // The root in its grave says that somebody is at work. It is removed when all that counts
+        // is done.
+        if graves.is_empty() {
+            at_work.mark(home)?;
         }
         graves.extend(self.drop_snapshots(home)?);
         graves.extend(self.drop_mounted()?);
@@ -89,8 +98,22 @@ impl Dataset {
         if form == Form::Volume {
             self.zonepath.unlink(ROOT)?;
         }
-        graves.extend(home.put_aside(&self.zonepath, OsStr::new(WORK))?);
+        graves.extend(self.drop_work(home)?);
         crash::point();
         Ok(graves)
+    }
+
+    /// Removes overlay's work folder. Mostly there is nothing in it but an empty folder.
+    fn drop_work(&self, home: &Layers) -> Result<Option<PathBuf>> {
+        match self.zonepath.open_child(WORK) {
+            Ok(work) => drop(work.rmdir(WORK)),
+            Err(e) if e.is_missing() => return Ok(None),
+            Err(_) => {}
+        }
+        crash::point();
+        match self.zonepath.rmdir(WORK) {
+            Ok(()) => Ok(None),
+            Err(_) => home.put_aside(&self.zonepath, OsStr::new(WORK)),
+        }
     }
 }

@@ -199,6 +199,34 @@ fn the_next_command_removes_leftovers_of_a_kill() {
 }
 
 #[test]
+fn a_killed_removal_leaves_a_grave_or_a_mark_until_it_has_ended() {
+    for k in 0.. {
+        let zones = Zones::quick();
+        prepare(&zones);
+        let (web, dead) = (zones.zone("web"), zones.layers().join(".dead"));
+        let before = zones.files();
+        let done = crash::run(k, || Dataset::destroy(&web).unwrap()).is_ok();
+        let has_begun = zones.files() != before;
+        let has_ended = entries(&web).is_empty();
+        let is_told = !entries(&dead).is_empty();
+        assert!(is_told || !has_begun || has_ended, "killed at {k}");
+        tidy(&zones.zone("origin")).unwrap();
+        assert_eq!(entries(&dead), [] as [PathBuf; 0], "killed at {k}");
+        // Now there is no root that could say so.
+        let again = crash::run(3, || Dataset::destroy(&web).unwrap()).is_ok();
+        let has_ended = entries(&web).is_empty();
+        assert!(!entries(&dead).is_empty() || again || has_ended, "{k}");
+        Dataset::destroy(&web).unwrap();
+        assert_eq!(entries(&web), [] as [PathBuf; 0], "killed at {k}");
+        assert_eq!(survey(&zones.layers()).unwrap(), Some(Vec::new()), "{k}");
+        if done {
+            assert!(k > 8, "a removal has only {k} points");
+            break;
+        }
+    }
+}
+
+#[test]
 fn a_survey_finds_leftovers_and_changes_nothing() {
     let mut kinds = BTreeSet::new();
     after_each_kill(|zones, at| {
