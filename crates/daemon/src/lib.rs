@@ -158,7 +158,8 @@ fn build<'a>(
 }
 
 fn read_plan(plan: OwnedFd) -> Result<BootPlan, String> {
-    let mut text = Vec::new();
+    // Most are read at once into this.
+    let mut text = Vec::with_capacity(32 << 10);
     let read = File::from(plan).take(MAX_PLAN).read_to_end(&mut text);
     read.map_err(|error| format!("could not read the boot plan: {error}"))?;
     serde_json::from_slice(&text)

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use model::controls::Controls;
+use sys::file::read_small;
 use sys::mountinfo::{self, Mount};
 
 use crate::Error;
@@ -42,7 +43,8 @@ impl Base {
     pub fn find(name: &Path) -> Result<Self, Error> {
         let (mounts, own) = ("/proc/self/mountinfo", "/proc/self/cgroup");
         let mounts = mountinfo::own().map_err(Error::file("read", Path::new(mounts)))?;
-        let own = fs::read_to_string(own).map_err(Error::file("read", Path::new(own)))?;
+        let own = read_small(Path::new(own)).map_err(Error::file("read", Path::new(own)))?;
+        let own = String::from_utf8_lossy(&own);
         parse(&mounts, &own, name).ok_or(Error::NoUnified)
     }
 

@@ -1,13 +1,13 @@
 //! Reads the use of a zone, and the number of times that it reached its limits.
 
-use std::fs;
 use std::path::Path;
 
 use model::controls::{Controls, IpcLimits};
+use sys::file::read_small;
 
 use crate::groups::processes;
 use crate::knob::Knob;
-use crate::place::Places;
+use crate::place::{Place, Places};
 use crate::process::First;
 use crate::{Error, ZoneCgroups};
 
@@ -84,27 +84,42 @@ impl ZoneCgroups {
     /// Returns the number of times that the zone reached its limits.
     #[must_use]
     pub fn events(&self) -> Events {
-        let places = Places::find(self);
-        let pids = places.pids.as_ref().and_then(|place| place.path.parent());
         let v2 = self.v2.join("memory.events");
-        let (oom_kills, memory_full, swap_full) = if v2.exists() {
+        let (memory_full, swap_full) = if v2.exists() {
             let swap = keyed(&self.v2.join("memory.swap.events"), "max");
-            (keyed(&v2, "oom_kill"), keyed(&v2, "max"), swap)
+            (keyed(&v2, "max"), swap)
         } else {
-            let control = self.v1_file("memory.oom_control");
-            let kills = control.and_then(|path| keyed(&path, "oom_kill"));
             let swap = self.v1_number("memory.memsw.failcnt");
-            (kills, self.v1_number("memory.failcnt"), swap)
+            (self.v1_number("memory.failcnt"), swap)
         };
-        let cap = places.cap.as_ref().and_then(|place| place.path.parent());
+        let cap = Place::find(self, Knob::CAP);
+        let cap = cap.as_ref().and_then(|place| place.path.parent());
         let throttled = cap.and_then(|group| keyed(&group.join("cpu.stat"), "nr_throttled"));
         Events {
-            oom_kills: oom_kills.unwrap_or_default(),
+            oom_kills: self.oom_kills(),
             memory_full: memory_full.unwrap_or_default(),
-            lwps_refused: pids.and_then(refused).unwrap_or_default(),
+            lwps_refused: self.lwps_refused(),
             swap_full: swap_full.unwrap_or_default(),
             cpu_throttled: throttled.unwrap_or_default(),
         }
+    }
+
+    /// See [`Events::oom_kills`].
+    pub(crate) fn oom_kills(&self) -> u64 {
+        let v2 = self.v2.join("memory.events");
+        let control = match v2.exists() {
+            true => Some(v2),
+            false => self.v1_file("memory.oom_control"),
+        };
+        let kills = control.and_then(|path| keyed(&path, "oom_kill"));
+        kills.unwrap_or_default()
+    }
+
+    /// See [`Events::lwps_refused`].
+    pub(crate) fn lwps_refused(&self) -> u64 {
+        let place = Place::find(self, Knob::PIDS);
+        let pids = place.as_ref().and_then(|place| place.path.parent());
+        pids.and_then(refused).unwrap_or_default()
     }
 
     /// The number of processes, of the zone's services and of who is logged in.
@@ -141,14 +156,19 @@ fn refused(group: &Path) -> Option<u64> {
 }
 
 fn number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    text(path)?.trim().parse().ok()
 }
 
 /// The number behind a word in a file of such lines.
 fn keyed(path: &Path, key: &str) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
+    let text = text(path)?;
     text.lines()
         .filter_map(|line| line.split_once(' '))
         .find(|(word, _)| *word == key)
         .and_then(|(_, value)| value.trim().parse().ok())
+}
+
+/// The text of a file of a group.
+fn text(path: &Path) -> Option<String> {
+    String::from_utf8(read_small(path).ok()?).ok()
 }

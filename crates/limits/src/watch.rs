@@ -10,7 +10,6 @@ use model::controls::Control;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use crate::ZoneCgroups;
-use crate::usage::Events;
 
 /// Interval between looks where the kernel sends no event.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
@@ -25,7 +24,23 @@ pub struct Watch {
     ready: Option<OwnedFd>,
     /// The group of the limit on threads, if the kernel sends no event about it: v1.
     untold: Option<PathBuf>,
-    seen: Events,
+    seen: Seen,
+}
+
+/// The counts that are told: fewer than [`crate::Events`], as each costs a look at several files.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    oom_kills: u64,
+    lwps_refused: u64,
+}
+
+impl Seen {
+    fn now(cgroups: &ZoneCgroups) -> Self {
+        Self {
+            oom_kills: cgroups.oom_kills(),
+            lwps_refused: cgroups.lwps_refused(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -86,7 +101,7 @@ impl Watch {
             sources.extend(changes_of(&pids));
         }
         Self {
-            seen: cgroups.events(),
+            seen: Seen::now(cgroups),
             cgroups: cgroups.clone(),
             ready: together(&sources).ok(),
             untold: cgroups.v1_file("pids.max"),
@@ -118,8 +133,12 @@ impl Watch {
                 Source::Event(event, _) => rustix::io::read(event, &mut buffer),
             };
         }
-        let now = self.cgroups.events();
+        let now = Seen::now(&self.cgroups);
         let before = std::mem::replace(&mut self.seen, now);
+        let is_more = now.oom_kills > before.oom_kills || now.lwps_refused > before.lwps_refused;
+        if !is_more {
+            return Vec::new();
+        }
         let limits = self.cgroups.effective();
         let of = |control, limit, total: u64, before: u64| Hit {
             control,

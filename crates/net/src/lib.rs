@@ -70,10 +70,15 @@ pub fn enter_shared() -> io::Result<()> {
 /// # Errors
 /// Fails with the error of setns(2) or write(2).
 pub fn admit_pings(namespace: BorrowedFd<'_>) -> io::Result<()> {
-    let written = ends::within(namespace, || {
-        std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")
-    })?;
-    match written {
+    ends::within(namespace, admit_pings_here)?
+}
+
+/// [`admit_pings`] in the network namespace of the calling thread.
+///
+/// # Errors
+/// Fails with the error of write(2).
+pub fn admit_pings_here() -> io::Result<()> {
+    match std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647") {
         // A kernel without IPv4.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,

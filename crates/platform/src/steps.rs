@@ -175,7 +175,7 @@ impl Building<'_> {
                 match ip_type {
                     IpType::Shared => {
                         net::enter_shared()?;
-                        self.admit_pings(net::ends::here()?.as_fd())?;
+                        self.admit_pings(net::admit_pings_here)?;
                         let cgroups = self.cgroups.as_ref().ok_or("no control groups")?;
                         Ok(cgroups.admit_low_ports(self.plan.first_id)?)
                     }
@@ -387,17 +387,17 @@ impl Building<'_> {
             Mode::empty(),
         )?;
         if self.ip_type == IpType::Exclusive {
-            self.admit_pings(net::ends::namespace(&proc_dir.join("ns/net"))?.as_fd())?;
+            let network = net::ends::namespace(&proc_dir.join("ns/net"))?;
+            self.admit_pings(|| net::admit_pings(network.as_fd()))?;
         }
         self.first = Some((child, users, ours));
         Ok(())
     }
 
-    /// Lets every user of the zone open ICMP sockets, where the zone's privileges do.
-    fn admit_pings(&self, network: BorrowedFd<'_>) -> Result<(), AnyError> {
+    /// Lets every user of the zone open ICMP sockets by `admit`, where the zone's privileges do.
+    fn admit_pings(&self, admit: impl FnOnce() -> io::Result<()>) -> Result<(), AnyError> {
         if self.pings {
-            net::admit_pings(network)
-                .map_err(|error| format!("could not let the zone's users ping: {error}"))?;
+            admit().map_err(|error| format!("could not let the zone's users ping: {error}"))?;
         }
         Ok(())
     }

@@ -96,7 +96,8 @@ struct Stat {
 /// `None` when there is none or it has begun to end: a killed process closes its files some time
 /// before it is a zombie, and a process that saw them close must not find it alive.
 fn stat(pid: i32) -> Option<Stat> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = sys::file::read_small(Path::new(&format!("/proc/{pid}/stat"))).ok()?;
+    let stat = String::from_utf8(stat).ok()?;
     // The command name may hold anything, also ')': fields start after the last one.
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     if matches!(fields.next()?, "Z" | "X") {

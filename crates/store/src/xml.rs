@@ -137,7 +137,8 @@ pub(crate) fn read_bounded(path: &Path) -> Result<Option<String>, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::file("read", path)(error)),
     };
-    let mut bytes = Vec::new();
+    // Most are read at once into this.
+    let mut bytes = Vec::with_capacity(4096);
     file.take(MAX_SIZE + 1)
         .read_to_end(&mut bytes)
         .map_err(Error::file("read", path))?;

@@ -7,6 +7,7 @@ pub mod bpf;
 pub mod btrfs;
 pub mod crash;
 pub mod fanotify;
+pub mod file;
 pub mod idmap;
 pub mod inherited;
 pub mod keyring;

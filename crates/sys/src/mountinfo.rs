@@ -41,7 +41,7 @@ pub fn own() -> io::Result<Vec<Mount>> {
     if let Some(text) = fake::text() {
         return Ok(parse(&text));
     }
-    Ok(parse(&fs::read(OWN)?))
+    Ok(parse(&crate::file::read_small(Path::new(OWN))?))
 }
 
 /// A list of mounts that a test makes up for its own thread. Nothing is mounted.
