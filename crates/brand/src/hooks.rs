@@ -79,16 +79,6 @@ pub trait Brand: fmt::Debug + Sync {
         Ok(())
     }
 
-    /// Releases the objects of a halted zone outside of its root, before the root is
-    /// removed. It may come again after an error or a crash.
-    ///
-    /// # Errors
-    /// Fails with the step that could not be done; the zone is then incomplete.
-    fn uninstall(&self, zone: &Place<'_>) -> Result<(), Error> {
-        let _ = zone;
-        Ok(())
-    }
-
     /// Chooses the init, and the way in which it is asked to end.
     ///
     /// # Errors

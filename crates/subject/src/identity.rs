@@ -35,32 +35,86 @@ pub struct Identity {
     pub(crate) owner: Option<Uuid>,
 }
 
+/// The file of a zonepath, read once, and the identity of the host that read it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    file: Identity,
+    here: Option<Uuid>,
+}
+
+impl Known {
+    /// Reads both.
+    pub(crate) fn of(root: &Root, zonepath: &Path) -> Self {
+        let file = read(zonepath);
+        // A host that no file names need not have an identity.
+        let here = file.owner.and_then(|_| known_host_id(&root.host_id()));
+        Self { file, here }
+    }
+
+    /// See [`other_owner`].
+    pub(crate) fn other_owner(&self) -> Option<String> {
+        let owner = self.file.owner.filter(|owner| self.here != Some(*owner))?;
+        let name = self.file.host.clone();
+        Some(name.unwrap_or_else(|| owner.to_string()))
+    }
+
+    /// Returns whether [`write`] would change nothing.
+    pub(crate) fn is_of(&self, uuid: Uuid) -> bool {
+        self.here
+            .is_some_and(|here| self.file == of_zone(uuid, here))
+    }
+}
+
+/// What the file of a zone has that the host with the identity `here` has installed.
+fn of_zone(uuid: Uuid, here: Uuid) -> Identity {
+    let host = rustix::system::uname();
+    Identity {
+        uuid: Some(uuid),
+        host: Some(host.nodename().to_string_lossy().into_owned()),
+        owner: Some(here),
+    }
+}
+
+/// Returns the text of the file of a zone that this host has installed or attached.
+fn text(root: &Root, uuid: Uuid) -> Result<String, Error> {
+    let here = host_id(root)?;
+    let host = of_zone(uuid, here).host.unwrap_or_default();
+    Ok(format!(
+        "format=1\nuuid={uuid}\nhost={host}\nowner={here}\n"
+    ))
+}
+
 /// Writes the file for a zone that this host has installed or attached. A file that is lost
 /// in a power cut is written again at the next boot of the zone.
 pub fn write(root: &Root, zonepath: &Path, uuid: Uuid) -> Result<(), Error> {
-    let host = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
-    let wanted = Identity {
-        uuid: Some(uuid),
-        host: Some(host.clone()),
-        owner: Some(host_id(root)?),
-    };
-    if read(zonepath) == wanted || !zonepath.is_dir() {
+    if Known::of(root, zonepath).is_of(uuid) || !zonepath.is_dir() {
         return Ok(());
     }
-    let owner = wanted.owner.map(|owner| format!("owner={owner}\n"));
-    let text = format!(
-        "format=1\nuuid={uuid}\nhost={host}\n{}",
-        owner.unwrap_or_default()
-    );
     Ok(atomic::replace(
         &zonepath.join(FILE),
-        text.as_bytes(),
+        text(root, uuid)?.as_bytes(),
         0o600,
         Durability::Volatile,
     )?)
+}
+
+/// Makes the mark of a clone that is stored, a file in its zonepath, the file of its identity:
+/// one file less is made than with [`write`]. The mark is gone afterwards in any case.
+pub fn write_over_mark(root: &Root, zonepath: &Path, mark: &str, uuid: Uuid) {
+    let mark = zonepath.join(mark);
+    let written = || -> Result<(), Error> {
+        let text = text(root, uuid)?;
+        let shown = mark.display();
+        sys::crash::point();
+        std::fs::write(&mark, text).map_err(Error::io(format!("write {shown}")))?;
+        sys::crash::point();
+        let file = zonepath.join(FILE);
+        std::fs::rename(&mark, file).map_err(Error::io(format!("rename {shown}")))
+    };
+    // Each later command that looks at the zone tries both again.
+    if written().is_err() {
+        let _ = std::fs::remove_file(&mark);
+    }
 }
 
 /// Returns the identity of this host, which is made when it is first needed. The identity
@@ -79,7 +133,7 @@ fn host_id(root: &Root) -> Result<Uuid, Error> {
 }
 
 fn known_host_id(path: &Path) -> Option<Uuid> {
-    let mut text = String::new();
+    let mut text = String::with_capacity(256);
     let file = File::open(path).ok()?;
     file.take(MAX_FILE).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
@@ -88,10 +142,7 @@ fn known_host_id(path: &Path) -> Option<Uuid> {
 /// Returns the name of the other host that owns the zonepath; none where this host does, or
 /// where no owner is known.
 pub fn other_owner(root: &Root, zonepath: &Path) -> Option<String> {
-    let found = read(zonepath);
-    let owner = found.owner?;
-    (known_host_id(&root.host_id()) != Some(owner))
-        .then(|| found.host.unwrap_or_else(|| owner.to_string()))
+    Known::of(root, zonepath).other_owner()
 }
 
 /// Reads the file; it is empty where there is none, or where it is damaged.
@@ -100,7 +151,7 @@ pub fn read(zonepath: &Path) -> Identity {
     let Ok(file) = rustix::fs::open(zonepath.join(FILE), flags, Mode::empty()) else {
         return Identity::default();
     };
-    let mut text = String::new();
+    let mut text = String::with_capacity(256);
     match File::from(file).take(MAX_FILE).read_to_string(&mut text) {
         Ok(_) => parse(&text),
         Err(_) => Identity::default(),
@@ -153,5 +204,30 @@ mod tests {
         let gone = folder.path().join("gone");
         write(&hosts[0], &gone, uuid).unwrap();
         assert!(!gone.exists());
+    }
+
+    #[test]
+    fn the_mark_of_a_clone_becomes_the_file_of_its_identity() {
+        let folder = tempfile::tempdir().unwrap();
+        let uuid: Uuid = "5f0c9a40-5a0e-4b8b-8a6e-1b5a4b6b1d10".parse().unwrap();
+        let root = Root::new(&folder.path().join("host"));
+        let [zonepath, same] = ["web", "same"].map(|zone| folder.path().join(zone));
+        for path in [&zonepath, &same] {
+            std::fs::create_dir(path).unwrap();
+        }
+        std::fs::write(zonepath.join(".mark"), "a longer text that a kill left").unwrap();
+        write_over_mark(&root, &zonepath, ".mark", uuid);
+        write(&root, &same, uuid).unwrap();
+        assert!(!zonepath.join(".mark").exists());
+        let read_text = |path: &Path| std::fs::read_to_string(path.join(FILE)).unwrap();
+        assert_eq!(read_text(&zonepath), read_text(&same));
+        assert!(Known::of(&root, &zonepath).is_of(uuid));
+        // A mark that cannot become the file goes.
+        std::fs::remove_file(same.join(FILE)).unwrap();
+        std::fs::create_dir(same.join(FILE)).unwrap();
+        std::fs::write(same.join(".mark"), "").unwrap();
+        write_over_mark(&root, &same, ".mark", uuid);
+        assert!(!same.join(".mark").exists());
+        assert!(!Known::of(&root, &same).is_of(uuid));
     }
 }

@@ -90,15 +90,16 @@ impl Subject {
         };
         let (lock, mut was_cut) = lock_cutting(host, zone, cuts)?;
         let (lock, entry, index) = with_entry(host, zone, lock)?;
+        let found = crate::state(host, &entry)?;
         // It has ended by itself, and its zoneadmd waits for our lock to boot it again.
-        was_cut |= verb == Verb::Halt && is_ending(crate::state(host, &entry)?.1.as_ref());
+        was_cut |= verb == Verb::Halt && is_ending(found.1.as_ref());
         // It was down already, on its way to the next boot.
         let verb = match verb {
             Verb::Shutdown if was_cut => Verb::Halt,
             Verb::Reboot if was_cut => Verb::Boot,
             other => other,
         };
-        Ok((Self::start(host, verb, lock, entry, index)?, was_cut))
+        Ok((Self::start(host, verb, lock, entry, index, found)?, was_cut))
     }
 
     /// [`Subject::admit`] with the lock of the zone, which is held already.
@@ -112,7 +113,8 @@ impl Subject {
         held: ZoneLock,
     ) -> Result<Start, Error> {
         let (lock, entry, index) = with_entry(host, zone, held)?;
-        Self::start(host, verb, lock, entry, index)
+        let found = crate::state(host, &entry)?;
+        Self::start(host, verb, lock, entry, index, found)
     }
 
     /// [`Subject::admit`], but a zone that is not in the index is made by `configure`, which stores
@@ -136,7 +138,8 @@ impl Subject {
             },
             None => configure()?,
         };
-        Self::start(host, verb, lock, entry, index)
+        let found = crate::state(host, &entry)?;
+        Self::start(host, verb, lock, entry, index, found)
     }
 
     /// The zone of `verb` whose root lies in the zonepath though the index knows of none,
@@ -225,14 +228,16 @@ impl Subject {
         }
     }
 
+    /// Asks the state of a zone, which is `found` under its lock, whether `verb` may act.
     fn start(
         host: &Host,
         verb: Verb,
         lock: ZoneLock,
         entry: Entry,
         index: Arc<Index>,
+        found: (State, Option<Runtime>),
     ) -> Result<Start, Error> {
-        let (mut state, mut runtime) = crate::state(host, &entry)?;
+        let (mut state, mut runtime) = found;
         // Also the platform of a zone that died together with its zoneadmd: it may hold links of
         // the host's.
         if is_ending(runtime.as_ref()) || runtime.is_none() && has_remains(host, &entry.name) {
@@ -240,7 +245,8 @@ impl Subject {
             (state, runtime) = crate::state(host, &entry)?;
         }
         let zonepath = host.root.path(&entry.zonepath);
-        let owner = identity::other_owner(&host.root, &zonepath);
+        let known = identity::Known::of(&host.root, &zonepath);
+        let owner = known.other_owner();
         if owner.is_none() && !host.plan_only {
             end_of_migration(&entry, &zonepath)?;
             // Files that cannot be removed now stay for the next command: they only take space.
@@ -265,7 +271,7 @@ impl Subject {
             if is_ours {
                 end_of_making(&zonepath);
             }
-            if let Some(uuid) = entry.uuid.filter(|_| is_ours) {
+            if let Some(uuid) = entry.uuid.filter(|uuid| is_ours && !known.is_of(*uuid)) {
                 // Without it an attach -F elsewhere gives the zone another uuid.
                 let _ = identity::write(&host.root, &zonepath, uuid);
             }

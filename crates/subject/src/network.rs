@@ -651,10 +651,11 @@ impl Records {
 
     /// Ends the change that [`hold`](Self::hold) began. To be called in the host's namespaces.
     pub fn let_go(&self, zone: &ZoneName) -> Result<(), String> {
-        let file = self.hold_of(zone);
-        let Some(hold) = read::<Hold>(&file)? else {
+        // Mostly there is none, and then its true path is not needed.
+        let Some(hold) = read::<Hold>(&self.record(zone.as_str()).with_extension("held"))? else {
             return Ok(());
         };
+        let file = self.hold_of(zone);
         if net::ends::number().is_ok_and(|here| here == hold.namespace) {
             net::hold(&hold.addresses, false).map_err(|errors| errors.join("; "))?;
         }

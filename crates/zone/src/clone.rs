@@ -19,7 +19,7 @@ use crate::executor::{self, Work};
 use crate::{suspend, verify};
 use host::{Error, Host};
 use platform::kind;
-use subject::{Start, Subject, UNFINISHED};
+use subject::{Start, Subject, UNFINISHED, identity};
 
 /// The zone that is copied.
 #[derive(Debug)]
@@ -278,8 +278,10 @@ pub fn store_all(host: &Host, mut clones: Vec<Box<Cloned>>) -> Result<(), Unstor
         failed = Some(Unstored { zone, error });
     }
     for clone in &clones {
-        // Without it being gone the clone is as good.
-        let _ = std::fs::remove_file(clone.zonepath.join(UNFINISHED));
+        // With the mark the clone is as good.
+        if let Some(uuid) = clone.entry.uuid {
+            identity::write_over_mark(&host.root, &clone.zonepath, UNFINISHED, uuid);
+        }
     }
     // The locks of the zones are held until here.
     drop(clones);

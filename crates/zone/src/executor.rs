@@ -5,7 +5,7 @@ mod steps;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use brand::{Brand, Place};
@@ -345,7 +345,10 @@ fn undo_dataset(path: &Path, undo: &mut UndoStack) {
 /// next clone may remove its files.
 fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
     let mark = path.join(UNFINISHED);
-    fs::write(&mark, "")?;
+    // It becomes the file of the zone's identity, which is for root alone.
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(&mark)?;
     undo.push(format!("make {}", mark.display()), move || {
         fs::remove_file(&mark).map_err(|error| error.to_string())
     });
@@ -354,11 +357,21 @@ fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), AnyError> {
 
 /// Removes the zonepath if it is empty; anything of the user's stays and is named.
 fn remove_zonepath(path: &Path, progress: &mut dyn FnMut(&str)) {
-    // A clone that was stored and could not take it away any more leaves it.
-    for ours in MARKS {
-        // Also the temporary file of a command that was killed while it wrote.
-        store::atomic::remove_aside(&path.join(ours));
-        let _ = fs::remove_file(path.join(ours));
+    let found = fs::read_dir(path).into_iter().flatten().flatten();
+    let found: Vec<_> = found.map(|entry| entry.path()).collect();
+    // In this order: the mark of a migration says until the end that the zone is elsewhere.
+    for ours in MARKS.map(|mark| path.join(mark)) {
+        // A command left it that was killed while it wrote.
+        if found
+            .iter()
+            .any(|file| store::atomic::target_of(file).as_ref() == Some(&ours))
+        {
+            store::atomic::remove_aside(&ours);
+        }
+        // A clone that was stored and could not take its mark away any more leaves it.
+        if found.contains(&ours) {
+            let _ = fs::remove_file(&ours);
+        }
     }
     match fs::remove_dir(path) {
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
@@ -408,5 +421,26 @@ mod tests {
             assert!(undo.run().is_empty());
             assert_eq!(mode(&zonepath), 0o755, "{file}");
         }
+    }
+
+    #[test]
+    fn a_zonepath_goes_with_all_marks_and_with_what_killed_writers_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("web");
+        let make = |names: &[&str]| {
+            fs::create_dir(&path).unwrap();
+            for name in names {
+                fs::write(path.join(name), "").unwrap();
+            }
+        };
+        make(&MARKS);
+        fs::write(path.join("..identity.new"), "").unwrap();
+        let mut told = Vec::new();
+        remove_zonepath(&path, &mut |line| told.push(line.to_owned()));
+        assert!(!path.exists() && told.is_empty(), "{told:?}");
+        make(&[UNFINISHED, "notes", ".notes.new"]);
+        remove_zonepath(&path, &mut |line| told.push(line.to_owned()));
+        assert!(!path.join(UNFINISHED).exists() && told.len() == 1);
+        assert!(path.join("notes").exists() && path.join(".notes.new").exists());
     }
 }

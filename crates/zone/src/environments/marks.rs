@@ -197,6 +197,10 @@ impl Marks {
 
     /// Removes everything, with the folder.
     pub(super) fn remove_all(&self) -> Result<(), Error> {
+        // Most zones have never had one.
+        if !self.folder.exists() {
+            return Ok(());
+        }
         for name in ["active", "next", "switch"] {
             self.remove(name)?;
         }

@@ -14,7 +14,7 @@ use host::flatten;
 use host::outcome::AnyError;
 use host::undo::UndoStack;
 use subject::zfs_stream::Received;
-use subject::{FORCED, UNPACKING};
+use subject::{FORCED, UNFINISHED, UNPACKING};
 
 impl Work<'_> {
     /// Stores the zone as incomplete.
@@ -127,12 +127,7 @@ impl Work<'_> {
     /// Removes a root.
     pub(super) fn destroy_dataset(&self, path: &Path) -> Result<(), AnyError> {
         environments::forget(path)?;
-        let driver = driver_at(path)?;
-        // Of an install that was cut off there may be no root yet.
-        if let (Ok(stack), Ok(brand)) = (driver.stack(path), self.brand()) {
-            brand.uninstall(&self.place(&stack))?;
-        }
-        Ok(driver.destroy(path)?)
+        Ok(driver_at(path)?.destroy(path)?)
     }
 
     /// Stores the zone in a state.
@@ -145,8 +140,11 @@ impl Work<'_> {
         (self.record)(self.entry.clone())?;
         if let (State::Installed, Some(uuid)) = (state, uuid) {
             let zonepath = self.host.root.path(&self.entry.zonepath);
-            // The next command that looks at the zone tries again.
-            let _ = subject::identity::write(&self.host.root, &zonepath, uuid);
+            // The mark of a clone becomes the file when the clone is stored.
+            if !zonepath.join(UNFINISHED).exists() {
+                // The next command that looks at the zone tries again.
+                let _ = subject::identity::write(&self.host.root, &zonepath, uuid);
+            }
         }
         Ok(())
     }
