@@ -44,7 +44,7 @@ pub struct BootPlan {
     /// The boot options, as the zone's console shows them.
     #[serde(default)]
     pub words: String,
-    /// The image that a kernel zone goes on from.
+    /// The image from which a kernel zone resumes.
     #[serde(default)]
     pub resume: Option<Resume>,
     /// The disks of a kernel zone that comes from another host while it runs there, by

@@ -75,7 +75,7 @@ pub(super) const VERIFIED_BOOT: ResourceSpec = ResourceSpec {
                 ..property(
                     "policy",
                     Kind::Enum(&["none", "warning", "enforce"]),
-                    "The check of the signatures of loader and kernel: none; warning, which only warns that nothing is checked; enforce, which starts signed ones only.",
+                    "The check of the signatures of loader and kernel: none; warning, which only warns that nothing is checked; enforce, which starts only signed programs.",
                 )
             },
             PropertySpec {
