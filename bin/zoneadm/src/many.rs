@@ -41,8 +41,8 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Counts a zone; a run of seconds says now and then how far it is. On standard
-    /// output, as install does: it is no complaint.
+    /// Counts a finished zone, and prints the progress at intervals if the run takes seconds.
+    /// Prints to standard output, as install does, because progress is no error.
     fn one_more(&self) {
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         let Ok(mut told) = self.told.lock() else {

@@ -34,7 +34,8 @@ pub fn run(call: &Call) -> u8 {
     status
 }
 
-/// Private: the other end of migrate. Its messages go over standard output.
+/// Private: `zoneadm receive`, which migrate starts on the target. Its messages go over
+/// standard output.
 pub fn receive(call: &Call) -> u8 {
     let (host, zones) = match act::admitted(call) {
         Ok(admitted) => admitted,

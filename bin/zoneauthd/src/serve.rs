@@ -63,7 +63,7 @@ pub fn serve(host: &Host, listener: &Listener) -> Result<(), String> {
     }
 }
 
-/// The overflow id, unless every id has a meaning here.
+/// The overflow id, which stands for unmapped users; none if all ids are mapped here.
 fn nobody() -> Option<u32> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let map = read("/proc/self/uid_map");

@@ -204,8 +204,8 @@ fn lock_root(host: &Host, zone: &ZoneName) -> Result<File, String> {
 fn replace_console(init: &Child, mount: &OwnedFd) -> Result<(), String> {
     let enter = || -> Result<(), String> {
         sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT).map_err(|error| error.to_string())?;
-        // The old terminal first: nothing can be put on a file that is gone. These
-        // are the zone's own mounts, so whatever it made of them is its own affair.
+        // The old terminal first: nothing can be put on a file that is gone. These are the zone's
+        // own mounts, so changes to them affect only the zone.
         let _ = sys::mount::detach(Path::new("/dev/console"));
         // The zone is hostile: no link of its making leads this anywhere else.
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

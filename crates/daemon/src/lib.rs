@@ -75,7 +75,7 @@ const MAX_PLAN: u64 = 4 << 20;
 /// Builds the zone's platform by the plan in `plan`, reports, and serves it to its end.
 ///
 /// # Errors
-/// A text for the log; whoever waits on `report` got it too.
+/// A text for the log; the reader of `report` gets the same text.
 pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> {
     let mut report = File::from(passed.report);
     let built = build(host, zone, passed.plan, passed.doors);

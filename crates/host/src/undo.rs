@@ -48,7 +48,8 @@ impl UndoStack {
     }
 }
 
-/// Waits for a killed process, at most so long, and collects it if it is our child.
+/// Waits for the end of a killed process, for at most `patience`, and reaps it if it is
+/// our child.
 pub fn reap(child: &sys::process::Child, patience: Duration) {
     let limit = Timespec::try_from(patience).ok();
     let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];

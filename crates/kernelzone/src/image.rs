@@ -374,7 +374,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let disk = dir.path().join("disk0");
         fs::write(&disk, "x").unwrap();
-        // There is no record to count in.
+        // The zonepath has no record in which the boot could be counted.
         let told = count_boot(dir.path(), std::slice::from_ref(&disk)).unwrap();
         assert!(told.unwrap().contains("was not written down"));
         fs::remove_file(&disk).unwrap();

@@ -186,7 +186,8 @@ mod tests {
         assert!(dealt("0-3", &[range, named("2-3")]).is_err());
     }
 
-    /// Whatever is wanted: no CPU twice, nobody below his least, one left.
+    /// For random requests: no CPU is dealt twice, each pool gets its minimum, and one
+    /// CPU is left.
     #[test]
     fn every_cpu_goes_to_one_zone_and_minimums_hold() {
         let mut state = 12_345_u64;

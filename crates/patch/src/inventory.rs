@@ -195,7 +195,7 @@ pub fn verify(root: &Path, changes: &[Change]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A root that nothing leads out of.
+/// An opened root; no path or link leads out of it.
 struct Tree(OwnedFd);
 
 impl Tree {

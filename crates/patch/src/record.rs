@@ -30,9 +30,9 @@ pub struct Change {
     pub package: String,
     /// Its architecture.
     pub architecture: String,
-    /// The version before; none for a new one.
+    /// The version before the patch; none for a new package.
     pub from: Option<String>,
-    /// The version since; none for one that was removed.
+    /// The version after the patch; none for a removed package.
     pub to: Option<String>,
 }
 

@@ -190,7 +190,7 @@ impl<'a> Patch<'a> {
     /// tree of the layer that it has in common with its group.
     ///
     /// # Errors
-    /// Why it could not be patched; it is then as it was.
+    /// The reason why the zone could not be patched; the zone is then unchanged.
     pub fn zone(&self, ready: &Ready, base: Option<&Path>) -> Result<Done, Error> {
         let Ready {
             subject, dataset, ..

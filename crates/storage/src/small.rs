@@ -19,9 +19,10 @@ use crate::layout::ROOT;
 /// Maximum number of files that are synced one by one; for more, one `syncfs` is faster.
 const MAX_SINGLE_SYNCS: usize = 64;
 
-/// Has the files in the top of the dataset at `zonepath` written, so that a later fsync
-/// of `index`, a path that exists, makes them durable. False where that would not do: on
-/// file systems without such an order, for an index on another one, for a large top.
+/// Starts the writing of the files in the top of the dataset at `zonepath`, so that a
+/// later fsync of `index`, an existing path, makes them durable. Returns false if this is
+/// not enough: on file systems that do not write in order, for an index on another file
+/// system, or for a large top.
 ///
 /// # Errors
 /// When the top cannot be read or written.

@@ -17,7 +17,7 @@ pub const BLOCK_BYTES: usize = 64 << 10;
 /// Number of bytes that are read at once.
 const READ_BYTES: usize = 16 * BLOCK_BYTES;
 
-/// A digest in the making.
+/// A digest that is being computed.
 #[derive(Clone, Debug)]
 pub struct Sum(Sha256);
 

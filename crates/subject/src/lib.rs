@@ -557,12 +557,12 @@ pub fn state(host: &Host, entry: &Entry) -> Result<(State, Option<Runtime>), Err
         // The last state that zoneadmd has written: zoneadmd may have ended meanwhile.
         found = runtime::load_any(&host.root, &entry.name)?;
     }
-    // A machine that was being resumed when its zoneadmd died never ran. It is cleared away as
-    // one that died, and goes on from its image, which is whole, at the next boot.
+    // A machine that was being resumed when its zoneadmd died never ran. It is cleaned up like a
+    // machine that died, and the next boot resumes it from its image, which is complete.
     if let Some(mut runtime) = found.filter(|runtime| !was_resuming(runtime)) {
         if runtime.state == State::Ready && !runtime.daemon.is_alive() {
-            // Without its zoneadmd a first process that is not init yet is killed by the
-            // kernel or gives up; or it is just becoming init, and stays.
+            // If zoneadmd has died, a first process that does not run init yet is killed by the
+            // kernel or exits by itself. One that executes init at this moment stays.
             let deadline = Instant::now() + INIT_END_TIMEOUT;
             while runtime.init.is_copy() && Instant::now() < deadline {
                 std::thread::sleep(Duration::from_millis(1));

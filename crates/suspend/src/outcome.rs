@@ -25,7 +25,7 @@ pub struct Saved {
     pub threads: usize,
     /// The way it was written.
     pub io: Io,
-    /// True if past the page cache.
+    /// True if it was written past the page cache (O_DIRECT).
     pub direct: bool,
 }
 

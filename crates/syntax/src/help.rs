@@ -56,7 +56,7 @@ pub fn commands(scope: Option<Scope>) -> String {
     out
 }
 
-/// The forms of a command, as after an error in it.
+/// The usage lines of a command, as printed after a wrong use of it.
 #[must_use]
 pub fn usage(verb: Verb) -> String {
     format!("usage:\n{}\n", verb.spec().usage)

@@ -295,7 +295,7 @@ fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
 /// The number is a new descriptor without an owner, or negative.
 unsafe fn opened(result: RawFd) -> io::Result<OwnedFd> {
     let number = checked(result)?;
-    // SAFETY: the caller says so.
+    // SAFETY: the caller guarantees that the number is a new descriptor without an owner.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 

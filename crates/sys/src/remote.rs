@@ -55,7 +55,7 @@ impl Stopped {
             if status >> 16 == libc::PTRACE_EVENT_STOP {
                 break;
             }
-            // It was about to get a signal.
+            // The process stopped for a signal: deliver it, and wait for the next stop.
             let signal = usize::try_from(libc::WSTOPSIG(status)).unwrap_or(0);
             request(libc::PTRACE_CONT, pid, 0, signal)?;
         }

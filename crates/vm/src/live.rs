@@ -34,7 +34,7 @@ const STOPPED_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between looks at the progress while the machine stands still.
 const STOPPED_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Names of our jobs and of the far ends begin with these.
+/// Prefixes of the names of our mirror jobs and of their targets in QEMU.
 const JOB: &str = "mirror-";
 const FAR: &str = "far-";
 

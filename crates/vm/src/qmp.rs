@@ -218,7 +218,7 @@ impl Monitor {
     fn answer(&mut self, command: &str, limit: Duration, end: Instant) -> Result<Value, Error> {
         loop {
             let mut said = within(limit, self.receive(end))?;
-            // The answer to a command that was waited for in vain may come yet.
+            // A late answer to an earlier command that timed out is skipped.
             let another = said["id"].as_u64().is_some_and(|id| id != self.number);
             if self.is_event(&said) || another {
                 continue;

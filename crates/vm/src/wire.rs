@@ -158,10 +158,11 @@ impl Wire {
         }
     }
 
-    /// The line that ends there.
+    /// Returns the line that ends at `at`.
     fn take_to(&mut self, at: usize) -> Vec<u8> {
         if self.taken == 0 && at + 1 == self.read.len() {
-            // All there is: a long one is not there twice.
+            // The line is the whole buffer: returned without a copy, because it may be
+            // long.
             let mut line = std::mem::take(&mut self.read);
             self.forget();
             line.truncate(at);

@@ -68,8 +68,8 @@ pub(crate) fn layers(host: &Host) -> PathBuf {
 /// Imports an image. One with the same files is returned as it is.
 ///
 /// # Errors
-/// [`Error::Brand`] for a source that is none, [`Error::Refused`] when it does not match
-/// the digest; there is then no new image.
+/// [`Error::Brand`] for a source that is no image, [`Error::Refused`] when it does not
+/// match the digest; there is then no new image.
 pub fn import(
     host: &Host,
     request: &Request,

@@ -26,7 +26,7 @@ pub fn forget_history(root: &Root, zone: &Entry) -> Result<(), Error> {
     Ok(store::atomic::remove(&path)?)
 }
 
-/// Returns the prefix of a zone's files there.
+/// Returns the prefix of the names of a zone's patch files.
 #[must_use]
 pub fn stem(zone: &Entry) -> String {
     match &zone.uuid {

@@ -58,7 +58,7 @@ pub fn why_not_usable(
     Ok(None)
 }
 
-/// A path as it is whatever links lead to its folder.
+/// Returns the path with the links to its folder resolved.
 fn resolved(path: &Path) -> PathBuf {
     let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
     match (folder, path.file_name()) {

@@ -231,7 +231,7 @@ impl Builder<'_> {
         self.code.jump_if_register(R2, Greater, R3, unreadable);
     }
 
-    /// Any packet that is no lie in itself: whose source is it?
+    /// Checks the source address of a packet that passed the other checks.
     fn by_source(&mut self) {
         if self.guard.sources.is_some() {
             let foreign = self.drop(Reason::Source6);

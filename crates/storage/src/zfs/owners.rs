@@ -71,7 +71,8 @@ pub(super) fn give(zonepath: &Folder, root: &Folder, first: u32) -> Result<u64> 
         device: stat.st_dev,
         first,
         marked,
-        // Ids are taken back once, and there is no telling from where.
+        // For a return to ids of the host, each file is checked, because the former ids are
+        // unknown.
         thorough: marked || first == 0,
         given: 0,
     };

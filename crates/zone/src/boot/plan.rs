@@ -110,8 +110,8 @@ pub(crate) fn plan_on(
     })
 }
 
-/// Asks the brand for the init. It looks into the zone's root as the zone will see it;
-/// sparse zones run ours, and nothing needs to be looked at.
+/// Asks the brand for the init. The brand searches the zone's root as the zone will see
+/// it; sparse zones run zinit, and need no search.
 fn spec(
     brand: &'static dyn brand::Brand,
     config: &Config,

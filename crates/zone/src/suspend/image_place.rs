@@ -13,7 +13,8 @@ use subject::Subject;
 /// Returns the path of a running zone's image, and the configuration that it runs with.
 ///
 /// # Errors
-/// [`Error::Refused`] when there is no such place.
+/// [`Error::Refused`] if the zone cannot be suspended, or its configuration has no path
+/// for an image.
 pub fn place(host: &Host, subject: &Subject) -> Result<(PathBuf, Config), Error> {
     let config = subject.config(host)?;
     kind::of(&config).admit(Verb::Suspend, &config)?;
