@@ -1,4 +1,4 @@
-//! The readers of suspend images: header, end and index, as they stand behind the seals.
+//! The readers of suspend images: header, end and index, after decryption.
 
 use serde_json::json;
 use suspend::codec::Codec;

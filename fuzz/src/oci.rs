@@ -98,7 +98,7 @@ pub fn check(data: &[u8]) {
     }
 }
 
-/// Messages are for terminals.
+/// Checks that a message is short and has no control sequence, because terminals show it.
 fn assert_message(text: &str) {
     assert!(text.len() < 4096 && !text.contains('\u{1b}'), "{text:?}");
 }

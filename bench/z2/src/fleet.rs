@@ -346,7 +346,8 @@ pub fn singles(contestant: &Contestant, zones: usize) -> Result<Singles> {
     Ok(singles)
 }
 
-/// Reaps the daemons that have ended and became ours. Only while no command runs.
+/// Reaps ended daemons whose parent has died, so that they became our children. Must be
+/// called only while no command runs.
 pub fn reap() {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
     while let Ok(Some(_)) = waitid(WaitId::All, options) {}

@@ -40,11 +40,11 @@ fn is_unfinished(bond: &Path, zones: &Path) -> bool {
         .map(|path| path.file_name().unwrap_or_default().to_string_lossy())
         .collect();
     let layer = |link: &str| linked(&zonepath.join(link))?.parent().map(Path::to_owned);
-    // The zone itself holds the layer until it stands on another one.
+    // The zone itself keeps the layer until it uses another one.
     if bond.ends_with("mounted/dataset") && layer("mounted/dataset") == layer("dataset") {
         return true;
     }
-    // Between two layers, a zone stands on the one that `back` leads to.
+    // During a switch of layers, a zone uses the layer that `back` leads to.
     if bond.components().count() == 2 && names.iter().any(|name| name == "back") {
         return true;
     }

@@ -1,4 +1,4 @@
-//! Zones that are patched: a host with an archive, and what is asked of them afterwards.
+//! Helpers for tests of zonepatch: a host with a package archive, and checks of the patched zones.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -242,7 +242,7 @@ fn active(host: &Host) -> String {
 #[test]
 fn a_switch_that_is_killed_leaves_the_one_or_the_other() {
     let Some(host) = Host::with_web() else { return };
-    // Each has its name in a file.
+    // Each boot environment has its own name in the file var/word.
     host.put("web", "var/word", "initial\n");
     host.on("web", &["beadm", "create", "other"]).quiet();
     host.on("web", &["beadm", "activate", "--now", "other"])

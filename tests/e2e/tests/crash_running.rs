@@ -144,7 +144,7 @@ fn a_zone_outlives_its_zoneadmd() {
     assert_eq!(host.init_of("web"), init);
 
     kill_daemon_or_none(&host);
-    // It is still on its way through the shell and setsid, perhaps.
+    // The shell and setsid may not have started the sleep yet.
     wait_for("sleep in the zone", || {
         let sleeps = host.sh("web", "cat /proc/[0-9]*/comm | grep -c sleep || true");
         (sleeps == "1").then_some(())

@@ -76,7 +76,7 @@ fn disks_and_cds_are_started_from() {
     let planned = host.on("cd", &["boot", "-n"]).ok().out;
     assert!(!planned.contains("scsi-cd"), "{planned}");
 
-    // An installer does not get to a disk that has a system.
+    // A zone whose disk already holds a system does not boot from the CD of an installer.
     fs::write(file("full.raw"), self::disk("full")).unwrap();
     fs::write(file("x.iso"), cd("an installer")).unwrap();
     let other = file("full.raw");

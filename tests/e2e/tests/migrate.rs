@@ -149,7 +149,7 @@ fn cut_at_any_moment_a_zone_is_whole_on_one_side() {
             tries += 1;
             assert!(tries < 8, "{both:?} {ran:?}");
             if ran.code() != Some(0) {
-                // The other side may be throwing away what it has.
+                // The target may still be removing the received files.
                 std::thread::sleep(Duration::from_millis(500));
             }
         }

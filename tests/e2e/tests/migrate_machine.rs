@@ -153,7 +153,7 @@ fn cut_off_while_it_runs(mut sides: [(&Server, &Host); 2]) {
 
 /// Begins migrations, and ends them at random moments.
 fn cut_off(server: &Server, here: &Host) {
-    // About what one takes where nothing else is done.
+    // About the duration of one migration on an idle machine, in milliseconds.
     let most = 2_000;
     let mut random = Random::new(7);
     let mut cut = 0;
@@ -161,7 +161,7 @@ fn cut_off(server: &Server, here: &Host) {
         let mut command = server.command(here, "k1", &[]);
         let mut child = start(command.stdout(Stdio::null()).stderr(Stdio::null()));
         cut += u32::from(still_runs_after(&mut child, random.below(most)));
-        // The program, the line, or both.
+        // Kills the program, the connection, or both.
         if round % 3 != 1 {
             let _ = child.kill();
         }

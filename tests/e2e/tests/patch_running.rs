@@ -378,7 +378,7 @@ fn a_zone_that_is_not_well_with_its_patch_goes_back() {
     assert_eq!(version(&host, "web"), OLD);
     assert_eq!(standing(&host, "web"), ["rolled_back"]);
 
-    // The zone's own command, which there was no time for before.
+    // The zone's own health command, which the earlier case did not reach.
     fs::remove_file(host.path("/etc/patch/pdo.conf")).unwrap();
     let own = "add attr; set name=patch-health; set type=string; \
                set value=\"test -e /etc/well || { touch /etc/well; false; }\"; end";

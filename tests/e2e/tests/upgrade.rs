@@ -1,5 +1,5 @@
-//! Zones of older programs under newer ones, and what newer programs have written under
-//! these. `ZONES_OLD_BIN` names the folder of the older programs.
+//! Zones of older programs under the present ones, and state of newer programs under the
+//! present ones. `ZONES_OLD_BIN` names the folder of the older programs.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -53,7 +53,8 @@ fn a_line_does_the_same_as_an_argument_and_in_a_file() {
     let Some(host) = Host::new() else { return };
     let mut good = 0;
     for line in SCRIPT.lines() {
-        // Only arguments go on after an error: what would clean up after it is left out.
+        // Only commands in arguments continue after an error, so the test removes the
+        // `cancel` that would clean up after the error.
         let line = line.strip_suffix("; cancel").unwrap_or(line);
         let by_words = host.zonecfg(&["-z", "by-argument", line]);
         let by_file = host.zonecfg(&["-z", "by-file", "-f", &file(&host, &format!("{line}\n"))]);

@@ -49,7 +49,7 @@ pub fn files(top: &Path) -> anyhow::Result<Vec<Made>> {
     paths.into_iter().map(page).collect()
 }
 
-/// The page with what stands between the comments replaced.
+/// Returns the page with new text between the marker comments.
 fn fill(page: &str) -> anyhow::Result<String> {
     let mut out = String::with_capacity(page.len());
     let mut inside = None;
