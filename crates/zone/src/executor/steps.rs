@@ -8,7 +8,8 @@ use model::{State, Uuid};
 use storage::driver_at;
 use store::xml::manifest;
 
-use super::{Work, mark_unfinished, record_now, refuse_root, undo_dataset};
+use super::zonepath::mark_unfinished;
+use super::{Work, record_now, refuse_root, undo_dataset};
 use crate::{environments, inventory};
 use host::flatten;
 use host::outcome::AnyError;
