@@ -151,7 +151,10 @@ impl Kernel for Linux<'_> {
         // Of a zone that runs beside the job the links are its own.
         let is_links = |step: &PlatformStep| matches!(step, PlatformStep::Links { .. });
         let released = released.and_then(|()| match self.plan.platform.iter().any(is_links) {
-            true => Records::of(&self.host.root).release(self.name),
+            true => {
+                let records = Records::of(&self.host.root);
+                records.release(self.name).map_err(|error| flatten(&error))
+            }
             false => Ok(()),
         });
         down.into_iter().chain(released.err()).collect()

@@ -259,7 +259,8 @@ fn start(
             }
             // The platform was built in other namespaces than the host's.
             let released = platform.go_home().map_err(|error| error.to_string());
-            let released = released.and_then(|()| Records::of(&host.root).release(zone));
+            let release = || Records::of(&host.root).release(zone);
+            let released = released.and_then(|()| release().map_err(|error| flatten(&error)));
             errors.extend(released.err());
             Err(errors.join("; "))
         }

@@ -270,9 +270,7 @@ fn give_up(
     executor::record_now(host, entry)?;
     environments::forget(path)?;
     driver_at(path)?.destroy(path)?;
-    Records::of(&host.root)
-        .let_go(&subject.entry.name)
-        .map_err(Error::Daemon)?;
+    Records::of(&host.root).let_go(&subject.entry.name)?;
     let config = subject.config(host)?;
     kind::of(&config).remove_beside_root(host, &config, path)?;
     zone::patch_files::forget_history(&host.root, &subject.entry)?;

@@ -435,6 +435,7 @@ impl Building<'_> {
         undo.push("make the links", move || {
             within_mounts(&mounts, &scratch, || back.release_in(&home, &name))
                 .map_err(|error| format!("could not go back to the host's mounts: {error}"))?
+                .map_err(|error| flatten(&error))
         });
         let (name, id) = (&self.plan.zone, self.plan.id);
         let in_mounts = |action: &dyn Fn() -> Result<(), AnyError>| self.in_mounts_of_host(action);

@@ -330,9 +330,7 @@ pub fn settle(host: &Host, zone: &ZoneName) -> Result<(), Error> {
         }
         runtime::forget(&host.root, zone)?;
     }
-    Records::of(&host.root)
-        .release(zone)
-        .map_err(Error::Daemon)?;
+    Records::of(&host.root).release(zone)?;
     let path = host.root.root_lock(zone);
     // A zone that never ran has none.
     if path.exists() && lock::exclusive_within(&path, WRITE_OUT_TIMEOUT)?.is_none() {

@@ -5,6 +5,7 @@
 //! [`common`] has the changes for all zones of the host together.
 
 mod common;
+mod error;
 
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
@@ -32,6 +33,8 @@ use store::index::{Entry, Index};
 
 use crate::network::common::Common;
 use host::{Error, Host, flatten};
+
+pub use error::NetworkError;
 
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -63,7 +66,7 @@ pub fn links(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, E
 /// The links of a zone that is up, by one of the configurations that are compared.
 pub fn links_of_running(host: &Host, config: &Config, entry: &Entry) -> Result<Vec<Link>, Error> {
     let record = Records::of(&host.root).load(&entry.name);
-    let record = record.map_err(Error::Daemon)?.unwrap_or_default();
+    let record = record?.unwrap_or_default();
     let kernel = net::Netlink::open().map_err(Error::io("look at the host's links"))?;
     let slot = match record.pool_slot() {
         Some(slot) => Some(slot),
@@ -274,7 +277,7 @@ impl Records {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn load(&self, zone: &ZoneName) -> Result<Option<Record>, String> {
+    pub fn load(&self, zone: &ZoneName) -> Result<Option<Record>, NetworkError> {
         read(&self.record(zone.as_str()))
     }
 
@@ -459,7 +462,7 @@ impl Records {
     ///
     /// # Errors
     /// Fails with the reason why the rules could not be restored.
-    pub fn restore_rules(&self, zone: &ZoneName) -> Result<bool, String> {
+    pub fn restore_rules(&self, zone: &ZoneName) -> Result<bool, NetworkError> {
         let Some(record) = self.load(zone)? else {
             return Ok(false);
         };
@@ -473,7 +476,7 @@ impl Records {
             prepare(&common, &needs)?;
             Ok(true)
         };
-        restored().map_err(|error| flatten(&*error))
+        restored().map_err(NetworkError::Common)
     }
 
     /// Takes addresses, names and tables for links that are to be made, stores the record
@@ -596,7 +599,7 @@ impl Records {
     ///
     /// # Errors
     /// All that went wrong; the record then stays.
-    pub fn release(&self, zone: &ZoneName) -> Result<(), String> {
+    pub fn release(&self, zone: &ZoneName) -> Result<(), NetworkError> {
         let Some(record) = self.load(zone)? else {
             return Ok(());
         };
@@ -607,22 +610,21 @@ impl Records {
         if let Err(mut errors) = net::release(&record, held) {
             failed.append(&mut errors);
         }
-        if is_pinned && failed.is_empty() {
-            failed.extend(unpin(&pinned).err());
-        }
         if !failed.is_empty() {
-            return Err(failed.join("; "));
+            return Err(NetworkError::Kernel(failed));
         }
-        let common = Common::open().map_err(|error| error.to_string())?;
-        self.adopt(&common).map_err(|error| error.to_string())?;
+        if is_pinned {
+            unpin(&pinned)?;
+        }
+        let common = Common::open().map_err(NetworkError::Common)?;
+        self.adopt(&common).map_err(NetworkError::Common)?;
         let path = self.path_of(zone);
         common.leave(&path, &record);
         common.leave_zone(&path);
-        fs::remove_file(&path)
-            .map_err(|error| format!("could not remove {}: {error}", path.display()))?;
+        remove(&path)?;
         if let Some(hold) = read::<Hold>(&self.hold_of(zone))? {
             let noted = common.take_held(&self.hold_of(zone), &hold.addresses);
-            noted.map_err(|error| format!("could not note its addresses: {error}"))?;
+            noted.map_err(NetworkError::Note)?;
         }
         close(common)
     }
@@ -630,11 +632,11 @@ impl Records {
     /// Keeps packets for the addresses of a zone from the host's default route from the
     /// zone's end on until it boots again: a router there would reset its connections. To
     /// be called in the host's namespaces, before [`release`](Self::release).
-    pub fn hold(&self, zone: &ZoneName) -> Result<(), String> {
+    pub fn hold(&self, zone: &ZoneName) -> Result<(), NetworkError> {
         let Some(record) = self.load(zone)? else {
             return Ok(());
         };
-        let here = net::ends::number().map_err(|error| error.to_string())?;
+        let here = net::ends::number().map_err(NetworkError::Namespace)?;
         let routed = record.links.iter().filter(|held| held.routed);
         let addresses = routed.flat_map(|held| held.addresses.iter().map(|one| one.ip));
         let addresses: Vec<IpAddr> = addresses.collect();
@@ -645,31 +647,29 @@ impl Records {
             namespace: here,
             addresses,
         };
-        save(&self.hold_of(zone), &hold).map_err(|error| error.to_string())?;
-        net::hold(&hold.addresses, true).map_err(|errors| errors.join("; "))
+        save(&self.hold_of(zone), &hold).map_err(NetworkError::Common)?;
+        net::hold(&hold.addresses, true).map_err(NetworkError::Kernel)
     }
 
     /// Ends the change that [`hold`](Self::hold) began. To be called in the host's namespaces.
-    pub fn let_go(&self, zone: &ZoneName) -> Result<(), String> {
+    pub fn let_go(&self, zone: &ZoneName) -> Result<(), NetworkError> {
         // Mostly there is none, and then its true path is not needed.
         let Some(hold) = read::<Hold>(&self.record(zone.as_str()).with_extension("held"))? else {
             return Ok(());
         };
         let file = self.hold_of(zone);
         if net::ends::number().is_ok_and(|here| here == hold.namespace) {
-            net::hold(&hold.addresses, false).map_err(|errors| errors.join("; "))?;
+            net::hold(&hold.addresses, false).map_err(NetworkError::Kernel)?;
         }
-        let common = Common::open().map_err(|error| error.to_string())?;
+        let common = Common::open().map_err(NetworkError::Common)?;
         common.leave_held(&file, &hold.addresses);
-        fs::remove_file(&file)
-            .map_err(|error| format!("could not remove {}: {error}", file.display()))?;
+        remove(&file)?;
         close(common)
     }
 
     /// [`release`](Self::release) from a thread in another network namespace.
-    pub fn release_in(&self, host: &OwnedFd, zone: &ZoneName) -> Result<(), String> {
-        net::ends::within(host.as_fd(), || self.release(zone))
-            .map_err(|error| format!("could not go back to the host's network: {error}"))?
+    pub fn release_in(&self, host: &OwnedFd, zone: &ZoneName) -> Result<(), NetworkError> {
+        net::ends::within(host.as_fd(), || self.release(zone)).map_err(NetworkError::Return)?
     }
 }
 
@@ -683,12 +683,12 @@ struct Hold {
 }
 
 /// Undoes the changes for all zones that no zone needs any more.
-fn close(common: Common) -> Result<(), String> {
+fn close(common: Common) -> Result<(), NetworkError> {
     if common.is_used() {
-        return publish(&common).map_err(|error| flatten(&*error));
+        return publish(&common).map_err(NetworkError::Common);
     }
     if let Some(settings) = read::<Settings>(&common.settings())? {
-        host_side::restore(&settings).map_err(|errors| errors.join("; "))?;
+        host_side::restore(&settings).map_err(NetworkError::Kernel)?;
     }
     common.remove();
     Ok(())
@@ -749,13 +749,20 @@ fn publish(common: &Common) -> Result<(), AnyError> {
     Ok(())
 }
 
-fn unpin(path: &Path) -> Result<(), String> {
+fn unpin(path: &Path) -> Result<(), NetworkError> {
     match sys::mount::detach(path) {
         // Not mounted: the zone died before it was.
         Err(error) if error.errno() == rustix::io::Errno::INVAL.raw_os_error() => {}
-        other => other.map_err(|error| flatten(&error))?,
+        other => other?,
     }
-    fs::remove_file(path).map_err(|error| format!("could not remove {}: {error}", path.display()))
+    remove(path)
+}
+
+fn remove(path: &Path) -> Result<(), NetworkError> {
+    fs::remove_file(path).map_err(|source| NetworkError::Remove {
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// The format of the files about the host's network that is written. A file that says none has
@@ -770,19 +777,27 @@ fn save(path: &Path, what: &impl Serialize) -> Result<(), AnyError> {
     Ok(atomic::replace(path, &text, 0o644, Durability::Volatile)?)
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
-    let fail = |why: String| format!("could not read {}: {why}", path.display());
+fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, NetworkError> {
+    let path_of = || path.to_owned();
+    let fail = |source| NetworkError::Read {
+        path: path_of(),
+        source,
+    };
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(fail(error.to_string())),
-        Ok(meta) if meta.len() > MAX_SIZE => return Err(fail("too large".to_owned())),
+        Err(error) => return Err(fail(error)),
+        Ok(meta) if meta.len() > MAX_SIZE => {
+            return Err(NetworkError::TooLarge { path: path_of() });
+        }
         Ok(_) => {}
     }
-    let text = fs::read(path).map_err(|error| fail(error.to_string()))?;
-    format::check_json(path, &text, FORMAT).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&text)
-        .map(Some)
-        .map_err(|error| fail(error.to_string()))
+    let text = fs::read(path).map_err(fail)?;
+    format::check_json(path, &text, FORMAT)?;
+    let parsed = serde_json::from_slice(&text).map_err(|source| NetworkError::Parse {
+        path: path_of(),
+        source,
+    })?;
+    Ok(Some(parsed))
 }
 
 #[cfg(test)]
@@ -803,7 +818,7 @@ mod tests {
         assert!(text.starts_with(r#"{"format":1,"namespace""#), "{text}");
         assert_eq!(read(&path).unwrap(), Some(record));
         fs::write(&path, r#"{"format":2,"links":7}"#).unwrap();
-        let error = read::<Record>(&path).unwrap_err();
+        let error = read::<Record>(&path).unwrap_err().to_string();
         assert!(
             error.contains("has format 2") && error.contains("use newer programs"),
             "{error}"

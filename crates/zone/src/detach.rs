@@ -42,9 +42,7 @@ pub fn detach(
         ));
     }
     subject::settle(host, zone)?;
-    Records::of(&host.root)
-        .let_go(zone)
-        .map_err(Error::Daemon)?;
+    Records::of(&host.root).let_go(zone)?;
     // Wherever it goes: who sent it here and has not heard of it is not to run it again.
     arrived::remember(&host.root, &subject.zonepath)?;
     let path = subject.zonepath.clone();

@@ -300,7 +300,7 @@ pub fn clear(host: &Host, zone: &ZoneName, state: State) -> Result<(), Error> {
         return Ok(());
     }
     subject::clear(&own)?;
-    Records::of(&host.root).release(zone).map_err(Error::Daemon)
+    Ok(Records::of(&host.root).release(zone)?)
 }
 
 /// Waits until nothing of a halted zone is left that could still write into its root.

@@ -78,7 +78,7 @@ fn planned(host: &Host, zone: &ZoneName, entry: &store::index::Entry) -> Result<
 
 fn present(host: &Host, zone: &ZoneName, init: i32) -> Result<Vec<Row>, Error> {
     let look = || Error::io("look at the links of the zone");
-    let record = Records::of(&host.root).load(zone).map_err(Error::Daemon)?;
+    let record = Records::of(&host.root).load(zone)?;
     let held = record.map(|record| record.links).unwrap_or_default();
     let namespace = net::ends::namespace(Path::new(&format!("/proc/{init}/ns/net")));
     let namespace = namespace.map_err(look())?;

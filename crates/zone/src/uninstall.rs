@@ -147,9 +147,7 @@ fn carry_out(
     // Also without a record: zoneadmd may have died before it wrote one.
     let base = Base::find(&host.cgroup)?;
     subject::clear(&ZoneCgroups::of(&base, zone))?;
-    Records::of(&host.root)
-        .let_go(zone)
-        .map_err(Error::Daemon)?;
+    Records::of(&host.root).let_go(zone)?;
     let mut work = Work {
         host,
         config: &subject.config,

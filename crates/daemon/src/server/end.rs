@@ -141,7 +141,9 @@ impl Server<'_> {
             Err("a fault was asked for".to_owned())
         } else {
             let down = self.platform.take_down().map_err(|error| flatten(&error));
-            down.and_then(|()| Records::of(&self.host.root).release(self.zone))
+            let records = Records::of(&self.host.root);
+            let release = || records.release(self.zone).map_err(|error| flatten(&error));
+            down.and_then(|()| release())
         };
         // Said before the zone is forgotten: then it is halted for everybody, and
         // nothing that takes time may come between that and the end of the lock.

@@ -180,9 +180,7 @@ fn clear(host: &Host, index: &Index, zone: &ZoneName, found: &[Finding]) -> Resu
     }
     runtime::forget(&host.root, zone)?;
     if entry.is_none() {
-        Records::of(&host.root)
-            .let_go(zone)
-            .map_err(Error::Daemon)?;
+        Records::of(&host.root).let_go(zone)?;
         lock::forget(&host.root, zone, &held)?;
     }
     Ok(())
