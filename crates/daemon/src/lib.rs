@@ -26,9 +26,10 @@ mod suspend;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use model::controls::Controls;
-use model::plan::{BootPlan, InsideStep, PlatformStep};
+use model::plan::{BootPlan, InsideStep, PlatformStep, Resume};
 use model::{State, ZoneName};
 use store::lock;
 use store::runtime::{Process, RESUMING, Runtime};
@@ -133,7 +134,12 @@ fn build<'a>(
         console.booting(&plan.words);
     }
     let mut fault: Fault = host.fault.clone();
-    let built = start(host, zone, &plan, &zinit, &mut fault, &mut console, doors);
+    let boot = Boot {
+        host,
+        zone,
+        plan: &plan,
+    };
+    let built = start(boot, &zinit, &mut fault, &mut console, doors);
     let (platform, runtime, resumed) = match built {
         Ok(built) => built,
         Err(error) => {
@@ -166,104 +172,168 @@ fn read_plan(plan: OwnedFd) -> Result<BootPlan, String> {
         .map_err(|error| format!("could not understand the boot plan: {error}"))
 }
 
+/// A boot that zoneadmd carries out.
+#[derive(Clone, Copy)]
+struct Boot<'a> {
+    host: &'a Host,
+    zone: &'a ZoneName,
+    plan: &'a BootPlan,
+}
+
+/// Builds the platform and starts init. A platform in which that fails is taken down.
 fn start(
-    host: &Host,
-    zone: &ZoneName,
-    plan: &BootPlan,
-    zinit: &std::path::Path,
+    boot: Boot<'_>,
+    zinit: &Path,
     fault: &mut Fault,
     console: &mut console::Console,
     doors: Option<Doors>,
 ) -> Result<(Platform, Runtime, Resumed), String> {
     // An image that is of no use is refused before anything is made.
-    let ahead = plan.resume.as_ref().map(Ahead::open).transpose();
-    let mut ahead = ahead.map_err(|why| not_resumed(&why))?;
-    let mut platform = Platform::build(plan, zinit, fault).map_err(|error| flatten(&error))?;
-    let mut resumed = Resumed::default();
-    let started = runtime(plan, &platform).and_then(|mut runtime| {
-        let mut ahead = ahead.take();
-        let mounts = platform.mounts(&plan.remembered);
+    let ahead = boot.plan.resume.as_ref().map(Ahead::open).transpose();
+    let ahead = ahead.map_err(|why| not_resumed(&why))?;
+    let built = Platform::build(boot.plan, zinit, fault);
+    let mut platform = built.map_err(|error| flatten(&error))?;
+    match boot.start_built(&mut platform, ahead, fault, console, doors) {
+        Ok((runtime, resumed)) => Ok((platform, runtime, resumed)),
+        Err(error) => {
+            let mut errors = vec![error];
+            errors.extend(boot.take_down(platform));
+            Err(errors.join("; "))
+        }
+    }
+}
+
+impl Boot<'_> {
+    /// Records a zone whose platform stands, and starts its init unless the plan ends in state
+    /// ready.
+    fn start_built(
+        self,
+        platform: &mut Platform,
+        ahead: Option<Ahead>,
+        fault: &mut Fault,
+        console: &mut console::Console,
+        doors: Option<Doors>,
+    ) -> Result<(Runtime, Resumed), String> {
+        let mut runtime = runtime(self.plan, platform)?;
+        let mut resumed = Resumed::default();
+        let mounts = platform.mounts(&self.plan.remembered);
         let mounts = mounts.map_err(|error| flatten(&error))?;
-        store::runtime::save_mounts(&host.root, zone, &mounts).map_err(|error| flatten(&error))?;
+        let saved = store::runtime::save_mounts(&self.host.root, self.zone, &mounts);
+        saved.map_err(|error| flatten(&error))?;
         // Before anything runs that outlives us: without this record nobody would
         // know of the zone.
-        store::runtime::save(&host.root, zone, &runtime).map_err(|error| flatten(&error))?;
-        if fault.strikes("boot") {
-            return Err("a fault was asked for".to_owned());
-        }
-        if !plan.ready_only {
-            if let (Some(ahead), Some(from)) = (&mut ahead, &plan.resume)
-                && from.lazy
-            {
-                ahead.begin(host, &platform);
-            }
-            let meanwhile = || ahead.iter_mut().for_each(Ahead::read_devices);
-            platform
-                .start_and(&plan.init, meanwhile)
-                .map_err(|error| flatten(&error))?;
-            if let (Some(ahead), Some(from)) = (ahead.take(), &plan.resume) {
-                let remember = |pager: Option<Process>| {
-                    match pager {
-                        Some(pager) => runtime.pager = Some(pager),
-                        None if fault.strikes("resume") => {
-                            return Err("a fault was asked for".to_owned());
-                        }
-                        None => {
-                            runtime.state = State::Running;
-                            runtime.auxiliary.clear();
-                        }
-                    }
-                    store::runtime::save(&host.root, zone, &runtime)
-                        .map_err(|error| flatten(&error))
-                };
-                let goes_on = || console.notice("Zone resuming");
-                let job = suspend::Resuming {
-                    host,
-                    zone,
-                    plan,
-                    from,
-                };
-                resumed = suspend::resume(&job, &mut platform, ahead, remember, goes_on)
-                    .map_err(|why| not_resumed(&why))?;
-                for line in resumed.lines.drain(..) {
-                    control::log::message(&host.root, zone, &line);
-                }
+        self.save(&runtime)?;
+        strike(fault, "boot")?;
+        if !self.plan.ready_only {
+            let ahead = self.start_init(platform, ahead)?;
+            if let (Some(ahead), Some(from)) = (ahead, &self.plan.resume) {
+                resumed = self.resume(platform, ahead, from, &mut runtime, fault, console)?;
             }
             if let Some(doors) = doors {
-                runtime.auxiliary = "migrating-in".to_owned();
-                store::runtime::save(&host.root, zone, &runtime)
-                    .map_err(|error| flatten(&error))?;
-                incoming_guest::arrive(&host.root, zone, &mut platform, plan, doors)
-                    .map_err(|why| format!("could not take its machine: {why}"))?;
-                console.notice("Zone came from another host");
-                runtime.auxiliary.clear();
+                self.receive_machine(platform, doors, &mut runtime, console)?;
             }
             runtime.state = State::Running;
         }
-        if plan.resume.is_some() {
+        if self.plan.resume.is_some() {
             // That is written down already, and the guest has nothing to go back to.
-            return Ok(runtime);
+            return Ok((runtime, resumed));
         }
-        if fault.strikes("boot") {
-            return Err("a fault was asked for".to_owned());
+        strike(fault, "boot")?;
+        self.save(&runtime)?;
+        Ok((runtime, resumed))
+    }
+
+    /// Starts init. The parts of an image that are read meanwhile are returned.
+    fn start_init(
+        self,
+        platform: &mut Platform,
+        mut ahead: Option<Ahead>,
+    ) -> Result<Option<Ahead>, String> {
+        if let (Some(ahead), Some(from)) = (&mut ahead, &self.plan.resume)
+            && from.lazy
+        {
+            ahead.begin(self.host, platform);
         }
-        store::runtime::save(&host.root, zone, &runtime).map_err(|error| flatten(&error))?;
-        Ok(runtime)
-    });
-    match started {
-        Ok(runtime) => Ok((platform, runtime, resumed)),
-        Err(error) => {
-            let mut errors = vec![error];
-            if let Err(also) = platform.take_down() {
-                errors.push(flatten(&also));
+        let meanwhile = || ahead.iter_mut().for_each(Ahead::read_devices);
+        let started = platform.start_and(&self.plan.init, meanwhile);
+        started.map_err(|error| flatten(&error))?;
+        Ok(ahead)
+    }
+
+    /// Makes a machine that waits go on from its image.
+    fn resume(
+        self,
+        platform: &mut Platform,
+        ahead: Ahead,
+        from: &Resume,
+        runtime: &mut Runtime,
+        fault: &mut Fault,
+        console: &mut console::Console,
+    ) -> Result<Resumed, String> {
+        let remember = |pager: Option<Process>| {
+            match pager {
+                Some(pager) => runtime.pager = Some(pager),
+                None => {
+                    strike(fault, "resume")?;
+                    runtime.state = State::Running;
+                    runtime.auxiliary.clear();
+                }
             }
-            // The platform was built in other namespaces than the host's.
-            let released = platform.go_home().map_err(|error| error.to_string());
-            let release = || Records::of(&host.root).release(zone);
-            let released = released.and_then(|()| release().map_err(|error| flatten(&error)));
-            errors.extend(released.err());
-            Err(errors.join("; "))
+            self.save(runtime)
+        };
+        let goes_on = || console.notice("Zone resuming");
+        let job = suspend::Resuming {
+            host: self.host,
+            zone: self.zone,
+            plan: self.plan,
+            from,
+        };
+        let mut resumed = suspend::resume(&job, platform, ahead, remember, goes_on)
+            .map_err(|why| not_resumed(&why))?;
+        for line in resumed.lines.drain(..) {
+            control::log::message(&self.host.root, self.zone, &line);
         }
+        Ok(resumed)
+    }
+
+    /// Takes the machine of a zone that comes from another host while it runs.
+    fn receive_machine(
+        self,
+        platform: &mut Platform,
+        doors: Doors,
+        runtime: &mut Runtime,
+        console: &mut console::Console,
+    ) -> Result<(), String> {
+        runtime.auxiliary = "migrating-in".to_owned();
+        self.save(runtime)?;
+        incoming_guest::arrive(&self.host.root, self.zone, platform, self.plan, doors)
+            .map_err(|why| format!("could not take its machine: {why}"))?;
+        console.notice("Zone came from another host");
+        runtime.auxiliary.clear();
+        Ok(())
+    }
+
+    fn save(self, runtime: &Runtime) -> Result<(), String> {
+        let saved = store::runtime::save(&self.host.root, self.zone, runtime);
+        saved.map_err(|error| flatten(&error))
+    }
+
+    /// Takes a platform down. Returns what went wrong.
+    fn take_down(self, mut platform: Platform) -> Vec<String> {
+        let down = platform.take_down().err().map(|error| flatten(&error));
+        // The platform was built in other namespaces than the host's.
+        let home = platform.go_home().map_err(|error| error.to_string());
+        let release = || Records::of(&self.host.root).release(self.zone);
+        let released = home.and_then(|()| release().map_err(|error| flatten(&error)));
+        down.into_iter().chain(released.err()).collect()
+    }
+}
+
+/// Fails if a test asks for a fault at this moment of a verb.
+fn strike(fault: &mut Fault, verb: &str) -> Result<(), String> {
+    match fault.strikes(verb) {
+        true => Err("a fault was asked for".to_owned()),
+        false => Ok(()),
     }
 }
 
