@@ -10,9 +10,8 @@
 //!   file: the command of a container image. The zone ends with it. See [`command`].
 //! - Power off: SIGPWR, SIGTERM, SIGRTMIN+3 or +4. Reboot: SIGINT, SIGRTMIN+5.
 //!   (RTMIN as in the GNU C library, 34.) See [`shutdown`] for the order.
-//! - It ends by reboot(2): whoever started it sees a death of SIGINT for power
-//!   off, of SIGHUP for reboot. Where reboot(2) is not allowed, the exit status
-//!   says the same: 0 and 133.
+//! - It ends by reboot(2): its parent sees a death by SIGINT for power off, by SIGHUP for
+//!   reboot. Where reboot(2) is not allowed, the exit status says the same: 0 and 133.
 //! - Called `poweroff`, `halt`, `reboot` or `shutdown` it signals process 1 accordingly and
 //!   is done. A sparse zone has it under those names, see [`order`].
 //! - Descriptor 3 is the other side of the console; it is kept open and not handed on.

@@ -21,9 +21,9 @@ const QUEUES: Limit = (Some(819_200), Some(819_200));
 type Limit = (Option<u64>, Option<u64>);
 
 /// Sets umask, priority, limits and all other inherited settings to the values of the first process
-/// of a system. Each is tried; a host that forbids one leaves it as it is. Signals are the business
-/// of exec. Returns the limits that are lower than they should be: without CAP_SYS_RESOURCE none
-/// can be higher than that of the user who typed the command.
+/// of a system. Each is tried; a host that forbids one leaves it as it is. exec resets the signals.
+/// Returns the limits that are lower than they should be: without CAP_SYS_RESOURCE none can be
+/// higher than that of the user who typed the command.
 pub fn make_ordinary() -> Vec<String> {
     rustix::process::umask(Mode::from_raw_mode(0o022));
     sys::surroundings::forget_caller();

@@ -27,6 +27,6 @@ pub(crate) fn is_there(client: &OwnedFd) -> bool {
 pub(crate) fn reply(client: &impl AsFd, reply: &Reply) {
     // A reply is plain data: it always has a JSON form.
     let packet = serde_json::to_vec(reply).unwrap_or_default();
-    // Whoever asked may be gone.
+    // The client may have ended.
     let _ = send(client, &packet, SendFlags::NOSIGNAL);
 }

@@ -104,7 +104,7 @@ fn act(monitor: &mut Monitor, word: Coming) -> Result<(), String> {
 
 fn answer(control: &OwnedFd, reply: &Reply) {
     let packet = serde_json::to_vec(reply).unwrap_or_default();
-    // Whoever asked may be gone: then the next word says so.
+    // The client may have ended: then the next read reports this.
     let _ = send(control, &packet, SendFlags::NOSIGNAL);
 }
 

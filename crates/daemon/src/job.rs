@@ -25,10 +25,10 @@ const MAX_OUTPUT: u64 = 64 << 20;
 const MAX_MOVED_BYTES: usize = 16 << 10;
 
 /// Runs the init of the plan in `passed` to its end, with its output written to `log`, and reports
-/// `ok STATUS` or an error. Ends with whoever started it, and so does the init.
+/// `ok STATUS` or an error. Ends with the process that started it, and so does the init.
 ///
 /// # Errors
-/// A text for the log; whoever waits on `report` got it too.
+/// A text for the log; the reader of `report` gets the same text.
 pub fn job(host: &Host, zone: &ZoneName, passed: Passed, log: OwnedFd) -> Result<(), String> {
     let mut report = File::from(passed.report);
     let done = Linux::new(host, zone, passed.plan, File::from(log), &report)
@@ -45,7 +45,7 @@ pub fn job(host: &Host, zone: &ZoneName, passed: Passed, log: OwnedFd) -> Result
 /// The error when the command that asked for the job is gone, or has given the job up.
 const NOT_WANTED: &str = "whoever started this is gone";
 
-/// Has the kernel end this process when whoever started it ends. The kernel forgets that
+/// Has the kernel end this process when the process that started it ends. The kernel forgets that
 /// when the process changes its ids or those by which it uses file systems.
 fn end_with_starter(report: &File) -> Result<(), String> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| errno.to_string())?;
@@ -63,7 +63,7 @@ trait Kernel {
     /// A zone whose platform stands.
     type Zone;
 
-    /// Has the kernel end this process when whoever started it ends.
+    /// Has the kernel end this process when the process that started it ends.
     fn end_with_starter(&self) -> Result<(), String>;
 
     /// Builds the platform of the zone.

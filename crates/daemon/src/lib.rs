@@ -84,7 +84,7 @@ pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> 
     drop(passed.lock);
     match built {
         Ok(mut server) => {
-            // Whoever asked may have gone meanwhile: the zone runs all the same.
+            // The client may have ended meanwhile: the zone runs all the same.
             let _ = report.write_all(server.report().as_bytes());
             drop(report);
             server.settle();

@@ -1,9 +1,9 @@
 //! Deals out CPUs: zones with CPUs of their own, and all others beside them.
 //!
 //! The CPUs of a zone are recorded in an attribute of its v2 group, the *claim*. So it goes with
-//! the group, however the zone ends. Whoever changes claims holds the lock of the base, deals all
-//! CPUs out again, and binds every zone to its new CPUs: zones with a claim to their set, the
-//! others to the rest.
+//! the group, however the zone ends. A command that changes claims holds the lock of the base,
+//! deals all CPUs out again, and binds every zone to its new CPUs: zones with a claim to their set,
+//! the others to the rest.
 //!
 //! In v2 each zone's group has its set. Where the kernel can (6.7), CPUs of a single
 //! zone become a partition, and then nothing else of the host runs there either. In v1

@@ -116,7 +116,7 @@ impl Load {
             return;
         };
         self.files.push((Role::Image, path));
-        // One that the configuration names is the other host's affair.
+        // A key that the configuration names must exist on the target already.
         if let KeySource::Own(path) = image::key_source(config, zonepath) {
             self.files.push((Role::Key, path));
         }

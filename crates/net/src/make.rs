@@ -316,8 +316,8 @@ impl Maker<'_> {
                 Priority::Medium => 0,
                 Priority::High => 6,
             }),
-            // The zone's end keeps to the rate; whoever takes that away finds its packets
-            // dropped, an eighth above it.
+            // The zone's end keeps to the rate. If root of the zone removes that limit, packets at
+            // more than nine eighths of the rate are dropped.
             rate: self.link.rate.map(|rate| rate + rate / 8),
             to,
         };

@@ -584,7 +584,7 @@ fn protection(anet: &Resource) -> Result<Protection, Problem> {
         mac: has("mac-nospoof"),
         // Without a list of addresses only the addresses of the link itself are allowed.
         sources: has("ip-nospoof").then(Vec::new),
-        // Whoever could be the server would give itself any lease.
+        // A zone that could answer as a DHCP server would give itself any lease.
         dhcp: has("dhcp-nospoof") || !clients.is_empty(),
         clients,
         restricted: has("restricted"),

@@ -19,8 +19,8 @@ pub enum End {
     New(Box<Entry>),
 }
 
-/// Ends a transaction whose zone has its final state. The journal is the last to go: until then
-/// whoever comes next does the same again.
+/// Ends a transaction whose zone has its final state. The journal is removed last: until then the
+/// next command repeats these steps.
 ///
 /// # Errors
 /// When something cannot be written or removed; the next call tries again.

@@ -88,7 +88,7 @@ impl Patch<'_> {
             recover::zone(host, subject)?;
             return Err(error);
         }
-        // From here on the zone goes back with its next boot, whoever is killed.
+        // From here on the next boot takes the zone back, whichever process is killed.
         let chosen = environments::choose(subject, Some(&name))
             .and_then(|()| Ok(ready.dataset.settle(&path)?));
         journal.phase = Phase::Live;
@@ -206,7 +206,7 @@ impl Patch<'_> {
             Ended::With(0) => {}
             Ended::With(status) => {
                 let why = Error::Refused(said.reason(ready.manager.program(), status));
-                // Whoever was killed in the midst of it has written down nothing.
+                // A killed process has recorded no result.
                 let changed = changed || !is_early(status, &ready.before);
                 return Err(Trouble { why, changed });
             }

@@ -35,10 +35,10 @@ fn wait_for(host: &Host, zone: &ZoneName, end: Instant) -> Result<Box<Subject>, 
     }
 }
 
-/// Clears up after all transactions, and waits for zones that are locked if they are
-/// `wanted`; without names all are. A failure with one zone does not stop the others.
-/// Returns a text for each zone that still has remains, with its name. Whoever calls this
-/// holds the lock that only one command at a time has.
+/// Clears up after all transactions, and waits for zones that are locked if they are `wanted`;
+/// without names all are. A failure with one zone does not stop the others. Returns a text for each
+/// zone that still has remains, with its name. The caller holds the lock that only one command at a
+/// time has.
 #[must_use]
 pub fn all(host: &Host, wanted: Option<&[ZoneName]>) -> Vec<String> {
     let end = Instant::now() + JOB_END_TIMEOUT;

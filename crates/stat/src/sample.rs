@@ -24,8 +24,8 @@ pub struct Sample {
     pub zones: Vec<ZoneSample>,
     /// The last that was seen of zones that have ended since the sample before.
     pub ended: Vec<ZoneSample>,
-    /// It was taken in the one zone that is in it: the rest of the host is none of its
-    /// business.
+    /// The sample was taken inside the only zone in it, which must not see the rest of
+    /// the host.
     pub is_inside: bool,
 }
 

@@ -93,8 +93,8 @@ fn assemble_here(
     let both = stack.top.parent().unwrap_or(&stack.zonepath);
     let top = layer(both, idmap, MountAttrFlags::empty())?;
     place.attach(&top, TOP)?;
-    // Overlay makes files in `work` as whoever mounted it, and the host's root
-    // has no id on an id-mapped mount.
+    // Overlay makes files in `work` as the user who mounted it, and the host's root has no id on an
+    // id-mapped mount.
     match idmap {
         Some(_) => sys::idmap::with_fs_ids(base, || overlay(&names, Some(TOP), stack.volatile))?,
         None => overlay(&names, Some(TOP), stack.volatile),

@@ -78,7 +78,8 @@ impl Dataset {
     }
 }
 
-/// [`collect`] for whoever holds the lock of the dataset at `own`: that one is not mended.
+/// [`collect`] for a caller that holds the lock of the dataset at `own`: this dataset is not
+/// repaired.
 pub(crate) fn collect_around(layers: &Path, lost: Lost, own: Option<&Path>) -> Result<Collected> {
     let mut report = Collected::default();
     let layers = match Layers::open(layers) {

@@ -178,8 +178,8 @@ impl Dataset {
         self.sync()
     }
 
-    /// Writes everything on the dataset's file system to disk. For whoever has
-    /// filled the top from the host: file contents follow no order.
+    /// Writes everything on the dataset's file system to disk. For a caller that has filled the top
+    /// from the host: file contents reach the disk in no fixed order.
     pub fn sync(&self) -> Result<()> {
         rustix::fs::syncfs(&self.zonepath).map_err(|e| self.zonepath.fail("syncfs", "", e))
     }

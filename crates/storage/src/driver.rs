@@ -86,8 +86,8 @@ pub trait Driver: Debug + Send + Sync {
     /// The limit, in bytes.
     fn quota(&self, zonepath: &Path) -> Result<Option<u64>>;
 
-    /// Writes a snapshot as a stream: all of it, or its changes since another one. Whoever has the
-    /// stream has the zone's secrets.
+    /// Writes a snapshot as a stream: all of it, or its changes since another one. The stream
+    /// contains the zone's secrets.
     fn send(
         &self,
         zonepath: &Path,

@@ -34,7 +34,7 @@ pub fn must_be_known(zonepath: &Path) -> Result<()> {
     let layers = zonepath.with_file_name(crate::layout::LAYERS);
     for path in [zonepath, &layers, &zonepath.join(crate::layout::LAYERS)] {
         match must_be_known_at(path) {
-            // Whoever needs one that cannot be read says why.
+            // A caller that needs an unreadable one reports the error.
             Ok(()) | Err(Error::Io { .. }) => {}
             refused => return refused,
         }

@@ -269,7 +269,7 @@ impl Images {
                 match self.folder.open_child(&name) {
                     // One that was ready goes by itself.
                     Err(e) if e.is_missing() => false,
-                    // Nobody holds it: whoever fetched was cut off.
+                    // No process holds its lock, so the download was interrupted.
                     other => other?.try_lock()?.is_some(),
                 }
             } else if name.to_string_lossy().starts_with(HALF) {

@@ -10,10 +10,9 @@
 //!   .dead/            trees being removed; whatever is here is garbage
 //! ```
 //!
-//! A layer lives while its `refs` folder exists. Whoever adds a reference
-//! either holds one already or has one held for it, so removing the empty
-//! folder, which the kernel does only when it is empty, decides a layer's end
-//! without a lock.
+//! A layer lives while its `refs` folder exists. A process that adds a reference holds one already,
+//! or another process holds one for it. So the removal of the folder of references, which succeeds
+//! only if the folder is empty, ends a layer without a lock.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -147,7 +146,7 @@ impl LayerPath {
                         Ok(refs) => {
                             refs.unlink(&user)?;
                         }
-                        // Whoever dropped the last reference took it away.
+                        // The process that dropped the last reference removed it.
                         Err(e) if e.is_missing() => {}
                         Err(e) => return Err(e),
                     }
@@ -303,8 +302,8 @@ impl Layers {
         Ok((layers, at_work))
     }
 
-    /// [`Layers::enter`] for whoever puts a tree among the graves before all else: until it is
-    /// removed it says what a mark says.
+    /// [`Layers::enter`] for a caller that first of all moves a tree to `.dead`: until the tree is
+    /// removed, it has the meaning of a mark.
     pub(crate) fn enter_unmarked(path: &Path) -> Result<(Self, AtWork)> {
         loop {
             let (folder, _) = match Folder::open_or_make(path) {
@@ -335,7 +334,7 @@ impl Layers {
         let name = format!("{BUSY}{}", Id::random()?);
         match rustix::fs::mkdirat(&dead, &name, rustix::fs::Mode::RWXU) {
             Ok(()) => Ok(Some((dead, name))),
-            // Whoever makes room must not need any.
+            // A command that frees space must not need space.
             Err(Errno::NOSPC | Errno::DQUOT | Errno::ROFS) => Ok(None),
             Err(e) => Err(dead.fail("mkdir", name, e)),
         }
@@ -530,13 +529,13 @@ impl Layers {
 pub(crate) struct AtWork {
     /// The folder of graves, and the name of the mark in it.
     mark: Option<(Folder, String)>,
-    // After the mark: whoever gets the lock finds no mark but those of the killed.
+    // After the mark: the next holder of the lock finds only marks of killed processes.
     _lock: Lock,
 }
 
 impl AtWork {
-    /// Leaves a mark among the graves, unless it is there, that says that somebody is at work.
-    /// Whoever is killed cannot take it away, so [`crate::tidy`] knows that something may be left.
+    /// Leaves a mark among the graves, unless it is there, that says that somebody is at work. A
+    /// killed process leaves its mark, so [`crate::tidy`] knows that there may be leftovers.
     pub(crate) fn mark(&mut self, layers: &Layers) -> Result<()> {
         if self.mark.is_none() {
             self.mark = layers.mark()?;

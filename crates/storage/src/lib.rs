@@ -32,10 +32,9 @@
 //!
 //! # Invariants
 //!
-//! 1. A layer lives while `refs` exists. Whoever adds a reference holds one, or
-//!    holds the lock of a dataset that does; `rmdir refs` therefore decides a
-//!    layer's end. A layer drops its own reference on the layer below before it
-//!    is put aside.
+//! 1. A layer lives while `refs` exists. A process that adds a reference holds one, or holds the
+//!    lock of a dataset that does; `rmdir refs` therefore decides a layer's end. A layer drops its
+//!    own reference on the layer below before it is put aside.
 //! 2. A user's link is never without reference for longer than a crash, a
 //!    reference without user never counts against a zone: opening a dataset
 //!    mends the first, [`collect`] removes the second.
@@ -44,10 +43,10 @@
 //!    or nothing: no dataset.
 //! 4. A layer without `tree` does not count: a dataset that names one stands on
 //!    the layer below it.
-//! 5. A layer that no dataset, snapshot or image refers to is garbage. Whoever works on a folder of
-//!    layers has a mark in `.dead` meanwhile, or the root of the dataset that goes; a mark, or
-//!    anything else there, while nobody is at work tells the next command ([`tidy`]) to look
-//!    for garbage.
+//! 5. A layer that no dataset, snapshot or image refers to is garbage. A process that works on a
+//!    folder of layers has a mark in `.dead` meanwhile, or has the root of the removed dataset
+//!    there. A mark or another object in `.dead` while no process is at work tells the next command
+//!    ([`tidy`]) to look for garbage.
 //! 6. A dataset that goes takes along every reference that leads to it, also one that an
 //!    operation left which was cut off: no evidence against that would be left.
 //!
@@ -95,9 +94,9 @@
 //! syncfs. tmpfs keeps nothing.
 //!
 //! The content of files is not synced. Processes of a zone must sync their own writes; unmounting
-//! the overlay when the zone halts syncs them, too. Whoever fills a top on the host calls
-//! [`Dataset::sync`] before calling the zone installed. (ext4 without a journal, and ext2, keep no
-//! order: after a power cut they need fsck anyway.)
+//! the overlay when the zone halts syncs them, too. A caller that fills a top on the host calls
+//! [`Dataset::sync`] before it marks the zone as installed. (ext4 without a journal, and ext2, keep
+//! no order: after a power cut they need fsck anyway.)
 //!
 //! # Concurrency
 //!

@@ -28,9 +28,9 @@ pub struct MemoryTop {
 }
 
 impl Dataset {
-    /// Puts a top in memory, of at most so many bytes, in the place of the dataset's own,
-    /// which must be untouched. For a thread that has a mount namespace to itself, which
-    /// whoever mounts the stack has to share.
+    /// Puts a top in memory, of at most so many bytes, in the place of the dataset's own, which
+    /// must be untouched. For a thread with a mount namespace of its own, which the thread that
+    /// mounts the stack has to share.
     pub fn memory_top(&self, bytes: u64) -> Result<MemoryTop> {
         let mut stack = self.stack()?;
         let size = bytes.to_string();

@@ -13,7 +13,7 @@ pub struct Stack {
     pub work: PathBuf,
     /// The sealed layers below, topmost first; none for a plain tree.
     pub lowers: Vec<PathBuf>,
-    /// Whoever works in it does without anything being written to disk in time: for a
-    /// copy that is synced as a whole, or thrown away. It can be mounted only once.
+    /// Syncs in it write nothing to disk: for a copy that is synced as a whole at the
+    /// end, or removed. It can be mounted only once.
     pub volatile: bool,
 }

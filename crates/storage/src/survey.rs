@@ -122,7 +122,7 @@ fn is_unfinished(zonepath: &Path) -> Result<bool> {
         other => other?,
     };
     folder.must_be_known()?;
-    // Whoever holds it mends it, or is at work.
+    // The holder of the lock repairs it, or is at work.
     if folder.try_lock()?.is_none() {
         return Ok(false);
     }

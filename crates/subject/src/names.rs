@@ -139,7 +139,7 @@ pub fn write(resolver: Option<&str>, hosts: &str) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let _ = replace(path, &with_block(b"127.0.0.1\tlocalhost\n", hosts));
         }
-        // Something else than a file, or a large one: the zone's own business.
+        // An object that is no file, or a large file, belongs to the zone and is not changed.
         Err(_) => {}
     }
 }

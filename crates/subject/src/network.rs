@@ -715,7 +715,7 @@ fn prepare(common: &Common, needs: &Needs) -> Result<Vec<String>, AnyError> {
         let kernel = Netlink::open()?;
         let here = net::ends::number()?;
         for record in common.records() {
-            // One that cannot be read is its own zone's affair.
+            // An unreadable record is an error only for its own zone.
             let Ok(Some(record)) = read::<Record>(&record) else {
                 continue;
             };

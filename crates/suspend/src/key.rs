@@ -165,7 +165,7 @@ pub(crate) struct Gcm(LessSafeKey);
 
 impl Gcm {
     pub(crate) fn new(key: &Key) -> Result<Self, KeyError> {
-        // "Less safe" because nonces are our own business; see above.
+        // "Less safe" because the caller must choose the nonces; see above.
         let key = UnboundKey::new(&AES_256_GCM, &key.0).map_err(|_| KeyError::Failed)?;
         Ok(Self(LessSafeKey::new(key)))
     }

@@ -305,7 +305,7 @@ fn finish(
         Step::RemoveManifest { path: path.clone() },
     ]);
     if path.join(UNPACKING).exists() {
-        // Before this the root is nobody's: whoever gives the command again unpacks it again.
+        // Before this the root belongs to no zone: the same command, given again, unpacks it again.
         steps.push(Step::EndUnpacking { path });
     }
     let plan = ZonePlan {

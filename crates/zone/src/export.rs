@@ -32,7 +32,7 @@ const PROGRAMS: &[&str] = &["/usr/bin", "/bin", "/usr/local/bin"];
 /// The recipient of an encrypted archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cipher {
-    /// Whoever has the file.
+    /// A person with the file.
     #[default]
     None,
     /// The owner of an age key: `age1...`, or the public key of ssh.
@@ -132,7 +132,7 @@ fn of_running(
 /// The prefix of the name of a snapshot that is exported.
 const BEGINS: &str = "export-";
 
-/// The file that whoever exports a snapshot has locked.
+/// The file that the export of a snapshot holds a lock on.
 fn at_work(host: &Host, name: &Name) -> PathBuf {
     host.root.run().join(format!("{name}.lock"))
 }

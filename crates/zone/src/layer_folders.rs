@@ -12,7 +12,7 @@ use subject::layer_folders;
 /// last zone that was installed something may have been left.
 pub(crate) fn of_zones(host: &Host) -> BTreeSet<PathBuf> {
     let Ok(index) = Index::load(&host.root) else {
-        // Whoever could not be booted for it has been told.
+        // A zone that could not boot because of it has reported this.
         return BTreeSet::new();
     };
     let entries = index.entries().iter();

@@ -147,8 +147,8 @@ fn one(
 /// A running zone whose zoneadmd died gets a new one from the command that lists it, and
 /// a zone that died together with its zoneadmd is cleaned up: links of the host come
 /// back. The listing waits for them a little, so that they are there when it is done, and
-/// goes on without those that take longer or fail: whoever acts on the zone will hear
-/// why.
+/// continues without those that take longer or fail: the next command on the zone reports
+/// the reason.
 fn revive(host: &Host, orphans: VecDeque<(ZoneName, Lacks)>) {
     let deadline = Instant::now() + MAX_REVIVAL_WAIT;
     let workers = orphans.len().min(REVIVERS);
@@ -168,7 +168,7 @@ fn revive(host: &Host, orphans: VecDeque<(ZoneName, Lacks)>) {
             while let Some((zone, lacks)) = next().filter(|_| Instant::now() < deadline) {
                 match lacks {
                     Lacks::Zoneadmd => adopt(&host, &zone),
-                    // Whoever acts on the zone will hear why it cannot be.
+                    // The next command on the zone reports the reason.
                     Lacks::Burial => drop(subject::tidy(&host, &zone)),
                 }
             }

@@ -116,7 +116,7 @@ fn nothing(system: &System) -> Error {
     ))
 }
 
-/// The host's sources of its own release: other people's packages are the host's affair.
+/// The host's sources of its own release: third-party packages are only for the host.
 fn sources(system: &System) -> Result<Vec<Source>, Error> {
     let apt = system.root.join("etc/apt");
     let mut files = vec![apt.join("sources.list")];

@@ -45,8 +45,8 @@ fn is_redirect(value: &[u8]) -> bool {
 }
 
 /// True for attributes that mean the same in a zone. Those of overlay would change the
-/// view of the layers; `security.*` but capabilities is the host's business; ACLs and the
-/// rest are not carried.
+/// view of the layers; `security.*` attributes, except capabilities, belong to the host;
+/// ACLs and the rest are not carried.
 pub(super) fn is_allowed_attribute(name: &str) -> bool {
     name == "security.capability"
         || name

@@ -57,7 +57,7 @@ impl Options {
                 _ => return usage(format!("invalid option: {word}")),
             };
             match flag {
-                // Scripts for Solaris: who the guest is is the guest's own affair.
+                // Scripts for Solaris: the guest sets its identity itself.
                 "-u" | "-s" | "-v" if attached.is_none() => continue,
                 "-a" | "-b" | "-d" | "-x" => {}
                 "-m" | "-c" => {

@@ -1,4 +1,4 @@
-//! A job on a kernel in memory: whoever started it is killed at any moment.
+//! A job on a kernel in memory: its starter is killed at any moment.
 
 use std::cell::{Cell, RefCell};
 

@@ -92,7 +92,7 @@ impl Server<'_> {
 
     /// The zone ended by itself: cleans up, answers who waits, boots again if wanted.
     pub(crate) fn finish(mut self, end: End, held: Option<ZoneLock>) -> Result<(), String> {
-        // Whoever holds the lock instead of us wants the zone to end.
+        // Another holder of the lock wants the zone to end.
         let again = held.filter(|_| end == End::Reboot && self.waiting.is_empty());
         let Some(held) = again else {
             let down = self.take_down(End::Halted);

@@ -118,7 +118,7 @@ pub struct Init {
     /// gets, can never have more rights.
     #[serde(default)]
     pub user: u32,
-    /// True for one that ends with whoever started the zone.
+    /// True for an init that ends with the process that started the zone.
     #[serde(default)]
     pub bound: bool,
 }

@@ -45,7 +45,8 @@ impl Manager for Apk {
     }
 }
 
-/// Packages are `NAME-VERSION-rN`. A try is done as well, in a copy that is thrown away.
+/// Packages are `NAME-VERSION-rN`. A dry run also does all the work, in a copy that is
+/// removed.
 const SCRIPT: &str = r#"
 export LC_ALL=C HOME=/root
 what=$1 mood=$2

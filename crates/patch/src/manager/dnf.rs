@@ -48,8 +48,8 @@ impl Manager for Dnf {
     }
 }
 
-/// A try is done as well, in a copy that is thrown away. Without `--refresh` it would know
-/// of nothing that is less than two days old.
+/// A dry run also does all the work, in a copy that is removed. Without `--refresh` it
+/// would know of nothing that is less than two days old.
 const SCRIPT: &str = r#"
 export LC_ALL=C.UTF-8 HOME=/root
 what=$1 mood=$2

@@ -32,7 +32,7 @@ impl Dataset {
         };
         let bond = parse_bond(self.zonepath.path(), Path::new(&text))
             .ok_or_else(|| bad_link(self.zonepath.path().join(name), &text))?;
-        // A layer that is missing is the business of whoever needs it.
+        // A missing layer is an error only for a caller that needs it.
         must_be_known_at(&bond.layer.layers)?;
         must_be_known_at(&bond.layer.path())?;
         Ok(Some(bond))

@@ -30,8 +30,8 @@ impl Dataset {
         Self::make_on(&bond.layer, zonepath)
     }
 
-    /// Makes a dataset at `zonepath` that stands on a layer. Whoever calls this
-    /// holds the lock of a user of the layer.
+    /// Makes a dataset at `zonepath` that stands on a layer. The caller holds the lock of
+    /// a user of the layer.
     pub(crate) fn make_on(layer: &LayerPath, zonepath: &Path) -> Result<Self> {
         check_path(zonepath)?;
         let (folder, made) = Folder::open_or_make(zonepath)?;

@@ -51,7 +51,7 @@ impl Dataset {
         self.let_go_locked()
     }
 
-    /// [`Dataset::let_go`] for whoever holds the lock.
+    /// [`Dataset::let_go`] for a caller that holds the lock.
     pub(crate) fn let_go_locked(&self) -> Result<()> {
         if !self.keeps_mounted()? {
             return Ok(());
@@ -86,7 +86,7 @@ impl Dataset {
         Ok(())
     }
 
-    /// Removes the leftovers of a killed merge beside the zone. For whoever holds the lock.
+    /// Removes the leftovers of a killed merge beside the zone. For a caller that holds the lock.
     pub(super) fn clear_killed_merge(&self) -> Result<()> {
         let held = match self.mounted()? {
             Some(mounted) => mounted.bond()?,

@@ -101,7 +101,7 @@ impl Dataset {
         Ok(same.then_some(bond))
     }
 
-    /// [`Dataset::shorten`] for whoever holds the lock.
+    /// [`Dataset::shorten`] for a caller that holds the lock.
     fn shorten_locked(&self, most: usize, what: Former) -> Result<usize> {
         match what {
             Former::GiveUp => self.let_go_locked()?,

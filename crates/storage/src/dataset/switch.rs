@@ -1,9 +1,9 @@
 //! Replaces the root of a dataset by a root that was prepared beside it.
 //!
-//! Whoever changes a halted zone as a whole does so in a copy (a clone of a snapshot of
-//! it) and lets the zone take that over when it is right: the zone is the old one or the
-//! new one at every moment. The steps are those of a rollback, to a layer of another
-//! dataset.
+//! A command that changes a whole halted zone works in a copy (a clone of a snapshot of
+//! the zone), and the zone takes over the copy when it is complete: the zone is the old
+//! one or the new one at every moment. The steps are those of a rollback, to a layer of
+//! another dataset.
 
 use std::path::{Path, PathBuf};
 

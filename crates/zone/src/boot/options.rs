@@ -13,7 +13,7 @@ pub struct BootOptions {
     pub arguments: Vec<String>,
     /// The boot environment to boot this once (`-Z`).
     pub environment: Option<Name>,
-    /// True to throw away the image of a suspended zone.
+    /// True to remove the image of a suspended zone.
     pub discard: bool,
     /// True to have all memory of a suspended zone before it runs.
     pub eager: bool,

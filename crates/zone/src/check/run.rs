@@ -146,7 +146,7 @@ pub(super) fn repair(host: &Host, index: &Index, found: &[Finding], failed: &mut
 
 fn clear(host: &Host, index: &Index, zone: &ZoneName, found: &[Finding]) -> Result<(), Error> {
     let held = match lock::zone(&host.root, zone, Wait::No) {
-        // Whoever has it clears it away.
+        // The holder of the lock removes it.
         Err(store::Error::Locked(_)) => return Ok(()),
         other => other?,
     };

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | mark the switch as begun | it: removed, with the snapshot if there is one |
 //! | keep the root as a snapshot, by the name of the active one | the same |
-//! | **mark the switch as kept** | the rest is done by whoever comes next |
+//! | **mark the switch as kept** | the next command does the rest |
 //! | roll back to the other one | the same |
 //! | store its name as the active one, and the next one | the same |
 //! | remove its snapshot, which is the root now | the same |

@@ -135,7 +135,7 @@ fn dhcp_clients_say_who_they_are() {
         ),
     ];
     check(&known(), &table);
-    // Without a list it may be whoever it says.
+    // Without a list the zone may send any client id.
     let anybody = [("another name", id(b"wec"), Passes)];
     check(&protected(), &anybody);
 }
