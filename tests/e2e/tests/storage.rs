@@ -163,7 +163,10 @@ fn clones_keep_what_their_profile_has() {
         "web[1-2]",
         &["clone", "-n", "--create", "-c", &at, "master"],
     );
-    assert!(planned.ok().out.contains("put what is in"), "no such step");
+    assert!(
+        planned.ok().out.contains("copy the contents of"),
+        "no such step"
+    );
     host.on("web[1-2]", &["clone", "--create", "-c", &at, "master"])
         .quiet();
     host.on("plain", &["clone", "--create", "master"]).quiet();
