@@ -146,7 +146,9 @@ fn without_zoneauthd_users_are_told_to_ask_root() {
         .run("daemon", "zoneadm -z a halt")
         .mentions(1, "must be installed before halt.");
     // Not for everybody to start.
-    service.run("daemon", "zoneauthd").mentions(1, "only root");
+    service
+        .run("daemon", "zoneauthd")
+        .mentions(1, "must be run as root");
 }
 
 #[test]
