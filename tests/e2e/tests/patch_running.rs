@@ -139,7 +139,7 @@ fn a_running_zone_is_patched_for_its_next_boot_and_goes_back() {
         ..app("3")
     });
     let ran = zonepatch(&host, &["apply", "-z", "web", "--activate=now"]);
-    ran.mentions(1, "did not boot with the patch, and was taken back");
+    ran.mentions(1, "did not boot with the patch; the patch was undone");
     assert_eq!(host.state("web"), "running");
     assert_eq!(version(&host, "web"), OLD);
     assert_eq!(standing(&host, "web").last().unwrap(), "rolled_back");
@@ -372,7 +372,7 @@ fn a_zone_that_is_not_well_with_its_patch_goes_back() {
     );
     ran.mentions(
         1,
-        "is not well with the patch, and was taken back: its health command ",
+        "is not well with the patch; the patch was undone: its health command ",
     );
     assert_eq!(host.state("web"), "running");
     assert_eq!(version(&host, "web"), OLD);
