@@ -112,18 +112,9 @@ impl Needs {
     pub fn of(links: &[Link]) -> Self {
         let mut needs = Self::default();
         for link in links {
-            let Over::Routed { uplink, translated } = &link.over else {
-                continue;
-            };
-            let v6 = link.addresses.iter().any(|one| one.ip.is_ipv6());
-            needs.v6 |= v6;
-            needs.pool |= translated;
-            needs.publishes |= !link.published.is_empty();
-            if let Some(uplink) = uplink {
-                needs.answers6 |= v6;
-                if !needs.uplinks.contains(uplink) {
-                    needs.uplinks.push(uplink.clone());
-                }
+            if let Over::Routed { uplink, translated } = &link.over {
+                needs.route(uplink.as_ref(), &link.addresses, *translated);
+                needs.publish(&link.published);
             }
         }
         needs
@@ -134,18 +125,23 @@ impl Needs {
     pub fn of_record(record: &Record) -> Self {
         let mut needs = Self::default();
         for held in record.links.iter().filter(|held| held.routed) {
-            let v6 = held.addresses.iter().any(|one| one.ip.is_ipv6());
-            needs.v6 |= v6;
-            needs.pool |= held.translated;
+            needs.route(held.uplink.as_ref(), &held.addresses, held.translated);
             needs.publish(&held.published);
-            if let Some(uplink) = &held.uplink {
-                needs.answers6 |= v6;
-                if !needs.uplinks.contains(uplink) {
-                    needs.uplinks.push(uplink.clone());
-                }
-            }
         }
         needs
+    }
+
+    /// Adds the needs of a link for which the host routes.
+    fn route(&mut self, uplink: Option<&String>, addresses: &[Subnet], translated: bool) {
+        let v6 = addresses.iter().any(|one| one.ip.is_ipv6());
+        self.v6 |= v6;
+        self.pool |= translated;
+        if let Some(uplink) = uplink {
+            self.answers6 |= v6;
+            if !self.uplinks.contains(uplink) {
+                self.uplinks.push(uplink.clone());
+            }
+        }
     }
 
     /// Returns whether they include rules of the host's firewall.

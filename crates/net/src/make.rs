@@ -183,40 +183,6 @@ fn failed<'a>(link: &'a str, what: &'static str) -> impl Fn(io::Error) -> Error 
     }
 }
 
-/// Opens or closes the host's loopback addresses for a link whose published ports have changed.
-/// To be called in the host's network namespace.
-///
-/// # Errors
-/// Fails with the change that the kernel refused.
-pub fn republish(kernel: &Netlink, held: &Held) -> Result<(), Refused> {
-    let name = held.host.as_deref().unwrap_or_default();
-    let Ok(Some(link)) = kernel.link(name) else {
-        // The link has gone meanwhile, and its settings with it.
-        return Ok(());
-    };
-    let requests = publish::loopback_over(name, link.index, !held.published.is_empty());
-    change_loopback(kernel, requests)
-}
-
-/// Makes changes one by one, so that a host without IPv6 gets those of IPv4.
-fn change_loopback(kernel: &Netlink, requests: Vec<Request>) -> Result<(), Refused> {
-    for request in requests {
-        match kernel.change(vec![request]) {
-            Err(error) if is_without_ipv6(&error) => {}
-            other => other?,
-        }
-    }
-    Ok(())
-}
-
-/// Returns whether the kernel refused a change because it has no IPv6, or no such route.
-fn is_without_ipv6(error: &Refused) -> bool {
-    matches!(
-        error.errno(),
-        Some(Errno::AFNOSUPPORT | Errno::OPNOTSUPP | Errno::SRCH | Errno::ACCESS)
-    )
-}
-
 struct Maker<'a> {
     zone: Zone<'a>,
     link: &'a Link,
@@ -370,8 +336,7 @@ impl Maker<'_> {
             self.lead(address.ip, &host, uplink.as_ref(), held.translated)?;
         }
         if !held.published.is_empty() {
-            let requests = publish::loopback_over(&host.name, host.index, true);
-            change_loopback(&self.ends.host, requests).map_err(self.refused())?;
+            publish::open_loopback(&self.ends.host, &host).map_err(self.refused())?;
         }
         if let (Some((table, routers)), Some(uplink)) = (&held.table, &uplink) {
             self.own_routers(*table, routers, &host, uplink)?;

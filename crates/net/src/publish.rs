@@ -10,10 +10,13 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use model::plan::network::{Published, Transport};
+use model::plan::network::Published;
 
+use rustix::io::Errno;
+
+use crate::host::HostLink;
 use crate::make::PREFIX;
-use crate::netlink::Request;
+use crate::netlink::{Netlink, Refused};
 use crate::record::Held;
 use crate::request;
 
@@ -50,60 +53,74 @@ impl Forward {
     }
 }
 
-/// The elements of the maps and sets, in order, so that equal ports give equal text.
+/// The words of nftables for a family of addresses.
+#[derive(Debug)]
+struct Family {
+    /// The family in an expression.
+    word: &'static str,
+    /// The type of its addresses.
+    address: &'static str,
+    /// The addresses of the loopback.
+    loopback: &'static str,
+    /// The maps for all addresses of the host, and for one.
+    maps: [&'static str; 2],
+}
+
+const V4: Family = Family {
+    word: "ip",
+    address: "ipv4_addr",
+    loopback: "127.0.0.0/8",
+    maps: ["any4", "one4"],
+};
+const V6: Family = Family {
+    word: "ip6",
+    address: "ipv6_addr",
+    loopback: "::1",
+    maps: ["any6", "one6"],
+};
+
+/// The elements of the maps and of the set of one family, in order, so that equal ports give
+/// equal text.
 #[derive(Debug, Default)]
 struct Elements {
     /// For all addresses of the host.
-    any4: BTreeSet<String>,
-    any6: BTreeSet<String>,
+    any: BTreeSet<String>,
     /// For one address of the host.
-    one4: BTreeSet<String>,
-    one6: BTreeSet<String>,
+    one: BTreeSet<String>,
     /// Zones that connect to themselves.
-    own4: BTreeSet<String>,
-    own6: BTreeSet<String>,
+    own: BTreeSet<String>,
 }
 
 impl Elements {
-    fn of(forwards: &[Forward]) -> Self {
+    /// Returns the elements that lead to addresses of IPv6, or else of IPv4.
+    fn of(forwards: &[Forward], v6: bool) -> Self {
         let mut all = Self::default();
         for forward in forwards {
+            let to = match v6 {
+                true => forward.v6.map(IpAddr::V6),
+                false => forward.v4.map(IpAddr::V4),
+            };
+            let Some(to) = to else {
+                continue;
+            };
+            all.own.insert(format!("{to} . {to}"));
             for published in &forward.ports {
-                for (port, inside) in published.ports() {
-                    all.add(forward, published, port, inside);
-                }
+                all.add(published, to);
             }
-            all.own4
-                .extend(forward.v4.iter().map(|ip| format!("{ip} . {ip}")));
-            all.own6
-                .extend(forward.v6.iter().map(|ip| format!("{ip} . {ip}")));
         }
         all
     }
 
-    fn add(&mut self, forward: &Forward, published: &Published, port: u16, inside: u16) {
-        let protocol: Transport = published.protocol;
-        let address = published.address;
-        if let Some(to) = forward.v4 {
-            match address {
-                None => self
-                    .any4
-                    .insert(format!("{protocol} . {port} : {to} . {inside}")),
-                Some(IpAddr::V4(ip)) => self
-                    .one4
-                    .insert(format!("{ip} . {protocol} . {port} : {to} . {inside}")),
-                Some(IpAddr::V6(_)) => false,
-            };
-        }
-        if let Some(to) = forward.v6 {
-            match address {
-                None => self
-                    .any6
-                    .insert(format!("{protocol} . {port} : {to} . {inside}")),
-                Some(IpAddr::V6(ip)) => self
-                    .one6
-                    .insert(format!("{ip} . {protocol} . {port} : {to} . {inside}")),
-                Some(IpAddr::V4(_)) => false,
+    fn add(&mut self, published: &Published, to: IpAddr) {
+        let protocol = published.protocol;
+        for (port, inside) in published.ports() {
+            let element = format!("{protocol} . {port} : {to} . {inside}");
+            match published.address {
+                None => self.any.insert(element),
+                Some(ip) if ip.is_ipv6() == to.is_ipv6() => {
+                    self.one.insert(format!("{ip} . {element}"))
+                }
+                Some(_) => false,
             };
         }
     }
@@ -120,67 +137,62 @@ pub(crate) struct Rules {
 
 /// Returns the rules for these ports.
 pub(crate) fn rules(forwards: &[Forward]) -> Rules {
-    let elements = Elements::of(forwards);
-    let mut chains = String::new();
-    let mut lookups = String::new();
-    let mut postrouting = String::new();
-    let lists = [
-        (&elements.one4, "one4", "ip", "ipv4_addr"),
-        (&elements.one6, "one6", "ip6", "ipv6_addr"),
-        (&elements.any4, "any4", "ip", "ipv4_addr"),
-        (&elements.any6, "any6", "ip6", "ipv6_addr"),
-    ];
-    for (list, name, family, address) in lists {
-        if list.is_empty() {
-            continue;
-        }
-        let (key, lookup) = match name.starts_with("one") {
-            true => (
-                format!("{address} . "),
-                format!("{family} daddr . meta l4proto . th dport"),
+    let (mut maps, mut lookups, mut postrouting) = (String::new(), String::new(), String::new());
+    for family in [V4, V6] {
+        let elements = Elements::of(forwards, family.word == V6.word);
+        let [any, one] = family.maps;
+        let word = family.word;
+        let lists = [
+            (
+                one,
+                &elements.one,
+                format!("{} . ", family.address),
+                format!("{word} daddr . "),
             ),
-            false => (String::new(), "meta l4proto . th dport".to_owned()),
-        };
-        // Writing to a String does not fail.
-        let _ = writeln!(
-            chains,
-            "  map {name} {{\n    type {key}inet_proto . inet_service : {address} . inet_service\n    elements = {{ {} }}\n  }}",
-            joined(list)
-        );
-        let _ = writeln!(
-            lookups,
-            "    meta l4proto {{ tcp, udp }} fib daddr type local dnat {family} to {lookup} map @{name}"
-        );
+            (any, &elements.any, String::new(), String::new()),
+        ];
+        for (name, list, key, lookup) in lists {
+            if list.is_empty() {
+                continue;
+            }
+            let (address, elements) = (family.address, joined(list));
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                maps,
+                "  map {name} {{
+    type {key}inet_proto . inet_service : {address} . inet_service
+    elements = {{ {elements} }}
+  }}"
+            );
+            let _ = writeln!(
+                lookups,
+                "    meta l4proto {{ tcp, udp }} fib daddr type local \
+                 dnat {word} to {lookup}meta l4proto . th dport map @{name}"
+            );
+        }
+        if !elements.own.is_empty() {
+            let (loopback, own) = (family.loopback, joined(&elements.own));
+            let _ = writeln!(
+                postrouting,
+                "    ct status dnat {word} saddr {loopback} oifname \"{PREFIX}*\" masquerade
+    ct status dnat {word} saddr . {word} daddr {{ {own} }} masquerade"
+            );
+        }
     }
     if lookups.is_empty() {
         return Rules::default();
     }
-    for (chain, hook, priority) in [
-        ("prerouting", "prerouting", "dstnat"),
-        // The word dstnat is not for this hook in every release of nft.
-        ("output", "output", "-100"),
-    ] {
-        let _ = writeln!(
-            chains,
-            "  chain {chain} {{\n    type nat hook {hook} priority {priority}; policy accept;\n{lookups}  }}"
-        );
-    }
-    for (family, loopback, own) in [
-        ("ip", "127.0.0.0/8", &elements.own4),
-        ("ip6", "::1", &elements.own6),
-    ] {
-        if own.is_empty() {
-            continue;
-        }
-        let _ = writeln!(
-            postrouting,
-            "    ct status dnat {family} saddr {loopback} oifname \"{PREFIX}*\" masquerade\n    \
-             ct status dnat {family} saddr . {family} daddr {{ {} }} masquerade",
-            joined(own)
-        );
-    }
+    // The word dstnat is not for the hook output in every release of nft.
+    let chains = [("prerouting", "dstnat"), ("output", "-100")].map(|(hook, priority)| {
+        format!(
+            "  chain {hook} {{
+    type nat hook {hook} priority {priority}; policy accept;
+{lookups}  }}
+"
+        )
+    });
     Rules {
-        chains,
+        chains: maps + &chains.concat(),
         postrouting,
     }
 }
@@ -190,20 +202,47 @@ fn joined(list: &BTreeSet<String>) -> String {
     list.join(", ")
 }
 
-/// Lets programs of the host reach the zone over its own 127.0.0.1 and ::1, or no longer.
+/// Lets programs of the host reach the zone over a link through its own 127.0.0.1 and ::1.
+pub(crate) fn open_loopback(kernel: &Netlink, link: &HostLink) -> Result<(), Refused> {
+    change_loopback(kernel, link, true)
+}
+
+/// Opens or closes the host's loopback addresses for a link whose published ports have changed.
+/// To be called in the host's network namespace.
 ///
+/// # Errors
+/// Fails with the change that the kernel refused.
+pub fn adapt_loopback(kernel: &Netlink, held: &Held) -> Result<(), Refused> {
+    match kernel.link(held.host.as_deref().unwrap_or_default()) {
+        Ok(Some(link)) => change_loopback(kernel, &link, !held.published.is_empty()),
+        // The link has gone meanwhile, and its settings with it.
+        _ => Ok(()),
+    }
+}
+
 /// The kernel takes an answer to 127.0.0.1 only on links with the setting `route_localnet`,
 /// and one to ::1 only on links with a local route to ::1. The guard of the link drops packets
 /// that the zone itself sends to 127.0.0.0/8, and the kernel those to ::1.
-pub(crate) fn loopback_over(name: &str, index: u32, is_open: bool) -> Vec<Request> {
-    vec![
-        request::route_localnet(name, is_open),
-        request::own_loopback(index, is_open),
-    ]
+fn change_loopback(kernel: &Netlink, link: &HostLink, is_open: bool) -> Result<(), Refused> {
+    kernel.change(vec![request::route_localnet(&link.name, is_open)])?;
+    match kernel.change(vec![request::own_loopback(link.index, is_open)]) {
+        Err(error) if is_without_ipv6(&error) => Ok(()),
+        other => other,
+    }
+}
+
+/// Returns whether the kernel refused a route because it has no IPv6, or no such route.
+fn is_without_ipv6(error: &Refused) -> bool {
+    matches!(
+        error.errno(),
+        Some(Errno::AFNOSUPPORT | Errno::OPNOTSUPP | Errno::SRCH | Errno::ACCESS)
+    )
 }
 
 #[cfg(test)]
 mod tests {
+    use model::plan::network::Transport;
+
     use super::*;
 
     fn forward(ports: &[(Transport, Option<&str>, u16, u16, u16)]) -> Forward {

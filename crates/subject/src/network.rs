@@ -448,7 +448,7 @@ impl Records {
         *record = new;
         let kernel = Netlink::open()?;
         for held in &changed {
-            net::make::republish(&kernel, held)?;
+            net::publish::adapt_loopback(&kernel, held)?;
         }
         let mut needs = Needs::default();
         needs.publish(&wanted);
