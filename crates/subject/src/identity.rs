@@ -65,7 +65,8 @@ impl Known {
     }
 }
 
-/// What the file of a zone has that the host with the identity `here` has installed.
+/// Returns the text of the identity file of a zone that the host with the identity `here` has
+/// installed.
 fn of_zone(uuid: Uuid, here: Uuid) -> Identity {
     let host = rustix::system::uname();
     Identity {

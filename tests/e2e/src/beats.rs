@@ -47,7 +47,7 @@ impl Console {
     fn beats(&mut self) -> Vec<u64> {
         let text = fs::read(&self.path).unwrap_or_default();
         let new = text.get(self.seen..).unwrap_or_default();
-        // What has no end yet is heard the next time.
+        // The rest of a line that is not complete yet comes with the next read.
         let Some(end) = new.iter().rposition(|byte| *byte == b'\n') else {
             return Vec::new();
         };

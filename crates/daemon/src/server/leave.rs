@@ -157,7 +157,7 @@ impl Server<'_> {
                     leaving.stage = Stage::Stands(Instant::now());
                     let mirrors = live::mirrors(monitor, leaving.disks.len());
                     let mirrors = mirrors.map_err(|error| flatten(&error))?;
-                    // Nobody watched them while the memory went.
+                    // zoneadmd did not read its other sources while the memory was sent.
                     if mirrors.total.saturating_sub(mirrors.done) > MAX_REMAINING_DISK_BYTES {
                         return Err("its disks are written to faster than they can go".to_owned());
                     }
