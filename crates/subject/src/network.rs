@@ -6,6 +6,7 @@
 
 mod common;
 mod error;
+mod published;
 
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
@@ -22,7 +23,6 @@ use net::host::{HostLink, Way};
 use net::host_side::{self, Needs, Settings};
 use net::netlink::Netlink;
 use net::plan::{Facts, Owner};
-use net::publish::Forward;
 use net::record::Held;
 use net::{Ends, Record};
 use serde::de::DeserializeOwned;
@@ -409,76 +409,6 @@ impl Records {
         Ok(remarks)
     }
 
-    /// Makes the published ports of links that stay those of `after`, in the record, the rules
-    /// and the settings of the links.
-    fn change_published(
-        &self,
-        zone: &ZoneName,
-        record: &mut Record,
-        after: &[Link],
-    ) -> Result<(), AnyError> {
-        let path = self.path_of(zone);
-        let common = Common::open()?;
-        let mut changed = Vec::new();
-        let mut new = record.clone();
-        for held in &mut new.links {
-            let link = after.iter().find(|link| link.name == held.name);
-            let wanted = link.map_or_else(Vec::new, |link| link.published.clone());
-            if held.published != wanted {
-                common.leave_ports(&path, &held.published);
-                held.published = wanted;
-                changed.push(held.clone());
-            }
-        }
-        if changed.is_empty() {
-            return Ok(());
-        }
-        let before = record.links.iter().map(|held| held.published.as_slice());
-        let before = before.collect::<Vec<_>>().concat();
-        let wanted = changed.iter().map(|held| held.published.as_slice());
-        let wanted = wanted.collect::<Vec<_>>().concat();
-        if let Err(error) = common.take_ports(&path, &wanted) {
-            common.leave_ports(&path, &wanted);
-            for port in &before {
-                common.keep_port(&path, port)?;
-            }
-            return Err(error);
-        }
-        save(&path, &new)?;
-        *record = new;
-        let kernel = Netlink::open()?;
-        for held in &changed {
-            net::publish::adapt_loopback(&kernel, held)?;
-        }
-        let mut needs = Needs::default();
-        needs.publish(&wanted);
-        prepare(&common, &needs)?;
-        // Where nothing is published any more.
-        publish(&common)
-    }
-
-    /// Restores what the zone needs of the host's network, if somebody has removed a rule of
-    /// ours. To be called in the host's namespaces.
-    ///
-    /// # Errors
-    /// Fails with the reason why the rules could not be restored.
-    pub fn restore_rules(&self, zone: &ZoneName) -> Result<bool, NetworkError> {
-        let Some(record) = self.load(zone)? else {
-            return Ok(false);
-        };
-        let needs = Needs::of_record(&record);
-        let restored = || -> Result<bool, AnyError> {
-            let common = Common::open()?;
-            let settings: Settings = read(&common.settings())?.unwrap_or_default();
-            if host_side::has_rules(&settings) {
-                return Ok(false);
-            }
-            prepare(&common, &needs)?;
-            Ok(true)
-        };
-        restored().map_err(NetworkError::Common)
-    }
-
     /// Takes addresses, names and tables for links that are to be made, stores the record
     /// of them beside those that the zone has `kept`, and prepares the host. To be called
     /// in the host's namespaces.
@@ -685,7 +615,7 @@ struct Hold {
 /// Undoes the changes for all zones that no zone needs any more.
 fn close(common: Common) -> Result<(), NetworkError> {
     if common.is_used() {
-        return publish(&common).map_err(NetworkError::Common);
+        return published::publish(&common).map_err(NetworkError::Common);
     }
     if let Some(settings) = read::<Settings>(&common.settings())? {
         host_side::restore(&settings).map_err(NetworkError::Kernel)?;
@@ -709,7 +639,7 @@ fn prepare(common: &Common, needs: &Needs) -> Result<Vec<String>, AnyError> {
     let path = common.settings();
     let mut settings: Settings = read(&path)?.unwrap_or_default();
     let mut store = |settings: &Settings| save(&path, settings);
-    let forwards = forwards(common)?;
+    let forwards = published::forwards(common)?;
     let prepared = host_side::prepare(needs, &forwards, &mut settings, &mut store)??;
     if prepared.lost_address {
         let kernel = Netlink::open()?;
@@ -725,28 +655,6 @@ fn prepare(common: &Common, needs: &Needs) -> Result<Vec<String>, AnyError> {
         }
     }
     Ok(prepared.remarks)
-}
-
-/// Returns the published ports of all zones in the calling thread's network namespace.
-fn forwards(common: &Common) -> Result<Vec<Forward>, AnyError> {
-    let mut forwards = Vec::new();
-    for record in common.publishers() {
-        // A record that has gone is of a zone that has ended.
-        let record = read::<Record>(&record)?.unwrap_or_default();
-        forwards.extend(record.links.iter().filter_map(Forward::of));
-    }
-    Ok(forwards)
-}
-
-/// Makes the rules those for the ports that zones publish now.
-fn publish(common: &Common) -> Result<(), AnyError> {
-    let path = common.settings();
-    let Some(mut settings) = read::<Settings>(&path)? else {
-        return Ok(());
-    };
-    let mut store = |settings: &Settings| save(&path, settings);
-    host_side::publish(&forwards(common)?, &mut settings, &mut store)??;
-    Ok(())
 }
 
 fn unpin(path: &Path) -> Result<(), NetworkError> {

@@ -1,0 +1,105 @@
+//! The ports of the host that lead to zones: their changes, and their rules.
+
+use model::ZoneName;
+use model::plan::network::Link;
+use net::Record;
+use net::host_side::{self, Needs, Settings};
+use net::netlink::Netlink;
+use net::publish::Forward;
+
+use crate::network::common::Common;
+use crate::network::{AnyError, NetworkError, Records, prepare, read, save};
+
+impl Records {
+    /// Makes the published ports of links that stay those of `after`, in the record, the rules
+    /// and the settings of the links.
+    pub(super) fn change_published(
+        &self,
+        zone: &ZoneName,
+        record: &mut Record,
+        after: &[Link],
+    ) -> Result<(), AnyError> {
+        let path = self.path_of(zone);
+        let common = Common::open()?;
+        let mut changed = Vec::new();
+        let mut new = record.clone();
+        for held in &mut new.links {
+            let link = after.iter().find(|link| link.name == held.name);
+            let wanted = link.map_or_else(Vec::new, |link| link.published.clone());
+            if held.published != wanted {
+                common.leave_ports(&path, &held.published);
+                held.published = wanted;
+                changed.push(held.clone());
+            }
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let before = record.links.iter().map(|held| held.published.as_slice());
+        let before = before.collect::<Vec<_>>().concat();
+        let wanted = changed.iter().map(|held| held.published.as_slice());
+        let wanted = wanted.collect::<Vec<_>>().concat();
+        if let Err(error) = common.take_ports(&path, &wanted) {
+            common.leave_ports(&path, &wanted);
+            for port in &before {
+                common.keep_port(&path, port)?;
+            }
+            return Err(error);
+        }
+        save(&path, &new)?;
+        *record = new;
+        let kernel = Netlink::open()?;
+        for held in &changed {
+            net::publish::adapt_loopback(&kernel, held)?;
+        }
+        let mut needs = Needs::default();
+        needs.publish(&wanted);
+        prepare(&common, &needs)?;
+        // Where nothing is published any more.
+        publish(&common)
+    }
+
+    /// Restores what the zone needs of the host's network, if somebody has removed a rule of
+    /// ours. To be called in the host's namespaces.
+    ///
+    /// # Errors
+    /// Fails with the reason why the rules could not be restored.
+    pub fn restore_rules(&self, zone: &ZoneName) -> Result<bool, NetworkError> {
+        let Some(record) = self.load(zone)? else {
+            return Ok(false);
+        };
+        let needs = Needs::of_record(&record);
+        let restored = || -> Result<bool, AnyError> {
+            let common = Common::open()?;
+            let settings: Settings = read(&common.settings())?.unwrap_or_default();
+            if host_side::has_rules(&settings) {
+                return Ok(false);
+            }
+            prepare(&common, &needs)?;
+            Ok(true)
+        };
+        restored().map_err(NetworkError::Common)
+    }
+}
+
+/// Returns the published ports of all zones in the calling thread's network namespace.
+pub(super) fn forwards(common: &Common) -> Result<Vec<Forward>, AnyError> {
+    let mut forwards = Vec::new();
+    for record in common.publishers() {
+        // A record that has gone is of a zone that has ended.
+        let record = read::<Record>(&record)?.unwrap_or_default();
+        forwards.extend(record.links.iter().filter_map(Forward::of));
+    }
+    Ok(forwards)
+}
+
+/// Makes the rules those for the ports that zones publish now.
+pub(super) fn publish(common: &Common) -> Result<(), AnyError> {
+    let path = common.settings();
+    let Some(mut settings) = read::<Settings>(&path)? else {
+        return Ok(());
+    };
+    let mut store = |settings: &Settings| save(&path, settings);
+    host_side::publish(&forwards(common)?, &mut settings, &mut store)??;
+    Ok(())
+}
