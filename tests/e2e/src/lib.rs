@@ -57,7 +57,7 @@ pub use chance::{Random, still_runs_after};
 pub use host::{Host, Row, skip};
 pub use lan::Lan;
 pub use peer::{At, Helper, World};
-pub use run::{Ran, between_starts, start};
+pub use run::{Ran, between_starts, copy_program, start};
 pub use terminal::Terminal;
 
 /// Timeout of every wait in a test; a generous limit on a busy machine, not a measure.

@@ -27,6 +27,20 @@ pub fn between_starts<T>(act: impl FnOnce() -> T) -> T {
     act()
 }
 
+/// Copies a program, whose copy a test then executes. The child that copies it has the only
+/// descriptor that is open for writing: [`std::fs::copy`] would have one in this process, and a
+/// child that another thread starts meanwhile would keep it ("Text file busy").
+///
+/// # Panics
+/// When it cannot be copied.
+#[track_caller]
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let mut copy = Command::new("cp");
+    copy.args(["--preserve=mode", "--remove-destination", "--"])
+        .args([from.as_ref(), to.as_ref()]);
+    run(&mut copy, b"").quiet();
+}
+
 /// A program among mounts of its own, which `script` makes: a shell's, with `folder` as `$0`,
 /// that ends with `exec "$@"`.
 #[must_use]

@@ -133,7 +133,7 @@ fn telling_programs(host: &Host) -> PathBuf {
     fs::create_dir(&folder).unwrap();
     for program in ["zoneauthd", "zlogin"] {
         let built = host.command(program, &[]).get_program().to_owned();
-        fs::copy(built, folder.join(program)).unwrap();
+        e2e::copy_program(built, folder.join(program));
     }
     // The service finds programs beside itself: it is the other one's zlogin that runs.
     let service = folder.join("service");

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use e2e::inside::{perl, syscall};
 use e2e::run::run;
-use e2e::{Host, Terminal, between_starts, wait_for};
+use e2e::{Host, Terminal, wait_for};
 
 /// reboot(2): the two magic numbers, then a command.
 fn reboot(command: u32) -> String {
@@ -90,7 +90,7 @@ fn programs_below_a_folder_of_mode_700_boot_a_zone() {
     let usual = host.command("zoneadm", &["-z", "web", "boot"]);
     let programs = Path::new(usual.get_program()).parent().unwrap();
     for program in ["zoneadm", "zoneadmd", "zinit"] {
-        between_starts(|| fs::copy(programs.join(program), closed.join(program))).unwrap();
+        e2e::copy_program(programs.join(program), closed.join(program));
     }
     let mut boot = Command::new(closed.join("zoneadm"));
     boot.args(usual.get_args()).env_clear();

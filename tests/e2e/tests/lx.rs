@@ -34,7 +34,7 @@ fn tree(host: &Host, busybox: &Path) -> PathBuf {
     for name in ["bin", "sbin", "etc", "root", "tmp", "usr/bin"] {
         fs::create_dir_all(tree.join(name)).unwrap();
     }
-    e2e::between_starts(|| fs::copy(busybox, tree.join("bin/busybox"))).unwrap();
+    e2e::copy_program(busybox, tree.join("bin/busybox"));
     for name in [
         "sh", "sleep", "hostname", "id", "cat", "kill", "ls", "mount", "stat", "test", "echo",
         "readlink",

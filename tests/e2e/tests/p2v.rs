@@ -212,7 +212,7 @@ fn a_system_without_anything_and_none_at_all() {
 fn zonep2vchk_refuses_to_run_in_a_zone() {
     let Some(host) = Host::with_web() else { return };
     let program = host.command("zonep2vchk", &[]).get_program().to_owned();
-    fs::copy(program, host.put("web", "root/zonep2vchk", "")).unwrap();
+    e2e::copy_program(program, host.put("web", "root/zonep2vchk", ""));
     host.boot("web");
     host.zlogin(&["web", "/root/zonep2vchk"])
         .mentions(1, "must be in the global zone");

@@ -51,7 +51,7 @@ fn root(at: &Path, busybox: &[u8], rpms: &Rpms) {
     }
     // Busybox has an rpm of its own, which its shell prefers.
     fs::remove_file(at.join("bin/sh")).unwrap();
-    fs::copy("/usr/bin/dash", at.join("bin/sh")).unwrap();
+    e2e::copy_program("/usr/bin/dash", at.join("bin/sh"));
     for folder in [
         "repo",
         "mnt",

@@ -130,7 +130,7 @@ fn a_boot_without_its_zoneadmd_leaves_no_configuration_that_runs() {
     let folder = host.path("/alone");
     fs::create_dir(&folder).unwrap();
     let zoneadm = host.command("zoneadm", &["-z", "web", "boot"]);
-    fs::copy(zoneadm.get_program(), folder.join("zoneadm")).unwrap();
+    e2e::copy_program(zoneadm.get_program(), folder.join("zoneadm"));
     // Other programs would be found where packages put them.
     if ["/usr/lib/zones", "/usr/sbin", "/usr/bin"]
         .iter()

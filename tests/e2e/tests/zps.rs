@@ -139,7 +139,7 @@ fn ids_are_those_of_the_zone() {
 fn zps_in_a_zone_shows_only_that_zone() {
     let Some(host) = Host::with_web() else { return };
     let program = host.command("zps", &[]).get_program().to_owned();
-    std::fs::copy(program, host.put("web", "root/zps", "")).unwrap();
+    e2e::copy_program(program, host.put("web", "root/zps", ""));
     host.boot("web");
     let list = host.sh("web", "/root/zps -o zone=,pid=,args=");
     assert!(list.lines().all(|line| line.starts_with("web ")), "{list}");
