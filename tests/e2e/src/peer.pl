@@ -51,6 +51,35 @@ sub ask {
     print <$server>;
 }
 
+# echo NAME ADDRESS PORT: answers each datagram with who it is and whom it sees.
+sub answer {
+    my ($name, $address, $port) = @_;
+    socket(my $server, family($address), SOCK_DGRAM, 0) or fail("socket: $!");
+    setsockopt($server, IPPROTO_IPV6, IPV6_V6ONLY, 0) if $address eq "::";
+    bind($server, address($address, $port)) or fail("bind: $!");
+    print "ready\n";
+    while (defined(my $peer = recv($server, my $text, 1500, 0))) {
+        send($server, "$name sees " . shown($peer) . ": $text", 0, $peer);
+    }
+}
+
+# query ADDRESS PORT TEXT: sends a datagram and prints the answer. The kernel drops datagrams of
+# any other address and port than those asked.
+sub query {
+    my ($address, $port, $text) = @_;
+    socket(my $socket, family($address), SOCK_DGRAM, 0) or fail("socket: $!");
+    connect($socket, address($address, $port)) or fail("connect: $!");
+    for (1 .. 20) {
+        send($socket, $text, 0) or fail("send: $!");
+        vec(my $ready = "", fileno($socket), 1) = 1;
+        next unless select($ready, undef, undef, 1);
+        defined recv($socket, my $answer, 1500, 0) or fail("recv: $!");
+        print "$answer\n";
+        return;
+    }
+    fail("no answer");
+}
+
 # ping ADDRESS: with a socket that everybody may have.
 sub ping {
     my ($address) = @_;
@@ -115,6 +144,7 @@ sub hear {
 
 my %modes = (
     serve => \&serve, ask => \&ask, ping => \&ping, udp => \&udp,
+    echo => \&answer, query => \&query,
     raw => \&raw, frames => \&frames, listen => \&hear,
 );
 $modes{$mode}->(@words);

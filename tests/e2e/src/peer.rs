@@ -180,8 +180,21 @@ impl World {
     #[track_caller]
     #[must_use]
     pub fn serve_on(&self, at: At<'_>, name: &str, address: &str, port: &str) -> Helper {
-        let words = format!("perl - serve {name} {address} {port}");
-        let helper = self.start(at, &words, PROGRAM);
+        self.ready(at, &format!("serve {name} {address} {port}"))
+    }
+
+    /// Starts a server on all addresses that answers each UDP datagram with its name, the
+    /// address that it sees, and the text of the datagram.
+    #[track_caller]
+    #[must_use]
+    pub fn echo(&self, at: At<'_>, name: &str) -> Helper {
+        self.ready(at, &format!("echo {name} :: {PORT}"))
+    }
+
+    /// Starts a mode of peer.pl and waits until it listens.
+    #[track_caller]
+    fn ready(&self, at: At<'_>, words: &str) -> Helper {
+        let helper = self.start(at, &format!("perl - {words}"), PROGRAM);
         assert_eq!(helper.line(), "ready", "{words}");
         helper
     }
@@ -204,9 +217,7 @@ impl World {
     #[track_caller]
     #[must_use]
     pub fn listen(&self) -> Helper {
-        let helper = self.start(At::Switch, "perl - listen", PROGRAM);
-        assert_eq!(helper.line(), "ready");
-        helper
+        self.ready(At::Switch, "listen")
     }
 
     /// Sends frames from a link of a zone.

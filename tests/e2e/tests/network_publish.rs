@@ -1,7 +1,7 @@
 //! Ports of the host that lead to zones: see docs/network.md.
 
-use e2e::lan::{rules, set_rules, settings};
-use e2e::{At, World, wait_for};
+use e2e::lan::{Lan, rules, set_rules, settings};
+use e2e::{At, Host, World, guest, machine, wait_for};
 
 /// A zone of the pool whose port 4321 is port 8080 of the host, by TCP.
 const WEB: &str = "set ip-type=exclusive; add anet; end; \
@@ -46,6 +46,102 @@ fn a_published_port_is_reached_from_everywhere_and_clients_keep_their_address() 
             );
         }
     }
+}
+
+#[test]
+fn a_published_udp_port_answers_from_the_address_that_was_asked() {
+    let Some(world) = World::new() else { return };
+    world.boot(
+        "web",
+        "set ip-type=exclusive; add anet; end; \
+         add publish; set protocol=udp; set host-port=8080; set zone-port=4321; end",
+    );
+    let _echo = world.echo(At::Zone("web"), "web");
+    let query = |at, address| world.peer(at, &format!("query {address} 8080 text"));
+    for (at, address, seen) in [
+        (At::Client, HOST4, CLIENT4),
+        (At::Client, HOST6, CLIENT6),
+        (At::Source, HOST4, "10.0.0.2"),
+        (At::Global, HOST4, HOST4),
+        (At::Global, HOST6, HOST6),
+        (At::Global, "127.0.0.1", "10.208.0.1"),
+        (At::Global, "::1", "fd7a:6f6e:6573::1"),
+    ] {
+        let answer = format!("web sees {seen}: text");
+        assert_eq!(query(at, address), answer, "{at:?} {address}");
+    }
+    // TCP of the same port is not published.
+    let _server = world.serve(At::Zone("web"), "web");
+    let refused = ask(&world, At::Client, HOST4, 8080);
+    assert!(refused.starts_with("error: connect"), "{refused}");
+}
+
+/// What an administrator types in the guest, see docs/kernel-zones.md, and a server that tells
+/// whom it sees.
+const IN_GUEST: &str = "\
+ip link set eth0 arp off up && ip addr add OWN/32 dev eth0
+ip route add 169.254.0.1 dev eth0 && ip route add default via 169.254.0.1
+cat >/run/server <<'END'
+#!/bin/sh
+set -- $(netstat -tn | grep ':4321 .*ESTABLISHED')
+address=${5%:*}
+echo \"guest sees ${address#::ffff:}\"
+END
+chmod +x /run/server
+setsid nc -ll -p 4321 -e /run/server >/dev/null 2>&1 </dev/null &
+";
+
+#[test]
+fn a_published_port_leads_to_a_running_kernel_zone() {
+    let Some(host) = Host::new() else { return };
+    // While the host's network is there: the guest's kernel may have to be fetched.
+    if machine::guest(&host).is_none() {
+        return;
+    }
+    let Some(lan) = Lan::new() else { return };
+    let world = World { host, lan };
+    let before = (rules(), settings());
+    let publish = "add publish; set host-port=8080; set zone-port=4321; end";
+    if !guest::boot_machine(&world.host, &format!("add anet; end; {publish}")) {
+        return;
+    }
+    let row = world.link("k1", "net0");
+    let addresses = row["addresses"].as_array().unwrap().iter();
+    let own = addresses
+        .filter_map(|one| one.as_str()?.split('/').next())
+        .find(|one| one.starts_with("10.208."))
+        .expect("an IPv4 address of the pool");
+    let _ = guest::in_guest(&world.host, &IN_GUEST.replace("OWN", own)).ok();
+    wait_for("a server in the guest", || {
+        let answer = ask(&world, At::Global, HOST4, 8080);
+        answer.starts_with("guest sees ").then_some(())
+    });
+    let reached = |port| {
+        for (at, address, seen) in [
+            (At::Client, HOST4, CLIENT4),
+            (At::Source, HOST4, "10.0.0.2"),
+            (At::Global, HOST4, HOST4),
+            (At::Global, "127.0.0.1", "10.208.0.1"),
+        ] {
+            let answer = ask(&world, at, address, port);
+            assert_eq!(answer, format!("guest sees {seen}"), "{at:?} {address}");
+        }
+    };
+    reached(8080);
+    let change = |line: &str| {
+        let _ = world.host.zonecfg(&["-z", "k1", "-r", line]).ok();
+    };
+    change("add publish; set host-port=9000; set zone-port=4321; end");
+    reached(9000);
+    reached(8080);
+    change("remove publish host-port=8080");
+    let refused = ask(&world, At::Client, HOST4, 8080);
+    assert!(refused.starts_with("error: connect"), "{refused}");
+    reached(9000);
+    world.host.halt("k1");
+    assert_eq!(rules(), before.0);
+    world.wait_for_settings(&before.1);
+    world.assert_no_records();
 }
 
 #[test]
