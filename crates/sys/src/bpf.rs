@@ -2,6 +2,8 @@
 
 mod assembler;
 mod cgroup;
+#[cfg(feature = "fake")]
+pub mod listing;
 mod map;
 mod traffic;
 
