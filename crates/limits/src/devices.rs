@@ -140,6 +140,18 @@ mod tests {
     }
 
     #[test]
+    fn the_instructions() {
+        let disk = Device {
+            kind: Kind::Block,
+            major: 254,
+            minor: Some(0),
+        };
+        let code = program(&[TERMINALS, &[disk]].concat());
+        let text = sys::bpf::listing::extended(&code);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
     fn admits_what_is_listed_and_nothing_else() {
         let code = program(&[&[one(1, 3)], TERMINALS].concat());
         let (block, character, read_write) = (1, 2, 6 << 16);

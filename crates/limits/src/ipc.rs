@@ -409,6 +409,12 @@ mod tests {
     }
 
     #[test]
+    fn the_instructions() {
+        let text = sys::bpf::listing::extended(&program());
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
     fn every_jump_of_the_program_lands_in_it() {
         let code = program();
         for (at, word) in code.iter().enumerate() {

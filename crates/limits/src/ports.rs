@@ -46,3 +46,12 @@ fn program(root: u32) -> Vec<u64> {
     code.exit();
     code.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_instructions() {
+        let text = sys::bpf::listing::extended(&super::program(100_000));
+        insta::assert_snapshot!(text);
+    }
+}

@@ -416,6 +416,15 @@ mod tests {
         made("", IpType::Shared, false)
     }
 
+    /// The numbers of the calls are those of one architecture.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_instructions() {
+        use sys::bpf::listing::classic;
+        insta::assert_snapshot!("the_filter", classic(&standard()));
+        insta::assert_snapshot!("the_filter_of_uname", classic(&asking_about_uname()));
+    }
+
     #[test]
     fn refuses_every_listed_call_and_no_other() {
         let code = standard();
