@@ -15,6 +15,8 @@ mod ipv4;
 mod ipv6;
 mod program;
 mod rules;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::os::fd::OwnedFd;
