@@ -2,20 +2,47 @@
 //! to be read before it is loaded into a kernel.
 
 use std::io::stdin;
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 
 use sys::bpf::listing::extended;
 
 use super::{Guard, Verdict, inbound, program};
 
+const MAC: [u8; 6] = [0x02, 0x08, 0x20, 0xaa, 0xbb, 0xcc];
+
 /// Lists the program of a guard. Any descriptor will do for the map: the listing leaves it out.
 fn listed(guard: &Guard) -> String {
     extended(&program(guard, stdin().as_fd()))
 }
 
+fn sources(addresses: &[(&str, u8)]) -> Option<Vec<(IpAddr, u8)>> {
+    let parsed = addresses.iter();
+    Some(
+        parsed
+            .map(|(text, length)| (text.parse().unwrap(), *length))
+            .collect(),
+    )
+}
+
 #[test]
 fn a_guard_without_rules() {
     let text = listed(&Guard::default());
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_guard_of_addresses() {
+    let text = listed(&Guard {
+        mac: Some(MAC),
+        sources: sources(&[
+            ("192.0.2.5", 32),
+            ("198.51.100.0", 24),
+            ("2001:db8::5", 128),
+        ]),
+        restricted: true,
+        ..Guard::default()
+    });
     insta::assert_snapshot!(text);
 }
 
