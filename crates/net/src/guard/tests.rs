@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use sys::bpf::listing::extended;
 
-use super::{Guard, Verdict, inbound, program};
+use super::{Clients, Guard, Verdict, inbound, program};
 
 const MAC: [u8; 6] = [0x02, 0x08, 0x20, 0xaa, 0xbb, 0xcc];
 
@@ -41,6 +41,32 @@ fn a_guard_of_addresses() {
             ("2001:db8::5", 128),
         ]),
         restricted: true,
+        ..Guard::default()
+    });
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_guard_of_a_routed_link() {
+    let text = listed(&Guard {
+        mac: Some(MAC),
+        sources: sources(&[("192.0.2.5", 32), ("2001:db8::", 64)]),
+        dhcp: true,
+        restricted: true,
+        routed: true,
+        ..Guard::default()
+    });
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_guard_against_servers_and_other_clients_of_dhcp() {
+    let text = listed(&Guard {
+        dhcp: true,
+        clients: Some(Clients {
+            mac: MAC,
+            ids: vec![b"zone-web".to_vec()],
+        }),
         ..Guard::default()
     });
     insta::assert_snapshot!(text);
