@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Damage, Error};
 
 /// The beginning of the line that says the format of a text file; older programs keep the line
 /// as a comment.
@@ -48,7 +48,7 @@ pub fn check_lines(path: &Path, text: &str, known: u64) -> Result<(), Error> {
     let found = said.trim().parse().map_err(|_| Error::Damaged {
         path: path.to_owned(),
         line: number + 1,
-        reason: "the format is not a number".to_owned(),
+        reason: Box::new(Damage::FormatNumber),
     })?;
     Error::unless_known(path, found, known)
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use model::{State, Uuid, ZoneName};
 
 use crate::lock::{self, Wait};
-use crate::{Error, Root, atomic, format};
+use crate::{Damage, Error, Root, atomic, format};
 
 pub use reader::Reader;
 
@@ -120,19 +120,17 @@ impl Index {
             let damaged = |reason| Error::Damaged {
                 path: path.to_owned(),
                 line: line_number,
-                reason,
+                reason: Box::new(reason),
             };
             let Some(entry) = parse_line(line).map_err(damaged)? else {
                 continue;
             };
             if !names.insert(entry.name.clone()) {
-                return Err(damaged(format!("a second zone {}", entry.name)));
+                return Err(damaged(Damage::SecondZone(entry.name)));
             }
             // Two zones with one range of ids could read and kill each other's.
             if let Some(other) = entry.slot.and_then(|slot| slots.insert(slot, line_number)) {
-                return Err(damaged(format!(
-                    "the zone has the slot of the one in line {other}"
-                )));
+                return Err(damaged(Damage::SecondSlot(other)));
             }
             index.entries.push(entry);
         }
@@ -298,26 +296,24 @@ fn too_large(meta: &fs::Metadata, path: &Path) -> Result<(), Error> {
     Err(Error::Damaged {
         path: path.to_owned(),
         line: 1,
-        reason: format!("larger than {MAX_SIZE} bytes"),
+        reason: Box::new(Damage::TooLarge { max: MAX_SIZE }),
     })
 }
 
 /// `None` for the line of the global zone.
-fn parse_line(line: &str) -> Result<Option<Entry>, String> {
-    let (name, rest) = line.split_once(':').ok_or("no state")?;
-    let (state, rest) = rest.split_once(':').ok_or("no zonepath")?;
-    let state: State = state.parse().map_err(|error| format!("{error}"))?;
+fn parse_line(line: &str) -> Result<Option<Entry>, Damage> {
+    let (name, rest) = line.split_once(':').ok_or(Damage::NoState)?;
+    let (state, rest) = rest.split_once(':').ok_or(Damage::NoZonepath)?;
+    let state: State = state.parse()?;
     if name == model::name::GLOBAL {
         return Ok(None);
     }
     let (zonepath, rest) = match rest.strip_prefix('"') {
-        Some(quoted) => quoted
-            .split_once('"')
-            .ok_or("a quoted zonepath without an end")?,
+        Some(quoted) => quoted.split_once('"').ok_or(Damage::OpenQuote)?,
         None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
     };
     if state > State::Installed {
-        return Err(format!("{state} is not a state that is stored"));
+        return Err(Damage::StoredState(state));
     }
     let mut fields = rest
         .split(':')
@@ -325,15 +321,15 @@ fn parse_line(line: &str) -> Result<Option<Entry>, String> {
         .map(|field| Some(field).filter(|text| !text.is_empty()));
     let uuid = fields.next().flatten().map(str::parse).transpose();
     let slot = fields.next().flatten().map(str::parse).transpose();
-    let slot: Option<u32> = slot.map_err(|_| "the slot is not a number")?;
+    let slot: Option<u32> = slot.map_err(|_| Damage::SlotNumber)?;
     if slot.is_some_and(|slot| slot >= SLOTS) {
-        return Err(format!("the slot is not below {SLOTS}"));
+        return Err(Damage::Slot(SLOTS));
     }
     Ok(Some(Entry {
-        name: name.parse().map_err(|error| format!("{error}"))?,
+        name: name.parse()?,
         state,
         zonepath: PathBuf::from(zonepath),
-        uuid: uuid.map_err(|error| format!("{error}"))?,
+        uuid: uuid?,
         slot,
     }))
 }

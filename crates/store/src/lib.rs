@@ -6,6 +6,7 @@
 //! guards the index ([`index`]).
 
 pub mod atomic;
+mod damage;
 pub mod format;
 pub mod index;
 pub mod lock;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use model::ZoneName;
 
+pub use damage::{Damage, Part};
 pub use root::Root;
 
 /// The errors of stored state.
@@ -41,8 +43,8 @@ pub enum Error {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// The description of the problem.
-        reason: String,
+        /// The problem.
+        reason: Box<Damage>,
     },
     /// A file has a format that only newer programs know.
     #[error("{} has format {found}, and these programs know formats up to {known}: use newer programs", path.display())]

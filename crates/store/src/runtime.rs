@@ -179,7 +179,7 @@ fn understand<T: serde::de::DeserializeOwned>(path: PathBuf, text: &[u8]) -> Res
     serde_json::from_slice(text).map_err(|error| Error::Damaged {
         path,
         line: error.line(),
-        reason: error.to_string(),
+        reason: Box::new(error.into()),
     })
 }
 

@@ -85,7 +85,7 @@ pub fn load(
             .map_err(|error| Error::Damaged {
                 path: template.into(),
                 line: 1,
-                reason: error.to_string(),
+                reason: Box::new(error.into()),
             })?;
     }
     Ok(config)
@@ -108,7 +108,7 @@ pub fn detached(root: &Root, zonepath: &str, zone: &ZoneName) -> Result<Config, 
     let damaged = |error: model::config::Error| Error::Damaged {
         path: path.clone(),
         line: 1,
-        reason: error.to_string(),
+        reason: Box::new(error.into()),
     };
     config
         .set_zonepath(&zonepath.replace('%', "%%"))

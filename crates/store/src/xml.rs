@@ -16,7 +16,7 @@ use std::path::Path;
 use model::{Config, ZoneName};
 
 use crate::atomic::{self, Durability};
-use crate::{Error, Root};
+use crate::{Damage, Error, Root};
 
 pub use read::{parse, parse_any};
 pub use write::render;
@@ -145,14 +145,14 @@ pub(crate) fn read_bounded(path: &Path) -> Result<Option<String>, Error> {
     let damaged = |reason| Error::Damaged {
         path: path.to_owned(),
         line: 1,
-        reason,
+        reason: Box::new(reason),
     };
     if bytes.len() as u64 > MAX_SIZE {
-        return Err(damaged(format!("larger than {MAX_SIZE} bytes")));
+        return Err(damaged(Damage::TooLarge { max: MAX_SIZE }));
     }
     String::from_utf8(bytes)
         .map(Some)
-        .map_err(|_| damaged("not UTF-8".to_owned()))
+        .map_err(|_| damaged(Damage::NotUtf8))
 }
 
 #[cfg(test)]

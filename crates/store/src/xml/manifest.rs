@@ -24,8 +24,8 @@ use quick_xml::escape::escape;
 use quick_xml::events::{BytesStart, Event};
 
 use super::{MAX_SIZE, parse_any, read_bounded, render};
-use crate::Error;
 use crate::atomic::{self, Durability};
+use crate::{Damage, Error};
 
 /// Name of the file in a zonepath.
 pub const DETACHED: &str = "SUNWdetached.xml";
@@ -98,17 +98,15 @@ impl Manifest {
     /// # Errors
     /// [`Error::Damaged`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
-        let damaged = |reason: String| Error::Damaged {
+        let damaged = |reason: Damage| Error::Damaged {
             path: path.to_owned(),
             line: 1,
-            reason,
+            reason: Box::new(reason),
         };
         let mut reader = Reader::from_str(text);
         let mut manifest: Option<Self> = None;
         loop {
-            let event = reader
-                .read_event()
-                .map_err(|error| damaged(error.to_string()))?;
+            let event = reader.read_event().map_err(|error| damaged(error.into()))?;
             let start = match &event {
                 Event::Eof => break,
                 Event::Start(start) | Event::Empty(start) => start,
@@ -119,7 +117,7 @@ impl Manifest {
                     let name = word(start, "name").map_err(damaged)?;
                     let zone: ZoneName = name
                         .parse()
-                        .map_err(|_| damaged(format!("'{}' is no zone's name", escaped(&name))))?;
+                        .map_err(|_| damaged(Damage::ZoneName(escaped(&name))))?;
                     // All that is not of a configuration is passed over there.
                     manifest = Some(Self {
                         config: parse_any(text, path, &zone)?,
@@ -133,14 +131,13 @@ impl Manifest {
                     let format = word(start, "version").map_err(damaged)?;
                     if !format.is_empty() {
                         let format = format.parse();
-                        let format =
-                            format.map_err(|_| damaged("the version is no number".to_owned()))?;
+                        let format = format.map_err(|_| damaged(Damage::VersionNumber))?;
                         Error::unless_known(path, format, FORMAT)?;
                     }
                     let uuid = word(start, "uuid").map_err(damaged)?;
                     if !uuid.is_empty() {
                         let uuid = uuid.parse::<Uuid>();
-                        manifest.uuid = Some(uuid.map_err(|error| damaged(error.to_string()))?);
+                        manifest.uuid = Some(uuid.map_err(|error| damaged(error.into()))?);
                     }
                     manifest.system = word(start, "system").map_err(damaged)?;
                     manifest.manager = word(start, "manager").map_err(damaged)?;
@@ -152,14 +149,14 @@ impl Manifest {
                         version: word(start, "version").map_err(damaged)?,
                     };
                     if package.name.is_empty() {
-                        return Err(damaged("a package without a name".to_owned()));
+                        return Err(damaged(Damage::PackageName));
                     }
                     manifest.packages.push(package);
                 }
                 _ => {}
             }
         }
-        manifest.ok_or_else(|| damaged("no zone element".to_owned()))
+        manifest.ok_or_else(|| damaged(Damage::NoZone))
     }
 
     /// Reads the manifest at `path`; `None` when there is none.
@@ -186,7 +183,7 @@ impl Manifest {
             return Err(Error::Damaged {
                 path: name.to_owned(),
                 line: 1,
-                reason: format!("larger than {MAX_SIZE} bytes"),
+                reason: Box::new(Damage::TooLarge { max: MAX_SIZE }),
             });
         }
         Self::parse(&text, name)
@@ -232,15 +229,15 @@ fn pair(text: &mut String, name: &str, value: &str) {
 }
 
 /// An attribute; empty when it is not there. No control characters: they go to a terminal.
-fn word(start: &BytesStart, name: &str) -> Result<String, String> {
+fn word(start: &BytesStart, name: &'static str) -> Result<String, Damage> {
     for attribute in start.attributes() {
-        let attribute = attribute.map_err(|error| error.to_string())?;
+        let attribute = attribute?;
         if attribute.key.as_ref() != name.as_bytes() {
             continue;
         }
-        let value = attribute.unescape_value().map_err(|e| e.to_string())?;
+        let value = attribute.unescape_value()?;
         if value.len() > MAX_WORD || value.chars().any(char::is_control) {
-            return Err(format!("attribute {name}: not a legal value"));
+            return Err(Damage::Word(name));
         }
         return Ok(value.into_owned());
     }

@@ -8,7 +8,7 @@ use model::{Config, ZoneName, verify};
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 
-use crate::Error;
+use crate::{Damage, Error, Part};
 
 /// Reads a configuration. The file must call itself `written`; the
 /// configuration is that of `zone` (they differ for templates).
@@ -37,7 +37,7 @@ fn read(text: &str, path: &Path, written: Option<&str>, zone: &ZoneName) -> Resu
         Error::Damaged {
             path: path.to_owned(),
             line: before.iter().filter(|byte| **byte == b'\n').count() + 1,
-            reason,
+            reason: Box::new(reason),
         }
     })
 }
@@ -57,19 +57,19 @@ enum Next<'a> {
 }
 
 impl<'a> File<'a> {
-    fn zone(&mut self, written: Option<&str>, zone: &ZoneName) -> Result<Config, String> {
+    fn zone(&mut self, written: Option<&str>, zone: &ZoneName) -> Result<Config, Damage> {
         let Next::Element(start, has_content) = self.next()? else {
-            return Err("no zone element".to_owned());
+            return Err(Damage::NoZone);
         };
         if start.name().as_ref() != b"zone" {
-            return Err(unknown("element", start.name().as_ref()));
+            return Err(unknown(Part::Element, start.name().as_ref()));
         }
         let mut config = Config::new(zone.clone());
         let mut named = false;
         for (name, value) in attributes(&start)? {
             if name == "name" {
                 if written.is_some_and(|written| value != written) {
-                    return Err(format!("it is the configuration of '{value}'"));
+                    return Err(Damage::OfAnotherZone(value));
                 }
                 named = true;
                 continue;
@@ -79,37 +79,35 @@ impl<'a> File<'a> {
                 continue;
             }
             if name == "version" {
-                return Err(format!(
-                    "it has format {value}, and these programs know format 1: use newer programs"
-                ));
+                return Err(Damage::Format(value));
             }
             let spec = table::GLOBAL.iter().find(|spec| is_attribute(spec, &name));
-            let spec = spec.ok_or_else(|| unknown("attribute of zone", name.as_bytes()))?;
+            let spec = spec.ok_or_else(|| unknown(Part::AttributeOf("zone"), name.as_bytes()))?;
             if !value.is_empty() {
-                config.set(spec.name, &value).map_err(|e| e.to_string())?;
+                config.set(spec.name, &value)?;
             }
         }
         if !named {
-            return Err("the zone has no name".to_owned());
+            return Err(Damage::NoName);
         }
         if has_content {
             self.resources(&mut config)?;
         }
         match self.next()? {
             Next::Eof => Ok(config),
-            Next::Element(start, _) => Err(unknown("element", start.name().as_ref())),
-            Next::End => Err("more ends than elements".to_owned()),
+            Next::Element(start, _) => Err(unknown(Part::Element, start.name().as_ref())),
+            Next::End => Err(Damage::ExtraEnd),
         }
     }
 
-    fn resources(&mut self, config: &mut Config) -> Result<(), String> {
+    fn resources(&mut self, config: &mut Config) -> Result<(), Damage> {
         // They may stand before the element they belong to.
         let mut siblings = Vec::new();
         loop {
             let (start, has_content) = match self.next()? {
                 Next::Element(start, has_content) => (start, has_content),
                 Next::End => break,
-                Next::Eof => return Err("the zone element has no end".to_owned()),
+                Next::Eof => return Err(Damage::NoEnd("zone")),
             };
             let element = start.name();
             let named = |text: &&str| text.as_bytes() == element.as_ref();
@@ -122,7 +120,7 @@ impl<'a> File<'a> {
             if let Some((spec, property)) = sibling(&start) {
                 let pairs = attributes(&start)?;
                 if has_content && !matches!(self.next()?, Next::End) {
-                    return Err(format!("unexpected content in a {} element", spec.xml));
+                    return Err(Damage::Content(spec.xml));
                 }
                 siblings.push((spec, property, pairs));
                 continue;
@@ -131,11 +129,9 @@ impl<'a> File<'a> {
                 .iter()
                 .filter(|spec| !spec.xml.is_empty())
                 .find(|spec| named(&spec.xml))
-                .ok_or_else(|| unknown("element", element.as_ref()))?;
+                .ok_or_else(|| unknown(Part::Element, element.as_ref()))?;
             let resource = self.resource(spec, &start, has_content)?;
-            config
-                .add_stored(resource)
-                .map_err(|error| error.to_string())?;
+            config.add_stored(resource)?;
         }
         for (spec, property, pairs) in siblings {
             set_sibling(config, spec, property, &pairs)?;
@@ -145,20 +141,20 @@ impl<'a> File<'a> {
             .iter()
             .find_map(|one| verify::resource(one).into_iter().next())
         {
-            Some(problem) => Err(problem.to_string()),
+            Some(problem) => Err(Damage::Resource(problem)),
             None => Ok(()),
         }
     }
 
     /// Skips an element that says nothing about a configuration.
-    fn skip(&mut self) -> Result<(), String> {
+    fn skip(&mut self) -> Result<(), Damage> {
         let mut depth = 1;
         while depth > 0 {
             match self.next()? {
                 Next::Element(_, true) => depth += 1,
                 Next::Element(_, false) => {}
                 Next::End => depth -= 1,
-                Next::Eof => return Err("an element has no end".to_owned()),
+                Next::Eof => return Err(Damage::SkippedNoEnd),
             }
         }
         Ok(())
@@ -169,7 +165,7 @@ impl<'a> File<'a> {
         spec: &'static ResourceSpec,
         start: &BytesStart,
         has_content: bool,
-    ) -> Result<Resource, String> {
+    ) -> Result<Resource, Damage> {
         let mut resource = Resource::new(spec);
         let mut range = (None, None);
         for (name, value) in attributes(start)? {
@@ -185,23 +181,19 @@ impl<'a> File<'a> {
                 None => {}
             }
             let property = spec.properties.iter().find(|one| is_attribute(one, &name));
-            let property = property
-                .ok_or_else(|| unknown(&format!("attribute of {}", spec.xml), name.as_bytes()))?;
+            let property =
+                property.ok_or_else(|| unknown(Part::AttributeOf(spec.xml), name.as_bytes()))?;
             if !value.is_empty() {
-                resource
-                    .set(property.name, &value)
-                    .map_err(|error| error.to_string())?;
+                resource.set(property.name, &value)?;
             }
         }
         match range {
             (None, None) => {}
             (Some((property, min)), Some((_, max))) => {
                 let text = format!("{min}-{max}");
-                resource
-                    .set(property, &text)
-                    .map_err(|error| error.to_string())?;
+                resource.set(property, &text)?;
             }
-            _ => return Err(format!("{} has one end of a range", spec.xml)),
+            _ => return Err(Damage::HalfRange(spec.xml)),
         }
         if !has_content {
             return Ok(resource);
@@ -210,25 +202,22 @@ impl<'a> File<'a> {
             let (start, nested) = match self.next()? {
                 Next::Element(start, nested) => (start, nested),
                 Next::End => return Ok(resource),
-                Next::Eof => return Err(format!("the {} element has no end", spec.xml)),
+                Next::Eof => return Err(Damage::NoEnd(spec.xml)),
             };
             let property = spec.properties.iter().find(|one| is_child(one, &start));
-            let property = property.ok_or_else(|| {
-                unknown(&format!("element in {}", spec.xml), start.name().as_ref())
-            })?;
+            let property = property
+                .ok_or_else(|| unknown(Part::ElementIn(spec.xml), start.name().as_ref()))?;
             let value = child(property, &start)?;
             if nested && !matches!(self.next()?, Next::End) {
-                return Err(format!("unexpected content in a {} element", spec.xml));
+                return Err(Damage::Content(spec.xml));
             }
-            resource
-                .add_value(property.name, value)
-                .map_err(|error| error.to_string())?;
+            resource.add_value(property.name, value)?;
         }
     }
 
-    fn next(&mut self) -> Result<Next<'a>, String> {
+    fn next(&mut self) -> Result<Next<'a>, Damage> {
         loop {
-            match self.reader.read_event().map_err(|e| e.to_string())? {
+            match self.reader.read_event()? {
                 Event::Start(start) => return Ok(Next::Element(start, true)),
                 Event::Empty(start) => return Ok(Next::Element(start, false)),
                 Event::End(_) => return Ok(Next::End),
@@ -236,11 +225,11 @@ impl<'a> File<'a> {
                 Event::Text(text) if text.iter().all(u8::is_ascii_whitespace) => {}
                 // An internal subset could define entities.
                 Event::DocType(text) if text.contains(&b'[') => {
-                    return Err("a document type with an internal subset".to_owned());
+                    return Err(Damage::InternalSubset);
                 }
                 Event::DocType(_) | Event::Decl(_) | Event::Comment(_) | Event::PI(_) => {}
                 Event::Text(_) | Event::CData(_) | Event::GeneralRef(_) => {
-                    return Err("text between the elements".to_owned());
+                    return Err(Damage::Text);
                 }
             }
         }
@@ -279,28 +268,26 @@ fn set_sibling(
     spec: &'static ResourceSpec,
     property: &PropertySpec,
     pairs: &[(String, String)],
-) -> Result<(), String> {
+) -> Result<(), Damage> {
     let Xml::Sibling { element, attribute } = property.xml else {
         return Ok(());
     };
     let [(name, value)] = pairs else {
-        return Err(format!(
-            "{element} must have just the attribute {attribute}"
-        ));
+        return Err(Damage::OneAttribute { element, attribute });
     };
     if name != attribute {
-        return Err(format!(
-            "{element} must have just the attribute {attribute}"
-        ));
+        return Err(Damage::OneAttribute { element, attribute });
     }
     let Some(old) = config.resources_of(spec.name).next().cloned() else {
-        return Err(format!("{element} without a {} element", spec.xml));
+        return Err(Damage::Alone {
+            element,
+            resource: spec.xml,
+        });
     };
     let mut new = old.clone();
     config.remove(&old);
-    new.set(property.name, value)
-        .and_then(|()| config.add_stored(new))
-        .map_err(|error| error.to_string())
+    new.set(property.name, value)?;
+    Ok(config.add_stored(new)?)
 }
 
 fn is_child(spec: &PropertySpec, start: &BytesStart) -> bool {
@@ -311,36 +298,37 @@ fn is_child(spec: &PropertySpec, start: &BytesStart) -> bool {
 }
 
 /// The value in a child element: the field or fields the table names, no others.
-fn child(spec: &PropertySpec, start: &BytesStart) -> Result<Value, String> {
+fn child(spec: &PropertySpec, start: &BytesStart) -> Result<Value, Damage> {
     let pairs = attributes(start)?;
     let Xml::Children { element, attribute } = spec.xml else {
-        return Err(unknown("element", start.name().as_ref()));
+        return Err(unknown(Part::Element, start.name().as_ref()));
     };
     if matches!(spec.kind, Kind::Complex(_)) {
         return Ok(Value::Complex(pairs));
     }
     match <[_; 1]>::try_from(pairs) {
         Ok([(name, value)]) if name == attribute => Ok(Value::Simple(value)),
-        _ => Err(format!(
-            "{element} must have just the attribute {attribute}"
-        )),
+        _ => Err(Damage::OneAttribute { element, attribute }),
     }
 }
 
 /// Attributes with the five predefined entities and character references
 /// resolved; any other entity is an error, as is a second one of the same name.
-fn attributes(start: &BytesStart) -> Result<Vec<(String, String)>, String> {
+fn attributes(start: &BytesStart) -> Result<Vec<(String, String)>, Damage> {
     let mut pairs = Vec::new();
     for attribute in start.attributes() {
-        let attribute = attribute.map_err(|error| error.to_string())?;
+        let attribute = attribute?;
         let name = String::from_utf8_lossy(attribute.key.as_ref()).into_owned();
-        let value = attribute.unescape_value().map_err(|e| e.to_string())?;
+        let value = attribute.unescape_value()?;
         pairs.push((name, value.into_owned()));
     }
     Ok(pairs)
 }
 
-fn unknown(what: &str, name: &[u8]) -> String {
+fn unknown(part: Part, name: &[u8]) -> Damage {
     let name: String = String::from_utf8_lossy(name).chars().take(80).collect();
-    format!("unknown {what}: '{}'", name.escape_debug())
+    Damage::Unknown {
+        part,
+        name: name.escape_debug().to_string(),
+    }
 }
