@@ -13,7 +13,7 @@ mod size;
 mod spec;
 mod token;
 
-pub use address::Address;
+pub use address::{Address, BadAddress};
 pub use alias::{Alias, Unit};
 pub use kind::{BadValue, Kind, MAX_PATH, MAX_VALUE, cpu_range, is_known_rctl, port_range};
 pub use rows::{GLOBAL, IGNORED_ELEMENTS, RESOURCES};

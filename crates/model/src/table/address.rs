@@ -1,7 +1,7 @@
 //! Network addresses as `net` and `anet` have them.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{AddrParseError, IpAddr};
 use std::str::FromStr;
 
 /// Longest host name in bytes.
@@ -16,27 +16,42 @@ pub struct Address {
     pub prefix: Option<u8>,
 }
 
-impl FromStr for Address {
-    type Err = String;
+/// The reason why a text is no address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadAddress {
+    /// It has another form.
+    #[error("is not an address: {0}")]
+    Form(#[from] AddrParseError),
+    /// The prefix is no length of one.
+    #[error("has a prefix length that is not 0 to {longest}")]
+    Prefix {
+        /// The length of the longest prefix of such addresses.
+        longest: u8,
+    },
+    /// An IPv6 address needs a prefix.
+    #[error("is an IPv6 address without a prefix length")]
+    NoPrefix,
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Address {
+    type Err = BadAddress;
+
+    fn from_str(text: &str) -> Result<Self, BadAddress> {
         let (ip, prefix) = match text.split_once('/') {
             Some((ip, prefix)) => (ip, Some(prefix)),
             None => (text, None),
         };
-        let ip: IpAddr = ip
-            .parse()
-            .map_err(|error| format!("is not an address: {error}"))?;
+        let ip: IpAddr = ip.parse()?;
         let longest = if ip.is_ipv4() { 32 } else { 128 };
         let prefix = prefix
             .map(|prefix| {
                 let plain = prefix.bytes().all(|b| b.is_ascii_digit());
                 let number = prefix.parse::<u8>().ok().filter(|n| plain && *n <= longest);
-                number.ok_or_else(|| format!("has a prefix length that is not 0 to {longest}"))
+                number.ok_or(BadAddress::Prefix { longest })
             })
             .transpose()?;
         if ip.is_ipv6() && prefix.is_none() {
-            return Err("is an IPv6 address without a prefix length".to_owned());
+            return Err(BadAddress::NoPrefix);
         }
         Ok(Self { ip, prefix })
     }
@@ -54,7 +69,7 @@ impl fmt::Display for Address {
 impl Address {
     /// The text when it is an address or the name of a host, as it stands: exports
     /// read back unchanged.
-    pub(super) fn check(text: &str) -> Result<String, String> {
+    pub(super) fn check(text: &str) -> Result<String, BadAddress> {
         match text.parse::<Self>() {
             Ok(_) => Ok(text.to_owned()),
             Err(_) if is_host(text) => Ok(text.to_owned()),

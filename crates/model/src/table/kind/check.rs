@@ -150,11 +150,11 @@ impl Kind {
                     return bad("is not a file system type");
                 }
             }
-            Self::Address => return Address::check(value).or_else(|why| bad(&why)),
+            Self::Address => return Address::check(value).or_else(|why| bad(&why.to_string())),
             Self::Addresses => {
                 for one in value.split(',') {
                     if let Err(why) = one.parse::<Address>() {
-                        return bad(&why);
+                        return bad(&why.to_string());
                     }
                 }
             }
