@@ -9,30 +9,56 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::ends::within;
 use crate::guard;
-use crate::netlink::Netlink;
+use crate::netlink::{Netlink, Refused};
 use crate::request;
 
 /// Begin of the names of taps.
 const PREFIX: &str = "tap";
 
+/// The reason why a card could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The network of the zone cannot be entered.
+    #[error("enter the zone's network")]
+    Enter(#[source] io::Error),
+    /// A system call on a link failed.
+    #[error("{action} {link}")]
+    Link {
+        /// The action that failed.
+        action: &'static str,
+        /// The link in the zone.
+        link: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The zone has no such link.
+    #[error("the zone has no link {0}")]
+    NoLink(String),
+    /// The kernel refused a change.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
 /// Makes the card of a link in the namespace, and joins the two.
 ///
 /// # Errors
-/// Fails with the step that failed, in a sentence.
-pub fn make(namespace: BorrowedFd<'_>, link: &str) -> Result<OwnedFd, String> {
-    let made = within(namespace, || in_namespace(link));
-    match made {
-        Ok(done) => done,
-        Err(error) => Err(format!("enter the zone's network: {error}")),
-    }
+/// Fails with the step that failed.
+pub fn make(namespace: BorrowedFd<'_>, link: &str) -> Result<OwnedFd, Error> {
+    within(namespace, || in_namespace(link)).map_err(Error::Enter)?
 }
 
-fn in_namespace(link: &str) -> Result<OwnedFd, String> {
-    let fail = |what: &'static str| move |error: io::Error| format!("{what} {link}: {error}");
+fn in_namespace(link: &str) -> Result<OwnedFd, Error> {
+    let fail = |action: &'static str| {
+        move |source: io::Error| Error::Link {
+            action,
+            link: link.to_owned(),
+            source,
+        }
+    };
     let kernel = Netlink::open().map_err(fail("look at"))?;
     let find = |name: &str| {
         let found = kernel.link(name).map_err(fail("look at"))?;
-        found.ok_or_else(|| format!("the zone has no link {name}"))
+        found.ok_or_else(|| Error::NoLink(name.to_owned()))
     };
     let own = find(link)?;
     let name = format!("{PREFIX}{}", own.index);
@@ -41,12 +67,8 @@ fn in_namespace(link: &str) -> Result<OwnedFd, String> {
     for (from, to) in [(card.index, own.index), (own.index, card.index)] {
         let program = guard::load_inbound(None, to).map_err(fail("lead packets of"))?;
         let requests = request::filter(from, program.as_fd());
-        kernel
-            .change(requests.into())
-            .map_err(|error| format!("{error}: {}", error.source))?;
+        kernel.change(requests.into())?;
     }
-    kernel
-        .change(request::ready(&name, request::Ready::default()))
-        .map_err(|error| format!("{error}: {}", error.source))?;
+    kernel.change(request::ready(&name, request::Ready::default()))?;
     Ok(tap)
 }

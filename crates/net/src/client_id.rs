@@ -16,24 +16,32 @@ pub const MAX_IDS: usize = 16;
 /// Maximum length of a client id, in bytes: that of a DUID (RFC 8415).
 pub const MAX_ID_BYTES: usize = 130;
 
+/// The problem of a list of client ids.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// One of them is malformed.
+    #[error("{0} is not a DHCP client id")]
+    Malformed(String),
+    /// There are more than a link can have.
+    #[error("{0} DHCP client ids; a link has at most {MAX_IDS}")]
+    TooMany(usize),
+}
+
 /// Reads a list with commas.
 ///
 /// # Errors
 /// Fails with the problem of the first id that is malformed.
-pub fn parse_all(text: &str) -> Result<Vec<Vec<u8>>, String> {
+pub fn parse_all(text: &str) -> Result<Vec<Vec<u8>>, Error> {
     let parts = text.split(',').map(str::trim).filter(|one| !one.is_empty());
     let mut all: Vec<Vec<u8>> = Vec::new();
     for part in parts {
-        let id = parse(part).ok_or_else(|| format!("{part} is not a DHCP client id"))?;
+        let id = parse(part).ok_or_else(|| Error::Malformed(part.to_owned()))?;
         if !all.contains(&id) {
             all.push(id);
         }
     }
     match all.len() > MAX_IDS {
-        true => Err(format!(
-            "{} DHCP client ids; a link has at most {MAX_IDS}",
-            all.len()
-        )),
+        true => Err(Error::TooMany(all.len())),
         false => Ok(all),
     }
 }

@@ -199,6 +199,12 @@ impl From<io::Error> for Problem {
     }
 }
 
+impl From<client_id::Error> for Problem {
+    fn from(error: client_id::Error) -> Self {
+        Self::Why(error.to_string())
+    }
+}
+
 impl From<String> for Problem {
     fn from(why: String) -> Self {
         Self::Why(why)
