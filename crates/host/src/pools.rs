@@ -69,53 +69,84 @@ fn load(path: &Path) -> Result<Vec<Pool>, Error> {
     }
 }
 
-fn parse(text: &str) -> Result<Vec<Pool>, String> {
+/// The problem in a line of the file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum Problem {
+    #[error("{0} is no name for a pool")]
+    Name(String),
+    #[error("pool {0} is there already")]
+    Twice(String),
+    #[error("importance is a number")]
+    Importance,
+    #[error(
+        "{0}: expected ncpus=N or N-M, cpus=, cores= or sockets= with a list as in 0-2,5, or importance=N"
+    )]
+    Word(String),
+    #[error("a pool has its CPUs in one way")]
+    TwoWays,
+    #[error("which CPUs pool {0} has is missing")]
+    NoCpus(String),
+}
+
+/// A line that cannot be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {problem}")]
+struct BadLine {
+    /// Its number, from 1.
+    line: usize,
+    problem: Problem,
+}
+
+fn parse(text: &str) -> Result<Vec<Pool>, BadLine> {
     let mut pools: Vec<Pool> = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split('#').next().unwrap_or_default();
-        let mut words = line.split_whitespace();
-        let Some(name) = words.next() else { continue };
-        let fail = |why: &str| format!("line {number}: {why}");
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if name.starts_with("SUNW") || !name.chars().all(plain) {
-            return Err(fail(&format!("{name} is no name for a pool")));
-        }
-        if pools.iter().any(|pool| pool.name == name) {
-            return Err(fail(&format!("pool {name} is there already")));
-        }
-        let mut pool = Pool {
-            name: name.to_owned(),
-            ..Pool::default()
-        };
-        for word in words {
-            let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            let set = match key {
-                "importance" => {
-                    let importance = value.parse();
-                    pool.importance = Some(importance.map_err(|_| fail("importance is a number"))?);
-                    continue;
-                }
-                "ncpus" => {
-                    table::cpu_range(value).map(|(least, most)| Dedicated::Count(least, most))
-                }
-                "cpus" => list(value).map(Dedicated::Cpus),
-                "cores" => list(value).map(Dedicated::Cores),
-                "sockets" => list(value).map(Dedicated::Sockets),
-                _ => None,
-            };
-            let set = set.ok_or_else(|| {
-                fail(&format!("{word}: expected ncpus=N or N-M, cpus=, cores= or sockets= with a list as in 0-2,5, or importance=N"))
-            })?;
-            if pool.wanted.replace(set).is_some() {
-                return Err(fail("a pool has its CPUs in one way"));
-            }
-        }
-        if pool.wanted.is_none() {
-            return Err(fail(&format!("which CPUs pool {name} has is missing")));
-        }
-        pools.push(pool);
+    for (line, words) in (1..).zip(text.lines()) {
+        let words = words.split('#').next().unwrap_or_default();
+        let pool = parse_line(words, &pools).map_err(|problem| BadLine { line, problem })?;
+        pools.extend(pool);
     }
     Ok(pools)
+}
+
+/// Returns the pool of a line; `pools` are those of the lines before it.
+fn parse_line(line: &str, pools: &[Pool]) -> Result<Option<Pool>, Problem> {
+    let mut words = line.split_whitespace();
+    let Some(name) = words.next() else {
+        return Ok(None);
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.starts_with("SUNW") || !name.chars().all(plain) {
+        return Err(Problem::Name(name.to_owned()));
+    }
+    if pools.iter().any(|pool| pool.name == name) {
+        return Err(Problem::Twice(name.to_owned()));
+    }
+    let mut pool = Pool {
+        name: name.to_owned(),
+        ..Pool::default()
+    };
+    for word in words {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        let set = match key {
+            "importance" => {
+                let importance = value.parse();
+                pool.importance = Some(importance.map_err(|_| Problem::Importance)?);
+                continue;
+            }
+            "ncpus" => table::cpu_range(value).map(|(least, most)| Dedicated::Count(least, most)),
+            "cpus" => list(value).map(Dedicated::Cpus),
+            "cores" => list(value).map(Dedicated::Cores),
+            "sockets" => list(value).map(Dedicated::Sockets),
+            _ => None,
+        };
+        let set = set.ok_or_else(|| Problem::Word(word.to_owned()))?;
+        if pool.wanted.replace(set).is_some() {
+            return Err(Problem::TwoWays);
+        }
+    }
+    match pool.wanted {
+        None => Err(Problem::NoCpus(pool.name)),
+        Some(_) => Ok(Some(pool)),
+    }
 }
 
 /// A list of numbers and ranges, if it is one.
@@ -194,7 +225,7 @@ mod tests {
             ("a cpus=1 ncpus=2", "line 1: a pool has its CPUs in one way"),
             ("a importance=x cpus=1", "line 1: importance is a number"),
         ] {
-            assert_eq!(parse(text).unwrap_err(), why);
+            assert_eq!(parse(text).unwrap_err().to_string(), why);
         }
         for set in [
             "cpus=",
@@ -205,7 +236,7 @@ mod tests {
             "ncpus",
             "size=1",
         ] {
-            let why = parse(&format!("a {set}")).unwrap_err();
+            let why = parse(&format!("a {set}")).unwrap_err().to_string();
             assert!(
                 why.starts_with(&format!("line 1: {set}: expected ")),
                 "{why}"

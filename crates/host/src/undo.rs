@@ -7,7 +7,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use rustix::time::Timespec;
 
-type Undo = Box<dyn FnOnce() -> Result<(), String>>;
+use crate::error::flatten;
+
+/// The error of a step that takes another one back.
+pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+type Undo = Box<dyn FnOnce() -> Result<(), AnyError>>;
 
 /// Steps to take back, the last one first.
 #[derive(Default)]
@@ -26,7 +31,7 @@ impl UndoStack {
     pub fn push(
         &mut self,
         what: impl Into<String>,
-        undo: impl FnOnce() -> Result<(), String> + 'static,
+        undo: impl FnOnce() -> Result<(), AnyError> + 'static,
     ) {
         self.0.push((what.into(), Box::new(undo)));
     }
@@ -36,7 +41,10 @@ impl UndoStack {
         let mut failed = Vec::new();
         while let Some((what, undo)) = self.0.pop() {
             if let Err(error) = undo() {
-                failed.push(format!("could not undo: {what}: {error}"));
+                failed.push(format!(
+                    "could not undo: {what}: {}",
+                    flatten(error.as_ref())
+                ));
             }
         }
         failed
@@ -74,7 +82,7 @@ mod tests {
             stack.push(format!("step {step}"), move || {
                 done.borrow_mut().push(step);
                 if step == 2 {
-                    Err("stuck".to_owned())
+                    Err("stuck".into())
                 } else {
                     Ok(())
                 }
@@ -87,7 +95,7 @@ mod tests {
     #[test]
     fn a_disarmed_stack_undoes_nothing() {
         let mut stack = UndoStack::default();
-        stack.push("x", || Err("must not run".to_owned()));
+        stack.push("x", || Err("must not run".into()));
         stack.disarm();
         assert!(stack.run().is_empty());
     }

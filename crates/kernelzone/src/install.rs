@@ -540,9 +540,7 @@ pub fn refuse_there(host: &Host, config: &Config, zonepath: &Path) -> Result<(),
 /// Takes everything back that [`make`], or a clone, has made.
 pub fn undo(host: &Host, config: &Config, zonepath: &Path, undo: &mut UndoStack) {
     let (host, config, path) = (host.clone(), config.clone(), zonepath.to_owned());
-    undo.push("make the machine", move || {
-        remove(&host, &config, &path).map_err(|error| error.to_string())
-    });
+    undo.push("make the machine", move || remove(&host, &config, &path));
 }
 
 /// Removes the files of a machine from the zonepath. Missing files are no error.

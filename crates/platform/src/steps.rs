@@ -280,9 +280,7 @@ impl Building<'_> {
         let cgroups = ZoneCgroups::from_paths(paths).ok_or("no control group is named")?;
         let made = cgroups.clone();
         undo.push("make control groups", move || {
-            made.kill()
-                .and_then(|()| made.remove())
-                .map_err(|error| host::flatten(&error))
+            made.kill().and_then(|()| made.remove()).map_err(Into::into)
         });
         cgroups.create(self.plan.first_id)?;
         for path in shared {
@@ -434,8 +432,8 @@ impl Building<'_> {
         // A link that moved is led to by a mount of the host's.
         undo.push("make the links", move || {
             within_mounts(&mounts, &scratch, || back.release_in(&home, &name))
-                .map_err(|error| format!("could not go back to the host's mounts: {error}"))?
-                .map_err(|error| flatten(&error))
+                .map_err(|error| format!("could not go back to the host's mounts: {error}"))??;
+            Ok(())
         });
         let (name, id) = (&self.plan.zone, self.plan.id);
         let in_mounts = |action: &dyn Fn() -> Result<(), AnyError>| self.in_mounts_of_host(action);
@@ -469,7 +467,7 @@ impl Building<'_> {
             let failed = given.take_back();
             match failed.is_empty() {
                 true => Ok(()),
-                false => Err(failed.join("; ")),
+                false => Err(failed.join("; ").into()),
             }
         });
         self.delegated = Some(delegated);

@@ -252,6 +252,6 @@ fn undo_dataset(path: &Path, undo: &mut UndoStack) {
     undo.push(format!("make a root at {}", path.display()), move || {
         driver_at(&made)
             .and_then(|driver| driver.destroy(&made))
-            .map_err(|error| flatten(&error))
+            .map_err(Into::into)
     });
 }

@@ -60,7 +60,7 @@ pub(super) fn carry_out(
     xml::save_running(&host.root, config)?;
     let (root, name) = (host.root.clone(), zone.clone());
     undo.push("keep the configuration that runs", move || {
-        forget_running(&root, &name).map_err(|error| host::flatten(&error))
+        forget_running(&root, &name).map_err(Into::into)
     });
     let mut started = match hand_over(host, subject, config, facts, plan) {
         Ok(started) => started,

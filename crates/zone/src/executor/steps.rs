@@ -11,7 +11,6 @@ use store::xml::manifest;
 use super::zonepath::mark_unfinished;
 use super::{Work, record_now, refuse_root, undo_dataset};
 use crate::{environments, inventory};
-use host::flatten;
 use host::outcome::AnyError;
 use host::undo::UndoStack;
 use subject::zfs_stream::Received;
@@ -30,9 +29,7 @@ impl Work<'_> {
         self.entry.state = State::Incomplete;
         self.entry.uuid = Some(uuid);
         record_now(self.host, self.entry.clone())?;
-        undo.push(what, move || {
-            record_now(&host, before).map_err(|error| flatten(&error))
-        });
+        undo.push(what, move || record_now(&host, before).map_err(Into::into));
         Ok(())
     }
 
@@ -162,9 +159,7 @@ impl Work<'_> {
         manifest.save(path)?;
         let _ = fs::remove_file(path.join(FORCED));
         let written = path.to_owned();
-        undo.push(what, move || {
-            manifest::remove(&written).map_err(|error| flatten(&error))
-        });
+        undo.push(what, move || manifest::remove(&written).map_err(Into::into));
         Ok(())
     }
 
@@ -203,7 +198,7 @@ pub(super) fn mark_unpacking(
     let mark = path.join(UNPACKING);
     store::atomic::write(&mark, b"", 0o600)?;
     undo.push(what, move || {
-        store::atomic::remove(&mark).map_err(|error| flatten(&error))
+        store::atomic::remove(&mark).map_err(Into::into)
     });
     Ok(())
 }

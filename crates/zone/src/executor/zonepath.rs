@@ -39,7 +39,7 @@ pub(super) fn make_zonepath(path: &Path, undo: &mut UndoStack) -> Result<Option<
         Ok(()) => {
             let made = path.to_owned();
             undo.push(format!("make {}", path.display()), move || {
-                fs::remove_dir(&made).map_err(|error| error.to_string())
+                fs::remove_dir(&made).map_err(Into::into)
             });
             Ok(None)
         }
@@ -78,7 +78,7 @@ fn close_zonepath(
     }
     rustix::fs::fchmod(&folder, Mode::RWXU)?;
     undo.push(format!("close {}", path.display()), move || {
-        rustix::fs::fchmod(&folder, before).map_err(|errno| errno.to_string())
+        rustix::fs::fchmod(&folder, before).map_err(Into::into)
     });
     Ok(Some(before.as_raw_mode()))
 }
@@ -108,7 +108,7 @@ pub(super) fn mark_unfinished(path: &Path, undo: &mut UndoStack) -> Result<(), A
     options.write(true).create(true).truncate(true).mode(0o600);
     options.open(&mark)?;
     undo.push(format!("make {}", mark.display()), move || {
-        fs::remove_file(&mark).map_err(|error| error.to_string())
+        fs::remove_file(&mark).map_err(Into::into)
     });
     Ok(())
 }

@@ -54,7 +54,7 @@ pub(super) fn carry_out(
     let back = Rc::clone(shared);
     let later = |take_back: TakeBack| {
         undo.push(what, move || {
-            take_back(&mut back.borrow_mut()).map_err(|error| flatten(&error))
+            take_back(&mut back.borrow_mut()).map_err(Into::into)
         });
     };
     match &step.act {
