@@ -90,7 +90,7 @@ fn prepare(call: &Call) -> Result<host::Host, String> {
     if call.zone == cli::GLOBAL {
         return Err("zone 'global' is where you are; log in to another one.".to_owned());
     }
-    cli::host(None)
+    cli::host(None).map_err(|error| error.to_string())
 }
 
 /// Returns the status of a zlogin that zoneauthd ran, or refused to run, for a user other than

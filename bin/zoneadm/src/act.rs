@@ -57,10 +57,12 @@ pub fn run(call: &Call) -> u8 {
 
 /// Applies the configuration of the global zone: its shares of the CPUs.
 fn balance(call: &Call, dry_run: bool) -> u8 {
-    let done = cli::host(call.root.as_deref()).and_then(|host| match dry_run {
-        true => Ok(()),
-        false => platform::controls::balance(&host).map_err(|error| flatten(&error)),
-    });
+    let done = cli::host(call.root.as_deref())
+        .map_err(|error| error.to_string())
+        .and_then(|host| match dry_run {
+            true => Ok(()),
+            false => platform::controls::balance(&host).map_err(|error| flatten(&error)),
+        });
     match done {
         Ok(()) => cli::status::OK,
         Err(text) => {

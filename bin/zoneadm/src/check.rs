@@ -52,7 +52,9 @@ pub fn run(call: &Call) -> u8 {
     };
     let done = match refusal {
         Some(text) => Err(text),
-        None => cli::host(call.root.as_deref()).and_then(|host| check(&host, options)),
+        None => cli::host(call.root.as_deref())
+            .map_err(|error| error.to_string())
+            .and_then(|host| check(&host, options)),
     };
     done.unwrap_or_else(|text| {
         eprintln!("zoneadm: {text}");

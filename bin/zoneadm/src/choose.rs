@@ -8,7 +8,7 @@ use crate::call::Call;
 
 /// The host, and the zones that are meant.
 pub fn prepare(call: &Call) -> Result<(Host, Vec<ZoneName>), String> {
-    let host = cli::host(call.root.as_deref())?;
+    let host = cli::host(call.root.as_deref()).map_err(|error| error.to_string())?;
     let plain = call.uuid.is_none() && !call.zones.iter().any(|zone| cli::select::is_pattern(zone));
     // Names stand for themselves: whether there is such a zone the verb will see.
     let index = match plain {

@@ -113,7 +113,7 @@ fn parse(words: &[String]) -> Result<Option<Options>, String> {
 }
 
 fn listing(call: &Call, options: &Options) -> Result<Listing, Failed> {
-    let host = cli::host(call.root.as_deref())?;
+    let host = cli::host(call.root.as_deref()).map_err(|error| error.to_string())?;
     let (selection, global) = if call.zones.is_empty() && call.uuid.is_none() {
         let selection = match (options.all, options.installed) {
             (true, _) => Selection::All,

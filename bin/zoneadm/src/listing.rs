@@ -54,7 +54,7 @@ fn list<R>(
     find: impl Fn(&Host, &ZoneName) -> Result<Vec<R>, Error>,
     render: impl FnOnce(&[R], Form, usize) -> String,
 ) -> Result<u8, String> {
-    let host = cli::host(call.root.as_deref())?;
+    let host = cli::host(call.root.as_deref()).map_err(|error| error.to_string())?;
     let index = Index::load(&host.root).map_err(|error| flatten(&error))?;
     let zones = choose::chosen(call, &index)?;
     let (mut rows, mut status) = (Vec::new(), cli::status::OK);

@@ -99,7 +99,7 @@ fn parse() -> Result<What, lexopt::Error> {
 }
 
 fn run(call: &Call) -> ExitCode {
-    let served = cli::host(call.root.as_deref()).and_then(|host| {
+    let served = cli::host(call.root.as_deref()).map_err(|error| error.to_string()).and_then(|host| {
         let take = |number| {
             sys::inherited::take(number)
                 .map_err(|error| format!("descriptor {number} was not passed by zoneadm, which starts this program: {error}"))

@@ -85,7 +85,7 @@ fn run(root: Option<&Path>) -> ExitCode {
         if !cli::is_root() {
             return Err("must be run as root, to act for other users.".to_owned());
         }
-        let host = cli::host(root)?;
+        let host = cli::host(root).map_err(|error| error.to_string())?;
         let _ = rustix::process::chdir("/");
         let listener = listen::listener(&host.root)?;
         serve::serve(&host, &listener)

@@ -100,7 +100,7 @@ fn run(args: Args, root: Root) -> anyhow::Result<bool> {
     let stored = match args.live {
         false => Kept::Stored(guarded),
         true => {
-            let host = cli::host(args.root.as_deref()).map_err(anyhow::Error::msg)?;
+            let host = cli::host(args.root.as_deref())?;
             // Said at once: nothing that is typed could be done.
             live::running(&host, &zone)?;
             Kept::Running(guarded, Box::new(host))

@@ -62,7 +62,7 @@ fn run(words: Vec<OsString>) -> Result<u8, Unrun> {
         return Ok(status);
     }
     let done = cli::host(root.as_deref())
-        .map_err(Error::Refused)
+        .map_err(|error| Error::Refused(error.to_string()))
         .and_then(|host| act(&host, verb, &options));
     Ok(match done {
         Ok(status) => status,

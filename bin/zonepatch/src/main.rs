@@ -88,7 +88,7 @@ fn start(call: &Call) -> u8 {
         return status;
     }
     let done = cli::host(call.root.as_deref())
-        .map_err(Error::Refused)
+        .map_err(|error| Error::Refused(error.to_string()))
         .and_then(|host| {
             let zones = chosen(&host, call)?;
             act(&host, call, &zones)

@@ -30,7 +30,7 @@ pub fn run(call: &Call) -> u8 {
     if let Some(status) = cli::refuse_relative_root("zones-service", call.root.as_deref()) {
         return status;
     }
-    let host = cli::host(call.root.as_deref());
+    let host = cli::host(call.root.as_deref()).map_err(|error| error.to_string());
     let done = host.and_then(|host| act(&host, call).map_err(|error| flatten(&error)));
     done.unwrap_or_else(|text| {
         complain(&format!("zones-service: {text}"));

@@ -136,21 +136,32 @@ fn checked_root(path: PathBuf) -> Result<Root, BadRoot> {
     Ok(Root::new(&path))
 }
 
+/// The reason why this process cannot see the host as it was told to.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadHost {
+    /// The root cannot be one.
+    #[error(transparent)]
+    Root(#[from] BadRoot),
+    /// [`FAULT_VARIABLE`] is malformed.
+    #[error("{FAULT_VARIABLE}: {0}")]
+    Fault(host::fault::BadFault),
+}
+
 /// The host as this process was told to see it. Our programs are looked for in
 /// the folder of the running one first.
 ///
 /// # Errors
-/// A text for a root that cannot be one or a malformed [`FAULT_VARIABLE`].
-pub fn host(root_option: Option<&Path>) -> Result<Host, String> {
+/// [`BadHost`].
+pub fn host(root_option: Option<&Path>) -> Result<Host, BadHost> {
     let own = env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent);
-    let root = root(root_option).map_err(|error| error.to_string())?;
+    let root = root(root_option)?;
     let cgroup = variable(CGROUP_VARIABLE).map(PathBuf::from);
     let cgroup = cgroup.unwrap_or_else(|| default_cgroup(root.dir()));
     let mut host = Host::new(root, cgroup, beside);
     if let Some(text) = variable(FAULT_VARIABLE) {
         let fault: Result<Fault, _> = text.to_string_lossy().parse();
-        host.fault = fault.map_err(|error| format!("{FAULT_VARIABLE}: {error}"))?;
+        host.fault = fault.map_err(BadHost::Fault)?;
     }
     Ok(host)
 }
