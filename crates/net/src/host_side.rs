@@ -174,36 +174,88 @@ pub fn prepare<E>(
     settings: &mut Settings,
     save: &mut dyn FnMut(&Settings) -> Result<(), E>,
 ) -> Result<Result<Prepared, Error>, E> {
-    match crate::ends::number() {
-        Ok(here) if here == settings.namespace => {}
-        // Changes in a namespace that has ended went with the namespace.
-        Ok(here) => {
-            *settings = Settings {
-                namespace: here,
-                ..Settings::default()
-            };
-        }
-        Err(error) => return Ok(Err(error.into())),
+    let work = match plan(needs, forwards, settings) {
+        Ok(work) => work,
+        Err(error) => return Ok(Err(error)),
+    };
+    if !work.missing.is_empty() || work.rules.is_some() || !work.settings.is_empty() {
+        save(settings)?;
     }
-    let mut wanted: Vec<(String, &str)> = Vec::new();
-    let kernel = match Netlink::open() {
-        Ok(kernel) => kernel,
-        Err(error) => return Ok(Err(error.into())),
+    Ok(work.carry_out())
+}
+
+/// The changes that prepare the host.
+struct Work {
+    kernel: Netlink,
+    /// Files below /proc/sys and their new content.
+    settings: Vec<(String, &'static str)>,
+    /// Addresses of the pool that the host lacks.
+    missing: Vec<Subnet>,
+    /// The rules for our table, if it has others.
+    rules: Option<String>,
+    lost_address: bool,
+}
+
+/// Returns the changes, with those that [`restore`] has to take back added to `settings`.
+fn plan(needs: &Needs, forwards: &[Forward], settings: &mut Settings) -> Result<Work, Error> {
+    let here = crate::ends::number()?;
+    if here != settings.namespace {
+        // Changes in a namespace that has ended went with the namespace.
+        *settings = Settings {
+            namespace: here,
+            ..Settings::default()
+        };
+    }
+    let kernel = Netlink::open()?;
+    let own = kernel.all_addresses()?;
+    let wanted = wanted(needs, &kernel, &own)?;
+    if needs.v6 {
+        // Changed back, forwarding is written to every link; those that forwarded before
+        // shall go on.
+        remember_forwarding(settings);
+    }
+    let changes = remember_changes(wanted, settings)?;
+    let missing = match needs.pool {
+        true => missing(&own),
+        false => Vec::new(),
     };
-    let own = match kernel.all_addresses() {
-        Ok(own) => own,
-        Err(error) => return Ok(Err(error.into())),
-    };
+    // A host without IPv6 always lacks that of IPv6.
+    let lacks_address = missing.iter().any(|one| one.ip.is_ipv4());
+    let lost_address = settings.addressed && lacks_address;
+    let has_rules = needs.has_rules();
+    let rules = has_rules.then(|| ruleset(&opened(settings), forwards));
+    let rules = rules.filter(|rules| !is_in_force(rules, settings));
+    if lacks_address {
+        if let Some(by) = occupied(&kernel)? {
+            return Err(Error::Occupied(by));
+        }
+    }
+    settings.addressed |= needs.pool;
+    settings.translates |= has_rules;
+    if let Some(rules) = &rules {
+        settings.rules.clone_from(rules);
+    }
+    Ok(Work {
+        kernel,
+        settings: changes,
+        missing,
+        rules,
+        lost_address,
+    })
+}
+
+/// Returns the content that files below /proc/sys/net need.
+fn wanted(
+    needs: &Needs,
+    kernel: &Netlink,
+    own: &[(u32, Subnet)],
+) -> io::Result<Vec<(String, &'static str)>> {
     let mut forwarding = needs.uplinks.clone();
     if needs.has_rules() {
-        match networks(&kernel, &own) {
-            Ok(links) => forwarding.extend(links),
-            Err(error) => return Ok(Err(error.into())),
-        }
+        forwarding.extend(networks(kernel, own)?);
     }
-    for uplink in &forwarding {
-        wanted.push((format!("ipv4/conf/{uplink}/forwarding"), "1"));
-    }
+    let forwards = |uplink| (format!("ipv4/conf/{uplink}/forwarding"), "1");
+    let mut wanted: Vec<(String, &str)> = forwarding.iter().map(forwards).collect();
     if needs.answers6 {
         let answers = |uplink| (format!("ipv6/conf/{uplink}/proxy_ndp"), "1");
         wanted.extend(needs.uplinks.iter().map(answers));
@@ -212,10 +264,16 @@ pub fn prepare<E>(
         // A host that forwards does not listen to routers any more, unless told so.
         wanted.extend(listening());
         wanted.push(("ipv6/conf/all/forwarding".to_owned(), "1"));
-        // Changed back, that is written to every link; those that forwarded before
-        // shall go on.
-        remember_forwarding(settings);
     }
+    Ok(wanted)
+}
+
+/// Returns the files that have other content than is wanted, with their paths, and adds their
+/// present content to `settings`.
+fn remember_changes(
+    wanted: Vec<(String, &'static str)>,
+    settings: &mut Settings,
+) -> Result<Vec<(String, &'static str)>, Error> {
     let mut changes = Vec::new();
     for (name, value) in wanted {
         let path = format!("/proc/sys/net/{name}");
@@ -229,44 +287,10 @@ pub fn prepare<E>(
             }
             // A host without IPv6.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Ok(Err(Error::Setting { path, source })),
+            Err(source) => return Err(Error::Setting { path, source }),
         }
     }
-    let missing = match needs.pool {
-        true => missing(&own),
-        false => Vec::new(),
-    };
-    // A host without IPv6 always lacks that of IPv6.
-    let lost_address = settings.addressed && missing.iter().any(|one| one.ip.is_ipv4());
-    let has_rules = needs.has_rules();
-    let rules = has_rules.then(|| ruleset(&opened(settings), forwards));
-    let rules = rules.filter(|rules| !is_in_force(rules, settings));
-    if missing.iter().any(|one| one.ip.is_ipv4()) {
-        match occupied(&kernel) {
-            Ok(None) => {}
-            Ok(Some(by)) => return Ok(Err(Error::Occupied(by))),
-            Err(error) => return Ok(Err(error.into())),
-        }
-    }
-    settings.addressed |= needs.pool;
-    settings.translates |= has_rules;
-    if let Some(rules) = &rules {
-        settings.rules.clone_from(rules);
-    }
-    if !missing.is_empty() || rules.is_some() || !changes.is_empty() {
-        save(settings)?;
-    }
-    if let Err(error) = change(&kernel, changes, missing, rules.as_deref()) {
-        return Ok(Err(error));
-    }
-    let remarks = match rules {
-        Some(_) => dropped().into_iter().collect(),
-        None => Vec::new(),
-    };
-    Ok(Ok(Prepared {
-        remarks,
-        lost_address,
-    }))
+    Ok(changes)
 }
 
 /// The host's addresses of the pool that it does not have.
@@ -279,24 +303,29 @@ fn missing(own: &[(u32, Subnet)]) -> Vec<Subnet> {
     missing
 }
 
-fn change(
-    kernel: &Netlink,
-    changes: Vec<(String, &str)>,
-    missing: Vec<Subnet>,
-    rules: Option<&str>,
-) -> Result<(), Error> {
-    for (path, value) in changes {
-        fs::write(&path, value).map_err(|source| Error::Setting { path, source })?;
-    }
-    for own in missing {
-        // Number 1 is the loopback.
-        let done = kernel.change(vec![request::address(1, &own, false)]);
-        // A host without IPv6 is one.
-        if own.ip.is_ipv4() {
-            done.map_err(Error::Address)?;
+impl Work {
+    fn carry_out(self) -> Result<Prepared, Error> {
+        for (path, value) in self.settings {
+            fs::write(&path, value).map_err(|source| Error::Setting { path, source })?;
         }
+        for own in self.missing {
+            // Number 1 is the loopback.
+            let done = self.kernel.change(vec![request::address(1, &own, false)]);
+            // A host without IPv6 is one.
+            if own.ip.is_ipv4() {
+                done.map_err(Error::Address)?;
+            }
+        }
+        let mut remarks = Vec::new();
+        if let Some(rules) = self.rules {
+            set_rules(&rules)?;
+            remarks.extend(dropped());
+        }
+        Ok(Prepared {
+            remarks,
+            lost_address: self.lost_address,
+        })
     }
-    rules.map_or(Ok(()), set_rules)
 }
 
 /// Replaces our table at once: there is no moment without rules.
