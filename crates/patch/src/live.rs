@@ -52,6 +52,15 @@ struct Trouble {
     changed: bool,
 }
 
+impl Trouble {
+    fn before_work(why: Error) -> Self {
+        Self {
+            why,
+            changed: false,
+        }
+    }
+}
+
 impl From<Error> for Trouble {
     fn from(why: Error) -> Self {
         Self { why, changed: true }
@@ -65,22 +74,51 @@ impl Patch<'_> {
     /// Why it could not be patched; it was then taken back, if the text does not say
     /// otherwise.
     pub(crate) fn live(&self, ready: Ready) -> Result<Lived, Error> {
-        let subject = &ready.subject;
-        if subject.state != State::Running {
-            let state = subject.state;
-            return Err(Error::Refused(format!("is {state}; halt it first.")));
-        }
-        if ready.is_sparse()? {
-            return Err(Error::Refused(
-                "is sparse, and follows the host with its next boot (--activate=next) or a reboot (--activate=now)."
-                    .to_owned(),
-            ));
-        }
+        admit(&ready)?;
         let work = ready
             .manager
             .work(&self.order, Mood::Live)
             .map_err(Error::Refused)?;
-        let (host, zone) = (self.host, &subject.entry.name);
+        let journal = self.keep_way_back(&ready)?;
+        let worked = job::open_log(&self.log(&ready.subject.entry.name))
+            .map_err(Trouble::before_work)
+            .and_then(|log| self.in_place(&ready, &work, &log))
+            .and_then(|found| {
+                if let Some((entry, _)) = &found {
+                    record::add(&self.host.root, &ready.subject.entry, entry.clone())?;
+                }
+                Ok(found)
+            });
+        match worked {
+            Ok(None) => {
+                self.leave_alone(&ready, journal)?;
+                Ok(Lived {
+                    done: Done::Unchanged,
+                    stale: Vec::new(),
+                    is_healthy: false,
+                })
+            }
+            Ok(Some((entry, is_healthy))) => Ok(Lived {
+                done: self.stay(&ready, &journal, Box::new(entry)),
+                stale: goes_on(self.host, &ready.subject),
+                is_healthy,
+            }),
+            Err(trouble) if trouble.changed => Err(self.take_back(ready, &journal, &trouble.why)),
+            Err(trouble) => Err(match self.leave_alone(&ready, journal) {
+                Ok(()) => trouble.why,
+                Err(also) => Error::Refused(format!(
+                    "{}; and could not clear up: {}",
+                    flatten(&trouble.why),
+                    flatten(&also)
+                )),
+            }),
+        }
+    }
+
+    /// Lets the next boot of the zone take its present state, and returns the journal in phase
+    /// live.
+    fn keep_way_back(&self, ready: &Ready) -> Result<Journal, Error> {
+        let (host, subject) = (self.host, &ready.subject);
         let name = self.snapshot()?;
         let mut journal = self.begin(subject, name.as_str(), Phase::Working)?;
         let path = record::journal_of(&host.root, &subject.entry);
@@ -96,71 +134,40 @@ impl Patch<'_> {
             recover::zone(host, subject)?;
             return Err(error);
         }
-        let worked = job::open_log(&self.log(zone))
-            .map_err(|why| Trouble {
-                why,
-                changed: false,
-            })
-            .and_then(|log| self.in_place(&ready, &work, &log))
-            .and_then(|found| {
-                if let Some((entry, _)) = &found {
-                    record::add(&host.root, &subject.entry, entry.clone())?;
-                }
-                Ok(found)
-            });
-        let trouble = match worked {
-            Ok(None) => {
-                self.leave_alone(&ready, journal)?;
-                return Ok(Lived {
-                    done: Done::Unchanged,
-                    stale: Vec::new(),
-                    is_healthy: false,
-                });
-            }
-            Ok(Some((entry, is_healthy))) => {
-                let entry = Box::new(entry);
-                let done = match stay(subject, &journal) {
-                    Ok(()) => {
-                        let warning = self.leave(&ready, &journal, &End::New(entry.clone()));
-                        let witness = Witness {
-                            warning,
-                            ..Witness::default()
-                        };
-                        Done::Patched(entry, Box::new(witness))
-                    }
-                    Err(error) => Done::late(entry, &error),
+        Ok(journal)
+    }
+
+    /// Lets the next boot use the present root of a patched zone, and cleans up.
+    fn stay(&self, ready: &Ready, journal: &Journal, entry: Box<Entry>) -> Done {
+        match stay(&ready.subject, journal) {
+            Ok(()) => {
+                let warning = self.leave(ready, journal, &End::New(entry.clone()));
+                let witness = Witness {
+                    warning,
+                    ..Witness::default()
                 };
-                return Ok(Lived {
-                    done,
-                    stale: goes_on(host, subject),
-                    is_healthy,
-                });
+                Done::Patched(entry, Box::new(witness))
             }
-            Err(trouble) => trouble,
-        };
-        if !trouble.changed {
-            let left = self.leave_alone(&ready, journal);
-            return Err(match left {
-                Ok(()) => trouble.why,
-                Err(also) => Error::Refused(format!(
-                    "{}; and could not clear up: {}",
-                    flatten(&trouble.why),
-                    flatten(&also)
-                )),
-            });
+            Err(error) => Done::late(entry, &error),
         }
+    }
+
+    /// Reboots a zone that has changed into its snapshot; returns why it is not patched.
+    fn take_back(&self, ready: Ready, journal: &Journal, why: &Error) -> Error {
+        let (host, subject) = (self.host, &ready.subject);
         // The next call removes files that cannot be removed here.
-        let _ = ending::finish(host, subject, &ready.dataset, &journal, &End::Back);
-        let (zone, why) = (zone.clone(), flatten(&trouble.why));
+        let _ = ending::finish(host, subject, &ready.dataset, journal, &End::Back);
+        let (zone, why) = (subject.entry.name.clone(), flatten(why));
+        // The reboot takes the locks that `ready` holds.
         drop(ready);
         let back = reboot::reboot(host, &zone, &BootOptions::default(), false);
-        Err(Error::Refused(match back {
+        Error::Refused(match back {
             Ok(_) => format!("{why}; the zone was taken back with a reboot"),
             Err(also) => format!(
                 "{why}; the zone goes back with its next boot, as its reboot failed: {}",
                 flatten(&also)
             ),
-        }))
+        })
     }
 
     /// Ends a transaction in which nothing was changed.
@@ -184,10 +191,7 @@ impl Patch<'_> {
         let (host, subject) = (self.host, &ready.subject);
         let zone = &subject.entry.name;
         let ended = self.hand_over(ready, work, log);
-        let ended = ended.map_err(|why| Trouble {
-            why,
-            changed: false,
-        })?;
+        let ended = ended.map_err(Trouble::before_work)?;
         let said = Said::read(&self.log(zone));
         let tells = ready.manager.tells();
         let stack = ready.dataset.stack().map_err(Error::from)?;
@@ -287,6 +291,21 @@ impl Patch<'_> {
             self.within.unwrap_or_default().as_secs()
         ))
     }
+}
+
+/// Refuses a zone that cannot be patched in place.
+fn admit(ready: &Ready) -> Result<(), Error> {
+    let state = ready.subject.state;
+    if state != State::Running {
+        return Err(Error::Refused(format!("is {state}; halt it first.")));
+    }
+    if ready.is_sparse()? {
+        return Err(Error::Refused(
+            "is sparse, and follows the host with its next boot (--activate=next) or a reboot (--activate=now)."
+                .to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 /// The zone's processes that still use replaced files.

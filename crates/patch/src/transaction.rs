@@ -30,13 +30,14 @@ use std::time::Duration;
 
 use host::{Error, Host, flatten};
 use model::{State, ZoneName};
-use storage::Name;
+use storage::{Dataset, Name};
 use subject::Subject;
 use zone::environments::{self, When};
 use zone::job;
 
 use crate::ending::{End, name};
 use crate::health::Health;
+use crate::inventory::Inventory;
 use crate::manager::{Mood, Work};
 use crate::order::Order;
 use crate::record::{self, Change, Entry, How, Journal, Phase, Standing};
@@ -282,20 +283,7 @@ impl<'a> Patch<'a> {
             }
         };
         let tells = ready.manager.tells();
-        let look = |root: &Path| {
-            let after = inventory::read(root)?;
-            if tells {
-                return Ok((after, said.changes()));
-            }
-            let changes = inventory::changes(&ready.before, &after);
-            inventory::verify(root, &changes)?;
-            Ok((after, changes))
-        };
-        let (after, changes) = match work {
-            Some(_) => job::look(host, &ready.config, &copy.stack()?, look)?,
-            // Files that it has from the host do not count.
-            None => job::look_at_own(host, &copy.stack()?, look)?,
-        };
+        let (after, changes) = self.compare(ready, &copy, work.is_some(), &said)?;
         if !after.broken.is_empty() {
             return Err(Error::Refused(after.broken.join(", ")));
         }
@@ -320,45 +308,60 @@ impl<'a> Patch<'a> {
             entry.environment = Some(name.to_string());
             environment::remember(host, &subject.entry)?;
         }
-        let path = record::journal_of(&host.root, &subject.entry);
-        let (tree_of, entry_of) = (tree.clone(), Box::new(entry.clone()));
         let switching = Journal {
-            phase: match halted {
-                true => Phase::Switching {
-                    tree: tree_of,
-                    entry: entry_of,
-                },
-                false => Phase::Environment {
-                    tree: tree_of,
-                    entry: entry_of,
-                },
-            },
+            phase: switch_to(halted, tree.clone(), Box::new(entry.clone())),
             ..journal.clone()
         };
-        record::save(&path, &switching)?;
+        record::save(&record::journal_of(&host.root, &subject.entry), &switching)?;
         if halted {
             dataset.take_over(&copy)?;
         } else {
             dataset.take_as_snapshot(&name, &copy)?;
             environments::choose(subject, Some(&name))?;
         }
+        let unfit = match () {
+            () if !halted => Some("it runs"),
+            () if above.is_none() => Some("its layers were merged"),
+            () if tells => Some("its package manager's results are not compared"),
+            () if said.identity_changed => {
+                Some("the patch changes the identity of the zone (host name, keys, machine id)")
+            }
+            () => None,
+        };
         let witness = Witness {
             tree,
-            above: above.clone().unwrap_or_default(),
+            above: above.unwrap_or_default(),
             fingerprint: after.fingerprint,
-            unfit: match (&above, said.identity_changed) {
-                _ if !halted => Some("it runs".to_owned()),
-                (None, _) => Some("its layers were merged".to_owned()),
-                _ if tells => Some("its package manager's results are not compared".to_owned()),
-                (_, true) => Some(
-                    "the patch changes the identity of the zone (host name, keys, machine id)"
-                        .to_owned(),
-                ),
-                _ => None,
-            },
+            unfit: unfit.map(str::to_owned),
             warning: None,
         };
         Ok(Done::Patched(Box::new(entry), Box::new(witness)))
+    }
+
+    /// Returns the packages of the patched copy and their changes, which are verified unless the
+    /// package manager tells them itself.
+    fn compare(
+        &self,
+        ready: &Ready,
+        copy: &Dataset,
+        has_worked: bool,
+        said: &Said,
+    ) -> Result<(Inventory, Vec<Change>), Error> {
+        let tells = ready.manager.tells();
+        let look = |root: &Path| {
+            let after = inventory::read(root)?;
+            if tells {
+                return Ok((after, said.changes()));
+            }
+            let changes = inventory::changes(&ready.before, &after);
+            inventory::verify(root, &changes)?;
+            Ok((after, changes))
+        };
+        match has_worked {
+            true => job::look(self.host, &ready.config, &copy.stack()?, look),
+            // Files that it has from the host do not count.
+            false => job::look_at_own(self.host, &copy.stack()?, look),
+        }
     }
 
     /// Makes the layers of a copy.
@@ -391,6 +394,15 @@ impl<'a> Patch<'a> {
             services,
             log: self.host.root.shown(&self.log(zone)),
         }
+    }
+}
+
+/// Returns the phase in which the zone takes over the layers of the copy: its root, or of a zone
+/// that runs those of a boot environment.
+fn switch_to(halted: bool, tree: PathBuf, entry: Box<Entry>) -> Phase {
+    match halted {
+        true => Phase::Switching { tree, entry },
+        false => Phase::Environment { tree, entry },
     }
 }
 
