@@ -79,90 +79,152 @@ pub fn run(plan: &Plan<'_>) -> Result<Report> {
         key: &key,
         memory: &memory,
     };
-    let all = plan.threads;
     // The restored memory needs space beside the saved one.
     let twice = available() > plan.memory + plan.memory / 16;
     let mut report = Report::new(plan, memory.nonzero);
-    let threads = match all.get() {
-        1 => vec![all],
-        _ => vec![NonZero::<usize>::MIN, all],
+    let threads = match plan.threads.get() {
+        1 => vec![plan.threads],
+        _ => vec![NonZero::<usize>::MIN, plan.threads],
     };
     // Once unmeasured: pages of the file and of the program are there.
-    trial.save(Choice::Adaptive, Io::Auto, all)?;
-    for round in 0..plan.rounds {
+    trial.save(Choice::Adaptive, Io::Auto, plan.threads)?;
+    for number in 0..plan.rounds {
         report.begin();
         for &threads in &threads {
-            let at = |what: &str| format!("{what}, {threads} thr");
-            // With one thread, in a brief run, only the test that shows how lz4 scales.
-            let (whole, many) = (!plan.brief, !plan.brief || threads == all);
-            let length = memory.nonzero;
-            if many {
-                report.add(
-                    &at("roofline memory copy"),
-                    roofline::copy(&memory, threads)?,
-                );
-            }
-            if whole {
-                report.add(&at("roofline zero scan"), roofline::scan(&memory, threads)?);
-                report.add(
-                    &at("roofline AES-256-GCM"),
-                    roofline::seal(length, threads)?,
-                );
-            }
-            report.add(&at("roofline lz4"), roofline::pack(&memory, threads)?);
-            if twice && whole {
-                let populated = roofline::populate(&memory, threads)?;
-                report.add(&at("roofline new memory"), populated);
-            }
-            if many {
-                let disk = roofline::disk(plan.file, length, threads)?;
-                report.add(&at("roofline disk"), disk.written);
-                report.add(&at("roofline disk, synced"), disk.synced);
-                report.add(&at("roofline disk, read"), disk.read);
-            }
-            for (name, choice) in CHOICES {
-                let telling = name == "lz4" || (name == "adaptive" && many);
-                if whole || telling {
-                    let saved = trial.save(choice, Io::Auto, threads)?;
-                    report.saved(&at(&format!("save {name}")), &saved);
-                }
-            }
-            if threads == all && whole {
-                let saved = trial.save(Choice::Adaptive, Io::Plain, threads)?;
-                report.saved(&at("save adaptive, plain"), &saved);
-            }
-            if threads == all && plan.qemu {
-                for (name, through) in qemu::WAYS {
-                    if plan.brief && name != qemu::TELLING {
-                        continue;
-                    }
-                    let written = qemu::write(plan.file, &memory, through)?;
-                    report.add(&format!("QEMU {name}, unsynced"), written.written);
-                    report.add(&format!("QEMU {name}"), written.synced);
-                    report.add(&format!("QEMU {name}, as stored"), written.stored);
-                }
-            }
-            for (name, choice) in &CHOICES[..3] {
-                if plan.brief && (threads != all || *name == "raw") {
-                    continue;
-                }
-                trial.save(*choice, Io::Auto, threads)?;
-                if !twice {
-                    report.add(&at(&format!("verify {name}")), trial.verify(threads)?);
-                    continue;
-                }
-                roofline::touch(&memory, threads)?;
-                let restored = trial.restore(threads, round == 0 && threads == all)?;
-                report.add(&at(&format!("restore {name}")), restored);
-                if threads == all {
-                    roofline::touch(&memory, threads)?;
-                    let paged = trial.page_in(threads)?;
-                    if let Some(paged) = paged {
-                        report.paged(&at(&format!("lazy {name}")), memory.nonzero, &paged);
-                    }
-                }
-            }
+            let round = Round {
+                plan,
+                trial: &trial,
+                memory: &memory,
+                threads,
+                is_widest: threads == plan.threads,
+                is_first: number == 0,
+                twice,
+            };
+            round.rooflines(&mut report)?;
+            round.save(&mut report)?;
+            round.restore(&mut report)?;
         }
     }
     Ok(report)
+}
+
+/// The tests of a round with one number of threads.
+struct Round<'a> {
+    plan: &'a Plan<'a>,
+    trial: &'a Trial<'a>,
+    memory: &'a Memory,
+    threads: NonZero<usize>,
+    /// True if these are all threads of the plan.
+    is_widest: bool,
+    /// True in the first round.
+    is_first: bool,
+    /// True if there is space for the restored memory beside the saved one.
+    twice: bool,
+}
+
+impl Round<'_> {
+    /// Returns the name of a test.
+    fn at(&self, test: &str) -> String {
+        format!("{test}, {} thr", self.threads)
+    }
+
+    /// Returns whether all tests run.
+    fn is_whole(&self) -> bool {
+        !self.plan.brief
+    }
+
+    /// Returns whether more tests run than the one that shows how lz4 scales, which is all that a
+    /// brief run makes with one thread.
+    fn has_many(&self) -> bool {
+        self.is_whole() || self.is_widest
+    }
+
+    /// Measures the limits of memory, processors and disk.
+    fn rooflines(&self, report: &mut Report) -> Result<()> {
+        let (memory, threads, length) = (self.memory, self.threads, self.memory.nonzero);
+        if self.has_many() {
+            report.add(
+                &self.at("roofline memory copy"),
+                roofline::copy(memory, threads)?,
+            );
+        }
+        if self.is_whole() {
+            report.add(
+                &self.at("roofline zero scan"),
+                roofline::scan(memory, threads)?,
+            );
+            report.add(
+                &self.at("roofline AES-256-GCM"),
+                roofline::seal(length, threads)?,
+            );
+        }
+        report.add(&self.at("roofline lz4"), roofline::pack(memory, threads)?);
+        if self.twice && self.is_whole() {
+            let populated = roofline::populate(memory, threads)?;
+            report.add(&self.at("roofline new memory"), populated);
+        }
+        if self.has_many() {
+            let disk = roofline::disk(self.plan.file, length, threads)?;
+            report.add(&self.at("roofline disk"), disk.written);
+            report.add(&self.at("roofline disk, synced"), disk.synced);
+            report.add(&self.at("roofline disk, read"), disk.read);
+        }
+        Ok(())
+    }
+
+    /// Measures the ways to save, and those of QEMU.
+    fn save(&self, report: &mut Report) -> Result<()> {
+        for (name, choice) in CHOICES {
+            let telling = name == "lz4" || (name == "adaptive" && self.has_many());
+            if self.is_whole() || telling {
+                let saved = self.trial.save(choice, Io::Auto, self.threads)?;
+                report.saved(&self.at(&format!("save {name}")), &saved);
+            }
+        }
+        if self.is_widest && self.is_whole() {
+            let saved = self.trial.save(Choice::Adaptive, Io::Plain, self.threads)?;
+            report.saved(&self.at("save adaptive, plain"), &saved);
+        }
+        if self.is_widest && self.plan.qemu {
+            for (name, through) in qemu::WAYS {
+                if self.plan.brief && name != qemu::TELLING {
+                    continue;
+                }
+                let written = qemu::write(self.plan.file, self.memory, through)?;
+                report.add(&format!("QEMU {name}, unsynced"), written.written);
+                report.add(&format!("QEMU {name}"), written.synced);
+                report.add(&format!("QEMU {name}, as stored"), written.stored);
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures the ways to restore.
+    fn restore(&self, report: &mut Report) -> Result<()> {
+        let (trial, threads) = (self.trial, self.threads);
+        for (name, choice) in &CHOICES[..3] {
+            if self.plan.brief && (!self.is_widest || *name == "raw") {
+                continue;
+            }
+            trial.save(*choice, Io::Auto, threads)?;
+            if !self.twice {
+                report.add(&self.at(&format!("verify {name}")), trial.verify(threads)?);
+                continue;
+            }
+            roofline::touch(self.memory, threads)?;
+            let restored = trial.restore(threads, self.is_first && self.is_widest)?;
+            report.add(&self.at(&format!("restore {name}")), restored);
+            if self.is_widest {
+                roofline::touch(self.memory, threads)?;
+                if let Some(paged) = trial.page_in(threads)? {
+                    report.paged(
+                        &self.at(&format!("lazy {name}")),
+                        self.memory.nonzero,
+                        &paged,
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
 }
