@@ -48,6 +48,7 @@ pub(crate) enum Parsed {
     Help,
 }
 
+// Long because it is a table with one arm for each option.
 pub(crate) fn parse(verb: &str, words: &[String]) -> Result<Parsed, String> {
     let mut options = Options::default();
     if verb == "install" {

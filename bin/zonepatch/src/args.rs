@@ -44,6 +44,7 @@ pub enum Problem {
     Usage(String, Option<&'static str>),
 }
 
+// Long because it is a table with one arm for each option.
 pub fn parse(words: Vec<OsString>) -> Result<Call, Problem> {
     let mut call = Call {
         root: None,

@@ -120,6 +120,7 @@ impl Verb {
     }
 
     /// Decides by the transition table of zones(7).
+    // Long because it is the transition table of zones(7).
     #[must_use]
     pub fn admission(self, state: State) -> Admission {
         use Admission::{Already, Go, Refuse};

@@ -142,6 +142,7 @@ fn build(
 }
 
 impl Building<'_> {
+    // Long because it is a table with one arm for each step.
     fn carry_out(&mut self, step: &PlatformStep, undo: &mut UndoStack) -> Result<(), AnyError> {
         match step {
             PlatformStep::Cgroups { paths, shared } => self.make_cgroups(paths, shared, undo),

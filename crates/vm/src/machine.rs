@@ -190,6 +190,7 @@ const MEMORY: &str = "ram0";
 
 impl Machine {
     /// The arguments of QEMU, without its own name.
+    // Long because it is the list of QEMU's options in their order.
     #[must_use]
     pub fn command_line(&self) -> Vec<String> {
         let given = Descriptors::of(self);

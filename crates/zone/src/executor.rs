@@ -141,6 +141,7 @@ impl Work<'_> {
         }
     }
 
+    // Long because it is a table with one arm for each step.
     fn carry_out(&mut self, step: &Step, undo: &mut UndoStack) -> Result<(), AnyError> {
         match step {
             Step::Begin { uuid } => self.begin(*uuid, step.to_string(), undo),

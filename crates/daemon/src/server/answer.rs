@@ -43,6 +43,7 @@ impl Server<'_> {
     }
 
     /// Answers one connection; true when the zone is down and we are done.
+    // Long because it is a table with one arm for each order.
     pub(super) fn answer_one(&mut self) -> bool {
         let Some((client, request)) = self.hear_one() else {
             return false;

@@ -188,6 +188,7 @@ pub struct MachineFile {
 }
 
 impl fmt::Display for PlatformStep {
+    // Long because it is a table with the text of each step.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cgroups { paths, shared } => {

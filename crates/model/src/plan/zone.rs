@@ -279,6 +279,7 @@ pub enum Step {
 }
 
 impl fmt::Display for Step {
+    // Long because it is a table with the text of each step.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Begin { .. } => f.write_str("store state incomplete"),

@@ -136,6 +136,7 @@ pub fn plan(inputs: &BootInputs<'_>) -> Result<BootPlan, Error> {
     })
 }
 
+// Long because it is the list of steps in their order.
 fn platform_steps(inputs: &BootInputs<'_>, pings: bool) -> Vec<PlatformStep> {
     let config = inputs.config;
     let stack = inputs.stack;
@@ -315,6 +316,7 @@ fn file_system(held: u32, fs: FileSystem) -> PlatformStep {
     }
 }
 
+// Long because it is the list of steps in their order.
 fn inside_steps(
     inputs: &BootInputs<'_>,
     init: &Init,

@@ -48,6 +48,7 @@ fn is_rctl_name(name: &str) -> bool {
 impl Kind {
     /// Checks a simple value, or one element of a list of texts, of `property`
     /// and gives it in canonical form.
+    // Long because it is a table with one arm for each kind; no arm depends on another.
     pub fn check(self, property: &str, value: &str) -> Result<String, BadValue> {
         let bad = |why: &str| Err(BadValue::new(property, value, why));
         if value.len() > MAX_VALUE {
