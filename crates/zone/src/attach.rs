@@ -18,7 +18,7 @@ use storage::{ROOT, Stack, driver_at};
 use store::index::Index;
 use store::xml::manifest::Manifest;
 
-use crate::executor::{self, Outcome, Work};
+use crate::executor::{self, Outcome};
 use crate::inventory::{self, System};
 use crate::verify;
 use host::{Error, Host};
@@ -323,16 +323,7 @@ fn run(
     plan: &ZonePlan,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Error> {
-    let mut work = Work {
-        host,
-        config,
-        entry: subject.entry.clone(),
-        record: &mut |entry| executor::record_now(host, entry),
-        progress,
-        import: None,
-        image: None,
-    };
-    executor::run(&mut work, plan, &mut host.fault.clone())
+    executor::run_now(host, config, &subject.entry, plan, progress)
 }
 
 /// The zone's identity: that which it had, unless another zone of this host has it.

@@ -202,18 +202,11 @@ pub fn prepare(
         xml::save_before_settle(&host.root, &config)?;
     }
     let mut whole = None;
-    let mut work = Work {
-        host,
-        config: &config,
-        entry: subject.entry.clone(),
-        record: &mut |entry| {
-            whole = Some(entry);
-            Ok(())
-        },
-        progress,
-        import: None,
-        image: None,
+    let record = &mut |entry| {
+        whole = Some(entry);
+        Ok(())
     };
+    let mut work = Work::new(host, &config, subject.entry.clone(), record, progress);
     if let Err(error) = executor::run(&mut work, &plan, &mut host.fault.clone()) {
         if new {
             // Without an entry it does not count; nobody should wonder about it.

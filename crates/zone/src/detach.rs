@@ -4,7 +4,7 @@ use model::plan::{Step, ZonePlan};
 use model::{Config, State, Verb, ZoneName};
 use storage::driver_at;
 
-use crate::executor::{self, Outcome, Work};
+use crate::executor::{self, Outcome};
 use crate::{inventory, patch_files};
 use host::{Error, Host};
 use subject::network::Records;
@@ -62,16 +62,7 @@ pub fn detach(
             },
         ],
     };
-    let mut work = Work {
-        host,
-        config: &config,
-        entry: subject.entry.clone(),
-        record: &mut |entry| executor::record_now(host, entry),
-        progress,
-        import: None,
-        image: None,
-    };
-    executor::run(&mut work, &plan, &mut host.fault.clone())?;
+    executor::run_now(host, &config, &subject.entry, &plan, progress)?;
     if depth > 0 {
         progress(&format!(
             "Its root stands on {depth} layers beside the zonepath: a copy of the zonepath alone is not the zone. zoneadm export and migrate take all of it along."

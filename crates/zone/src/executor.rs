@@ -49,6 +49,27 @@ pub(crate) struct Work<'a> {
     pub image: Option<storage::Digest>,
 }
 
+impl<'a> Work<'a> {
+    /// Returns the work on a zone that imports no image and has none yet.
+    pub fn new(
+        host: &'a Host,
+        config: &'a Config,
+        entry: Entry,
+        record: Recorder<'a>,
+        progress: &'a mut dyn FnMut(&str),
+    ) -> Self {
+        Self {
+            host,
+            config,
+            entry,
+            record,
+            progress,
+            import: None,
+            image: None,
+        }
+    }
+}
+
 /// Stores an entry at once, with an id range if it has none and needs one.
 pub fn record_now(host: &Host, entry: Entry) -> Result<(), store::Error> {
     record_all(host, vec![entry])
@@ -80,6 +101,19 @@ pub(crate) fn record_all(host: &Host, entries: Vec<Entry>) -> Result<(), store::
         }
         Ok(())
     })
+}
+
+/// [`run`] for one zone, whose entry is stored at once.
+pub(crate) fn run_now(
+    host: &Host,
+    config: &Config,
+    entry: &Entry,
+    plan: &ZonePlan,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Error> {
+    let record = &mut |entry| record_now(host, entry);
+    let mut work = Work::new(host, config, entry.clone(), record, progress);
+    run(&mut work, plan, &mut host.fault.clone())
 }
 
 /// Carries out the plan. When a step fails, those before it are undone.

@@ -46,14 +46,11 @@ pub fn install(
     if dry_run {
         return Ok(Outcome::Planned(plan.to_string()));
     }
+    let entry = subject.entry.clone();
+    let record = &mut |entry| executor::record_now(host, entry);
     let mut work = Work {
-        host,
-        config: &config,
-        entry: subject.entry.clone(),
-        record: &mut |entry| executor::record_now(host, entry),
-        progress,
         import,
-        image: None,
+        ..Work::new(host, &config, entry, record, progress)
     };
     executor::run(&mut work, &plan, &mut host.fault.clone())?;
     Ok(Outcome::Done)

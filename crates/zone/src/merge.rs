@@ -7,7 +7,7 @@ use model::plan::{Step, ZonePlan};
 use model::{State, Verb, ZoneName};
 use storage::{Dataset, LAYERS_AFTER_MERGE, MERGE_DEPTH, driver_at};
 
-use crate::executor::{self, Outcome, Work};
+use crate::executor::{self, Outcome};
 use host::{Error, Host};
 use subject::{Start, Subject};
 
@@ -51,16 +51,7 @@ pub fn merge(host: &Host, zone: &ZoneName, dry_run: bool) -> Result<Outcome, Err
         subject::settle(host, zone)?;
     }
     let config = subject.config(host)?;
-    let mut work = Work {
-        host,
-        config: &config,
-        entry: subject.entry.clone(),
-        record: &mut |entry| executor::record_now(host, entry),
-        progress: &mut |_| {},
-        import: None,
-        image: None,
-    };
-    executor::run(&mut work, &plan, &mut host.fault.clone())?;
+    executor::run_now(host, &config, &subject.entry, &plan, &mut |_| {})?;
     Ok(Outcome::Done)
 }
 

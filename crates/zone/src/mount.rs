@@ -3,7 +3,7 @@
 use model::plan::{Step, ZonePlan};
 use model::{Verb, ZoneName};
 
-use crate::executor::{self, Outcome, Work};
+use crate::executor::{self, Outcome};
 use host::{Error, Host};
 use subject::{SHOWN, Start, Subject};
 
@@ -51,15 +51,6 @@ fn act(
     }
     subject::settle(host, zone)?;
     let config = subject.config(host)?;
-    let mut work = Work {
-        host,
-        config: &config,
-        entry: subject.entry.clone(),
-        record: &mut |entry| executor::record_now(host, entry),
-        progress: &mut |_| {},
-        import: None,
-        image: None,
-    };
-    executor::run(&mut work, &plan, &mut host.fault.clone())?;
+    executor::run_now(host, &config, &subject.entry, &plan, &mut |_| {})?;
     Ok(Outcome::Done)
 }

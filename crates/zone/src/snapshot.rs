@@ -10,7 +10,7 @@ use model::{State, Verb, ZoneName};
 pub use storage::{BadName, Name};
 use storage::{Dataset, Method, TopCopy, driver_at};
 
-use crate::executor::{self, Outcome, Work};
+use crate::executor::{self, Outcome};
 use crate::merge;
 use host::{Error, Fault, Host, flatten};
 use platform::kind;
@@ -117,16 +117,7 @@ fn carry_out(
         subject::settle(host, &subject.entry.name)?;
     }
     let config = subject.config(host)?;
-    let mut work = Work {
-        host,
-        config: &config,
-        entry: subject.entry.clone(),
-        record: &mut |entry| executor::record_now(host, entry),
-        progress,
-        import: None,
-        image: None,
-    };
-    executor::run(&mut work, &plan, &mut host.fault.clone())?;
+    executor::run_now(host, &config, &subject.entry, &plan, progress)?;
     Ok(note())
 }
 

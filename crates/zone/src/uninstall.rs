@@ -148,15 +148,8 @@ fn carry_out(
     let base = Base::find(&host.cgroup)?;
     subject::clear(&ZoneCgroups::of(&base, zone))?;
     Records::of(&host.root).let_go(zone)?;
-    let mut work = Work {
-        host,
-        config: &subject.config,
-        entry: subject.entry.clone(),
-        record,
-        progress,
-        import: None,
-        image: None,
-    };
+    let entry = subject.entry.clone();
+    let mut work = Work::new(host, &subject.config, entry, record, progress);
     executor::run(&mut work, plan, &mut host.fault.clone())?;
     if subject.was == State::Incomplete {
         // An install or clone that was killed here may have left more files beside it than a
