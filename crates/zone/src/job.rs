@@ -22,7 +22,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::time::Timespec;
 use storage::{Dataset, Stack};
-use store::runtime;
+use store::runtime::{self, Process};
 
 use crate::boot::{self, BootOptions, Linked};
 use crate::root_view;
@@ -191,8 +191,24 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
     )?;
     plan.init.bound = true;
     plan.id = runtime::next_id(&host.root)?;
-    let mut steps = Vec::with_capacity(plan.platform.len() + 1);
-    for mut step in plan.platform {
+    plan.platform = platform_steps(plan.platform, subject, job, beside);
+    // Nobody would answer.
+    let asks = |step: &InsideStep| matches!(step, InsideStep::Environments { .. });
+    plan.inside.retain(|step| !asks(step));
+    Ok(plan)
+}
+
+/// Returns the steps of a boot as a job needs them: in a control group of its own beside those of a
+/// zone that is up, in the network of its first process `beside`, and with the folder of the job.
+fn platform_steps(
+    boot: Vec<PlatformStep>,
+    subject: &Subject,
+    job: &Job<'_>,
+    beside: Option<Process>,
+) -> Vec<PlatformStep> {
+    let halted = !subject.state.is_active();
+    let mut steps = Vec::with_capacity(boot.len() + 1);
+    for mut step in boot {
         let mut after = None;
         match &mut step {
             // Those of the zone itself are in use.
@@ -232,11 +248,7 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
         steps.push(step);
         steps.extend(after);
     }
-    plan.platform = steps;
-    // Nobody would answer.
-    let asks = |step: &InsideStep| matches!(step, InsideStep::Environments { .. });
-    plan.inside.retain(|step| !asks(step));
-    Ok(plan)
+    steps
 }
 
 /// Returns the path of the copy of a zone: beside it, or in it where it is a file system of its

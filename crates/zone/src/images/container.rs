@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use oci::{Layer, Layout, Platform};
-use storage::{About, Image, Images, Part};
+use storage::{About, Download, Image, Images, Part};
 
 use crate::images::fetch::Fetch;
 use crate::images::request::Request;
@@ -24,37 +24,9 @@ pub(super) fn import(
             .to_string_lossy()
             .into_owned(),
     });
-    // Made here, so that it lives until all is unpacked, and goes then.
-    let download;
-    let mut fetch = None;
-    let (layout, name) = match &request.source {
-        Source::Registry(reference) => {
-            download = images.download()?;
-            let ready = Fetch::new(
-                host,
-                reference,
-                download.path(),
-                request.credentials.as_deref(),
-            )?;
-            progress(&format!("Fetching {reference}."));
-            ready.documents(&platform.to_string(), progress)?;
-            fetch = Some(ready);
-            (Layout::open(download.path())?, None)
-        }
-        Source::Images { path, name } if !path.is_dir() => {
-            download = images.download()?;
-            brand::container::extract(path, download.path(), progress)?;
-            (Layout::open(download.path())?, name.as_deref())
-        }
-        Source::Images { path, name } => (Layout::open(path)?, name.as_deref()),
-        Source::Files(path) => {
-            return Err(Error::Refused(format!(
-                "{}: no container image",
-                path.display()
-            )));
-        }
-    };
-    let image = layout.image(name, &platform)?;
+    let opened = Opened::new(host, images, request, &platform, progress)?;
+    let layout = &opened.layout;
+    let image = layout.image(opened.name, &platform)?;
     check(request, &image)?;
     let stacks: Vec<String> = image
         .layers
@@ -70,7 +42,7 @@ pub(super) fn import(
             stacks.len()
         ));
     }
-    if let (Some(fetch), false) = (&fetch, rest.is_empty()) {
+    if let (Some(fetch), false) = (&opened.fetch, rest.is_empty()) {
         fetch.layers(rest, progress)?;
     }
     let mut filled = Filled {
@@ -91,13 +63,69 @@ pub(super) fn import(
     let below = base.as_ref().map_or(&[][..], |base| base.trees());
     for (n, layer) in rest.iter().enumerate() {
         progress(&format!("Layer {} of {}.", known + n + 1, stacks.len()));
-        if let Err(error) = filled.add(&layout, layer, below, progress) {
+        if let Err(error) = filled.add(layout, layer, below, progress) {
             filled.discard();
             return Err(error);
         }
     }
     let Filled { parts, done, .. } = filled;
     Ok(images.finish_on(base, parts, &done, Some(&image.config_text))?)
+}
+
+/// The layout of an image that was asked for.
+struct Opened<'r> {
+    layout: Layout,
+    /// Its name in the layout.
+    name: Option<&'r str>,
+    /// Downloads the layers, which come later.
+    fetch: Option<Fetch<'r>>,
+    /// The folder of a layout that was downloaded or unpacked, which goes with this value.
+    _download: Option<Download>,
+}
+
+impl<'r> Opened<'r> {
+    fn new(
+        host: &'r Host,
+        images: &Images,
+        request: &'r Request,
+        platform: &Platform,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Self, Error> {
+        match &request.source {
+            Source::Registry(reference) => {
+                let download = images.download()?;
+                let credentials = request.credentials.as_deref();
+                let fetch = Fetch::new(host, reference, download.path(), credentials)?;
+                progress(&format!("Fetching {reference}."));
+                fetch.documents(&platform.to_string(), progress)?;
+                Ok(Self {
+                    layout: Layout::open(download.path())?,
+                    name: None,
+                    fetch: Some(fetch),
+                    _download: Some(download),
+                })
+            }
+            Source::Images { path, name } => {
+                let mut unpacked = None;
+                if !path.is_dir() {
+                    let download = images.download()?;
+                    brand::container::extract(path, download.path(), progress)?;
+                    unpacked = Some(download);
+                }
+                let folder = unpacked.as_ref().map_or(path.as_path(), Download::path);
+                Ok(Self {
+                    layout: Layout::open(folder)?,
+                    name: name.as_deref(),
+                    fetch: None,
+                    _download: unpacked,
+                })
+            }
+            Source::Files(path) => Err(Error::Refused(format!(
+                "{}: no container image",
+                path.display()
+            ))),
+        }
+    }
 }
 
 /// Refuses an image that is not the one that was asked for.

@@ -23,7 +23,7 @@ const MAX_ERROR: u64 = 4096;
 pub struct Fetch<'a> {
     program: PathBuf,
     reference: &'a Reference,
-    into: &'a Path,
+    into: PathBuf,
     credentials: Option<PathBuf>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Fetch<'a> {
     pub fn new(
         host: &Host,
         reference: &'a Reference,
-        into: &'a Path,
+        into: &Path,
         credentials: Option<&Path>,
     ) -> Result<Self, Error> {
         let program = host.program(PROGRAM).ok_or_else(|| {
@@ -45,7 +45,7 @@ impl<'a> Fetch<'a> {
         Ok(Self {
             program,
             reference,
-            into,
+            into: into.to_owned(),
             credentials: match credentials {
                 Some(path) => Some(path.to_owned()),
                 None => own.exists().then_some(own),
@@ -75,7 +75,7 @@ impl<'a> Fetch<'a> {
     ) -> Result<(), Error> {
         let fail = Error::io(format!("run {}", self.program.display()));
         let mut command = Command::new(&self.program);
-        command.args(words).arg("--into").arg(self.into);
+        command.args(words).arg("--into").arg(&self.into);
         if let Some(path) = &self.credentials {
             command.arg("--credentials").arg(path);
         }
