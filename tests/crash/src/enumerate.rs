@@ -14,8 +14,8 @@ use crate::layers;
 use crate::operations::{self, Operation};
 use crate::strike::{Ask, Who, traced};
 
-/// The number of sites of one operation in a sample.
-const SAMPLE: usize = 6;
+/// The number of sites of one operation in a sample where none is given.
+pub const SAMPLE: usize = 6;
 
 /// The number of looks at something that may still change.
 const LOOKS: usize = 100;
@@ -28,6 +28,8 @@ const PROGRESS: Duration = Duration::from_secs(10);
 pub struct Extent<'a> {
     /// A sample, until this moment; all of it when there is none.
     pub until: Option<Instant>,
+    /// The number of sites of each operation and process in a sample.
+    pub sample: usize,
     /// This site alone, as `call:n`; `list` prints all and tries none, `@` tries those that are
     /// told by their path.
     pub site: Option<&'a str>,
@@ -187,7 +189,7 @@ pub fn enumerate(
         chosen.retain(|one| one.key() == site || site == "@" && one.path.is_some());
     }
     if extent.until.is_some() {
-        while chosen.len() > SAMPLE {
+        while chosen.len() > extent.sample {
             chosen.remove(random.index(chosen.len()));
         }
     }

@@ -34,9 +34,10 @@ use lexopt::prelude::*;
 use crate::enumerate::{Extent, Tally};
 
 const USAGE: &str = "\
-usage: crash [--seed N] [--seconds N] [--only NAME]... [--who NAME] [--site CALL:N] [--part N/M]
-             [--list] [--table FILE]
+usage: crash [--seed N] [--seconds N [--sample N]] [--only NAME]... [--who NAME]
+             [--site CALL:N] [--part N/M] [--list] [--table FILE]
   --seconds N     tries what the seed draws for so long; all there is without it
+  --sample N      with --seconds, the number of kills that are drawn for each operation (6)
   --seed N        the draw of an earlier run
   --only NAME     operations whose name begins with this
   --who NAME      killing this process alone
@@ -52,6 +53,7 @@ const PLACED: &str = "ZONES_CRASH_PROGRAMS";
 struct Options {
     seed: Option<u64>,
     seconds: Option<u64>,
+    sample: usize,
     only: Vec<String>,
     who: Option<String>,
     site: Option<String>,
@@ -64,6 +66,7 @@ fn options() -> Result<Options, lexopt::Error> {
     let mut found = Options {
         seed: None,
         seconds: None,
+        sample: enumerate::SAMPLE,
         only: Vec::new(),
         who: None,
         site: None,
@@ -76,6 +79,7 @@ fn options() -> Result<Options, lexopt::Error> {
         match argument {
             Long("seed") => found.seed = Some(parser.value()?.parse()?),
             Long("seconds") => found.seconds = Some(parser.value()?.parse()?),
+            Long("sample") => found.sample = parser.value()?.parse()?,
             Long("only") => found.only.push(parser.value()?.string()?),
             Long("who") => found.who = Some(parser.value()?.string()?),
             Long("site") => found.site = Some(parser.value()?.string()?),
@@ -193,6 +197,7 @@ fn enumerate_all(options: &Options) -> ExitCode {
             }
             let extent = Extent {
                 until,
+                sample: options.sample,
                 site: options.site.as_deref(),
             };
             tallies.extend(enumerate::enumerate(operation, who, &extent, &mut random));
