@@ -3,6 +3,8 @@
 //! taken back with the last. The state is read each time, so that settings that an administrator
 //! removed meanwhile are made again.
 
+mod parts;
+
 use std::fs;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -18,6 +20,8 @@ use crate::netlink::Netlink;
 use crate::publish::{self, Forward};
 use crate::record::Record;
 use crate::{pool, request};
+
+pub use parts::{Part, PartState, parts};
 
 /// Name of our nftables table.
 const TABLE: &str = "zones";

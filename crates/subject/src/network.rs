@@ -6,6 +6,7 @@
 
 mod common;
 mod error;
+pub mod host_network;
 mod published;
 
 use std::cell::RefCell;

@@ -82,6 +82,21 @@ impl Common {
         })
     }
 
+    /// Returns the state, or nothing if no zone uses the network of this namespace. Waits until no
+    /// other process changes the state. To be called in the host's namespaces.
+    pub(super) fn open_existing() -> Result<Option<Self>, AnyError> {
+        let base = Path::new(BASE);
+        let folder = folder_here()?;
+        if !folder.exists() {
+            return Ok(None);
+        }
+        let lock = lock::exclusive(&base.join(".lock"))?;
+        Ok(is_used(&folder).then_some(Self {
+            folder,
+            _lock: lock,
+        }))
+    }
+
     /// Returns the path of the file that lists the changes of the host.
     pub(super) fn settings(&self) -> PathBuf {
         self.folder.join("settings.json")
@@ -342,9 +357,12 @@ fn whose(owner: &Path, record: &Path) -> String {
     if owner.parent() == record.parent() {
         return format!("zone '{zone}'");
     }
-    // ROOT/run/zones/network/ZONE.json
-    let root = owner.ancestors().nth(4).unwrap_or(Path::new("/"));
-    format!("zone '{zone}' of ZONES_ROOT {}", root.display())
+    format!("zone '{zone}' of ZONES_ROOT {}", root_of(owner).display())
+}
+
+/// Returns the ZONES_ROOT of a record, which is `ZONES_ROOT/run/zones/network/ZONE.json`.
+pub(super) fn root_of(record: &Path) -> &Path {
+    record.ancestors().nth(4).unwrap_or(Path::new("/"))
 }
 
 /// Returns the name of a published port in the folder of ports.

@@ -1,0 +1,139 @@
+//! The host's network as its zones use it: `zoneadm network`.
+
+use std::path::{Path, PathBuf};
+
+use net::Record;
+use net::host_side::{self, Needs, Settings};
+use serde::Serialize;
+
+use crate::network::common::{Common, root_of};
+use crate::network::{NetworkError, prepare, read};
+
+pub use net::host_side::{Part, PartState};
+
+/// The host's network, and the links of all zones on it, of every ZONES_ROOT.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostNetwork {
+    /// The parts that were made or changed for zones.
+    pub parts: Vec<Part>,
+    /// The links of zones that are up, sorted by ZONES_ROOT and zone.
+    pub links: Vec<ZoneLink>,
+    /// The chain of the host's firewall that keeps zones from the outside, in words.
+    pub firewall: Option<String>,
+}
+
+/// A link of a zone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct ZoneLink {
+    /// The ZONES_ROOT of the zone.
+    pub root: PathBuf,
+    /// The zone.
+    pub zone: String,
+    /// The link's name in the zone.
+    pub link: String,
+    /// The host's end of the link, or its macvlan link.
+    pub host: Option<String>,
+    /// The kind of the link and its lower link, in words.
+    pub over: String,
+    /// The addresses that the host gave to the zone, with prefix lengths.
+    pub addresses: Vec<String>,
+    /// The published ports of the host, as `[ADDRESS:]PORT[-PORT]/PROTOCOL`.
+    pub published: Vec<String>,
+}
+
+impl HostNetwork {
+    /// Returns whether another program has removed or changed a part.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.parts.iter().any(|part| part.state == PartState::Lost)
+    }
+}
+
+/// Returns the state of the host's network, and changes nothing. To be called in the host's
+/// namespaces.
+///
+/// # Errors
+/// Fails if a record or the kernel's state cannot be read.
+pub fn look() -> Result<HostNetwork, NetworkError> {
+    let Some(common) = Common::open_existing().map_err(NetworkError::Common)? else {
+        return Ok(HostNetwork::default());
+    };
+    let settings: Settings = read(&common.settings())?.unwrap_or_default();
+    let (parts, firewall) =
+        host_side::parts(&settings).map_err(|error| NetworkError::Common(error.into()))?;
+    let mut links = Vec::new();
+    for path in common.records() {
+        let record = read::<Record>(&path)?.unwrap_or_default();
+        links.extend(links_of(&path, &record));
+    }
+    links.sort();
+    Ok(HostNetwork {
+        parts,
+        links,
+        firewall,
+    })
+}
+
+/// Restores the parts of the host's network that zones need and another program has removed or
+/// changed. To be called in the host's namespaces.
+///
+/// # Errors
+/// Fails with the part that could not be restored.
+pub fn repair() -> Result<(), NetworkError> {
+    let Some(common) = Common::open_existing().map_err(NetworkError::Common)? else {
+        return Ok(());
+    };
+    let mut all = Record::default();
+    for path in common.records() {
+        all.links
+            .extend(read::<Record>(&path)?.unwrap_or_default().links);
+    }
+    let needs = Needs::of_record(&all);
+    if needs.is_nothing() {
+        return Ok(());
+    }
+    prepare(&common, &needs).map_err(NetworkError::Common)?;
+    Ok(())
+}
+
+fn links_of(path: &Path, record: &Record) -> Vec<ZoneLink> {
+    let zone = path.file_stem().unwrap_or_default().to_string_lossy();
+    let links = record.links.iter().map(|held| ZoneLink {
+        root: root_of(path).to_owned(),
+        zone: zone.clone().into_owned(),
+        link: held.name.clone(),
+        host: held.host.clone().or_else(|| held.outer.clone()),
+        over: held.over.clone(),
+        addresses: held.addresses.iter().map(ToString::to_string).collect(),
+        published: held.published.iter().map(ToString::to_string).collect(),
+    });
+    links.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_names_the_zone_and_the_root_of_its_links() {
+        let mut held = net::record::Held {
+            name: "net0".into(),
+            host: Some("zone1-0".into()),
+            over: "routed by the host".into(),
+            ..Default::default()
+        };
+        held.addresses = vec![net::pool::of_host()[0]];
+        let record = Record {
+            links: vec![held],
+            ..Record::default()
+        };
+        let links = links_of(Path::new("/srv/run/zones/network/web.json"), &record);
+        assert_eq!(links.len(), 1);
+        assert_eq!(links[0].root, Path::new("/srv"));
+        assert_eq!((&*links[0].zone, &*links[0].link), ("web", "net0"));
+        assert_eq!(links[0].host.as_deref(), Some("zone1-0"));
+        assert!(links[0].addresses[0].starts_with("10.208.0.1/"));
+        let main = links_of(Path::new("/run/zones/network/web.json"), &record);
+        assert_eq!(main[0].root, Path::new("/"));
+    }
+}
