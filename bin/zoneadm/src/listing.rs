@@ -101,6 +101,11 @@ pub fn json<R: Serialize>(rows: &[R]) -> String {
     serde_json::to_string_pretty(rows).unwrap_or_default() + "\n"
 }
 
+/// Returns one object as JSON.
+pub fn json_object<T: Serialize>(object: &T) -> String {
+    serde_json::to_string_pretty(object).unwrap_or_default() + "\n"
+}
+
 /// A field of a parseable list: its own colons are no separators.
 pub fn field(text: &str) -> String {
     text.replace(':', "\\:")

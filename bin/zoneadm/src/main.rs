@@ -19,6 +19,7 @@ mod listing;
 mod many;
 mod memory;
 mod migrate;
+mod network;
 mod options;
 mod outcome;
 mod rctl;
@@ -83,6 +84,7 @@ fn run(call: &Call) -> u8 {
         "help" => usage::print(call.rest.first().map(String::as_str)),
         "list" => list::run(call),
         "check" => check::run(call),
+        "network" => network::run(call),
         "beadm" => environments::run(call),
         "export" | "import" => transfer::run(call),
         "migrate" => migrate::run(call),

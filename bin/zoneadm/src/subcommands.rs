@@ -36,6 +36,16 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         examples: &["zoneadm check", "zoneadm check -r"],
     },
     Subcommand {
+        name: "network",
+        form: "network [-r] [-j]",
+        help: "Lists the parts of the host's network that were made or changed for zones, the links\n\
+               of running zones, and their published ports. It covers the zones of every\n\
+               ZONES_ROOT. Takes no -z. The exit status is 1 if a part is lost.\n\
+               \t-r  restores lost parts\n\
+               \t-j  as JSON",
+        examples: &["zoneadm network", "zoneadm network -r"],
+    },
+    Subcommand {
         name: "verify",
         form: "verify",
         help: "Checks whether the zone could run on this host; changes nothing.",

@@ -44,7 +44,7 @@ pub fn complain(text: &str, verb: Option<&str>) -> u8 {
 /// Returns the options in front of a subcommand.
 fn before(one: &Subcommand) -> &'static str {
     match one.name {
-        "help" | "check" => "",
+        "help" | "check" | "network" => "",
         _ => "-z zonename ",
     }
 }
@@ -66,6 +66,7 @@ fn usage() -> String {
         "usage:\tzoneadm help\n\
          \tzoneadm [-R root] [-z zonename] [-u uuid] list\n\
          \tzoneadm [-R root] check\n\
+         \tzoneadm network\n\
          \tzoneadm {-z zonename | -u uuid} <subcommand>\n\
          \n\
          \t-z may be repeated, be a glob ('web*') or have a range ('web[1-50]'):\n\

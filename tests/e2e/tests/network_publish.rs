@@ -239,6 +239,44 @@ fn rules_that_another_program_flushes_come_back_without_a_command() {
 }
 
 #[test]
+fn network_shows_lost_parts_of_the_host_and_restores_them() {
+    let Some(world) = World::new() else { return };
+    let show = |options: &[&str]| {
+        let words = [&["network"], options].concat();
+        world.host.zoneadm(&words)
+    };
+    let unused = "No running zone uses the host's network.\n";
+    assert_eq!(show(&[]).ok().out, unused);
+    world.boot("web", "set ip-type=exclusive; add anet; end");
+    let before = (rules(), settings());
+    let whole = show(&[]).ok().out;
+    for part in ["table inet zones", "address 10.208.0.1", "/forwarding"] {
+        let line = whole.lines().find(|line| line.ends_with(part));
+        let line = line.unwrap_or_else(|| panic!("{part}: {whole}"));
+        assert!(line.starts_with("set "), "{line}");
+    }
+    world
+        .run(At::Global, "ip addr del 10.208.0.1/32 dev lo", "")
+        .quiet();
+    let lost = show(&[]);
+    assert_eq!(lost.code(), Some(1), "{lost:?}");
+    let mut lines = lost.out.lines();
+    let line = lines.find(|line| line.ends_with("address 10.208.0.1"));
+    assert!(
+        line.is_some_and(|line| line.starts_with("lost ")),
+        "{lost:?}"
+    );
+    let restored = show(&["-r", "-j"]).ok().out;
+    let restored: serde_json::Value = serde_json::from_str(&restored).unwrap();
+    let mut states = restored["parts"].as_array().unwrap().iter();
+    assert!(states.all(|part| part["state"] == "set"), "{restored}");
+    assert_eq!(restored["links"][0]["zone"], "web");
+    assert_eq!((rules(), settings()), before);
+    world.host.halt("web");
+    assert_eq!(show(&[]).ok().out, unused);
+}
+
+#[test]
 fn nothing_is_left_of_published_ports_when_the_zone_is_gone() {
     let Some(world) = World::new() else { return };
     let before = (rules(), settings());
