@@ -6,12 +6,13 @@
 
 mod common;
 mod error;
+mod file;
 pub mod host_network;
 mod published;
 
 use std::cell::RefCell;
 use std::fs::{self, DirBuilder};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
@@ -26,24 +27,19 @@ use net::netlink::Netlink;
 use net::plan::{Facts, Owner};
 use net::record::Held;
 use net::{Ends, Record};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use store::atomic::{self, Durability};
-use store::format::{self, Stored};
 use store::index::{Entry, Index};
 
 use crate::network::common::Common;
 use host::{Error, Host, flatten};
 
-pub use error::NetworkError;
+use error::AnyError;
+use file::{read, save};
 
-type AnyError = Box<dyn std::error::Error + Send + Sync>;
+pub use error::NetworkError;
 
 /// Does something in the host's mount namespace.
 type InMountsOfHost<'a> = &'a dyn Fn(&dyn Fn() -> Result<(), AnyError>) -> Result<(), AnyError>;
-
-/// Largest file that is read, in bytes.
-const MAX_SIZE: u64 = 1 << 20;
 
 /// The links of a zone on this host.
 ///
@@ -672,65 +668,4 @@ fn remove(path: &Path) -> Result<(), NetworkError> {
         path: path.to_owned(),
         source,
     })
-}
-
-/// The format of the files about the host's network that is written. A file that says none has
-/// format 1.
-const FORMAT: u64 = 1;
-
-fn save(path: &Path, what: &impl Serialize) -> Result<(), AnyError> {
-    let text = serde_json::to_vec(&Stored {
-        format: FORMAT,
-        content: what,
-    })?;
-    Ok(atomic::replace(path, &text, 0o644, Durability::Volatile)?)
-}
-
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, NetworkError> {
-    let path_of = || path.to_owned();
-    let fail = |source| NetworkError::Read {
-        path: path_of(),
-        source,
-    };
-    match fs::metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(fail(error)),
-        Ok(meta) if meta.len() > MAX_SIZE => {
-            return Err(NetworkError::TooLarge { path: path_of() });
-        }
-        Ok(_) => {}
-    }
-    let text = fs::read(path).map_err(fail)?;
-    format::check_json(path, &text, FORMAT)?;
-    let parsed = serde_json::from_slice(&text).map_err(|source| NetworkError::Parse {
-        path: path_of(),
-        source,
-    })?;
-    Ok(Some(parsed))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_say_their_format_and_a_newer_one_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("web");
-        // As programs without formats wrote it.
-        let old = r#"{"namespace":4026531840,"numbers":2,"links":[]}"#;
-        fs::write(&path, old).unwrap();
-        let record: Record = read(&path).unwrap().unwrap();
-        assert_eq!(record.numbers, 2);
-        save(&path, &record).unwrap();
-        let text = fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with(r#"{"format":1,"namespace""#), "{text}");
-        assert_eq!(read(&path).unwrap(), Some(record));
-        fs::write(&path, r#"{"format":2,"links":7}"#).unwrap();
-        let error = read::<Record>(&path).unwrap_err().to_string();
-        assert!(
-            error.contains("has format 2") && error.contains("use newer programs"),
-            "{error}"
-        );
-    }
 }

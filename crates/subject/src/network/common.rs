@@ -20,7 +20,8 @@ use net::Record;
 use net::record::Held;
 use store::lock;
 
-use crate::network::AnyError;
+use crate::network::error::AnyError;
+use crate::network::file::read;
 
 /// The folder of the folders of all network namespaces, whatever the ZONES_ROOT.
 const BASE: &str = "/run/zones-network";
@@ -154,7 +155,7 @@ impl Common {
             if owner == record || is_of_same_zone(&owner, record) {
                 continue;
             }
-            let Some(theirs) = super::read::<Record>(&owner)? else {
+            let Some(theirs) = read::<Record>(&owner)? else {
                 continue;
             };
             let mut ports = theirs.links.iter().flat_map(|held| &held.published);

@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use host::flatten;
 
+/// The error of one of several libraries.
+pub(super) type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why the network of a zone could not be looked up, released or held.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

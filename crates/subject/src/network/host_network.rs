@@ -7,7 +7,9 @@ use net::host_side::{self, Needs, Settings};
 use serde::Serialize;
 
 use crate::network::common::{Common, root_of};
-use crate::network::{NetworkError, prepare, read};
+use crate::network::error::NetworkError;
+use crate::network::file::read;
+use crate::network::prepare;
 
 pub use net::host_side::{Part, PartState};
 

@@ -8,7 +8,9 @@ use net::netlink::Netlink;
 use net::publish::Forward;
 
 use crate::network::common::Common;
-use crate::network::{AnyError, NetworkError, Records, prepare, read, save};
+use crate::network::error::{AnyError, NetworkError};
+use crate::network::file::{read, save};
+use crate::network::{Records, prepare};
 
 impl Records {
     /// Makes the published ports of links that stay those of `after`, in the record, the rules
