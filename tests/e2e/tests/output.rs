@@ -19,6 +19,7 @@ const PRINTING: &[(&str, &[&str])] = &[
     ("zoneadm", &["list"]),
     ("zoneadm", &["list", "-cv"]),
     ("zoneadm", &["-z", "web", "links"]),
+    ("zoneadm", &["network"]),
     ("zoneadmd", &["--help"]),
     ("zoneagent", &["--help"]),
     ("zoneauthd", &["--help"]),

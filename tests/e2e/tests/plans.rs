@@ -137,7 +137,7 @@ fn differences(before: &Trace, after: &Trace) -> Vec<String> {
 
 /// The words after `zoneadm -z ZONE`, for a zone with a snapshot and a boot environment
 /// `be`. Each line is tried in every state, also where it is refused.
-const LINES: [&str; 31] = [
+const LINES: [&str; 32] = [
     "install -n",
     "clone -n master",
     "clone -n -s old master",
@@ -169,6 +169,7 @@ const LINES: [&str; 31] = [
     "mark -n incomplete",
     "migrate -n nowhere.invalid",
     "check",
+    "network",
 ];
 
 /// The lines about boot environments.
@@ -205,7 +206,7 @@ impl Tried {
                 .replace("ARCHIVE", &host.path("/archive").display().to_string());
             let words: Vec<&str> = given.split(' ').collect();
             let ran = match line {
-                "check" => host.zoneadm(&words),
+                "check" | "network" => host.zoneadm(&words),
                 _ => host.on(zone, &words),
             };
             let after = trace(host, &mut self.digests);
@@ -273,6 +274,7 @@ fn every_subcommand_that_takes_n_is_tried_here() {
             "help",
             "list",
             "check",
+            "network",
             "verify",
             "snapshots",
             "storage",
