@@ -160,6 +160,32 @@ impl Link {
     }
 }
 
+/// Adds a setting lxc.net.INDEX.NAME to its link, which it makes if it is the first. Returns false
+/// for a setting that links of a zone do not have.
+fn add_to_link(links: &mut Vec<Link>, index: &str, name: &str, value: &str) -> bool {
+    if !links.iter().any(|link| link.index == index) {
+        links.push(Link {
+            index: index.to_owned(),
+            ..Link::default()
+        });
+    }
+    let place = links.iter_mut().find(|link| link.index == index);
+    let property = match name {
+        "link" => Some("lower-link"),
+        "name" => Some("linkname"),
+        "hwaddr" => Some("mac-address"),
+        "ipv4.address" => Some("allowed-address"),
+        "ipv4.gateway" if value != "auto" => Some("defrouter"),
+        "type" | "flags" => return true,
+        _ => None,
+    };
+    match (place, property) {
+        (Some(link), Some(property)) => link.properties.push((property, value.to_owned())),
+        _ => return false,
+    }
+    true
+}
+
 fn lxc(text: &str) -> Found {
     let mut found = Found::default();
     let mut links: Vec<Link> = Vec::new();
@@ -175,25 +201,8 @@ fn lxc(text: &str) -> Found {
             .strip_prefix("lxc.net.")
             .and_then(|rest| rest.split_once('.'))
         {
-            if !links.iter().any(|link| link.index == index) {
-                links.push(Link {
-                    index: index.to_owned(),
-                    ..Link::default()
-                });
-            }
-            let place = links.iter_mut().find(|link| link.index == index);
-            let property = match name {
-                "link" => Some("lower-link"),
-                "name" => Some("linkname"),
-                "hwaddr" => Some("mac-address"),
-                "ipv4.address" => Some("allowed-address"),
-                "ipv4.gateway" if value != "auto" => Some("defrouter"),
-                "type" | "flags" => continue,
-                _ => None,
-            };
-            match (place, property) {
-                (Some(link), Some(property)) => link.properties.push((property, value.to_owned())),
-                _ => found.leave(key, value),
+            if !add_to_link(&mut links, index, name, value) {
+                found.leave(key, value);
             }
             continue;
         }

@@ -88,6 +88,34 @@ pub fn check(system: &System) -> Vec<Section> {
             network.push(Finding::new(special, advice));
         }
     }
+    devices.extend(configured_devices(system));
+    vec![
+        Section::new(
+            "devices",
+            "The following devices are used. A zone has none but those of its device resources:",
+            devices,
+        ),
+        Section::new(
+            "swap",
+            "The following swap space is used. A zone has none of its own:",
+            swap,
+        ),
+        Section::new(
+            "filesystems",
+            "The following file systems of other hosts are mounted. A zone cannot mount them:",
+            network,
+        ),
+        Section::new(
+            "shares",
+            "The following directories are shared. A zone has no NFS server:",
+            shares(system),
+        ),
+    ]
+}
+
+/// Returns the devices that files of /etc name.
+fn configured_devices(system: &System) -> Vec<Finding> {
+    let mut devices = Vec::new();
     for line in system.lines("etc/crypttab") {
         let name = line.split_whitespace().next().unwrap_or_default();
         devices.push(Finding::new(
@@ -118,10 +146,15 @@ pub fn check(system: &System) -> Vec<Section> {
             devices.push(Finding::new(format!("/etc/udev/rules.d/{rules}"), advice));
         }
     }
+    devices
+}
+
+/// Returns the directories that are shared by NFS.
+fn shares(system: &System) -> Vec<Finding> {
     let mut exports = system.paths("etc/exports.d", ".exports");
     exports.push("etc/exports".to_owned());
     let shares = exports.iter().flat_map(|file| system.lines(file));
-    let shares = shares.map(|line| {
+    let found = shares.map(|line| {
         let dir = line
             .split_whitespace()
             .next()
@@ -129,28 +162,7 @@ pub fn check(system: &System) -> Vec<Section> {
             .to_owned();
         Finding::new(dir, "shared by NFS: share it from the host")
     });
-    vec![
-        Section::new(
-            "devices",
-            "The following devices are used. A zone has none but those of its device resources:",
-            devices,
-        ),
-        Section::new(
-            "swap",
-            "The following swap space is used. A zone has none of its own:",
-            swap,
-        ),
-        Section::new(
-            "filesystems",
-            "The following file systems of other hosts are mounted. A zone cannot mount them:",
-            network,
-        ),
-        Section::new(
-            "shares",
-            "The following directories are shared. A zone has no NFS server:",
-            shares.collect(),
-        ),
-    ]
+    found.collect()
 }
 
 #[cfg(test)]
