@@ -217,6 +217,8 @@ pub(super) struct Resuming<'a> {
 /// lets it run. Whoever brings in memory after that is remembered before, and that it runs,
 /// before there is no image any more: nothing that can fail is left for later. `goes_on` is
 /// told the moment before the guest runs.
+// Long because the order of its steps is the rule: the image counts until all of them that can fail
+// have succeeded.
 pub(super) fn resume(
     job: &Resuming<'_>,
     platform: &mut Platform,

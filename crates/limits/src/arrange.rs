@@ -343,6 +343,8 @@ fn claims(seat: &Seat, zones: &[PathBuf]) -> Vec<(PathBuf, Claim)> {
         .collect()
 }
 
+// Long because the order of its steps is the rule: partitions are opened before claims are stored,
+// these before groups are bound, and partitions are closed last.
 fn arrange(seat: &Seat, change: Change) -> Result<(), Error> {
     let zones = zones(seat.base());
     let mut claims = claims(seat, &zones);

@@ -50,6 +50,7 @@ const MAX_FOLDER_DEPTH: usize = 3;
 
 impl Unpack<'_> {
     /// Makes a member; the content of a file is read from `content`.
+    // Long because it has one arm for each kind of member, behind the checks that all kinds share.
     pub fn put(
         &mut self,
         member: &Member,
