@@ -45,12 +45,53 @@ const MAX_VALUE: u32 = 64 << 10;
 /// Compressors by their numbers.
 const COMPRESSORS: [&str; 7] = ["none", "gzip", "lzma", "lzo", "xz", "lz4", "zstd"];
 
-type Result<T> = std::result::Result<T, String>;
+/// The problem of an image that is not unpacked.
+#[derive(Debug, thiserror::Error)]
+enum Problem {
+    /// It ends too early.
+    #[error("truncated")]
+    Truncated,
+    /// It is shorter than its head says.
+    #[error("truncated: {length} of {wanted} bytes")]
+    Short { length: u64, wanted: u64 },
+    /// A part of it makes no sense.
+    #[error("damaged: {0}")]
+    Damaged(&'static str),
+    /// A block that gzip did not write.
+    #[error("damaged: {0}")]
+    Gzip(io::Error),
+    /// A block that zstd did not write.
+    #[error("damaged: {0}")]
+    Zstd(&'static str),
+    /// A format of other programs.
+    #[error("a squashfs image of version {0}; 4 is read")]
+    Version(u16),
+    /// No program here knows the compressor.
+    #[error(
+        "a squashfs image compressed with {0}, which is not read: \
+         unpack it with unsquashfs and install it with -d"
+    )]
+    Compressor(&'static str),
+    /// A file with more attributes than any has.
+    #[error("too many attributes")]
+    Attributes,
+    /// A folder that has no end.
+    #[error("a folder that is in itself, or too deep")]
+    Depth,
+    /// A symbolic link that no system could follow.
+    #[error("a link to too long a name")]
+    Link,
+    /// A system call failed.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+type Result<T> = std::result::Result<T, Problem>;
 
 /// Unpacks the image at `path`.
 pub fn unpack(unpack: &mut Unpack<'_>, path: &Path) -> std::result::Result<(), Error> {
     let file = File::open(path).map_err(|error| Error::io("open", path, error))?;
-    let image = Image::open(file).map_err(|problem| unpack.refuse(problem))?;
+    let image = Image::open(file).map_err(|problem| unpack.refuse(problem.to_string()))?;
     let mut walk = Walk {
         unpack,
         image: &image,
@@ -105,15 +146,15 @@ fn split(reference: u64) -> (u64, usize) {
     (reference >> 16, usize::from(low))
 }
 
-fn damaged<T>(what: &str) -> Result<T> {
-    Err(format!("damaged: {what}"))
+const fn damaged<T>(part: &'static str) -> Result<T> {
+    Err(Problem::Damaged(part))
 }
 
 impl Image {
     fn open(file: File) -> Result<Self> {
         let mut head = [0; 96];
         file.read_exact_at(&mut head, 0)
-            .map_err(|_| "truncated".to_owned())?;
+            .map_err(|_| Problem::Truncated)?;
         if !head.starts_with(MAGIC) {
             return damaged("no squashfs image");
         }
@@ -121,28 +162,25 @@ impl Image {
         let word = |at: usize| word(&head[at..]);
         let long = |at: usize| number::<8>(&head[at..]);
         if short(28) != 4 {
-            return Err(format!(
-                "a squashfs image of version {}; 4 is read",
-                short(28)
-            ));
+            return Err(Problem::Version(short(28)));
         }
         let compressor = short(20);
         if !matches!(compressor, 1 | 6) {
             let name = COMPRESSORS
                 .get(usize::from(compressor))
                 .unwrap_or(&"an unknown compressor");
-            return Err(format!(
-                "a squashfs image compressed with {name}, which is not read: \
-                 unpack it with unsquashfs and install it with -d"
-            ));
+            return Err(Problem::Compressor(name));
         }
         let block = word(12);
         if !(4096..=MAX_BLOCK).contains(&block) || !block.is_power_of_two() {
             return damaged("its size of blocks");
         }
-        let length = file.metadata().map_err(|error| error.to_string())?.len();
+        let length = file.metadata()?.len();
         if long(40) > length {
-            return Err(format!("truncated: {length} of {} bytes", long(40)));
+            return Err(Problem::Short {
+                length,
+                wanted: long(40),
+            });
         }
         let mut image = Self {
             file,
@@ -185,8 +223,8 @@ impl Image {
         self.file
             .read_exact_at(bytes, at)
             .map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof => "truncated".to_owned(),
-                _ => error.to_string(),
+                io::ErrorKind::UnexpectedEof => Problem::Truncated,
+                _ => error.into(),
             })
     }
 
@@ -198,11 +236,7 @@ impl Image {
         }
         let length = usize::try_from(count * 8).unwrap_or(usize::MAX);
         // No more than the file has: a table that says so is no reason for memory.
-        let file = self
-            .file
-            .metadata()
-            .map_err(|error| error.to_string())?
-            .len();
+        let file = self.file.metadata()?.len();
         if at.checked_add(length as u64).is_none_or(|end| end > file) {
             return damaged("a table beyond the end");
         }
@@ -247,11 +281,11 @@ impl Image {
             decoder
                 .take(most as u64 + 1)
                 .read_to_end(&mut out)
-                .map_err(|error| format!("damaged: {error}"))?;
+                .map_err(Problem::Gzip)?;
         } else {
             out.resize(most, 0);
             let length = zstd_safe::decompress(&mut out[..], bytes)
-                .map_err(|code| format!("damaged: {}", zstd_safe::get_error_name(code)))?;
+                .map_err(|code| Problem::Zstd(zstd_safe::get_error_name(code)))?;
             out.truncate(length);
         }
         match out.len() > most {
@@ -283,7 +317,7 @@ impl Image {
     fn cursor(&self, table: u64, place: u64, offset: usize) -> Result<Cursor<'_>> {
         let at = table
             .checked_add(place)
-            .ok_or("damaged: a place beyond all")?;
+            .ok_or(Problem::Damaged("a place beyond all"))?;
         Ok(Cursor {
             image: self,
             block: self.metadata(at)?,
@@ -295,7 +329,7 @@ impl Image {
         self.ids
             .get(usize::from(index))
             .copied()
-            .ok_or_else(|| "damaged: an owner that is none".to_owned())
+            .ok_or(Problem::Damaged("an owner that is none"))
     }
 
     /// The attributes by their number, those that pass.
@@ -311,11 +345,11 @@ impl Image {
         let place = table
             .blocks
             .get(entry / METADATA)
-            .ok_or("damaged: attributes that are none")?;
+            .ok_or(Problem::Damaged("attributes that are none"))?;
         let mut cursor = self.cursor(*place, 0, entry % METADATA)?;
         let (reference, count) = (cursor.long()?, cursor.word()?);
         if count > MAX_ATTRIBUTES {
-            return Err("too many attributes".to_owned());
+            return Err(Problem::Attributes);
         }
         let mut cursor = self.cursor(table.start, split(reference).0, split(reference).1)?;
         for _ in 0..count {
@@ -458,7 +492,7 @@ impl<'w> Walk<'w, '_> {
     ) -> std::result::Result<(), Error> {
         let names = self
             .names(reference, path, depth)
-            .map_err(|problem| self.unpack.bad(path, problem))?;
+            .map_err(|problem| self.unpack.bad(path, problem.to_string()))?;
         for (name, reference) in names {
             let path = path.join(OsStr::from_bytes(&name));
             if self.entry(&path, reference)? {
@@ -471,7 +505,7 @@ impl<'w> Walk<'w, '_> {
     /// Returns the names in a folder with their positions.
     fn names(&mut self, reference: u64, path: &Path, depth: usize) -> Result<Vec<(Vec<u8>, u64)>> {
         if !self.seen.insert(reference) || depth > MAX_FOLDER_DEPTH {
-            return Err("a folder that is in itself, or too deep".to_owned());
+            return Err(Problem::Depth);
         }
         let mut inode = self.inode(reference)?;
         let rest = &mut inode.rest;
@@ -529,7 +563,8 @@ impl<'w> Walk<'w, '_> {
     /// Makes one entry; true for a folder.
     fn entry(&mut self, path: &Path, reference: u64) -> std::result::Result<bool, Error> {
         let made = self.member(path, reference);
-        let (member, data, number) = made.map_err(|problem| self.unpack.bad(path, problem))?;
+        let (member, data, number) =
+            made.map_err(|problem| self.unpack.bad(path, problem.to_string()))?;
         let Some((mut data, links)) = data else {
             let is_folder = member.kind == Kind::Directory;
             self.unpack
@@ -612,7 +647,7 @@ impl<'w> Walk<'w, '_> {
                 let _links = rest.word()?;
                 let length = rest.word()? as usize;
                 if length > self.unpack.limits.path {
-                    return Err("a link to too long a name".to_owned());
+                    return Err(Problem::Link);
                 }
                 Kind::Symlink(OsStr::from_bytes(&rest.bytes(length)?).into())
             }
@@ -688,7 +723,7 @@ impl<'i> Content<'i> {
                 .image
                 .fragments
                 .get(entry / METADATA)
-                .ok_or("damaged: a fragment that is none")?;
+                .ok_or(Problem::Damaged("a fragment that is none"))?;
             let mut cursor = self.image.cursor(*place, 0, entry % METADATA)?;
             let (start, size) = (cursor.long()?, cursor.word()?);
             let offset = self.offset as usize;
