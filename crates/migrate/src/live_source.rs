@@ -23,7 +23,7 @@ use store::lock;
 use crate::options::Options;
 use crate::other_host::ask;
 use crate::relay::{Carried, Carrying, hear, word};
-use crate::source::Trip;
+use crate::source::{Arranged, Trip};
 use crate::wire::Fate;
 use control::client;
 use control::protocol::{Leave, Left, MAX_PACKET, Reply, Request, Word};
@@ -62,8 +62,11 @@ pub(super) fn go(
 ) -> Result<Way, Error> {
     let mut fault = host.fault.clone();
     let sizes = match trip.arrange(host, subject, progress)? {
-        Ok(arrange) => arrange,
-        Err(why) => return Ok(Way::Cannot(format!("{}: {why}", options.host))),
+        Arranged::Ready(sizes) => sizes,
+        Arranged::NoMachine => {
+            return Ok(Way::Cannot(format!("{}: it is no machine", options.host)));
+        }
+        Arranged::Refused(why) => return Ok(Way::Cannot(format!("{}: {why}", options.host))),
     };
     let zone = &subject.entry.name;
     let path = &subject.zonepath;

@@ -358,25 +358,41 @@ fn undone(why: &str) -> Stop {
     }
 }
 
+/// The reason why a side is not known to be as before.
+#[derive(Debug, thiserror::Error)]
+enum NotUndone {
+    /// The connection to the target failed.
+    #[error(transparent)]
+    Connection(#[from] io::Error),
+    /// The target says that it failed.
+    #[error("{0}")]
+    Target(String),
+    /// The source's zoneadmd went away before it said so.
+    #[error("its zoneadmd went away")]
+    NoZoneadmd,
+    /// One of them does not say so in time.
+    #[error("{}", late())]
+    Late,
+}
+
 /// Waits until both sides are as before.
 ///
 /// # Errors
-/// Why one does not say so.
-fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Result<(), String> {
+/// [`NotUndone`] for the one that does not say so.
+fn undo<W: Write>(heard: &Receiver<Heard>, out: &Out<'_, W>, told: bool) -> Result<(), NotUndone> {
     let (mut here, mut there) = (told, false);
     // The guest runs on before the target is waited for.
-    out.say(Frame::Undo, &[])
-        .map_err(|error| error.to_string())?;
+    out.say(Frame::Undo, &[])?;
     while !(here && there) {
         match heard.recv_timeout(STOPPED_REPLY_TIMEOUT) {
             Ok(Heard::Zoneadmd(Left::Failed(_))) => here = true,
             Ok(Heard::Target(Frame::Over, _)) => there = true,
-            Ok(Heard::Target(Frame::Failed, why)) => return Err(plain(&why)),
-            Ok(Heard::TargetIsGone(error)) => return Err(error.to_string()),
+            Ok(Heard::Target(Frame::Failed, why)) => return Err(NotUndone::Target(plain(&why))),
+            Ok(Heard::TargetIsGone(error)) => return Err(error.into()),
             // It hangs up when it has said that.
-            Ok(Heard::ZoneadmdIsGone) if !here => return Err("its zoneadmd went away".to_owned()),
+            Ok(Heard::ZoneadmdIsGone) if !here => return Err(NotUndone::NoZoneadmd),
             Ok(_) => {}
-            Err(_) => return Err(late()),
+            Err(_) => return Err(NotUndone::Late),
         }
     }
     Ok(())

@@ -30,6 +30,16 @@ const LITTLE: u64 = 64 << 20;
 /// Approximate maximum number of bytes of names in a frame.
 const MAX_NAME_BYTES: usize = 1 << 20;
 
+/// The answer of a target that was asked to take a machine that runs.
+pub(super) enum Arranged {
+    /// A machine waits there for these disks.
+    Ready(Vec<LeaveDisk>),
+    /// The zone has no machine.
+    NoMachine,
+    /// It cannot, as it says.
+    Refused(String),
+}
+
 /// A zone on its way.
 pub(super) struct Trip {
     id: String,
@@ -243,17 +253,17 @@ impl Trip {
     }
 
     /// Asks the target to start a machine that waits for a live migration. Returns the disks to
-    /// mirror, or the reason why the target cannot.
+    /// mirror, or that the target cannot.
     pub(super) fn arrange(
         &mut self,
         host: &Host,
         subject: &Subject,
         progress: &mut dyn FnMut(&str),
-    ) -> Result<Result<Vec<LeaveDisk>, String>, Error> {
+    ) -> Result<Arranged, Error> {
         let lost = self.lost();
         let machine = suspend::machine_of(host, subject)?;
         let Some(load) = &mut self.load else {
-            return Ok(Err("it is no machine".to_owned()));
+            return Ok(Arranged::NoMachine);
         };
         progress(&format!(
             "Sending {} while the zone runs.",
@@ -265,8 +275,8 @@ impl Trip {
             .say_json(Frame::Arrange, &arrange)
             .map_err(&lost)?;
         match self.wire.hear().map_err(&lost)? {
-            Some((Frame::Done, _)) => Ok(Ok(load.leaving())),
-            Some((Frame::Refused, why)) => Ok(Err(plain(&why))),
+            Some((Frame::Done, _)) => Ok(Arranged::Ready(load.leaving())),
+            Some((Frame::Refused, why)) => Ok(Arranged::Refused(plain(&why))),
             Some((Frame::Failed, why)) => Err(lost(std::io::Error::other(plain(&why)))),
             _ => Err(lost(std::io::Error::other("the connection ended"))),
         }
