@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use lexopt::prelude::*;
 use patch::Order;
 use patch::manager::{self, Mood};
-use zone::attach::{Options, Script, Update, check as compare, read_manifest};
+use zone::attach::{Options, Script, Update, UpdaterError, check as compare, read_manifest};
 
 use crate::call::Call;
 use crate::report;
@@ -61,7 +61,7 @@ pub fn parse(words: &[String]) -> Result<Option<(Options, Option<PathBuf>)>, Str
 }
 
 /// Asks the package manager of a root how it updates packages.
-pub fn updater(root: &Path, wanted: &[String]) -> Result<Script, String> {
+pub fn updater(root: &Path, wanted: &[String]) -> Result<Script, UpdaterError> {
     let manager = manager::of(root).ok_or("it has no package manager that is known")?;
     let order = match wanted {
         [] => Order::Upgrade,

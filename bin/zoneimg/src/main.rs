@@ -15,7 +15,7 @@ use host::{Error, Host, flatten};
 use lexopt::prelude::*;
 use storage::{Digest, Image, Images};
 use subcommands::PROGRAM;
-use zone::images::{Request, Source};
+use zone::images::{BadSource, Request, Source};
 
 /// The options and operands of a subcommand.
 #[derive(Debug, Default)]
@@ -160,7 +160,9 @@ fn act(host: &Host, verb: &str, options: &Options) -> Result<u8, Error> {
         "import" => {
             let operand = &options.operands[0];
             let source = match Source::is_image(operand) {
-                true => operand.parse().map_err(Error::Usage)?,
+                true => operand
+                    .parse()
+                    .map_err(|error: BadSource| Error::Usage(error.to_string()))?,
                 false => Source::look(&absolute(operand)?),
             };
             let credentials = options.credentials.as_ref().map(std::path::absolute);

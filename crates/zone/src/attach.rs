@@ -41,9 +41,12 @@ pub enum Update {
 /// A script for the /bin/sh of a zone, and its words.
 pub type Script = (&'static str, Vec<String>);
 
+/// An error of an [`Updater`].
+pub type UpdaterError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Says how packages are updated in the whole root at a path: those that are named, as
 /// `name=version`, or all when none are. Or why that cannot be.
-pub type Updater<'a> = &'a (dyn Fn(&Path, &[String]) -> Result<Script, String> + Sync);
+pub type Updater<'a> = &'a (dyn Fn(&Path, &[String]) -> Result<Script, UpdaterError> + Sync);
 
 /// The options of an attach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -87,21 +87,31 @@ impl Origin {
     /// # Errors
     /// [`Error::Source`] when it is no folder, or not named by an absolute path.
     pub fn with_profile(mut self, profile: PathBuf) -> Result<Self, Error> {
-        check_profile(&profile).map_err(Error::Source)?;
+        check_profile(&profile).map_err(|error| Error::Source(error.to_string()))?;
         self.profile = Some(profile);
         Ok(self)
     }
 }
 
+/// The reason why a path cannot be a profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadProfile {
+    /// It would depend on where the command is called.
+    #[error("profile {}: the path must be absolute.", .0.display())]
+    Relative(PathBuf),
+    /// It has no files.
+    #[error("profile {} is not a directory.", .0.display())]
+    NoFolder(PathBuf),
+}
+
 /// Refuses a path that cannot be a profile.
-pub(crate) fn check_profile(profile: &Path) -> Result<(), String> {
-    let shown = profile.display();
+pub(crate) fn check_profile(profile: &Path) -> Result<(), BadProfile> {
     if !profile.is_absolute() {
-        return Err(format!("profile {shown}: the path must be absolute."));
+        return Err(BadProfile::Relative(profile.to_owned()));
     }
     match profile.is_dir() {
         true => Ok(()),
-        false => Err(format!("profile {shown} is not a directory.")),
+        false => Err(BadProfile::NoFolder(profile.to_owned())),
     }
 }
 

@@ -20,7 +20,7 @@ use store::lock;
 use host::{Error, Host};
 
 pub use request::Request;
-pub use source::Source;
+pub use source::{BadSource, Source};
 
 /// The folder of images, below the alternate root.
 const IMAGES: &str = "/var/lib/zones/images";

@@ -115,7 +115,7 @@ fn profile_of(options: &[String]) -> Result<(Option<PathBuf>, Vec<String>), Erro
             continue;
         }
         let path = words.next().map(PathBuf::from).unwrap_or_default();
-        crate::clone::check_profile(&path).map_err(Error::Usage)?;
+        crate::clone::check_profile(&path).map_err(|error| Error::Usage(error.to_string()))?;
         if profile.replace(path).is_some() {
             return Err(Error::Usage("give one profile, once".to_owned()));
         }

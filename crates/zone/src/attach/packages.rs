@@ -164,7 +164,7 @@ impl Work<'_> {
     fn run(&self, subject: &Subject, stack: &Stack, wanted: &[String]) -> Result<(), Error> {
         let mut stack = stack.clone();
         let (script, words) = job::look(self.host, self.config, &stack, |root| {
-            (self.updater)(root, wanted).map_err(Error::Refused)
+            (self.updater)(root, wanted).map_err(|error| Error::Refused(flatten(error.as_ref())))
         })?;
         stack.volatile = !stack.lowers.is_empty();
         let path = self.log(&subject.entry.name);

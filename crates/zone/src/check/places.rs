@@ -179,20 +179,23 @@ fn journal(path: &Path) -> Option<Value> {
     serde_json::from_slice(&text).ok()
 }
 
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Removes the findings beside zonepaths.
 pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
-    let mut tell = |path: &Path, done: Result<(), String>| {
-        failed.extend(done.err().map(|why| format!("{}: {why}", path.display())));
+    let mut tell = |path: &Path, done: Result<(), AnyError>| {
+        let why = done.err().map(|error| flatten(error.as_ref()));
+        failed.extend(why.map(|why| format!("{}: {why}", path.display())));
     };
     for one in found.iter().filter(|one| one.kept.is_none()) {
         let path = host.root.path(&one.path);
         match one.kind {
-            Kind::Mount => tell(&one.path, root_view::hide(&path).map_err(|e| flatten(&e))),
-            Kind::Copy => tell(&one.path, job::remove_copy(&path).map_err(|e| flatten(&e))),
+            Kind::Mount => tell(&one.path, root_view::hide(&path).map_err(Into::into)),
+            Kind::Copy => tell(&one.path, job::remove_copy(&path).map_err(Into::into)),
             Kind::Dead => {
                 if let Some(zonepath) = away::was_zonepath(&path) {
                     let cleared = away::clear_gone(&zonepath).map(drop);
-                    tell(&one.path, cleared.map_err(|e| flatten(&e)));
+                    tell(&one.path, cleared.map_err(Into::into));
                 }
             }
             Kind::Aside => {
@@ -204,16 +207,17 @@ pub(super) fn repair(host: &Host, found: &[Finding], failed: &mut Vec<String>) {
         }
     }
     if let Some(one) = found.iter().find(|one| one.kind == Kind::Image) {
-        let images = images::open_existing(host).map_err(|error| flatten(&error));
-        let cleared = images.and_then(|images| match images {
-            Some(images) => images.clear_cut_off().map_err(|error| flatten(&error)),
-            None => Ok(()),
-        });
-        tell(&one.path, cleared);
+        let clear = || -> Result<(), AnyError> {
+            match images::open_existing(host)? {
+                Some(images) => Ok(images.clear_cut_off()?),
+                None => Ok(()),
+            }
+        };
+        tell(&one.path, clear());
     }
     // Last, because the layers of the objects removed above are then unused, too.
     for folder in all_layers(host) {
         let done = storage::collect(&folder, Lost::Keep).map(drop);
-        tell(&host.root.shown(&folder), done.map_err(|e| flatten(&e)));
+        tell(&host.root.shown(&folder), done.map_err(Into::into));
     }
 }

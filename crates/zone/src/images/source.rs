@@ -86,18 +86,28 @@ impl fmt::Display for Source {
     }
 }
 
+/// The reason why a text names no source.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadSource {
+    /// It would depend on where the command is called.
+    #[error("{0}: not an absolute path")]
+    Relative(String),
+    /// No image in a registry has such a name.
+    #[error(transparent)]
+    Reference(#[from] oci::BadReference),
+}
+
 impl FromStr for Source {
-    type Err = String;
+    type Err = BadSource;
 
     /// Parses the name of an image; any other text is an absolute path.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, BadSource> {
         if text.starts_with(oci_scheme()) {
-            let reference: Reference = text.parse().map_err(|error| format!("{error}"))?;
-            return Ok(Self::Registry(reference));
+            return Ok(Self::Registry(text.parse()?));
         }
         let absolute = |path: &str| match Path::new(path).is_absolute() {
             true => Ok(PathBuf::from(path)),
-            false => Err(format!("{text}: not an absolute path")),
+            false => Err(BadSource::Relative(text.to_owned())),
         };
         let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) else {
             return Ok(Self::look(&absolute(text)?));

@@ -131,7 +131,7 @@ fn there(value: &str) -> Result<Option<Source>, Error> {
     match value.parse::<Source>() {
         Ok(Source::Files(_)) => Ok(None),
         Ok(source) => Ok(Some(source)),
-        Err(text) => Err(Error::Usage(text)),
+        Err(error) => Err(Error::Usage(error.to_string())),
     }
 }
 

@@ -347,7 +347,7 @@ impl World {
                     force: true,
                     ..attach::Options::default()
                 };
-                let updater = &|_: &Path, _: &[String]| Err("no package manager".to_owned());
+                let updater = &|_: &Path, _: &[String]| Err("no package manager".into());
                 attach::attach(&host, &name_of(zone), &options, updater, say).map(drop)
             }
             Act::Mark(zone) => mark::incomplete(&host, &name_of(zone), false).map(drop),
