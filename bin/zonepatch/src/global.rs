@@ -15,7 +15,9 @@ pub fn apply(host: &Host, order: &Order, staged: Option<&Path>, quiet: bool) -> 
     let refused = |text: String| Error::Refused(format!("zone 'global': {text}"));
     let manager = manager::of(root)
         .ok_or_else(|| refused("has no package manager that is known.".to_owned()))?;
-    let work = manager.work(order, Mood::Host).map_err(refused)?;
+    let work = manager
+        .work(order, Mood::Host)
+        .map_err(|error| refused(error.to_string()))?;
     let shown = staged.map(|folder| host.root.shown(folder));
     let words = work.words.iter().map(|word| {
         let file = word

@@ -255,7 +255,7 @@ fn take_signals() -> Result<(), Error> {
 /// plan, apply, remove.
 fn change(host: &Host, call: &Call, zones: &[ZoneName]) -> Result<u8, Error> {
     take_signals()?;
-    let conf = conf::load(&host.root).map_err(Error::Refused)?;
+    let conf = conf::load(&host.root).map_err(|error| Error::Refused(flatten(&error)))?;
     let parallel = conf::effective(call.parallel.or(conf.num_proc), cpus(), zones.len());
     let _held = begin(host, zones)?;
     let mut zones = zones.to_vec();

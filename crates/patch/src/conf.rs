@@ -52,26 +52,73 @@ pub fn path(root: &Root) -> PathBuf {
     root.dir().join("etc/patch/pdo.conf")
 }
 
+/// The reason why the file is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// It is larger than a file of settings is.
+    #[error("{}: too large", .0.display())]
+    TooLarge(PathBuf),
+    /// A line cannot be understood.
+    #[error("{}:{line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The problem.
+        problem: Problem,
+    },
+}
+
+/// The problem in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// It has no sign of equality.
+    #[error("expected NAME=VALUE")]
+    NoValue,
+    /// The value is another word.
+    #[error("expected a number")]
+    NoNumber,
+    /// No zone at a time is none at all.
+    #[error("num_proc must be at least 1")]
+    NoProcesses,
+}
+
 /// Reads the file; none is fine.
 ///
 /// # Errors
-/// A text that names the line that cannot be understood.
-pub fn load(root: &Root) -> Result<Conf, String> {
+/// [`Error::Line`] names the line that cannot be understood.
+pub fn load(root: &Root) -> Result<Conf, Error> {
     let path = path(root);
-    let fail = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
+    let fail = |source| Error::Read {
+        path: path.clone(),
+        source,
+    };
     match fs::metadata(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Conf::default()),
         Err(error) => return Err(fail(error)),
         Ok(meta) if meta.len() > MAX_CONF_BYTES => {
-            return Err(format!("{}: too large", path.display()));
+            return Err(Error::TooLarge(path));
         }
         Ok(_) => {}
     }
     let text = fs::read_to_string(&path).map_err(fail)?;
-    parse(&text).map_err(|(line, why)| format!("{}:{line}: {why}", path.display()))
+    parse(&text).map_err(|(line, problem)| Error::Line {
+        path,
+        line,
+        problem,
+    })
 }
 
-fn parse(text: &str) -> Result<Conf, (usize, &'static str)> {
+fn parse(text: &str) -> Result<Conf, (usize, Problem)> {
     let mut conf = Conf::default();
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim_start().starts_with('#') {
@@ -89,15 +136,13 @@ fn parse(text: &str) -> Result<Conf, (usize, &'static str)> {
         if line.is_empty() {
             continue;
         }
-        let (name, value) = line
-            .split_once('=')
-            .ok_or((number, "expected NAME=VALUE"))?;
+        let (name, value) = line.split_once('=').ok_or((number, Problem::NoValue))?;
         let value = value
             .trim()
             .parse::<usize>()
-            .map_err(|_| (number, "expected a number"))?;
+            .map_err(|_| (number, Problem::NoNumber))?;
         match name.trim() {
-            "num_proc" if value == 0 => return Err((number, "num_proc must be at least 1")),
+            "num_proc" if value == 0 => return Err((number, Problem::NoProcesses)),
             "num_proc" => conf.num_proc = Some(value),
             "keep" => conf.keep = value,
             "health_timeout" => conf.health_within = Duration::from_secs(value as u64),
@@ -139,9 +184,9 @@ mod tests {
         let conf = parse("health = test a = a # b\nhealth_timeout=5\n").unwrap();
         assert_eq!(conf.health.as_deref(), Some("test a = a # b"));
         assert_eq!(conf.health_within, Duration::from_secs(5));
-        assert_eq!(parse("a=1\nnum_proc"), Err((2, "expected NAME=VALUE")));
-        assert_eq!(parse("num_proc=x"), Err((1, "expected a number")));
-        assert_eq!(parse("num_proc=0"), Err((1, "num_proc must be at least 1")));
+        assert_eq!(parse("a=1\nnum_proc"), Err((2, Problem::NoValue)));
+        assert_eq!(parse("num_proc=x"), Err((1, Problem::NoNumber)));
+        assert_eq!(parse("num_proc=0"), Err((1, Problem::NoProcesses)));
     }
 
     #[test]

@@ -75,10 +75,7 @@ impl Patch<'_> {
     /// otherwise.
     pub(crate) fn live(&self, ready: Ready) -> Result<Lived, Error> {
         admit(&ready)?;
-        let work = ready
-            .manager
-            .work(&self.order, Mood::Live)
-            .map_err(Error::Refused)?;
+        let work = ready.manager.work(&self.order, Mood::Live)?;
         let journal = self.keep_way_back(&ready)?;
         let worked = job::open_log(&self.log(&ready.subject.entry.name))
             .map_err(Trouble::before_work)

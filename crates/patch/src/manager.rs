@@ -57,6 +57,35 @@ pub enum Mood {
     Try,
 }
 
+/// The reason why a package manager does not carry out an order.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// It is known by name only.
+    #[error(
+        "its packages are managed by {0}, which zonepatch cannot drive yet; boot the zone and update it inside"
+    )]
+    Unsupported(&'static str),
+    /// Its updates are not marked as those of security.
+    #[error("{0} has no security archive: name the packages, or update everything")]
+    NoSecurity(&'static str),
+    /// The former versions of packages are gone.
+    #[error("{0} keeps no former versions: roll the zone back")]
+    NoFormer(&'static str),
+    /// It goes back by transactions.
+    #[error("{0} takes whole transactions back, not packages: roll the zone back")]
+    WholeTransactions(&'static str),
+    /// The name of a package file cannot be a word of a command.
+    #[error("the name of a package file is not valid UTF-8: rename it")]
+    FileName,
+}
+
+impl From<Unfit> for host::Error {
+    fn from(error: Unfit) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 /// A package manager.
 pub trait Manager: std::fmt::Debug + Send + Sync {
     /// Its name.
@@ -70,8 +99,8 @@ pub trait Manager: std::fmt::Debug + Send + Sync {
     /// Returns the calls that carry out the order.
     ///
     /// # Errors
-    /// A text for an order that it cannot carry out.
-    fn work(&self, order: &Order, mood: Mood) -> Result<Work, String>;
+    /// [`Unfit`] for an order that it cannot carry out.
+    fn work(&self, order: &Order, mood: Mood) -> Result<Work, Unfit>;
 
     /// Returns true if the installed packages are read from the output of its script, in lines `was
     /// NAME ARCHITECTURE VERSION` before and `is ...` after the work, as its database is not read
@@ -123,11 +152,8 @@ impl Manager for Unsupported {
         self.0
     }
 
-    fn work(&self, _: &Order, _: Mood) -> Result<Work, String> {
-        Err(format!(
-            "its packages are managed by {}, which zonepatch cannot drive yet; boot the zone and update it inside",
-            self.0
-        ))
+    fn work(&self, _: &Order, _: Mood) -> Result<Work, Unfit> {
+        Err(Unfit::Unsupported(self.0))
     }
 }
 
@@ -142,13 +168,13 @@ const fn mood(mood: Mood) -> &'static str {
 }
 
 /// Returns the paths of package files in a zone.
-fn shown(files: &[PathBuf]) -> Result<Vec<String>, String> {
+fn shown(files: &[PathBuf]) -> Result<Vec<String>, Unfit> {
     let shown = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;
         Some(format!("{SHOWN}/{name}"))
     };
     let files: Option<Vec<String>> = files.iter().map(shown).collect();
-    files.ok_or_else(|| "the name of a package file is not valid UTF-8: rename it".to_owned())
+    files.ok_or(Unfit::FileName)
 }
 
 impl Manager for Apt {
@@ -160,7 +186,7 @@ impl Manager for Apt {
         "apt-get"
     }
 
-    fn work(&self, order: &Order, how: Mood) -> Result<Work, String> {
+    fn work(&self, order: &Order, how: Mood) -> Result<Work, Unfit> {
         let (what, more): (&str, Vec<String>) = match order {
             Order::Upgrade => ("upgrade", Vec::new()),
             Order::DistUpgrade => ("dist-upgrade", Vec::new()),
@@ -257,7 +283,9 @@ mod tests {
     fn others_are_refused_by_name() {
         let zypper = root("usr/bin/zypper");
         assert_eq!(zypper.name(), "zypper");
-        let text = zypper.work(&Order::Upgrade, Mood::Do).unwrap_err();
+        let error = zypper.work(&Order::Upgrade, Mood::Do).unwrap_err();
+        assert_eq!(error, Unfit::Unsupported("zypper"));
+        let text = error.to_string();
         assert!(text.contains("managed by zypper"), "{text}");
     }
 

@@ -279,8 +279,9 @@ impl Run<'_> {
         drop(queue);
         if let Some(([one, other], base, before)) = judged {
             match share::judge(self.patch, &base, &before, number, [&one, &other]) {
-                Err(text) => {
-                    lock_of(&self.queue).groups[number].verdict = Verdict::Refused(text);
+                Err(error) => {
+                    let why = flatten(&error);
+                    lock_of(&self.queue).groups[number].verdict = Verdict::Refused(why);
                 }
                 Ok(shared) => {
                     let shared = Arc::new(shared);

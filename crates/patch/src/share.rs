@@ -119,35 +119,56 @@ fn in_the_way(layer: &Path, own: &[PathBuf]) -> Result<Option<String>, Error> {
     Ok(misfit.map(|misfit| misfit.to_string()))
 }
 
+/// The reason why the results of two zones give no layer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NoLayer {
+    /// They have different packages.
+    #[error("zones {} and {} came to different packages", .0[0], .0[1])]
+    Packages([ZoneName; 2]),
+    /// These files are different.
+    #[error("zones {} and {} came to differ in {}", .0[0], .0[1], listed(.1))]
+    Files([ZoneName; 2], Vec<PathBuf>),
+    /// The layers cannot be used.
+    #[error(transparent)]
+    Storage(#[from] storage::Error),
+    /// Another step failed.
+    #[error(transparent)]
+    Step(#[from] Error),
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    let paths: Vec<String> = paths
+        .iter()
+        .map(|path| format!("/{}", path.display()))
+        .collect();
+    paths.join(", ")
+}
+
 /// Makes a layer of the result of two zones.
 ///
 /// # Errors
-/// A text that names their differences.
+/// [`NoLayer`] names their differences.
 pub fn judge(
     patch: &Patch<'_>,
     base: &Path,
     before: &str,
     number: usize,
     [one, other]: [&Seen; 2],
-) -> Result<Shared, String> {
-    let fail = |error: &dyn std::error::Error| host::flatten(error);
+) -> Result<Shared, NoLayer> {
     let (a, b) = (&one.witness, &other.witness);
-    let names = format!("zones {} and {}", one.zone, other.zone);
+    let zones = || [one.zone.clone(), other.zone.clone()];
     if a.fingerprint != b.fingerprint {
-        return Err(format!("{names} came to different packages"));
+        return Err(NoLayer::Packages(zones()));
     }
-    let paths = differences(&a.tree, &b.tree, &is_noise, 3).map_err(|e| fail(&e))?;
+    let paths = differences(&a.tree, &b.tree, &is_noise, 3)?;
     if !paths.is_empty() {
-        let paths: Vec<String> = paths
-            .iter()
-            .map(|path| format!("/{}", path.display()))
-            .collect();
-        return Err(format!("{names} came to differ in {}", paths.join(", ")));
+        return Err(NoLayer::Files(zones(), paths));
     }
     // So that nobody changes the layers of the zone meanwhile.
-    let subject = transaction::admit(patch.host, &one.zone).map_err(|e| fail(&e))?;
+    let subject = transaction::admit(patch.host, &one.zone)?;
     let name = format!(".patch-{}-{number}", patch.name);
-    let place = job::place_beside(&subject.zonepath, &name).map_err(|e| fail(&e))?;
+    let place = job::place_beside(&subject.zonepath, &name)?;
     let journal = record::folder(&patch.host.root).join(format!("{name}.journal"));
     let begun = Journal {
         patch: patch.name.clone(),
@@ -156,7 +177,7 @@ pub fn judge(
         copy: place.clone(),
         phase: Phase::Working,
     };
-    record::save(&journal, &begun).map_err(|e| fail(&e))?;
+    record::save(&journal, &begun)?;
     let made = Dataset::open(&subject.zonepath).and_then(|dataset| {
         if dataset.stack()?.lowers.first() != Some(&a.tree) {
             return Err(storage::Error::NotBelow {
@@ -187,7 +208,7 @@ pub fn judge(
         Err(error) => {
             let _ = job::remove_copy(&place);
             let _ = store::atomic::remove(&journal);
-            Err(fail(&error))
+            Err(error.into())
         }
     }
 }

@@ -220,10 +220,7 @@ impl<'a> Patch<'a> {
                 }
                 None
             }
-            false => {
-                let work = ready.manager.work(&self.order, Mood::Do);
-                Some(work.map_err(Error::Refused)?)
-            }
+            false => Some(ready.manager.work(&self.order, Mood::Do)?),
         };
         let name = self.start_of(subject)?;
         let journal = self.begin(subject, name.as_str(), Phase::Working)?;

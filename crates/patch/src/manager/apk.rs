@@ -1,6 +1,6 @@
 //! apk, of Alpine Linux.
 
-use super::{Manager, Mood, Work, shown};
+use super::{Manager, Mood, Unfit, Work, shown};
 use crate::order::Order;
 
 /// The package manager.
@@ -12,21 +12,14 @@ impl Manager for Apk {
         "apk"
     }
 
-    fn work(&self, order: &Order, how: Mood) -> Result<Work, String> {
+    fn work(&self, order: &Order, how: Mood) -> Result<Work, Unfit> {
         let (what, more) = match order {
             Order::Upgrade => ("upgrade", Vec::new()),
             Order::DistUpgrade => ("dist-upgrade", Vec::new()),
             Order::Packages(names) => ("packages", names.clone()),
             Order::Files(files) => ("files", shown(files)?),
-            Order::Security => {
-                return Err(
-                    "apk has no security archive: name the packages, or update everything"
-                        .to_owned(),
-                );
-            }
-            Order::Back { .. } => {
-                return Err("apk keeps no former versions: roll the zone back".to_owned());
-            }
+            Order::Security => return Err(Unfit::NoSecurity("apk")),
+            Order::Back { .. } => return Err(Unfit::NoFormer("apk")),
         };
         Ok(Work::new(SCRIPT, what, how, more))
     }

@@ -1,6 +1,6 @@
 //! dnf and microdnf, on rpm.
 
-use super::{Manager, Mood, Work, shown};
+use super::{Manager, Mood, Unfit, Work, shown};
 use crate::order::Order;
 
 /// The package manager.
@@ -12,7 +12,7 @@ impl Manager for Dnf {
         "dnf"
     }
 
-    fn work(&self, order: &Order, how: Mood) -> Result<Work, String> {
+    fn work(&self, order: &Order, how: Mood) -> Result<Work, Unfit> {
         let (what, more) = match order {
             Order::Upgrade => ("upgrade", Vec::new()),
             Order::DistUpgrade => ("dist-upgrade", Vec::new()),
@@ -23,12 +23,7 @@ impl Manager for Dnf {
                 ("packages", own.collect())
             }
             Order::Files(files) => ("files", shown(files)?),
-            Order::Back { .. } => {
-                return Err(
-                    "dnf takes whole transactions back, not packages: roll the zone back"
-                        .to_owned(),
-                );
-            }
+            Order::Back { .. } => return Err(Unfit::WholeTransactions("dnf")),
         };
         Ok(Work::new(SCRIPT, what, how, more))
     }

@@ -77,9 +77,7 @@ pub fn prepare(host: &Host, zone: &ZoneName) -> Result<Ready, Error> {
         let manager = manager::of(root)
             .ok_or_else(|| Error::Refused("has no package manager that is known.".to_owned()))?;
         // Says so by name when it cannot be driven.
-        manager
-            .work(&Order::Upgrade, Mood::Try)
-            .map_err(Error::Refused)?;
+        manager.work(&Order::Upgrade, Mood::Try)?;
         Ok((inventory::read(root)?, manager))
     })?;
     Ok(Ready {

@@ -107,10 +107,7 @@ impl Patch<'_> {
             follow::refuse_order(&self.order)?;
             return follow::lacks(&ready.before);
         }
-        let work = ready
-            .manager
-            .work(&self.order, Mood::Try)
-            .map_err(Error::Refused)?;
+        let work = ready.manager.work(&self.order, Mood::Try)?;
         let name = self.start_of(subject)?;
         let journal = self.begin(subject, name.as_str(), Phase::Working)?;
         let copy = |()| Ok(ready.dataset.clone_snapshot_to(&name, &journal.copy)?);
