@@ -5,6 +5,7 @@ extern crate cli;
 
 mod surroundings;
 
+use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -99,53 +100,59 @@ fn parse() -> Result<What, lexopt::Error> {
 }
 
 fn run(call: &Call) -> ExitCode {
-    let served = cli::host(call.root.as_deref()).map_err(|error| error.to_string()).and_then(|host| {
-        let take = |number| {
-            sys::inherited::take(number)
-                .map_err(|error| format!("descriptor {number} was not passed by zoneadm, which starts this program: {error}"))
-        };
-        let passed = daemon::Passed {
-            plan: take(daemon::PLAN_FD)?,
-            report: take(daemon::REPORT_FD)?,
-            lock: take(daemon::LOCK_FD)?,
-            doors: match call.arriving {
-                true => {
-                    let [control, memory, disks] = daemon::DOOR_FDS;
-                    Some(daemon::Doors {
-                        control: take(control)?,
-                        memory: take(memory)?,
-                        disks: take(disks)?,
-                    })
-                }
-                false => None,
-            },
-        };
-        let log = call.job.then(|| take(daemon::LOG_FD)).transpose()?;
-        let _ = rustix::process::chdir("/");
-        let lower = surroundings::make_ordinary();
-        if let Some(log) = log {
-            return daemon::job(&host, &call.zone, passed, log);
-        }
-        if !call.adopt && !lower.is_empty() {
-            let text = format!(
-                "WARNING: limits are lower than usual, as zoneadm ran without CAP_SYS_RESOURCE under lower ones: {}",
-                lower.join(", ")
-            );
-            control::log::note(&host, &call.zone, &text);
-        }
-        if call.adopt {
-            daemon::adopt(&host, &call.zone, passed)
-        } else {
-            daemon::boot(&host, &call.zone, passed)
-        }
-    });
-    match served {
+    match serve(call) {
         Ok(()) => ExitCode::SUCCESS,
         // The caller has got the error over the pipe; standard error is /dev/null unless it was
         // redirected.
         Err(error) => {
-            eprintln!("zone '{}': {error}", call.zone);
+            eprintln!("zone '{}': {}", call.zone, host::flatten(&*error));
             ExitCode::from(cli::status::ERROR)
         }
     }
+}
+
+fn serve(call: &Call) -> Result<(), Box<dyn Error>> {
+    let host = cli::host(call.root.as_deref())?;
+    let take = |number| {
+        sys::inherited::take(number).map_err(|error| {
+            format!(
+                "descriptor {number} was not passed by zoneadm, which starts this program: {error}"
+            )
+        })
+    };
+    let passed = daemon::Passed {
+        plan: take(daemon::PLAN_FD)?,
+        report: take(daemon::REPORT_FD)?,
+        lock: take(daemon::LOCK_FD)?,
+        doors: match call.arriving {
+            true => {
+                let [control, memory, disks] = daemon::DOOR_FDS;
+                Some(daemon::Doors {
+                    control: take(control)?,
+                    memory: take(memory)?,
+                    disks: take(disks)?,
+                })
+            }
+            false => None,
+        },
+    };
+    let log = call.job.then(|| take(daemon::LOG_FD)).transpose()?;
+    let _ = rustix::process::chdir("/");
+    let lower = surroundings::make_ordinary();
+    if let Some(log) = log {
+        return Ok(daemon::job(&host, &call.zone, passed, log)?);
+    }
+    if !call.adopt && !lower.is_empty() {
+        let text = format!(
+            "WARNING: limits are lower than usual, as zoneadm ran without CAP_SYS_RESOURCE under lower ones: {}",
+            lower.join(", ")
+        );
+        control::log::note(&host, &call.zone, &text);
+    }
+    if call.adopt {
+        daemon::adopt(&host, &call.zone, passed)?;
+    } else {
+        daemon::boot(&host, &call.zone, passed)?;
+    }
+    Ok(())
 }
