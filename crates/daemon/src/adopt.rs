@@ -153,7 +153,8 @@ fn machine(
         memory,
         &sockets.monitor,
         controller,
-    )?;
+    )
+    .map_err(|error| flatten(&error))?;
     let image = kernelzone::image::path(host, &config);
     let away = is_away(host, zone);
     if let Some(text) = suspend::after_death(&mut machine, image.as_deref(), away)? {

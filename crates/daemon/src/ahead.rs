@@ -45,7 +45,7 @@ impl Ahead {
     /// # Errors
     /// Why it cannot be used; it stays as it is.
     pub fn open(from: &Resume) -> Result<Self, String> {
-        let key = image::read_key(&from.key)?;
+        let key = image::read_key(&from.key).map_err(|error| flatten(&error))?;
         let image = Image::open(&from.image, &key).map_err(|error| flatten(&error))?;
         claim(&image).map_err(|error| flatten(&error))?;
         // An older image has none.

@@ -83,7 +83,7 @@ pub(super) fn save(
     teller: &Teller,
 ) -> Result<Saved, Unsaved> {
     let record = Record::load(&order.zonepath).map_err(|error| flatten(&error))?;
-    let key = image::read_key(&order.key)?;
+    let key = image::read_key(&order.key).map_err(|error| flatten(&error))?;
     let memory = machine.memory.as_ref().map(OwnedFd::try_clone);
     let memory = memory.ok_or("its memory cannot be had")?;
     let memory = File::from(memory.map_err(|error| error.to_string())?);
@@ -97,14 +97,15 @@ pub(super) fn save(
     written.map_err(|error| flatten(&error))?;
     settled(&memory, machine.size, &devices)?;
     // Its disks are as they stay.
-    let words = image::words_of(pid)?;
+    let words = image::words_of(pid).map_err(|error| flatten(&error))?;
     let identity = image::identity(
         &qemu,
         words.iter().map(String::as_str),
         &order.disks,
         &order.zonepath,
         record.boots,
-    )?;
+    )
+    .map_err(|error| flatten(&error))?;
     let watch = |now: suspend::Progress| {
         teller.tell(now.done, now.total);
         match Instant::now() < end {
@@ -156,7 +157,7 @@ pub(super) fn save(
 /// an older state.
 pub(super) fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), String> {
     if let Some(image) = image {
-        image::remove(image)?;
+        image::remove(image).map_err(|error| flatten(&error))?;
     }
     let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
     migrate::go_on(monitor).map_err(|error| flatten(&error))
@@ -186,7 +187,7 @@ pub(super) fn after_death(
         Activity::Stopped if away => Ok(Some(crate::outgoing_guest::AWAY)),
         Activity::Stopped => {
             if let Some(image) = image {
-                image::remove(image)?;
+                image::remove(image).map_err(|error| flatten(&error))?;
             }
             vm::live::undo(monitor).map_err(|error| flatten(&error))?;
             Ok(Some("was stopped to be suspended or moved, and runs on"))
@@ -245,8 +246,9 @@ pub(super) fn resume(
     let words = plan.init.arguments.iter().map(String::as_str);
     let record = Record::load(&from.zonepath).map_err(|error| flatten(&error))?;
     let (disks, zonepath) = (&from.disks, &from.zonepath);
-    let now = image::identity(monitor.version(), words, disks, zonepath, record.boots)?;
-    image::fits(&ahead.image, &now)?;
+    let now = image::identity(monitor.version(), words, disks, zonepath, record.boots)
+        .map_err(|error| flatten(&error))?;
+    image::fits(&ahead.image, &now).map_err(|error| flatten(&error))?;
     let devices = ahead.devices()?;
     let image = &ahead.image;
     let mut lines = Vec::new();

@@ -1,5 +1,6 @@
 //! The image of a suspended machine: its path, its key, and the conditions for its use.
 
+mod error;
 pub mod place;
 
 use std::fs;
@@ -11,6 +12,8 @@ use model::Config;
 use model::config::machine::KeySource;
 use serde_json::{Map, Value, json};
 use suspend::{Image, Key};
+
+pub use error::ImageError;
 
 use crate::record::Record;
 use host::{Error, Host, flatten};
@@ -78,23 +81,19 @@ pub fn make_key(source: &KeySource) -> Result<(), Error> {
 }
 
 /// Reads a key.
-pub fn read_key(source: &KeySource) -> Result<Key, String> {
-    match source {
-        KeySource::Raw(text) => {
-            Key::parse(text.as_bytes()).map_err(|error| format!("raw: {error}"))
-        }
-        KeySource::Own(path) | KeySource::File(path) => {
-            Key::read(path).map_err(|error| flatten(&error))
-        }
-    }
+pub fn read_key(source: &KeySource) -> Result<Key, ImageError> {
+    Ok(match source {
+        KeySource::Raw(text) => Key::parse(text.as_bytes()).map_err(ImageError::RawKey)?,
+        KeySource::Own(path) | KeySource::File(path) => Key::read(path)?,
+    })
 }
 
 /// Opens an image and compares the machine of the image with the present one.
 ///
 /// # Errors
 /// Why it cannot be used; it stays as it is.
-pub fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, String> {
-    let image = Image::open(image, &read_key(key)?).map_err(|error| flatten(&error))?;
+pub fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, ImageError> {
+    let image = Image::open(image, &read_key(key)?)?;
     fits(&image, now)?;
     Ok(image)
 }
@@ -103,17 +102,14 @@ pub fn open(image: &Path, key: &KeySource, now: &Value) -> Result<Image, String>
 ///
 /// # Errors
 /// Fails with the first difference.
-pub fn fits(image: &Image, now: &Value) -> Result<(), String> {
-    image.check_identity(now).map_err(|error| match &error {
+pub fn fits(image: &Image, now: &Value) -> Result<(), ImageError> {
+    image.check_identity(now).map_err(|error| match error {
         suspend::Error::Differs { path, differences }
             if differences.iter().any(|one| one.what == BOOTS) =>
         {
-            format!(
-                "{}: the zone was started again since this was made: its disks have moved on",
-                path.display()
-            )
+            ImageError::StartedSince { path }
         }
-        other => flatten(other),
+        other => other.into(),
     })
 }
 
@@ -133,11 +129,12 @@ pub fn identity<'a>(
     disks: &[PathBuf],
     zonepath: &Path,
     boots: u64,
-) -> Result<Value, String> {
-    let disks: Result<Vec<Value>, String> = disks.iter().map(|path| disk(path, zonepath)).collect();
+) -> Result<Value, ImageError> {
+    let disks = disks.iter().map(|path| disk(path, zonepath));
+    let disks = disks.collect::<Result<Vec<Value>, _>>()?;
     let machine = options(words);
     let direct = machine.get("accel").is_some_and(|accel| accel == "kvm");
-    let mut found = json!({ "qemu": qemu, "machine": machine, "disks": disks? });
+    let mut found = json!({ "qemu": qemu, "machine": machine, "disks": disks });
     if boots > 0 {
         found[BOOTS] = json!(boots);
     }
@@ -182,8 +179,9 @@ pub fn are_unseen(disks: &[PathBuf]) -> bool {
 
 /// Returns the arguments that QEMU was started with. One that a guest has taken over may lie: the
 /// image is then refused, and nothing else comes of it.
-pub fn words_of(pid: i32) -> Result<Vec<String>, String> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).map_err(|error| error.to_string())?;
+pub fn words_of(pid: i32) -> Result<Vec<String>, ImageError> {
+    let path = PathBuf::from(format!("/proc/{pid}/cmdline"));
+    let line = fs::read(&path).map_err(|source| ImageError::Arguments { path, source })?;
     let words = line
         .split(|byte| *byte == 0)
         .filter(|word| !word.is_empty());
@@ -214,8 +212,11 @@ fn options<'a>(words: impl IntoIterator<Item = &'a str>) -> Map<String, Value> {
     found
 }
 
-fn disk(path: &Path, zonepath: &Path) -> Result<Value, String> {
-    let meta = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
+fn disk(path: &Path, zonepath: &Path) -> Result<Value, ImageError> {
+    let meta = fs::metadata(path).map_err(|source| ImageError::Disk {
+        path: path.to_owned(),
+        source,
+    })?;
     let path = path.strip_prefix(zonepath).unwrap_or(path);
     Ok(match meta.file_type().is_block_device() {
         // The time of the last write to a device is not known.
@@ -248,20 +249,28 @@ pub fn count_boot(zonepath: &Path, disks: &[PathBuf]) -> Result<Option<String>, 
 ///
 /// # Errors
 /// When it is there and cannot be removed.
-pub fn remove(path: &Path) -> Result<(), String> {
+pub fn remove(path: &Path) -> Result<(), ImageError> {
     // An unfinished file is no image, and the next image replaces it.
     let _ = suspend::remove_remains(path);
     let folder = match fs::remove_file(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         // A file system that cannot be written any more refuses before it looks.
         Err(_) if is_nothing(path) => return Ok(()),
-        Err(error) => return Err(format!("cannot remove {}: {error}", path.display())),
+        Err(source) => {
+            return Err(ImageError::Remove {
+                path: path.to_owned(),
+                source,
+            });
+        }
         Ok(()) => path.parent().unwrap_or(Path::new("/")),
     };
     // A guest that has run since must not find it again after a power cut.
     fs::File::open(folder)
         .and_then(|folder| folder.sync_all())
-        .map_err(|error| format!("cannot write {}: {error}", folder.display()))
+        .map_err(|source| ImageError::Sync {
+            path: folder.to_owned(),
+            source,
+        })
 }
 
 fn is_nothing(path: &Path) -> bool {
@@ -355,7 +364,7 @@ mod tests {
         })
         .unwrap();
         let image = Image::open(&path, &key).unwrap();
-        fits(&image, now).err().unwrap_or_default()
+        fits(&image, now).map_or_else(|why| flatten(&why), |()| String::new())
     }
 
     #[test]
@@ -457,8 +466,8 @@ mod tests {
         let path = dir.path().join("key");
         let file = KeySource::File(path.clone());
         make_key(&file).unwrap();
-        let why = read_key(&file).unwrap_err();
-        assert!(why.contains("cannot read the key"), "{why}");
+        let why = || flatten(&read_key(&file).unwrap_err());
+        assert!(why().contains("cannot read the key"), "{}", why());
         let base64 = vm::base64::encode(&[7; 32]);
         let raw = KeySource::Raw(base64.clone());
         assert_eq!(read_key(&raw).unwrap().bytes(), &[7; 32]);
@@ -474,9 +483,9 @@ mod tests {
             assert_eq!(read_key(&file).unwrap().bytes(), &[7; 32]);
         }
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        assert!(read_key(&file).unwrap_err().contains("chmod 600"));
+        assert!(why().contains("chmod 600"));
         fs::write(&path, "short").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        assert!(read_key(&file).unwrap_err().contains("a key is 32 bytes"));
+        assert!(why().contains("a key is 32 bytes"));
     }
 }

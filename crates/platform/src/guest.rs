@@ -252,11 +252,10 @@ impl Machine {
         memory: Option<OwnedFd>,
         monitor: &Path,
         complaints: OwnedFd,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, vm::Error> {
         let socket = unix_socket::connect_to(monitor, Kind::Stream)
-            .map_err(|error| format!("connect to {}: {error}", monitor.display()))?;
-        let monitor =
-            Monitor::greet(socket, QEMU_START_TIMEOUT).map_err(|error| host::flatten(&error))?;
+            .map_err(|error| vm::Error::Io(format!("connect to {}", monitor.display()), error))?;
+        let monitor = Monitor::greet(socket, QEMU_START_TIMEOUT)?;
         Ok(Self {
             pass: Vec::new(),
             memory,

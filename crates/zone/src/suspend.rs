@@ -14,7 +14,7 @@ use crate::boot::{BootOptions, Linked, plan_on};
 use crate::executor::Outcome;
 use control::client;
 use control::protocol::{Request, Suspend};
-use host::{Error, Host};
+use host::{Error, Host, flatten};
 use kernelzone::disks::{self, Added};
 use kernelzone::facts;
 use kernelzone::image;
@@ -90,7 +90,7 @@ fn suspending(
     // The present configuration: the next boot looks for the image at its path.
     let key = image::key_source(&config, &subject.zonepath);
     image::make_key(&key)?;
-    image::read_key(&key).map_err(|why| Error::Refused(format!("{why}.")))?;
+    image::read_key(&key).map_err(unusable)?;
     let record = Record::load(&subject.zonepath)?;
     let places = disks::places(host, running);
     let mut disks = written(disks::files(
@@ -126,7 +126,7 @@ pub fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
     let runtime = subject.runtime.as_ref();
     let pid = runtime.map(|runtime| runtime.init.pid);
     let pid = pid.ok_or_else(|| refused("does not run".to_owned()))?;
-    let words = image::words_of(pid).map_err(refused)?;
+    let words = image::words_of(pid).map_err(unusable)?;
     let program = fs::read_link(format!("/proc/{pid}/exe"));
     let program = program.map_err(Error::io("look at its QEMU"))?;
     if program.to_string_lossy().ends_with(" (deleted)") {
@@ -143,7 +143,13 @@ pub fn machine_of(host: &Host, subject: &Subject) -> Result<Value, Error> {
         &subject.zonepath,
         0,
     )
-    .map_err(refused)
+    .map_err(unusable)
+}
+
+/// Returns the refusal for an image that cannot be used, as a sentence.
+#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
+fn unusable(error: image::ImageError) -> Error {
+    Error::Refused(format!("{}.", flatten(&error)))
 }
 
 /// Returns the description that the machine of a zone would have here, as [`machine_of`] for a
@@ -167,8 +173,7 @@ pub fn machine_here(host: &Host, subject: &Subject, config: &Config) -> Result<V
     let machine = facts.machine.as_ref();
     let machine = machine.ok_or_else(|| Error::Refused("has no machine.".to_owned()))?;
     let version = machine.qemu.version.to_string();
-    image::identity(&version, words, &[], &subject.zonepath, 0)
-        .map_err(|why| Error::Refused(format!("{why}.")))
+    image::identity(&version, words, &[], &subject.zonepath, 0).map_err(unusable)
 }
 
 /// The file of each disk that is written to.

@@ -115,7 +115,7 @@ impl ZoneKind for Machine {
         zonepath: &Path,
     ) -> Result<(), Error> {
         if let Some(image) = image::path(host, config) {
-            image::remove(&image).map_err(Error::Refused)?;
+            image::remove(&image)?;
         }
         install::remove(host, config, zonepath).map_err(|error| Error::Refused(error.to_string()))
     }

@@ -6,7 +6,7 @@ use model::Config;
 use model::plan::{BootPlan, PlatformStep, Resume};
 
 use crate::kind::hooks::ResumeOptions;
-use host::{Error, Host};
+use host::{Error, Host, flatten};
 use kernelzone::facts::Facts;
 use kernelzone::image;
 use subject::Subject;
@@ -36,7 +36,7 @@ pub(super) fn prepare(
     }
     if options.discard {
         if !options.dry_run {
-            image::remove(&path).map_err(Error::Refused)?;
+            image::remove(&path)?;
         }
         return Ok(vec![format!(
             "the image {} was thrown away",
@@ -61,7 +61,8 @@ pub(super) fn prepare(
     let fits = now.and_then(|now| image::open(&path, &key, &now));
     if let Err(why) = fits {
         return Err(Error::Refused(format!(
-            "cannot go on from where it was suspended: {why}; {}.",
+            "cannot go on from where it was suspended: {}; {}.",
+            flatten(&why),
             image::DISCARD
         )));
     }
