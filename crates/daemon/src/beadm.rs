@@ -16,6 +16,7 @@ use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use sys::process::Child;
 
+use crate::error::BeadmError;
 use control::beadm_socket::{Answer, MAX_ANSWER, MAX_REQUEST, read_request};
 use host::{Host, flatten, spawn};
 
@@ -130,7 +131,8 @@ impl Requests {
         match Work::begin(host, zone, &words) {
             Ok(work) => Stage::Works(client, work, now),
             Err(why) => {
-                control::log::message(&host.root, zone, &format!("beadm: {why}"));
+                let text = format!("beadm: {}", flatten(&why));
+                control::log::message(&host.root, zone, &text);
                 refuse(
                     &client,
                     "could not be started; the zone's log says why",
@@ -148,14 +150,14 @@ fn refuse(client: &OwnedFd, why: &str, now: Instant) -> Stage {
 }
 
 impl Work {
-    fn begin(host: &Host, zone: &ZoneName, words: &[String]) -> Result<Self, String> {
+    fn begin(host: &Host, zone: &ZoneName, words: &[String]) -> Result<Self, BeadmError> {
         let file = |name| {
             let made = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC);
-            made.map(File::from).map_err(|errno| errno.to_string())
+            made.map(File::from)
+                .map_err(|errno| BeadmError::File(errno.into()))
         };
         let (output, errors) = (file("output")?, file("errors")?);
-        let child = spawn::beadm(host, zone, words, &output, &errors);
-        let child = child.map_err(|error| flatten(&error))?;
+        let child = spawn::beadm(host, zone, words, &output, &errors)?;
         Ok(Self {
             child,
             output,

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::iter;
 use std::os::fd::{AsFd, OwnedFd};
 
 use model::ZoneName;
@@ -11,6 +12,7 @@ use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid};
 use rustix::time::Timespec;
 
+use crate::error::JobError;
 use crate::{Passed, read_plan};
 use host::Host;
 use host::fault::Fault;
@@ -29,31 +31,29 @@ const MAX_MOVED_BYTES: usize = 16 << 10;
 ///
 /// # Errors
 /// A text for the log; the reader of `report` gets the same text.
-pub fn job(host: &Host, zone: &ZoneName, passed: Passed, log: OwnedFd) -> Result<(), String> {
+pub fn job(host: &Host, zone: &ZoneName, passed: Passed, log: OwnedFd) -> Result<(), JobError> {
     let mut report = File::from(passed.report);
     let done = Linux::new(host, zone, passed.plan, File::from(log), &report)
         .and_then(|kernel| run(&kernel));
     let text = match &done {
         Ok(status) => format!("ok {status}"),
-        Err(error) => error.clone(),
+        Err(error) => flatten(error),
     };
     let _ = report.write_all(text.as_bytes());
     drop(passed.lock);
     done.map(|_| ())
 }
 
-/// The error when the command that asked for the job is gone, or has given the job up.
-const NOT_WANTED: &str = "whoever started this is gone";
-
 /// Has the kernel end this process when the process that started it ends. The kernel forgets that
 /// when the process changes its ids or those by which it uses file systems.
-fn end_with_starter(report: &File) -> Result<(), String> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|errno| errno.to_string())?;
+fn end_with_starter(report: &File) -> Result<(), JobError> {
+    let bound = set_parent_process_death_signal(Some(Signal::KILL));
+    bound.map_err(|errno| JobError::Bind(errno.into()))?;
     // It may have died before that.
     let mut reader = [PollFd::new(report, PollFlags::empty())];
     let now = Timespec::default();
     if poll(&mut reader, Some(&now)).is_ok_and(|_| reader[0].revents().contains(PollFlags::ERR)) {
-        return Err(NOT_WANTED.to_owned());
+        return Err(JobError::NotWanted);
     }
     Ok(())
 }
@@ -64,22 +64,22 @@ trait Kernel {
     type Zone;
 
     /// Has the kernel end this process when the process that started it ends.
-    fn end_with_starter(&self) -> Result<(), String>;
+    fn end_with_starter(&self) -> Result<(), JobError>;
 
     /// Builds the platform of the zone.
-    fn build(&self) -> Result<Self::Zone, String>;
+    fn build(&self) -> Result<Self::Zone, JobError>;
 
     /// Starts the program of the job in it.
-    fn start(&self, zone: &mut Self::Zone) -> Result<(), String>;
+    fn start(&self, zone: &mut Self::Zone) -> Result<(), JobError>;
 
     /// Waits until the program has ended; returns its status.
-    fn attend(&self, zone: &Self::Zone) -> Result<i32, String>;
+    fn attend(&self, zone: &Self::Zone) -> Result<i32, JobError>;
 
     /// Takes the platform down and returns all that went wrong.
-    fn take_down(&self, zone: Self::Zone) -> Vec<String>;
+    fn take_down(&self, zone: Self::Zone) -> Vec<JobError>;
 }
 
-fn run(kernel: &impl Kernel) -> Result<i32, String> {
+fn run(kernel: &impl Kernel) -> Result<i32, JobError> {
     kernel.end_with_starter()?;
     let mut zone = kernel.build()?;
     // The overlay was mounted under the ids of the zone, which has cleared it.
@@ -87,11 +87,11 @@ fn run(kernel: &impl Kernel) -> Result<i32, String> {
         .end_with_starter()
         .and_then(|()| kernel.start(&mut zone))
         .and_then(|()| kernel.attend(&zone));
-    let mut errors: Vec<String> = ran.as_ref().err().cloned().into_iter().collect();
-    errors.extend(kernel.take_down(zone));
-    match (ran, errors.is_empty()) {
-        (Ok(status), true) => Ok(status),
-        _ => Err(errors.join("; ")),
+    let down = kernel.take_down(zone);
+    match ran {
+        Ok(status) if down.is_empty() => Ok(status),
+        Ok(_) => Err(JobError::Several(down)),
+        Err(error) => Err(JobError::Several(iter::once(error).chain(down).collect())),
     }
 }
 
@@ -111,7 +111,7 @@ impl<'a> Linux<'a> {
         plan: OwnedFd,
         log: File,
         report: &'a File,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, JobError> {
         Ok(Self {
             host,
             name,
@@ -125,35 +125,33 @@ impl<'a> Linux<'a> {
 impl Kernel for Linux<'_> {
     type Zone = Platform;
 
-    fn end_with_starter(&self) -> Result<(), String> {
+    fn end_with_starter(&self) -> Result<(), JobError> {
         end_with_starter(self.report)
     }
 
-    fn build(&self) -> Result<Platform, String> {
+    fn build(&self) -> Result<Platform, JobError> {
         let zinit = self.host.program("zinit");
-        let zinit = zinit.ok_or("could not find the program zinit")?;
-        let built = Platform::build(&self.plan, &zinit, &mut Fault::default());
-        built.map_err(|error| flatten(&error))
+        let zinit = zinit.ok_or(JobError::NoZinit)?;
+        Ok(Platform::build(&self.plan, &zinit, &mut Fault::default())?)
     }
 
-    fn start(&self, zone: &mut Platform) -> Result<(), String> {
-        let started = zone.start(&self.plan.init);
-        started.map_err(|error| flatten(&error))
+    fn start(&self, zone: &mut Platform) -> Result<(), JobError> {
+        Ok(zone.start(&self.plan.init)?)
     }
 
-    fn attend(&self, zone: &Platform) -> Result<i32, String> {
+    fn attend(&self, zone: &Platform) -> Result<i32, JobError> {
         attend(zone, &self.log, self.report)
     }
 
-    fn take_down(&self, mut zone: Platform) -> Vec<String> {
-        let down = zone.take_down().err().map(|error| flatten(&error));
-        let released = zone.go_home().map_err(|error| error.to_string());
+    fn take_down(&self, mut zone: Platform) -> Vec<JobError> {
+        let down = zone.take_down().err().map(JobError::from);
+        let released = zone.go_home().map_err(JobError::Home);
         // Of a zone that runs beside the job the links are its own.
         let is_links = |step: &PlatformStep| matches!(step, PlatformStep::Links { .. });
         let released = released.and_then(|()| match self.plan.platform.iter().any(is_links) {
             true => {
                 let records = Records::of(&self.host.root);
-                records.release(self.name).map_err(|error| flatten(&error))
+                Ok(records.release(self.name)?)
             }
             false => Ok(()),
         });
@@ -163,8 +161,8 @@ impl Kernel for Linux<'_> {
 
 /// Logs the output of the program until it ends, or until the reader of the report has gone.
 /// Returns its exit status, or 128 plus the number of the signal that ended it.
-fn attend(platform: &Platform, log: &File, report: &File) -> Result<i32, String> {
-    let fail = |errno: Errno| format!("could not wait for the program: {errno}");
+fn attend(platform: &Platform, log: &File, report: &File) -> Result<i32, JobError> {
+    let fail = |errno: Errno| JobError::Wait(errno.into());
     let mut written = 0;
     loop {
         let mut watched = [
@@ -177,7 +175,7 @@ fn attend(platform: &Platform, log: &File, report: &File) -> Result<i32, String>
             other => other.map_err(fail)?,
         };
         if watched[2].revents().contains(PollFlags::ERR) {
-            return Err(NOT_WANTED.to_owned());
+            return Err(JobError::NotWanted);
         }
         let ended = !watched[1].revents().is_empty();
         if !watched[0].revents().is_empty() {
@@ -204,7 +202,7 @@ fn attend(platform: &Platform, log: &File, report: &File) -> Result<i32, String>
         WaitId::PidFd(platform.init.pidfd.as_fd()),
         WaitIdOptions::EXITED,
     );
-    let status = status.map_err(fail)?.ok_or("the program has not ended")?;
+    let status = status.map_err(fail)?.ok_or(JobError::NotEnded)?;
     Ok(match (status.exit_status(), status.terminating_signal()) {
         (Some(status), _) => status,
         (None, Some(signal)) => 128 + signal,

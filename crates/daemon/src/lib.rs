@@ -10,6 +10,7 @@ mod ahead;
 mod beadm;
 mod connection;
 mod console;
+pub mod error;
 mod guest;
 mod incoming_guest;
 pub(crate) mod job;
@@ -35,6 +36,7 @@ use store::lock;
 use store::runtime::{Process, RESUMING, Runtime};
 
 use ahead::Ahead;
+use error::PlanError;
 use host::Host;
 use host::fault::Fault;
 use host::flatten;
@@ -43,6 +45,7 @@ use subject::network::Records;
 use suspend::Resumed;
 
 pub use crate::incoming_guest::Doors;
+pub use error::{Error, JobError};
 pub use job::job;
 
 /// The descriptors that zoneadm passes to a new zoneadmd.
@@ -122,7 +125,7 @@ fn build<'a>(
     plan: OwnedFd,
     doors: Option<Doors>,
 ) -> Result<server::Server<'a>, String> {
-    let plan = read_plan(plan)?;
+    let plan = read_plan(plan).map_err(|error| flatten(&error))?;
     let zinit = host
         .program("zinit")
         .ok_or("could not find the program zinit")?;
@@ -163,13 +166,12 @@ fn build<'a>(
     Ok(server)
 }
 
-fn read_plan(plan: OwnedFd) -> Result<BootPlan, String> {
+fn read_plan(plan: OwnedFd) -> Result<BootPlan, PlanError> {
     // Most are read at once into this.
     let mut text = Vec::with_capacity(32 << 10);
     let read = File::from(plan).take(MAX_PLAN).read_to_end(&mut text);
-    read.map_err(|error| format!("could not read the boot plan: {error}"))?;
-    serde_json::from_slice(&text)
-        .map_err(|error| format!("could not understand the boot plan: {error}"))
+    read.map_err(PlanError::Read)?;
+    serde_json::from_slice(&text).map_err(PlanError::Parse)
 }
 
 /// A boot that zoneadmd carries out.

@@ -71,10 +71,6 @@ pub(super) fn say(client: &OwnedFd, what: &impl Serialize) {
     let _ = send(client, &packet, flags);
 }
 
-/// The message about a machine that stands still and may run elsewhere.
-pub(super) const AWAY: &str =
-    "stands still, as it may already run on another host: give its zoneadm migrate command again";
-
 /// A connection for each disk, and one for the memory: the ends of who carries them, and
 /// QEMU's.
 pub(super) fn channels(order: &Leave) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), String> {

@@ -18,6 +18,7 @@ use vm::agent::{Agent, Printed};
 use vm::migrate::{self, Activity};
 
 use crate::ahead::Ahead;
+use crate::error::AWAY;
 use crate::memory_file::scratch;
 use crate::pager::Paging;
 use crate::processors::bound;
@@ -184,7 +185,7 @@ pub(super) fn after_death(
             Ok(None)
         }
         Activity::Waits => Err("it was being resumed; boot it again".to_owned()),
-        Activity::Stopped if away => Ok(Some(crate::outgoing_guest::AWAY)),
+        Activity::Stopped if away => Ok(Some(AWAY)),
         Activity::Stopped => {
             if let Some(image) = image {
                 image::remove(image).map_err(|error| flatten(&error))?;

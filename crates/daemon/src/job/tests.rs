@@ -7,7 +7,7 @@ use model::plan::PlatformStep;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError};
 
-use super::{Kernel, run};
+use super::{JobError, Kernel, run};
 
 /// Payload with which a process that is killed unwinds: no undo runs.
 struct Killed;
@@ -65,16 +65,16 @@ impl Memory {
 impl Kernel for Memory {
     type Zone = ();
 
-    fn end_with_starter(&self) -> Result<(), String> {
+    fn end_with_starter(&self) -> Result<(), JobError> {
         self.moment();
         self.is_bound.set(true);
         match self.starter_lives.get() {
             true => Ok(()),
-            false => Err("whoever started this is gone".to_owned()),
+            false => Err(JobError::NotWanted),
         }
     }
 
-    fn build(&self) -> Result<(), String> {
+    fn build(&self) -> Result<(), JobError> {
         for step in &self.steps {
             self.moment();
             match step {
@@ -89,13 +89,13 @@ impl Kernel for Memory {
         Ok(())
     }
 
-    fn start(&self, (): &mut ()) -> Result<(), String> {
+    fn start(&self, (): &mut ()) -> Result<(), JobError> {
         self.moment();
         Ok(())
     }
 
     /// Waits without a look at anything but the program.
-    fn attend(&self, (): &()) -> Result<i32, String> {
+    fn attend(&self, (): &()) -> Result<i32, JobError> {
         for work in 1..=WORK {
             self.moment();
             if !self.starter_lives.get() {
@@ -106,7 +106,7 @@ impl Kernel for Memory {
         Ok(0)
     }
 
-    fn take_down(&self, (): ()) -> Vec<String> {
+    fn take_down(&self, (): ()) -> Vec<JobError> {
         Vec::new()
     }
 }

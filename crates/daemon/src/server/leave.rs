@@ -14,7 +14,8 @@ use vm::live::{self, Sending};
 use vm::qmp::Monitor;
 
 use super::{End, Server};
-use crate::outgoing_guest::{AWAY, Leaving, Stage, channels, say};
+use crate::error::AWAY;
+use crate::outgoing_guest::{Leaving, Stage, channels, say};
 use control::protocol::{Leave, Left, MAX_PACKET, Reply, Word};
 use host::flatten;
 use subject::away;
