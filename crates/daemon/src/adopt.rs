@@ -4,6 +4,7 @@
 //! zinit; another init does not keep it, and the zone gets a new one in its place.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use store::{lock, runtime};
 use sys::process::{Child, ns};
 
 use crate::console::Console as History;
+use crate::error::{AdoptError, Error};
 use crate::incoming_guest::has_arrived;
 use crate::pager::Paging;
 use crate::server::{Server, listen};
@@ -36,18 +38,18 @@ use platform::guest::Machine;
 use platform::kind;
 use subject::away;
 
-pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, String> {
+pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server<'a>, Error> {
     let root_lock = lock_root(host, zone)?;
-    let known = runtime::load(&host.root, zone).map_err(|error| flatten(&error))?;
-    let mut known = known.ok_or("the zone is not active")?;
-    let pid = Pid::from_raw(known.init.pid).ok_or("the zone has no first process")?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| error.to_string())?;
+    let known = runtime::load(&host.root, zone)?;
+    let mut known = known.ok_or(AdoptError::NotActive)?;
+    let pid = Pid::from_raw(known.init.pid).ok_or(AdoptError::NoFirstProcess)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty());
+    let pidfd = pidfd.map_err(|errno| AdoptError::Open(errno.into()))?;
     // The number may have been given away between reading and opening.
     if !known.init.is_alive() {
-        return Err("the zone's first process has just ended".to_owned());
+        return Err(AdoptError::JustEnded.into());
     }
-    let cgroups =
-        ZoneCgroups::from_paths(&known.cgroups).ok_or("the zone has no control groups")?;
+    let cgroups = ZoneCgroups::from_paths(&known.cgroups).ok_or(AdoptError::NoGroups)?;
     // Where nobody can tell, nothing is ended.
     let arrived = has_arrived(&host.root, zone)?;
     let listener = listen(&host.root, zone)?;
@@ -72,25 +74,28 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     if is_on_its_way && !is_away(host, zone) {
         known.auxiliary.clear();
     }
-    runtime::save(&host.root, zone, &known).map_err(|error| flatten(&error))?;
+    runtime::save(&host.root, zone, &known)?;
     log::message(&host.root, zone, "adopted by a new zoneadmd");
     let delegated = delegated(host, zone, known.init.pid);
     // Memory that nobody brings in any more is waited for without end: QEMU would not
     // even answer.
     let paging = Paging::adopt(known.pager, known.init.pid).inspect_err(|why| {
-        log::message(&host.root, zone, &format!("ended: {why}"));
+        log::message(&host.root, zone, &format!("ended: {}", flatten(why)));
         let _ = cgroups.kill();
     })?;
     let (machine, controller) = machine(host, zone, known.init.pid, controller, arrived)
         .inspect_err(|why| {
             // Nobody can do anything with it any more.
-            log::message(&host.root, zone, &format!("ended: {why}"));
+            log::message(&host.root, zone, &format!("ended: {}", flatten(why)));
             let _ = cgroups.kill();
         })?;
     let environments = match &machine {
         Some(_) => None,
         None => environments(&init, known.first_id)
-            .inspect_err(|why| log::message(&host.root, zone, &format!("has no beadm: {why}")))
+            .inspect_err(|why| {
+                let text = format!("has no beadm: {}", flatten(why));
+                log::message(&host.root, zone, &text);
+            })
             .ok(),
     };
     let mut platform = Platform::adopted(init, cgroups, controller, terminal, delegated, machine);
@@ -108,12 +113,11 @@ fn new_console(
     zone: &ZoneName,
     init: &Child,
     first_id: u32,
-) -> Result<(OwnedFd, OwnedFd), String> {
-    let made =
-        Console::new(first_id).map_err(|error| format!("could not make a console: {error}"))?;
+) -> Result<(OwnedFd, OwnedFd), AdoptError> {
+    let made = Console::new(first_id).map_err(AdoptError::NewConsole)?;
     if let Err(error) = replace_console(init, &made.mount) {
         // The zone is whole without it; say so and go on.
-        let text = format!("has no console until it boots again: {error}");
+        let text = format!("has no console until it boots again: {}", flatten(&error));
         log::message(&host.root, zone, &text);
     }
     Ok((made.controller, made.terminal))
@@ -134,7 +138,7 @@ fn machine(
     init: i32,
     controller: OwnedFd,
     arrived: bool,
-) -> Result<(Option<Machine>, OwnedFd), String> {
+) -> Result<(Option<Machine>, OwnedFd), AdoptError> {
     let Ok(config) = store::xml::load_running(&host.root, zone) else {
         return Ok((None, controller));
     };
@@ -146,22 +150,25 @@ fn machine(
     let path = format!("/proc/{init}/fd/{}", vm::machine::FIRST);
     let memory = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok();
     if !arrived {
-        return Err("it was on its way here, and did not come as a whole".to_owned());
+        return Err(AdoptError::Incomplete);
     }
     let mut machine = Machine::adopted(
         config.machine_memory(),
         memory,
         &sockets.monitor,
         controller,
-    )
-    .map_err(|error| flatten(&error))?;
+    )?;
     let image = kernelzone::image::path(host, &config);
     let away = is_away(host, zone);
     if let Some(text) = suspend::after_death(&mut machine, image.as_deref(), away)? {
         log::message(&host.root, zone, text);
     }
-    let line = unix_socket::connect_to(&sockets.console, Kind::Stream)
-        .map_err(|error| format!("connect to {}: {error}", sockets.console.display()))?;
+    let line = unix_socket::connect_to(&sockets.console, Kind::Stream).map_err(|source| {
+        AdoptError::Connect {
+            path: sockets.console.clone(),
+            source,
+        }
+    })?;
     Ok((Some(machine), line))
 }
 
@@ -185,69 +192,67 @@ const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Waits for the lock of the zone's root while it is a dead zoneadmd that holds it. A
 /// live one means that the zone has ended, or ended and booted, since we were called.
-fn lock_root(host: &Host, zone: &ZoneName) -> Result<File, String> {
+fn lock_root(host: &Host, zone: &ZoneName) -> Result<File, Error> {
     let path = host.root.root_lock(zone);
     loop {
-        let taken =
-            lock::exclusive_within(&path, LOCK_POLL_INTERVAL).map_err(|error| flatten(&error))?;
-        if let Some(file) = taken {
+        if let Some(file) = lock::exclusive_within(&path, LOCK_POLL_INTERVAL)? {
             return Ok(file);
         }
-        match runtime::load_any(&host.root, zone).map_err(|error| flatten(&error))? {
+        match runtime::load_any(&host.root, zone)? {
             Some(known) if !known.daemon.is_alive() => {}
-            _ => return Err("the zone has a zoneadmd".to_owned()),
+            _ => return Err(AdoptError::Served.into()),
         }
     }
 }
 
 /// Puts the new terminal where the zone's /dev/console is. A child does it: it
 /// enters the zone's mounts, and nobody comes back from there.
-fn replace_console(init: &Child, mount: &OwnedFd) -> Result<(), String> {
-    let enter = || -> Result<(), String> {
-        sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT).map_err(|error| error.to_string())?;
+fn replace_console(init: &Child, mount: &OwnedFd) -> Result<(), AdoptError> {
+    let enter = || -> io::Result<()> {
+        sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT)?;
         // The old terminal first: nothing can be put on a file that is gone. These are the zone's
         // own mounts, so changes to them affect only the zone.
         let _ = sys::mount::detach(Path::new("/dev/console"));
         // The zone is hostile: no link of its making leads this anywhere else.
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let place = openat2(CWD, "/dev/console", flags, Mode::empty(), resolve)
-            .map_err(|errno| errno.to_string())?;
-        sys::mount::attach(mount, &place, Path::new("")).map_err(|error| flatten(&error))
+        let place = openat2(CWD, "/dev/console", flags, Mode::empty(), resolve)?;
+        sys::mount::attach(mount, &place, Path::new("")).map_err(|error| error.source)
     };
     match in_child(&[init.pidfd.as_fd(), mount.as_fd()], enter)? {
         true => Ok(()),
-        false => Err("its /dev/console could not be replaced".to_owned()),
+        false => Err(AdoptError::ReplaceConsole),
     }
 }
 
 /// Makes the socket for the zone's own beadm anew; that of the zoneadmd that died is
 /// removed.
-fn environments(init: &Child, first_id: u32) -> Result<OwnedFd, String> {
-    let socket = beadm_socket::socket().map_err(|error| error.to_string())?;
-    let enter = || -> Result<(), String> {
-        sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT).map_err(|error| error.to_string())?;
+fn environments(init: &Child, first_id: u32) -> Result<OwnedFd, AdoptError> {
+    let socket = beadm_socket::socket().map_err(AdoptError::Socket)?;
+    let enter = || -> io::Result<()> {
+        sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT)?;
         // The zone may have changed its paths; they never lead out of its root.
         sys::idmap::with_fs_ids(first_id, || {
             let _ = std::fs::remove_file(beadm_socket::SOCKET);
             beadm_socket::listen(socket.as_fd(), Path::new(beadm_socket::SOCKET))
         })
-        .map_err(|error| flatten(&error))?
-        .map_err(|error| error.to_string())
+        .map_err(|error| error.source)?
     };
     match in_child(&[init.pidfd.as_fd(), socket.as_fd()], enter)? {
         true => Ok(socket),
-        false => Err(format!("{} could not be made", beadm_socket::SOCKET)),
+        false => Err(AdoptError::Beadm {
+            path: beadm_socket::SOCKET.into(),
+        }),
     }
 }
 
 /// Does something in the zone by a child, which has these descriptors; whether it could.
 fn in_child(
     keep: &[BorrowedFd<'_>],
-    act: impl FnOnce() -> Result<(), String>,
-) -> Result<bool, String> {
-    let child = sys::process::fork(0, None, keep, || u8::from(act().is_err()))
-        .map_err(|error| error.to_string())?;
+    act: impl FnOnce() -> io::Result<()>,
+) -> Result<bool, AdoptError> {
+    let child = sys::process::fork(0, None, keep, || u8::from(act().is_err()));
+    let child = child.map_err(AdoptError::Fork)?;
     Ok(succeeds(child.pidfd.as_fd(), IN_ZONE_TIMEOUT))
 }
 

@@ -11,7 +11,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
 use store::lock::ZoneLock;
 
-use crate::connection::reply;
+use crate::connection::{done_or, reply};
+use crate::error::Error;
 use crate::server::Server;
 use control::log;
 use control::protocol::{Reply, Request};
@@ -55,7 +56,7 @@ enum Over {
 impl Server<'_> {
     /// Boots the zone again, which has just been taken down. Its lock is held all the time, and
     /// handed on to the command that boots it: no other finds the zone halted in between.
-    pub(super) fn boot_again(mut self, held: &ZoneLock) -> Result<(), String> {
+    pub(super) fn boot_again(mut self, held: &ZoneLock) -> Result<(), Error> {
         let reboots = in_succession(self.reboots, self.booted.elapsed());
         let pause = pause(reboots);
         if !pause.is_zero() {
@@ -72,14 +73,8 @@ impl Server<'_> {
                 self.console.notice("Zone halted");
                 self.log("halted: a command came before it booted again");
                 let forgotten = self.forget();
-                reply(
-                    &client,
-                    &match &forgotten {
-                        Ok(()) => Reply::Done,
-                        Err(error) => Reply::Error(error.clone()),
-                    },
-                );
-                return forgotten;
+                reply(&client, &done_or(&forgotten));
+                return Ok(forgotten?);
             }
         }
         self.forget()?;

@@ -15,12 +15,12 @@ use suspend::{Image, Io, Ledger, Loading, load_ahead};
 use sys::mapping::Mapping;
 use sys::process::Child;
 
+use crate::error::{ResumeError, ScratchError};
 use crate::memory_file::scratch;
 use crate::pager::{self, Begun};
 use crate::processors::bound;
 use host::Host;
 use host::fault::Fault;
-use host::flatten;
 use kernelzone::image::{self, DEVICES, HOT, MEMORY};
 use platform::Platform;
 
@@ -33,7 +33,7 @@ pub(super) struct Ahead {
     pub image: Image,
     /// The pieces of memory that lie first in it.
     pub hot: Vec<u64>,
-    devices: Option<Result<File, String>>,
+    devices: Option<Result<File, ResumeError>>,
     begun: Option<Begun>,
     /// The process that brings memory in.
     child: Option<Child>,
@@ -44,10 +44,10 @@ impl Ahead {
     ///
     /// # Errors
     /// Why it cannot be used; it stays as it is.
-    pub fn open(from: &Resume) -> Result<Self, String> {
-        let key = image::read_key(&from.key).map_err(|error| flatten(&error))?;
-        let image = Image::open(&from.image, &key).map_err(|error| flatten(&error))?;
-        claim(&image).map_err(|error| flatten(&error))?;
+    pub fn open(from: &Resume) -> Result<Self, ResumeError> {
+        let key = image::read_key(&from.key)?;
+        let image = Image::open(&from.image, &key)?;
+        claim(&image)?;
         // An older image has none.
         let hot = image.bytes_of(HOT).unwrap_or_default();
         let hot = hot.chunks_exact(4).filter_map(|four| four.try_into().ok());
@@ -71,7 +71,7 @@ impl Ahead {
     ///
     /// # Errors
     /// Why it cannot be had.
-    pub fn devices(&mut self) -> Result<File, String> {
+    pub fn devices(&mut self) -> Result<File, ResumeError> {
         let read = self.devices.take();
         read.unwrap_or_else(|| read_devices(&self.image))
     }
@@ -178,12 +178,12 @@ impl Drop for Ahead {
     }
 }
 
-fn read_devices(image: &Image) -> Result<File, String> {
-    let state = image.bytes_of(DEVICES).map_err(|error| flatten(&error))?;
+fn read_devices(image: &Image) -> Result<File, ResumeError> {
+    let state = image.bytes_of(DEVICES)?;
     let mut devices = scratch()?;
     devices
         .write_all(&state)
         .and_then(|()| devices.rewind())
-        .map_err(|error| error.to_string())?;
+        .map_err(ScratchError::Write)?;
     Ok(devices)
 }

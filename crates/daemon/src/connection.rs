@@ -1,5 +1,6 @@
 //! The connections of commands that wait for an answer.
 
+use std::error::Error;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -7,10 +8,14 @@ use rustix::net::{SendFlags, send};
 use rustix::time::Timespec;
 
 use control::protocol::Reply;
+use host::flatten;
 
 /// Returns the reply to a command of which nothing more is told than whether it was done.
-pub(crate) fn done_or(result: Result<(), String>) -> Reply {
-    result.map_or_else(Reply::Error, |()| Reply::Done)
+pub(crate) fn done_or(result: &Result<(), impl Error>) -> Reply {
+    match result {
+        Ok(()) => Reply::Done,
+        Err(error) => Reply::Error(flatten(error)),
+    }
 }
 
 /// Returns whether somebody still waits at the other end.

@@ -12,6 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use store::Root;
 
 use crate::connection::is_there;
+use crate::error::Error;
 use control::protocol::ConsolePacket;
 
 /// History is kept in two files of at most this many bytes.
@@ -36,9 +37,12 @@ struct Client {
 }
 
 impl Console {
-    pub(super) fn open(root: &Root, zone: &ZoneName) -> Result<Self, String> {
+    pub(super) fn open(root: &Root, zone: &ZoneName) -> Result<Self, Error> {
         let path = root.console(zone);
-        let fail = |error: std::io::Error| format!("could not write {}: {error}", path.display());
+        let fail = |source| Error::Console {
+            path: path.clone(),
+            source,
+        };
         let open = || {
             OpenOptions::new()
                 .append(true)

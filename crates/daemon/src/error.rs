@@ -114,3 +114,15 @@ pub enum Error {
     #[error("{}", .0.iter().map(|one| flatten(one)).collect::<Vec<_>>().join("; "))]
     Several(Vec<Self>),
 }
+
+impl Error {
+    /// Returns an error together with those of the work after it.
+    pub(crate) fn with(self, more: impl IntoIterator<Item = Self>) -> Self {
+        let mut all = vec![self];
+        all.extend(more);
+        match all.len() {
+            1 => all.remove(0),
+            _ => Self::Several(all),
+        }
+    }
+}

@@ -14,6 +14,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, pipe_with, splice};
 use rustix::time::Timespec;
 use vm::qmp::Monitor;
 
+use crate::error::{ButtonError, CoreError, MachineError};
 use crate::server::Server;
 use host::flatten;
 use platform::guest::MONITOR_TIMEOUT;
@@ -40,7 +41,7 @@ impl Server<'_> {
             self.log("the kernel of the zone has given up");
             self.runtime.auxiliary = "panicked".to_owned();
             if let Err(error) = self.save() {
-                self.log(&error);
+                self.log(&flatten(&error));
             }
         }
     }
@@ -60,11 +61,12 @@ impl Server<'_> {
 
     /// Writes the memory of the machine to a new file; the machine stands still meanwhile,
     /// and goes on as it was.
-    pub(super) fn save_core(&mut self, path: &Path) -> Result<(), String> {
+    pub(super) fn save_core(&mut self, path: &Path) -> Result<(), CoreError> {
         let machine = self.platform.machine.as_mut();
-        let machine = machine.ok_or("the zone is no machine")?;
+        let machine = machine.ok_or(MachineError::NotAMachine)?;
         let size = machine.size;
-        let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+        let monitor = machine.monitor.as_mut();
+        let monitor = monitor.ok_or(MachineError::Unresponsive)?;
         let core = Core::make(path)?;
         let done = written(monitor, &core.file, size).and_then(|()| core.sync());
         match &done {
@@ -72,23 +74,21 @@ impl Server<'_> {
             Err(why) => {
                 // Half of it helps nobody.
                 core.remove();
-                self.log(&format!("its memory was not written: {why}"));
+                self.log(&format!("its memory was not written: {}", flatten(why)));
             }
         }
         done
     }
 
     /// Asks the guest to power off, as the button of a machine does.
-    pub(super) fn press_power_button(&mut self) -> Result<(), String> {
+    pub(super) fn press_power_button(&mut self) -> Result<(), ButtonError> {
         // It would hear of it when it runs again, and nobody wants it by then.
         self.refuse_away()?;
         let machine = self.platform.machine.as_mut();
         let monitor = machine
             .and_then(|machine| machine.monitor.as_mut())
-            .ok_or("QEMU does not answer; halt the zone")?;
-        monitor
-            .execute("system_powerdown", None, MONITOR_TIMEOUT)
-            .map_err(|error| flatten(&error))?;
+            .ok_or(ButtonError::Unresponsive)?;
+        monitor.execute("system_powerdown", None, MONITOR_TIMEOUT)?;
         Ok(())
     }
 }
@@ -106,34 +106,37 @@ struct Core {
 impl Core {
     /// Makes it in a folder where nobody but its owner, who we are, can change names: all
     /// that was in the zone is in there, and /var/crash is everybody's on some hosts.
-    fn make(path: &Path) -> Result<Self, String> {
-        let failed = |error: &dyn std::fmt::Display| format!("make {}: {error}", path.display());
+    fn make(path: &Path) -> Result<Self, CoreError> {
+        let at = path.to_owned();
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-            return Err(failed(&"no name of a file"));
+            return Err(CoreError::NoName { path: at });
+        };
+        let failed = |errno: Errno| CoreError::Make {
+            path: at.clone(),
+            source: errno.into(),
         };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = openat(CWD, folder, flags, Mode::empty());
-        let opened = opened.map_err(|errno| failed(&errno))?;
-        let meta = fstat(&opened).map_err(|errno| failed(&errno))?;
+        let opened = opened.map_err(failed)?;
+        let meta = fstat(&opened).map_err(failed)?;
         if meta.st_uid != rustix::process::geteuid().as_raw() || meta.st_mode & 0o022 != 0 {
-            return Err(failed(&format!(
-                "users other than root can change files in {}",
-                folder.display()
-            )));
+            return Err(CoreError::OpenFolder {
+                path: at,
+                folder: folder.to_owned(),
+            });
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let file = openat(&opened, name, flags, Mode::RUSR | Mode::WUSR);
         Ok(Self {
             folder: opened,
             name: name.to_owned(),
-            file: File::from(file.map_err(|errno| failed(&errno))?),
+            file: File::from(file.map_err(failed)?),
         })
     }
 
-    fn sync(&self) -> Result<(), String> {
-        let synced = self.file.sync_all();
-        synced.map_err(|error| error.to_string())?;
-        rustix::fs::fsync(&self.folder).map_err(|errno| errno.to_string())
+    fn sync(&self) -> Result<(), CoreError> {
+        self.file.sync_all().map_err(CoreError::Write)?;
+        rustix::fs::fsync(&self.folder).map_err(|errno| CoreError::Write(errno.into()))
     }
 
     fn remove(&self) {
@@ -146,8 +149,9 @@ const PIPE_CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Has QEMU write the memory of the machine, of `size` bytes, through a pipe: one that a guest
 /// has taken over keeps no file of the host open, and fills no disk.
-fn written(monitor: &mut Monitor, file: &File, size: u64) -> Result<(), String> {
-    let (from, to) = pipe_with(PipeFlags::CLOEXEC).map_err(|errno| errno.to_string())?;
+fn written(monitor: &mut Monitor, file: &File, size: u64) -> Result<(), CoreError> {
+    let pipe = pipe_with(PipeFlags::CLOEXEC);
+    let (from, to) = pipe.map_err(|errno| CoreError::Pipe(errno.into()))?;
     // It is only quicker.
     let _ = rustix::pipe::fcntl_setpipe_size(&to, 1 << 20);
     // Compressed, the core is not larger than the memory, except for the table of its pages.
@@ -159,8 +163,8 @@ fn written(monitor: &mut Monitor, file: &File, size: u64) -> Result<(), String> 
         drop(to);
         over.store(true, Ordering::Release);
         let copied = copied.join();
-        copied.unwrap_or_else(|_| Err("the thread that wrote it has panicked".to_owned()))?;
-        dumped.map_err(|error| flatten(&error))
+        copied.unwrap_or(Err(CoreError::Panicked))?;
+        Ok(dumped.map_err(MachineError::from)?)
     })
 }
 
@@ -171,7 +175,7 @@ fn copy(
     to: &File,
     most: u64,
     (over, ending): (&AtomicBool, Duration),
-) -> Result<(), String> {
+) -> Result<(), CoreError> {
     let mut left = most;
     let mut since = None;
     let moment = Timespec {
@@ -182,23 +186,23 @@ fn copy(
         // Also one who writes on and on.
         let waits = over.load(Ordering::Acquire);
         if waits && since.get_or_insert_with(Instant::now).elapsed() > ending {
-            return Err("QEMU did not finish writing in time".to_owned());
+            return Err(CoreError::Late);
         }
         let mut watched = [PollFd::new(&from, PollFlags::IN)];
         match poll(&mut watched, Some(&moment)) {
             Ok(0) | Err(Errno::INTR) => continue,
             Ok(_) => {}
-            Err(errno) => return Err(errno.to_string()),
+            Err(errno) => return Err(CoreError::Wait(errno.into())),
         }
         let piece = usize::try_from(left.min(1 << 20)).unwrap_or(1 << 20);
         match splice(&from, None, to, None, piece, SpliceFlags::NONBLOCK) {
             Ok(0) => return Ok(()),
             Ok(length) => left = left.saturating_sub(length as u64),
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(errno) => return Err(format!("cannot write it: {errno}")),
+            Err(errno) => return Err(CoreError::Write(errno.into())),
         }
         if left == 0 {
-            return Err("QEMU writes more than the machine has".to_owned());
+            return Err(CoreError::TooLong);
         }
     }
 }
@@ -215,7 +219,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("k1");
         fs::create_dir(&folder).unwrap();
-        let why = |path: &Path| Core::make(path).err().unwrap_or_default();
+        let why = |path: &Path| {
+            Core::make(path)
+                .err()
+                .map_or(String::new(), |why| flatten(&why))
+        };
         for mode in [0o777, 0o1777, 0o770] {
             fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
             let why = why(&folder.join("vmcore.0"));
@@ -241,7 +249,7 @@ mod tests {
     }
 
     /// Returns the result of copying these bytes from the pipe to a core file.
-    fn copied(bytes: &[u8], most: u64, closes: bool) -> (Result<(), String>, Vec<u8>) {
+    fn copied(bytes: &[u8], most: u64, closes: bool) -> (Result<(), CoreError>, Vec<u8>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("core");
         let file = File::create(&path).unwrap();
@@ -273,9 +281,9 @@ mod tests {
         assert!(found == bytes);
         // That these come back is the test.
         let (done, found) = copied(&bytes, 1 << 20, true);
-        assert_eq!(done.unwrap_err(), "QEMU writes more than the machine has");
+        assert!(matches!(done, Err(CoreError::TooLong)), "{done:?}");
         assert_eq!(found.len(), 1 << 20);
         let (done, _) = copied(&bytes[..100], 1 << 20, false);
-        assert_eq!(done.unwrap_err(), "QEMU did not finish writing in time");
+        assert!(matches!(done, Err(CoreError::Late)), "{done:?}");
     }
 }

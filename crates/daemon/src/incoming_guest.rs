@@ -13,9 +13,10 @@ use store::index::Index;
 use vm::live;
 use vm::qmp::Monitor;
 
+use crate::connection::done_or;
+use crate::error::{ArriveError, MachineError};
 use control::log;
 use control::protocol::{Coming, MAX_PACKET, Reply};
-use host::flatten;
 use platform::Platform;
 
 /// The sockets that a zoneadmd gets for a machine that arrives.
@@ -33,8 +34,8 @@ pub struct Doors {
 ///
 /// # Errors
 /// When nobody can tell.
-pub(super) fn has_arrived(root: &Root, zone: &ZoneName) -> Result<bool, String> {
-    let index = Index::load(root).map_err(|error| flatten(&error))?;
+pub(super) fn has_arrived(root: &Root, zone: &ZoneName) -> Result<bool, store::Error> {
+    let index = Index::load(root)?;
     let entry = index.find(zone);
     Ok(entry.is_some_and(|entry| entry.state == State::Installed))
 }
@@ -47,17 +48,17 @@ pub(super) fn arrive(
     platform: &mut Platform,
     plan: &BootPlan,
     doors: Doors,
-) -> Result<(), String> {
+) -> Result<(), ArriveError> {
     let disks = plan.arriving.as_deref().unwrap_or_default();
-    let machine = platform.machine.as_mut().ok_or("the zone is no machine")?;
-    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+    let machine = platform.machine.as_mut().ok_or(MachineError::NotAMachine)?;
+    let monitor = machine.monitor.as_mut();
+    let monitor = monitor.ok_or(MachineError::Unresponsive)?;
     let Doors {
         control,
         memory,
         disks: listener,
     } = doors;
-    live::offer(monitor, disks, listener.as_fd(), memory.as_fd())
-        .map_err(|error| flatten(&error))?;
+    live::offer(monitor, disks, listener.as_fd(), memory.as_fd())?;
     // QEMU alone keeps them: when it ends, who writes there is told.
     drop((listener, memory));
     log::message(root, zone, "comes from another host while it runs there");
@@ -66,40 +67,29 @@ pub(super) fn arrive(
         let Some(word) = hear(&control)? else {
             // Killed, or the connection was cut.
             return match has_arrived(root, zone)? {
-                true => live::run(monitor).map_err(|error| flatten(&error)),
-                false => Err(
-                    "the source ended before the zone was complete; its parts are removed here"
-                        .to_owned(),
-                ),
+                true => Ok(live::run(monitor)?),
+                false => Err(ArriveError::SourceEnded),
             };
         };
         if word == Coming::Run {
             // Before anything can fail here it was stored that the zone is ours.
-            let run = live::run(monitor).map_err(|error| flatten(&error));
-            answer(
-                &control,
-                &run.clone().map_or_else(Reply::Error, |()| Reply::Done),
-            );
-            return run;
+            let run = live::run(monitor);
+            answer(&control, &done_or(&run));
+            return Ok(run?);
         }
-        match act(monitor, word) {
-            Ok(()) => answer(&control, &Reply::Done),
-            Err(why) => {
-                answer(&control, &Reply::Error(why.clone()));
-                return Err(why);
-            }
-        }
+        let acted = act(monitor, word);
+        answer(&control, &done_or(&acted));
+        acted?;
     }
 }
 
-fn act(monitor: &mut Monitor, word: Coming) -> Result<(), String> {
-    let done = match word {
+fn act(monitor: &mut Monitor, word: Coming) -> Result<(), vm::Error> {
+    match word {
         Coming::DisksAreWhole => live::close_disks(monitor),
         Coming::IsWhole => live::wait_for_memory(monitor),
         Coming::WhyNot => live::why_not(monitor),
         Coming::Run => live::run(monitor),
-    };
-    done.map_err(|error| flatten(&error))
+    }
 }
 
 fn answer(control: &OwnedFd, reply: &Reply) {
@@ -109,14 +99,14 @@ fn answer(control: &OwnedFd, reply: &Reply) {
 }
 
 /// The next word; none at the end.
-fn hear(control: &OwnedFd) -> Result<Option<Coming>, String> {
+fn hear(control: &OwnedFd) -> Result<Option<Coming>, ArriveError> {
     let mut packet = [0; MAX_PACKET];
     let received = rustix::io::retry_on_intr(|| recv(control, &mut packet, RecvFlags::empty()));
     match received {
         Ok((0, _)) | Err(rustix::io::Errno::CONNRESET) => Ok(None),
         Ok((length, _)) => serde_json::from_slice(&packet[..length])
             .map(Some)
-            .map_err(|error| format!("unexpected message of zoneadm receive: {error}")),
-        Err(errno) => Err(format!("cannot read from zoneadm receive: {errno}")),
+            .map_err(ArriveError::Unexpected),
+        Err(errno) => Err(ArriveError::Read(errno.into())),
     }
 }

@@ -36,7 +36,7 @@ use store::lock;
 use store::runtime::{Process, RESUMING, Runtime};
 
 use ahead::Ahead;
-use error::PlanError;
+use error::{InjectedFault, PlanError, ResumeError, StateError};
 use host::Host;
 use host::fault::Fault;
 use host::flatten;
@@ -79,8 +79,8 @@ const MAX_PLAN: u64 = 4 << 20;
 /// Builds the zone's platform by the plan in `plan`, reports, and serves it to its end.
 ///
 /// # Errors
-/// A text for the log; the reader of `report` gets the same text.
-pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> {
+/// See [`Error`]; the reader of `report` gets the same text.
+pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), Error> {
     let mut report = File::from(passed.report);
     let built = build(host, zone, passed.plan, passed.doors);
     // Not before the state is stored, and before anybody hears of it.
@@ -94,7 +94,7 @@ pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> 
             server.serve()
         }
         Err(error) => {
-            let _ = report.write_all(error.as_bytes());
+            let _ = report.write_all(flatten(&error).as_bytes());
             Err(error)
         }
     }
@@ -104,7 +104,7 @@ pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> 
 ///
 /// # Errors
 /// See [`boot`].
-pub fn adopt(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String> {
+pub fn adopt(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), Error> {
     let mut report = File::from(passed.report);
     match adopt::take_over(host, zone) {
         Ok(server) => {
@@ -113,7 +113,7 @@ pub fn adopt(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), String>
             server.serve()
         }
         Err(error) => {
-            let _ = report.write_all(error.as_bytes());
+            let _ = report.write_all(flatten(&error).as_bytes());
             Err(error)
         }
     }
@@ -124,13 +124,11 @@ fn build<'a>(
     zone: &'a ZoneName,
     plan: OwnedFd,
     doors: Option<Doors>,
-) -> Result<server::Server<'a>, String> {
-    let plan = read_plan(plan).map_err(|error| flatten(&error))?;
-    let zinit = host
-        .program("zinit")
-        .ok_or("could not find the program zinit")?;
+) -> Result<server::Server<'a>, Error> {
+    let plan = read_plan(plan)?;
+    let zinit = host.program("zinit").ok_or(Error::NoZinit)?;
     // The root may still be mounted by the zoneadmd of the last boot.
-    let root_lock = lock::exclusive(&host.root.root_lock(zone)).map_err(|e| flatten(&e))?;
+    let root_lock = lock::exclusive(&host.root.root_lock(zone))?;
     let listener = server::listen(&host.root, zone)?;
     let mut console = console::Console::open(&host.root, zone)?;
     if !plan.ready_only && plan.resume.is_none() && plan.arriving.is_none() {
@@ -189,19 +187,13 @@ fn start(
     fault: &mut Fault,
     console: &mut console::Console,
     doors: Option<Doors>,
-) -> Result<(Platform, Runtime, Resumed), String> {
+) -> Result<(Platform, Runtime, Resumed), Error> {
     // An image that is of no use is refused before anything is made.
-    let ahead = boot.plan.resume.as_ref().map(Ahead::open).transpose();
-    let ahead = ahead.map_err(|why| not_resumed(&why))?;
-    let built = Platform::build(boot.plan, zinit, fault);
-    let mut platform = built.map_err(|error| flatten(&error))?;
+    let ahead = boot.plan.resume.as_ref().map(Ahead::open).transpose()?;
+    let mut platform = Platform::build(boot.plan, zinit, fault)?;
     match boot.start_built(&mut platform, ahead, fault, console, doors) {
         Ok((runtime, resumed)) => Ok((platform, runtime, resumed)),
-        Err(error) => {
-            let mut errors = vec![error];
-            errors.extend(boot.take_down(platform));
-            Err(errors.join("; "))
-        }
+        Err(error) => Err(error.with(boot.take_down(platform))),
     }
 }
 
@@ -215,13 +207,11 @@ impl Boot<'_> {
         fault: &mut Fault,
         console: &mut console::Console,
         doors: Option<Doors>,
-    ) -> Result<(Runtime, Resumed), String> {
+    ) -> Result<(Runtime, Resumed), Error> {
         let mut runtime = runtime(self.plan, platform)?;
         let mut resumed = Resumed::default();
-        let mounts = platform.mounts(&self.plan.remembered);
-        let mounts = mounts.map_err(|error| flatten(&error))?;
-        let saved = store::runtime::save_mounts(&self.host.root, self.zone, &mounts);
-        saved.map_err(|error| flatten(&error))?;
+        let mounts = platform.mounts(&self.plan.remembered)?;
+        store::runtime::save_mounts(&self.host.root, self.zone, &mounts)?;
         // Before anything runs that outlives us: without this record nobody would
         // know of the zone.
         self.save(&runtime)?;
@@ -250,15 +240,14 @@ impl Boot<'_> {
         self,
         platform: &mut Platform,
         mut ahead: Option<Ahead>,
-    ) -> Result<Option<Ahead>, String> {
+    ) -> Result<Option<Ahead>, Error> {
         if let (Some(ahead), Some(from)) = (&mut ahead, &self.plan.resume)
             && from.lazy
         {
             ahead.begin(self.host, platform);
         }
         let meanwhile = || ahead.iter_mut().for_each(Ahead::read_devices);
-        let started = platform.start_and(&self.plan.init, meanwhile);
-        started.map_err(|error| flatten(&error))?;
+        platform.start_and(&self.plan.init, meanwhile)?;
         Ok(ahead)
     }
 
@@ -271,8 +260,8 @@ impl Boot<'_> {
         runtime: &mut Runtime,
         fault: &mut Fault,
         console: &mut console::Console,
-    ) -> Result<Resumed, String> {
-        let remember = |pager: Option<Process>| {
+    ) -> Result<Resumed, ResumeError> {
+        let remember = |pager: Option<Process>| -> Result<(), StateError> {
             match pager {
                 Some(pager) => runtime.pager = Some(pager),
                 None => {
@@ -281,7 +270,7 @@ impl Boot<'_> {
                     runtime.auxiliary.clear();
                 }
             }
-            self.save(runtime)
+            Ok(self.save(runtime)?)
         };
         let goes_on = || console.notice("Zone resuming");
         let job = suspend::Resuming {
@@ -290,8 +279,7 @@ impl Boot<'_> {
             plan: self.plan,
             from,
         };
-        let mut resumed = suspend::resume(&job, platform, ahead, remember, goes_on)
-            .map_err(|why| not_resumed(&why))?;
+        let mut resumed = suspend::resume(&job, platform, ahead, remember, goes_on)?;
         for line in resumed.lines.drain(..) {
             control::log::message(&self.host.root, self.zone, &line);
         }
@@ -305,50 +293,45 @@ impl Boot<'_> {
         doors: Doors,
         runtime: &mut Runtime,
         console: &mut console::Console,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         runtime.auxiliary = "migrating-in".to_owned();
         self.save(runtime)?;
         incoming_guest::arrive(&self.host.root, self.zone, platform, self.plan, doors)
-            .map_err(|why| format!("could not take its machine: {why}"))?;
+            .map_err(Error::Arrive)?;
         console.notice("Zone came from another host");
         runtime.auxiliary.clear();
         Ok(())
     }
 
-    fn save(self, runtime: &Runtime) -> Result<(), String> {
-        let saved = store::runtime::save(&self.host.root, self.zone, runtime);
-        saved.map_err(|error| flatten(&error))
+    fn save(self, runtime: &Runtime) -> Result<(), store::Error> {
+        store::runtime::save(&self.host.root, self.zone, runtime)
     }
 
     /// Takes a platform down. Returns what went wrong.
-    fn take_down(self, mut platform: Platform) -> Vec<String> {
-        let down = platform.take_down().err().map(|error| flatten(&error));
+    fn take_down(self, mut platform: Platform) -> Vec<Error> {
+        let down = platform.take_down().err().map(Error::from);
         // The platform was built in other namespaces than the host's.
-        let home = platform.go_home().map_err(|error| error.to_string());
+        let home = platform.go_home().map_err(Error::Home);
         let release = || Records::of(&self.host.root).release(self.zone);
-        let released = home.and_then(|()| release().map_err(|error| flatten(&error)));
+        let released = home.and_then(|()| Ok(release()?));
         down.into_iter().chain(released.err()).collect()
     }
 }
 
 /// Fails if a test asks for a fault at this moment of a verb.
-fn strike(fault: &mut Fault, verb: &str) -> Result<(), String> {
+fn strike(fault: &mut Fault, verb: &str) -> Result<(), InjectedFault> {
     match fault.strikes(verb) {
-        true => Err("a fault was asked for".to_owned()),
+        true => Err(InjectedFault),
         false => Ok(()),
     }
 }
 
-fn not_resumed(why: &str) -> String {
-    format!("could not resume: {why}")
-}
-
 /// Returns the state of the zone for other programs, in state ready.
-fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, String> {
+fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, Error> {
     let mut runtime = Runtime {
         id: plan.id,
         state: State::Ready,
-        init: Process::find(platform.init.pid).ok_or("the zone's first process ended")?,
+        init: Process::find(platform.init.pid).ok_or(Error::FirstProcessEnded)?,
         daemon: myself()?,
         cgroups: platform.cgroups.paths(),
         first_id: plan.first_id,
@@ -385,7 +368,7 @@ fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, String> {
     Ok(runtime)
 }
 
-fn myself() -> Result<Process, String> {
+fn myself() -> Result<Process, Error> {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
-    Process::find(pid).ok_or_else(|| "/proc does not show zoneadmd".to_owned())
+    Process::find(pid).ok_or(Error::NotInProc)
 }

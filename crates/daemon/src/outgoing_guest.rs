@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{SendFlags, send};
 use serde::Serialize;
 
+use crate::error::LeaveError;
 use control::protocol::{Leave, Left};
 
 /// Interval between looks at the progress.
@@ -73,12 +74,12 @@ pub(super) fn say(client: &OwnedFd, what: &impl Serialize) {
 
 /// A connection for each disk, and one for the memory: the ends of who carries them, and
 /// QEMU's.
-pub(super) fn channels(order: &Leave) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), String> {
+pub(super) fn channels(order: &Leave) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), LeaveError> {
     let pairs = (0..=order.disks.len()).map(|_| {
         let (theirs, ours) = UnixStream::pair()?;
         Ok((OwnedFd::from(theirs), OwnedFd::from(ours)))
     });
     let pairs: std::io::Result<Vec<_>> = pairs.collect();
-    let pairs = pairs.map_err(|error| format!("make a socket: {error}"))?;
+    let pairs = pairs.map_err(LeaveError::Socket)?;
     Ok(pairs.into_iter().unzip())
 }

@@ -27,6 +27,7 @@ use sys::mapping::Mapping;
 use sys::process::Child;
 use sys::userfault::Userfault;
 
+use crate::error::{MachineError, PagerError, PagingError};
 use crate::rate::rate;
 use host::fault::Fault;
 use host::flatten;
@@ -38,9 +39,6 @@ const WHOLE: &str = "whole";
 
 /// Maximum size of a report, in bytes.
 const MAX_REPORT_BYTES: u64 = 16 << 10;
-
-/// The message about a pager that ended without one.
-const DIED: &str = "the process that restored it has died";
 
 /// Maximum number of times that the guardian starts another process: one that is killed each time
 /// does not come to an end.
@@ -78,21 +76,22 @@ impl Paging {
         image: &Image,
         begun: Option<Begun>,
         (fault, zone): (Fault, &ZoneName),
-    ) -> Result<Self, String> {
-        let device = machine.faults.take().ok_or("no /dev/userfaultfd here")?;
-        let memory = machine.memory.as_ref().ok_or("its memory cannot be had")?;
-        let size = usize::try_from(machine.size).map_err(|error| error.to_string())?;
+    ) -> Result<Self, PagingError> {
+        let device = machine.faults.take().ok_or(PagingError::NoDevice)?;
+        let memory = machine.memory.as_ref().ok_or(MachineError::NoMemory)?;
+        let size = usize::try_from(machine.size);
+        let size = size.map_err(|_| MachineError::TooLarge { size: machine.size })?;
         let regions = regions(qemu.pid, memory.as_fd(), machine.size)?;
         let faults = descriptor(qemu, device)?;
         let (target, ledger, since) = match begun {
             Some(begun) => (begun.target, begun.ledger, begun.since),
             None => {
                 let target = Mapping::new(memory.as_fd(), size);
-                let stream = image.stream(MEMORY).map_err(|error| flatten(&error))?;
+                let stream = image.stream(MEMORY)?;
                 let ledger = Ledger::in_memory(stream.chunks());
                 (
-                    target.map_err(|error| error.to_string())?,
-                    ledger.map_err(|error| error.to_string())?,
+                    target.map_err(MachineError::Map)?,
+                    ledger.map_err(PagingError::Ledger)?,
                     Instant::now(),
                 )
             }
@@ -105,10 +104,9 @@ impl Paging {
         };
         let raw = raw(image);
         let started = (|| {
-            let pager = Pager::arm(image, MEMORY, &target, &faults, &regions, &ledger)
-                .map_err(|error| flatten(&error))?;
-            let (report, theirs) =
-                pipe_with(PipeFlags::CLOEXEC).map_err(|errno| errno.to_string())?;
+            let pager = Pager::arm(image, MEMORY, &target, &faults, &regions, &ledger)?;
+            let pipe = pipe_with(PipeFlags::CLOEXEC);
+            let (report, theirs) = pipe.map_err(|errno| PagingError::Start(errno.into()))?;
             let keep = [
                 image.as_fd(),
                 faults.as_fd(),
@@ -126,14 +124,13 @@ impl Paging {
                 stand_out(zone);
                 guard(&pager, &ledger, &keep, job)
             };
-            let child =
-                sys::process::fork(0, None, &keep, body).map_err(|error| error.to_string())?;
+            let child = sys::process::fork(0, None, &keep, body).map_err(PagingError::Start)?;
             drop(theirs);
             if let Some(pid) = Pid::from_raw(child.pid) {
                 // Both end as one, also before the guardian has done this itself.
                 let _ = setpgid(Some(pid), Some(pid));
             }
-            let process = Process::find(child.pid).ok_or(DIED)?;
+            let process = Process::find(child.pid).ok_or(PagingError::Ended(PagerError::Died))?;
             Ok(Self {
                 process,
                 pidfd: child.pidfd,
@@ -151,7 +148,7 @@ impl Paging {
     ///
     /// # Errors
     /// Memory is missing, and nobody brings it in: the machine must be ended.
-    pub fn adopt(known: Option<Process>, qemu: i32) -> Result<Option<Self>, String> {
+    pub fn adopt(known: Option<Process>, qemu: i32) -> Result<Option<Self>, PagingError> {
         let alive = known.filter(|known| known.is_alive()).and_then(|process| {
             let pid = Pid::from_raw(process.pid)?;
             let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -164,7 +161,7 @@ impl Paging {
             })
         });
         match alive {
-            None if is_armed(qemu) => Err(format!("not all of its memory is there: {DIED}")),
+            None if is_armed(qemu) => Err(PagingError::Missing(PagerError::Died)),
             alive => Ok(alive),
         }
     }
@@ -198,12 +195,12 @@ impl Paging {
     /// Returns the result, once it has ended.
     ///
     /// # Errors
-    /// Why memory is missing for good; the machine must be ended. Empty when that has ended
-    /// already.
-    pub fn end(mut self, qemu: i32) -> Result<Whole, String> {
+    /// Why memory is missing for good; the machine must be ended.
+    /// [`PagerError::MachineEnded`] when that has ended already.
+    pub fn end(mut self, qemu: i32) -> Result<Whole, PagerError> {
         let Some(report) = self.report.take() else {
             return match is_armed(qemu) {
-                true => Err(DIED.to_owned()),
+                true => Err(PagerError::Died),
                 false => Ok(Whole {
                     line: "resume: all memory is there".to_owned(),
                     asked: Vec::new(),
@@ -213,7 +210,7 @@ impl Paging {
         let mut text = String::new();
         let read = report.take(MAX_REPORT_BYTES).read_to_string(&mut text);
         match text.split_once('\n') {
-            _ if read.is_err() => Err(DIED.to_owned()),
+            _ if read.is_err() => Err(PagerError::Died),
             Some((WHOLE, rest)) => {
                 let (line, asked) = rest.split_once('\n').unwrap_or((rest, ""));
                 let asked = asked.split_whitespace();
@@ -222,8 +219,11 @@ impl Paging {
                     asked: asked.filter_map(|number| number.parse().ok()).collect(),
                 })
             }
-            Some((why, _)) => Err(why.to_owned()),
-            None => Err(DIED.to_owned()),
+            Some(("", _)) => Err(PagerError::MachineEnded),
+            Some((why, _)) => Err(PagerError::Reported {
+                text: why.to_owned(),
+            }),
+            None => Err(PagerError::Died),
         }
     }
 }
@@ -320,7 +320,7 @@ fn guard(pager: &Pager<'_>, ledger: &Ledger, keep: &[BorrowedFd<'_>], mut job: J
         ledger.forget_taken();
     }
     let _ = sys::process::send_signal(job.qemu, Signal::KILL.as_raw());
-    say(&job, &format!("{DIED}\n"));
+    say(&job, &format!("{}\n", PagerError::Died));
     1
 }
 
@@ -395,29 +395,28 @@ fn has_ended(process: BorrowedFd<'_>) -> bool {
 /// The descriptor through which page faults of QEMU come. Nothing of a guest has run
 /// there yet.
 #[cfg(target_arch = "x86_64")]
-fn descriptor(qemu: &Child, device: i32) -> Result<Userfault, String> {
+fn descriptor(qemu: &Child, device: i32) -> Result<Userfault, PagingError> {
     let stop = sys::remote::Stopped::new(qemu.pid);
-    let mut stopped = stop.map_err(|error| format!("stop QEMU for a moment: {error}"))?;
-    let (faults, _) = Userfault::of(&mut stopped, qemu.pidfd.as_fd(), device)
-        .map_err(|error| format!("make a userfaultfd: {error}"))?;
+    let mut stopped = stop.map_err(PagingError::Stop)?;
+    let (faults, _) =
+        Userfault::of(&mut stopped, qemu.pidfd.as_fd(), device).map_err(PagingError::Descriptor)?;
     drop(stopped);
-    let agreed = faults.agree();
-    agreed.map_err(|error| format!("page faults of shared memory: {error}"))?;
+    faults.agree().map_err(PagingError::SharedMemory)?;
     Ok(faults)
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn descriptor(_: &Child, _: i32) -> Result<Userfault, String> {
-    Err("not on this processor".to_owned())
+fn descriptor(_: &Child, _: i32) -> Result<Userfault, PagingError> {
+    Err(PagingError::Processor)
 }
 
 /// Returns the regions of a process that map a file. All of the file must be somewhere.
-fn regions(pid: i32, file: BorrowedFd<'_>, size: u64) -> Result<Vec<Region>, String> {
+fn regions(pid: i32, file: BorrowedFd<'_>, size: u64) -> Result<Vec<Region>, PagingError> {
     let file = file.try_clone_to_owned().map(File::from);
     let meta = file.and_then(|file| file.metadata());
-    let meta = meta.map_err(|error| error.to_string())?;
+    let meta = meta.map_err(PagingError::ReadMappings)?;
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps"));
-    let maps = maps.map_err(|error| error.to_string())?;
+    let maps = maps.map_err(PagingError::ReadMappings)?;
     let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let device = format!("{major:02x}:{minor:02x}");
     let regions: Vec<Region> = maps
@@ -426,7 +425,7 @@ fn regions(pid: i32, file: BorrowedFd<'_>, size: u64) -> Result<Vec<Region>, Str
         .collect();
     match regions.iter().map(|region| region.length).sum::<u64>() == size {
         true => Ok(regions),
-        false => Err("QEMU does not have its memory mapped as expected".to_owned()),
+        false => Err(PagingError::Mappings),
     }
 }
 

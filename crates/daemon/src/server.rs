@@ -22,13 +22,14 @@ use store::runtime::Runtime;
 
 use crate::beadm::Requests;
 use crate::console::Console;
+use crate::error::Error;
 use crate::outgoing_guest::Leaving;
 use crate::pager::Paging;
 use crate::rctl::Rctls;
 use crate::stall::Stall;
 use control::log;
+use host::Host;
 use host::unix_socket::{self, Kind};
-use host::{Host, flatten};
 use net::watch::Watch;
 use platform::Platform;
 use platform::proc::Follower;
@@ -87,11 +88,11 @@ pub(super) struct Server<'a> {
 }
 
 /// Makes the socket of a zone's zoneadmd; one that a dead zoneadmd left is replaced.
-pub(super) fn listen(root: &Root, zone: &ZoneName) -> Result<OwnedFd, String> {
+pub(super) fn listen(root: &Root, zone: &ZoneName) -> Result<OwnedFd, Error> {
     let path = root.socket(zone);
     std::fs::create_dir_all(root.run())
         .and_then(|()| unix_socket::listen_at(&path, Kind::Packets))
-        .map_err(|error| format!("could not listen on {}: {error}", path.display()))
+        .map_err(|source| Error::Listen { path, source })
 }
 
 impl<'a> Server<'a> {
@@ -189,9 +190,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    pub(super) fn save(&self) -> Result<(), String> {
+    pub(super) fn save(&self) -> Result<(), store::Error> {
         store::runtime::save(&self.host.root, self.zone, &self.runtime)
-            .map_err(|error| flatten(&error))
     }
 
     pub(super) fn log(&self, text: &str) {

@@ -16,9 +16,13 @@ use suspend::{Image, Loading, Options, Restored, Saved, Stream};
 use sys::mapping::Mapping;
 use vm::agent::{Agent, Printed};
 use vm::migrate::{self, Activity};
+use vm::qmp::Monitor;
 
 use crate::ahead::Ahead;
-use crate::error::AWAY;
+use crate::error::{
+    AWAY, AdoptError, ClockError, MachineError, PagerError, ResumeError, ScratchError, StateError,
+    SuspendError,
+};
 use crate::memory_file::scratch;
 use crate::pager::Paging;
 use crate::processors::bound;
@@ -41,31 +45,34 @@ const MAX_DEVICE_STATE_BYTES: u64 = 256 << 20;
 /// Checks that a QEMU that was told to stop has left both files in order. A QEMU that a guest has
 /// taken over can write to both files. Their seals fix the device state and the length of the
 /// memory; otherwise saving could go on for ever.
-fn settled(memory: &File, size: u64, devices: &File) -> Result<(), String> {
+fn settled(memory: &File, size: u64, devices: &File) -> Result<(), SuspendError> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(devices, seals)
-        .map_err(|errno| format!("QEMU keeps the state of its devices: {errno}"))?;
+        .map_err(|errno| SuspendError::Unsealed(errno.into()))?;
     let length = |file: &File| file.metadata().map(|meta| meta.len());
     let (memory, devices) = (length(memory), length(devices));
-    let memory = memory.map_err(|error| error.to_string())?;
-    let devices = devices.map_err(|error| error.to_string())?;
+    let memory = memory.map_err(SuspendError::Look)?;
+    let devices = devices.map_err(SuspendError::Look)?;
     if memory != size {
-        return Err(format!("its memory has {memory} bytes instead of {size}"));
+        return Err(SuspendError::MemoryLength {
+            found: memory,
+            expected: size,
+        });
     }
     if devices > MAX_DEVICE_STATE_BYTES {
-        return Err(format!("the state of its devices has {devices} bytes"));
+        return Err(SuspendError::DevicesLength { found: devices });
     }
     Ok(())
 }
 
 /// Why there is no image.
 pub(super) struct Unsaved {
-    pub why: String,
+    pub why: SuspendError,
     /// True if the file at the path of the image can only be of this attempt.
     pub begun: bool,
 }
 
-impl<T: Into<String>> From<T> for Unsaved {
+impl<T: Into<SuspendError>> From<T> for Unsaved {
     fn from(why: T) -> Self {
         Self {
             why: why.into(),
@@ -83,30 +90,29 @@ pub(super) fn save(
     hot: &[u64],
     teller: &Teller,
 ) -> Result<Saved, Unsaved> {
-    let record = Record::load(&order.zonepath).map_err(|error| flatten(&error))?;
-    let key = image::read_key(&order.key).map_err(|error| flatten(&error))?;
+    let record = Record::load(&order.zonepath)?;
+    let key = image::read_key(&order.key)?;
     let memory = machine.memory.as_ref().map(OwnedFd::try_clone);
-    let memory = memory.ok_or("its memory cannot be had")?;
-    let memory = File::from(memory.map_err(|error| error.to_string())?);
-    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+    let memory = memory.ok_or(MachineError::NoMemory)?;
+    let memory = File::from(memory.map_err(SuspendError::Descriptor)?);
+    let monitor = connection(&mut machine.monitor)?;
     let qemu = monitor.version().to_owned();
     let devices = scratch()?;
     monitor.hurry(Some(end));
     let written = migrate::save(monitor, devices.as_fd());
     // Resuming it after an error has no time limit.
     monitor.hurry(None);
-    written.map_err(|error| flatten(&error))?;
+    written.map_err(MachineError::from)?;
     settled(&memory, machine.size, &devices)?;
     // Its disks are as they stay.
-    let words = image::words_of(pid).map_err(|error| flatten(&error))?;
+    let words = image::words_of(pid)?;
     let identity = image::identity(
         &qemu,
         words.iter().map(String::as_str),
         &order.disks,
         &order.zonepath,
         record.boots,
-    )
-    .map_err(|error| flatten(&error))?;
+    )?;
     let watch = |now: suspend::Progress| {
         teller.tell(now.done, now.total);
         match Instant::now() < end {
@@ -117,9 +123,7 @@ pub(super) fn save(
     let numbers = hot.iter().filter_map(|chunk| u32::try_from(*chunk).ok());
     let numbers: Vec<u8> = numbers.flat_map(u32::to_le_bytes).collect();
     let mut first = scratch()?;
-    first
-        .write_all(&numbers)
-        .map_err(|error| error.to_string())?;
+    first.write_all(&numbers).map_err(ScratchError::Write)?;
     let request = suspend::Request {
         path: &order.image,
         key: &key,
@@ -145,23 +149,28 @@ pub(super) fn save(
         },
     };
     suspend::save(&request).map_err(|error| Unsaved {
-        why: flatten(&error),
         // Another writes there, or has: nothing of it is ours.
         begun: !matches!(
             error,
             suspend::Error::Busy { .. } | suspend::Error::Occupied { .. }
         ),
+        why: error.into(),
     })
 }
 
 /// Lets a stopped machine run. It then has no image: a machine that has run on must never return to
 /// an older state.
-pub(super) fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), String> {
+pub(super) fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), SuspendError> {
     if let Some(image) = image {
-        image::remove(image).map_err(|error| flatten(&error))?;
+        image::remove(image)?;
     }
-    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
-    migrate::go_on(monitor).map_err(|error| flatten(&error))
+    let monitor = connection(&mut machine.monitor)?;
+    Ok(migrate::go_on(monitor).map_err(MachineError::from)?)
+}
+
+/// Returns the connection to QEMU.
+fn connection(of: &mut Option<Monitor>) -> Result<&mut Monitor, MachineError> {
+    of.as_mut().ok_or(MachineError::Unresponsive)
 }
 
 /// Decides how a new zoneadmd handles a machine whose former zoneadmd died during a suspend, a
@@ -176,21 +185,21 @@ pub(super) fn after_death(
     machine: &mut Machine,
     image: Option<&Path>,
     away: bool,
-) -> Result<Option<&'static str>, String> {
-    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
-    match migrate::activity(monitor).map_err(|error| flatten(&error))? {
+) -> Result<Option<&'static str>, AdoptError> {
+    let monitor = connection(&mut machine.monitor)?;
+    match migrate::activity(monitor)? {
         Activity::Runs => {
-            machine.full = vm::full::stands(monitor).map_err(|error| flatten(&error))?;
+            machine.full = vm::full::stands(monitor)?;
             let _ = vm::live::forget_mirrors(monitor);
             Ok(None)
         }
-        Activity::Waits => Err("it was being resumed; boot it again".to_owned()),
+        Activity::Waits => Err(AdoptError::HalfResumed),
         Activity::Stopped if away => Ok(Some(AWAY)),
         Activity::Stopped => {
             if let Some(image) = image {
-                image::remove(image).map_err(|error| flatten(&error))?;
+                image::remove(image)?;
             }
-            vm::live::undo(monitor).map_err(|error| flatten(&error))?;
+            vm::live::undo(monitor)?;
             Ok(Some("was stopped to be suspended or moved, and runs on"))
         }
     }
@@ -225,9 +234,9 @@ pub(super) fn resume(
     job: &Resuming<'_>,
     platform: &mut Platform,
     mut ahead: Ahead,
-    mut remember: impl FnMut(Option<Process>) -> Result<(), String>,
+    mut remember: impl FnMut(Option<Process>) -> Result<(), StateError>,
     goes_on: impl FnOnce(),
-) -> Result<Resumed, String> {
+) -> Result<Resumed, ResumeError> {
     let began = Instant::now();
     let Resuming {
         host,
@@ -238,18 +247,18 @@ pub(super) fn resume(
     // Before anybody looks at the memory.
     let begun = ahead.end();
     // Another process may work on after this, and must keep nothing of the zone busy.
-    platform.go_home().map_err(|error| error.to_string())?;
+    platform.go_home().map_err(ResumeError::Home)?;
     let qemu = &platform.init;
     // Until its end, and the process that brings in memory beyond that.
     let _bound = bound(host, qemu.pid, &platform.cgroups);
-    let machine = platform.machine.as_mut().ok_or("the zone is no machine")?;
-    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+    let machine = platform.machine.as_mut();
+    let machine = machine.ok_or(MachineError::NotAMachine)?;
+    let monitor = connection(&mut machine.monitor)?;
     let words = plan.init.arguments.iter().map(String::as_str);
-    let record = Record::load(&from.zonepath).map_err(|error| flatten(&error))?;
+    let record = Record::load(&from.zonepath)?;
     let (disks, zonepath) = (&from.disks, &from.zonepath);
-    let now = image::identity(monitor.version(), words, disks, zonepath, record.boots)
-        .map_err(|error| flatten(&error))?;
-    image::fits(&ahead.image, &now).map_err(|error| flatten(&error))?;
+    let now = image::identity(monitor.version(), words, disks, zonepath, record.boots)?;
+    image::fits(&ahead.image, &now)?;
     let devices = ahead.devices()?;
     let image = &ahead.image;
     let mut lines = Vec::new();
@@ -261,7 +270,8 @@ pub(super) fn resume(
                 paging = Some(started);
             }
             Err(why) => lines.push(format!(
-                "WARNING: all memory is restored before the zone runs: {why}"
+                "WARNING: all memory is restored before the zone runs: {}",
+                flatten(&why)
             )),
         }
     }
@@ -269,21 +279,25 @@ pub(super) fn resume(
         let teller = Teller::new(&host.root, zone);
         lines.push(restored_line(&restore_all(machine, image, &teller)?));
     }
-    let monitor = machine.monitor.as_mut().ok_or("QEMU does not answer")?;
+    let monitor = connection(&mut machine.monitor)?;
     if let Err(error) = migrate::load(monitor, devices.as_fd()) {
         // Devices look at memory, too.
         if let Some(pager) = paging.take_if(|pager| pager.ends_within(Duration::ZERO)) {
-            pager.end(qemu.pid)?;
+            match pager.end(qemu.pid) {
+                // QEMU has ended, and says why itself.
+                Ok(_) | Err(PagerError::MachineEnded) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
-        let complaint = machine.complaint();
-        return Err(match complaint.is_empty() {
-            true => flatten(&error),
-            false => complaint,
+        let text = machine.complaint();
+        return Err(match text.is_empty() {
+            true => MachineError::from(error).into(),
+            false => ResumeError::Complaint { text },
         });
     }
     remember(None)?;
     // From here on the image is out of date, because the machine writes to its disks.
-    image.consume().map_err(|error| flatten(&error))?;
+    image.consume()?;
     if image::are_unseen(disks) {
         // A copy of the image must not be taken for one of these disks. To end the guest
         // would lose its memory, which has no other copy that counts.
@@ -295,12 +309,7 @@ pub(super) fn resume(
         }
     }
     goes_on();
-    migrate::go_on(monitor).map_err(|error| {
-        format!(
-            "{}; its image is used up, so that it boots cold the next time",
-            flatten(&error)
-        )
-    })?;
+    migrate::go_on(monitor).map_err(ResumeError::NotRun)?;
     lines.push(format!(
         "resumed from {}, and runs after {:.3} s",
         from.image.display(),
@@ -314,10 +323,11 @@ pub(super) fn resume(
 }
 
 /// Restores all memory of a machine that does not run yet.
-fn restore_all(machine: &Machine, image: &Image, teller: &Teller) -> Result<Restored, String> {
-    let memory = machine.memory.as_ref().ok_or("its memory cannot be had")?;
-    let size = usize::try_from(machine.size).map_err(|error| error.to_string())?;
-    let target = Mapping::new(memory.as_fd(), size).map_err(|error| format!("map it: {error}"))?;
+fn restore_all(machine: &Machine, image: &Image, teller: &Teller) -> Result<Restored, ResumeError> {
+    let memory = machine.memory.as_ref().ok_or(MachineError::NoMemory)?;
+    let size = usize::try_from(machine.size);
+    let size = size.map_err(|_| MachineError::TooLarge { size: machine.size })?;
+    let target = Mapping::new(memory.as_fd(), size).map_err(MachineError::Map)?;
     let watch = |now: suspend::Progress| {
         teller.tell(now.done, now.total);
         ControlFlow::Continue(())
@@ -326,8 +336,7 @@ fn restore_all(machine: &Machine, image: &Image, teller: &Teller) -> Result<Rest
         watch: &watch,
         ..Loading::default()
     };
-    let restored = suspend::restore(image, MEMORY, &target, &loading);
-    restored.map_err(|error| flatten(&error))
+    Ok(suspend::restore(image, MEMORY, &target, &loading)?)
 }
 
 /// Returns messages about the size of memory without zeros, and of the image; each with and without
@@ -370,7 +379,8 @@ pub(super) fn correct_clock(root: &Root, zone: &ZoneName, agent: &Path) {
         let text = match set_clock(&agent) {
             Ok(()) => "the clock of the zone was set".to_owned(),
             Err(why) => format!(
-                "WARNING: the clock of the zone was not set, and is late by as long as it was suspended: {why}"
+                "WARNING: the clock of the zone was not set, and is late by as long as it was suspended: {}",
+                flatten(&why)
             ),
         };
         log::message(&root, &zone, &text);
@@ -379,9 +389,9 @@ pub(super) fn correct_clock(root: &Root, zone: &ZoneName, agent: &Path) {
     let _ = std::thread::Builder::new().spawn(set);
 }
 
-fn set_clock(agent: &Path) -> Result<(), String> {
-    let socket = unix_socket::connect_to(agent, Kind::Stream).map_err(|error| error.to_string())?;
-    let mut agent = Agent::begin(socket, CLOCK_TIMEOUT).map_err(|error| flatten(&error))?;
+fn set_clock(agent: &Path) -> Result<(), ClockError> {
+    let socket = unix_socket::connect_to(agent, Kind::Stream).map_err(ClockError::Connect)?;
+    let mut agent = Agent::begin(socket, CLOCK_TIMEOUT)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default();
     // Small systems know whole seconds only: a clock that stood still for less is not put
@@ -391,21 +401,20 @@ fn set_clock(agent: &Path) -> Result<(), String> {
         "date -s @{:.3} || [ \"$(date +%s)\" -ge {whole} ] || date -s @{whole}",
         now.as_secs_f64(),
     );
-    let number = agent
-        .start("/bin/sh", &["-c", &script], None, CLOCK_TIMEOUT)
-        .map_err(|error| flatten(&error))?;
+    let number = agent.start("/bin/sh", &["-c", &script], None, CLOCK_TIMEOUT)?;
     let end = Instant::now() + CLOCK_TIMEOUT;
     while Instant::now() < end {
-        match agent
-            .ended(number, Printed::Little, CLOCK_TIMEOUT)
-            .map_err(|error| flatten(&error))?
-        {
+        match agent.ended(number, Printed::Little, CLOCK_TIMEOUT)? {
             Some(ended) if ended.status == 0 => return Ok(()),
-            Some(ended) => return Err(format!("date -s ended with {}", ended.status)),
+            Some(ended) => {
+                return Err(ClockError::Status {
+                    status: ended.status,
+                });
+            }
             None => std::thread::sleep(Duration::from_millis(20)),
         }
     }
-    Err("date -s does not end".to_owned())
+    Err(ClockError::Late)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 
 use super::{End, Server};
 use crate::connection::{done_or, is_there, reply};
+use crate::error::Error;
 use control::protocol::{MAX_PACKET, Reply, Request};
 use host::flatten;
 use platform::Platform;
@@ -52,20 +53,19 @@ impl Server<'_> {
             Request::Boot(init) => {
                 let booted = self.boot(&init);
                 let failed = booted.is_err();
-                reply(&client, &done_or(booted));
+                reply(&client, &done_or(&booted));
                 return failed;
             }
             Request::Halt => {
                 let down = self.take_down(End::Halted);
-                reply(&client, &done_or(down.clone()));
+                reply(&client, &done_or(&down));
                 self.answer_waiting(&down);
                 return down.is_ok();
             }
             Request::Suspend(order) => {
-                let down = self
-                    .suspend(&order)
-                    .and_then(|()| self.take_down(End::Halted));
-                reply(&client, &done_or(down.clone()));
+                let saved = self.suspend(&order).map_err(Error::from);
+                let down = saved.and_then(|()| self.take_down(End::Halted));
+                reply(&client, &done_or(&down));
                 if down.is_ok() {
                     self.answer_waiting(&down);
                     return true;
@@ -73,17 +73,20 @@ impl Server<'_> {
             }
             Request::Leave(order) => self.begin_leaving(client, &order),
             Request::GoOn => {
-                let runs = self.refuse_away().and_then(|()| self.run_on());
-                reply(&client, &done_or(runs));
+                let runs = match self.refuse_away() {
+                    Ok(()) => done_or(&self.run_on()),
+                    refused => done_or(&refused),
+                };
+                reply(&client, &runs);
             }
-            Request::Savecore(path) => reply(&client, &done_or(self.save_core(&path))),
+            Request::Savecore(path) => reply(&client, &done_or(&self.save_core(&path))),
             Request::Shutdown if self.platform.machine.is_some() => {
                 match self.press_power_button() {
                     Ok(()) => {
                         self.pressed = Some(Instant::now());
                         self.waiting.push(client);
                     }
-                    Err(error) => reply(&client, &Reply::Error(error)),
+                    refused => reply(&client, &done_or(&refused)),
                 }
             }
             Request::Shutdown => {
@@ -96,16 +99,16 @@ impl Server<'_> {
                 if cuts {
                     self.untold = false;
                     self.pressed = None;
-                    self.answer_waiting(&Err("another command halts the zone".to_owned()));
+                    self.answer_waiting(&Err(Error::HaltedByOther));
                 }
-                let nothing = || "nothing is waited for".to_owned();
-                reply(&client, &done_or(cuts.then_some(()).ok_or_else(nothing)));
+                let done = cuts.then_some(()).ok_or(Error::NothingAwaited);
+                reply(&client, &done_or(&done));
             }
             Request::Controls(new) => reply(
                 &client,
                 &match self.change_controls(&new) {
                     Ok(changed) => Reply::Changed(changed),
-                    Err(error) => Reply::Error(error),
+                    Err(error) => Reply::Error(flatten(&error)),
                 },
             ),
             Request::Freeze => self.stand_still(&client),
@@ -135,7 +138,7 @@ impl Server<'_> {
     pub(super) fn stand_still(&self, client: &OwnedFd) {
         let frozen = freeze::stop(&self.platform.cgroups);
         let holds = frozen.is_ok();
-        reply(client, &done_or(frozen.map_err(|error| flatten(&error))));
+        reply(client, &done_or(&frozen));
         while holds && is_there(client) {
             let mut watched = [PollFd::new(client, PollFlags::empty())];
             // Only its end wakes this.
@@ -149,21 +152,18 @@ impl Server<'_> {
         }
     }
 
-    pub(super) fn boot(&mut self, init: &model::plan::Init) -> Result<(), String> {
+    pub(super) fn boot(&mut self, init: &model::plan::Init) -> Result<(), Error> {
         if self.runtime.state != State::Ready {
-            return Err("zone is already booted".to_owned());
+            return Err(Error::AlreadyBooted);
         }
         self.console
             .booting(&init.arguments.get(1..).unwrap_or_default().join(" "));
         let made = self.made.take().map(|made| made_ready(&made, init));
         let init = made.as_ref().unwrap_or(init);
         if let Err(error) = self.platform.start(init) {
-            let error = flatten(&error);
             self.console.notice("Zone boot failed");
-            return Err(match self.take_down(End::Halted) {
-                Ok(()) => error,
-                Err(also) => format!("{error}; {also}"),
-            });
+            let also = self.take_down(End::Halted).err();
+            return Err(Error::from(error).with(also));
         }
         self.has_zinit = init.path.is_none();
         self.runtime.state = State::Running;
@@ -174,8 +174,8 @@ impl Server<'_> {
     }
 
     /// Gives the zone other resource controls, all or none.
-    pub(super) fn change_controls(&mut self, new: &Controls) -> Result<Changed, String> {
-        let base = Base::find(&self.host.cgroup).map_err(|error| flatten(&error))?;
+    pub(super) fn change_controls(&mut self, new: &Controls) -> Result<Changed, Error> {
+        let base = Base::find(&self.host.cgroup)?;
         let old = self.runtime.controls.clone();
         let init = &self.platform.init;
         let first = limits::First {
@@ -206,8 +206,9 @@ impl Server<'_> {
             }
             Err(error) => self.log(&format!("controls not changed: {}", flatten(error))),
         }
-        let changed = changed.map_err(|error| flatten(&error))?;
-        saved.map(|()| changed)
+        let changed = changed?;
+        saved?;
+        Ok(changed)
     }
 
     /// Shows the zone limits of a kind that it had not before.

@@ -8,6 +8,7 @@ use store::lock::ZoneLock;
 
 use super::Server;
 use crate::connection::{done_or, reply};
+use crate::error::{Error, InjectedFault};
 use host::flatten;
 use subject::network::Records;
 
@@ -91,7 +92,7 @@ impl Server<'_> {
     }
 
     /// The zone ended by itself: cleans up, answers who waits, boots again if wanted.
-    pub(crate) fn finish(mut self, end: End, held: Option<ZoneLock>) -> Result<(), String> {
+    pub(crate) fn finish(mut self, end: End, held: Option<ZoneLock>) -> Result<(), Error> {
         // Another holder of the lock wants the zone to end.
         let again = held.filter(|_| end == End::Reboot && self.waiting.is_empty());
         let Some(held) = again else {
@@ -104,8 +105,8 @@ impl Server<'_> {
     }
 
     /// Forgets the zone: from here on it is halted for everybody.
-    pub(crate) fn forget(&self) -> Result<(), String> {
-        store::runtime::forget(&self.host.root, self.zone).map_err(|error| flatten(&error))
+    pub(crate) fn forget(&self) -> Result<(), store::Error> {
+        store::runtime::forget(&self.host.root, self.zone)
     }
 
     /// Lets go of the root of a zone that was taken down.
@@ -113,13 +114,13 @@ impl Server<'_> {
         self.root = None;
     }
 
-    pub(crate) fn answer_waiting(&mut self, down: &Result<(), String>) {
+    pub(crate) fn answer_waiting(&mut self, down: &Result<(), Error>) {
         for waiting in self.waiting.drain(..) {
-            reply(&waiting, &done_or(down.clone()));
+            reply(&waiting, &done_or(down));
         }
     }
 
-    pub(crate) fn take_down(&mut self, end: End) -> Result<(), String> {
+    pub(crate) fn take_down(&mut self, end: End) -> Result<(), Error> {
         if let Some(rctls) = self.rctls.take() {
             self.tell(&rctls.last_hits());
         }
@@ -133,17 +134,19 @@ impl Server<'_> {
         // A zone ends also where nothing can be written. Without this record the zone is listed
         // as running until its first process is gone.
         if let Err(error) = self.save() {
-            self.log(&format!("WARNING: halts without a record of it: {error}"));
+            self.log(&format!(
+                "WARNING: halts without a record of it: {}",
+                flatten(&error)
+            ));
         }
         self.root = self.platform.hold_root();
         let fault = self.host.fault.clone().strikes("halt");
         let down = if fault {
-            Err("a fault was asked for".to_owned())
+            Err(InjectedFault.into())
         } else {
-            let down = self.platform.take_down().map_err(|error| flatten(&error));
+            let down = self.platform.take_down().map_err(Error::from);
             let records = Records::of(&self.host.root);
-            let release = || records.release(self.zone).map_err(|error| flatten(&error));
-            down.and_then(|()| release())
+            down.and_then(|()| Ok(records.release(self.zone)?))
         };
         // Said before the zone is forgotten: then it is halted for everybody, and
         // nothing that takes time may come between that and the end of the lock.
@@ -156,10 +159,10 @@ impl Server<'_> {
                 // Until it boots it is shutting down.
                 return Ok(());
             }
-            self.forget()
+            Ok(self.forget()?)
         });
         if let Err(error) = &result {
-            self.log(&format!("could not halt: {error}"));
+            self.log(&format!("could not halt: {}", flatten(error)));
         }
         result
     }

@@ -14,7 +14,7 @@ use vm::live::{self, Sending};
 use vm::qmp::Monitor;
 
 use super::{End, Server};
-use crate::error::AWAY;
+use crate::error::{AWAY, AwayError, LeaveError, MachineError};
 use crate::outgoing_guest::{Leaving, Stage, channels, say};
 use control::protocol::{Leave, Left, MAX_PACKET, Reply, Word};
 use host::flatten;
@@ -33,7 +33,7 @@ impl Server<'_> {
     pub(super) fn begin_leaving(&mut self, client: OwnedFd, order: &Leave) {
         let (theirs, mut ours) = match self.may_leave(order).and_then(|()| channels(order)) {
             Ok(channels) => channels,
-            Err(why) => return say(&client, &Reply::Error(why)),
+            Err(why) => return say(&client, &Reply::Error(flatten(&why))),
         };
         // First: QEMU speaks to the other one while it is told of the mirrors.
         let packet = serde_json::to_vec(&Reply::Done).unwrap_or_default();
@@ -55,61 +55,57 @@ impl Server<'_> {
         });
         let started = self.monitor().and_then(|monitor| {
             let mut all = order.disks.iter().zip(&ours);
-            all.try_for_each(|(disk, far)| {
+            Ok(all.try_for_each(|(disk, far)| {
                 live::mirror(monitor, &disk.name, far.as_fd(), disk.whole)
-                    .map_err(|error| flatten(&error))
-            })
+            })?)
         });
         if let Err(why) = started {
             // A QEMU that still waits for the other one hears nobody else.
             for end in &ours {
                 let _ = shutdown(end, Shutdown::Both);
             }
-            self.stop_leaving(&why);
+            self.stop_leaving(&why.into());
         }
     }
 
     /// Refuses whatever could let a machine run that may run on another host by now.
-    pub(crate) fn refuse_away(&self) -> Result<(), String> {
+    pub(crate) fn refuse_away(&self) -> Result<(), AwayError> {
         if self.platform.machine.is_none() {
             return Ok(());
         }
         let config = xml::load_running(&self.host.root, self.zone);
-        let zonepath = config.map_err(|error| flatten(&error))?.zonepath();
+        let zonepath = config?.zonepath();
         match away::is_away(&self.host.root.path(&zonepath)) {
-            true => Err(AWAY.to_owned()),
+            true => Err(AwayError::Away),
             false => Ok(()),
         }
     }
 
-    fn may_leave(&self, order: &Leave) -> Result<(), String> {
+    fn may_leave(&self, order: &Leave) -> Result<(), LeaveError> {
         self.refuse_away()?;
         if self.runtime.state != State::Running || self.leaving.is_some() {
-            return Err("not running".to_owned());
+            return Err(LeaveError::NotRunning);
         }
         if self.paging.is_some() {
-            return Err("its memory is still being restored".to_owned());
+            return Err(LeaveError::StillRestored);
         }
         match order.disks.len() < sys::passing::MAX_DESCRIPTORS {
             true => Ok(()),
-            false => Err("has too many disks".to_owned()),
+            false => Err(LeaveError::TooManyDisks),
         }
     }
 
-    fn monitor(&mut self) -> Result<&mut Monitor, String> {
+    fn monitor(&mut self) -> Result<&mut Monitor, MachineError> {
         let machine = self.platform.machine.as_mut();
-        let machine = machine.ok_or("the zone is no machine")?;
-        machine
-            .monitor
-            .as_mut()
-            .ok_or("QEMU does not answer".to_owned())
+        let machine = machine.ok_or(MachineError::NotAMachine)?;
+        machine.monitor.as_mut().ok_or(MachineError::Unresponsive)
     }
 
     /// Sets the auxiliary state that `list -s` shows.
     fn call(&mut self, what: &str) {
         self.runtime.auxiliary = what.to_owned();
         if let Err(error) = self.save() {
-            self.log(&error);
+            self.log(&flatten(&error));
         }
     }
 
@@ -125,7 +121,7 @@ impl Server<'_> {
         false
     }
 
-    fn watch_leaving(&mut self) -> Result<(), String> {
+    fn watch_leaving(&mut self) -> Result<(), LeaveError> {
         let Some(mut leaving) = self.leaving.take() else {
             return Ok(());
         };
@@ -134,47 +130,43 @@ impl Server<'_> {
         done
     }
 
-    fn watch(&mut self, leaving: &mut Leaving) -> Result<(), String> {
+    fn watch(&mut self, leaving: &mut Leaving) -> Result<(), LeaveError> {
         let monitor = self.monitor()?;
         match leaving.stage {
             Stage::Disks => {
-                let mirrors = live::mirrors(monitor, leaving.disks.len());
-                let mirrors = mirrors.map_err(|error| flatten(&error))?;
+                let mirrors = live::mirrors(monitor, leaving.disks.len())?;
                 if !mirrors.same {
                     let (done, total) = (mirrors.done, mirrors.total);
                     leaving.sometimes(&Left::Disks { done, total });
                     return Ok(());
                 }
-                let memory = leaving.memory.take().ok_or("no stream for its memory")?;
-                live::send_memory(monitor, memory.as_fd(), leaving.downtime)
-                    .map_err(|error| flatten(&error))?;
+                let memory = leaving.memory.take().ok_or(LeaveError::NoStream)?;
+                live::send_memory(monitor, memory.as_fd(), leaving.downtime)?;
                 leaving.stage = Stage::Memory;
             }
-            Stage::Memory => match live::sending(monitor).map_err(|error| flatten(&error))? {
+            Stage::Memory => match live::sending(monitor)? {
                 Sending::Runs { left, sent, rounds } => {
                     leaving.sometimes(&Left::Memory { left, sent, rounds });
                 }
                 Sending::Stands => {
                     leaving.stage = Stage::Stands(Instant::now());
-                    let mirrors = live::mirrors(monitor, leaving.disks.len());
-                    let mirrors = mirrors.map_err(|error| flatten(&error))?;
+                    let mirrors = live::mirrors(monitor, leaving.disks.len())?;
                     // zoneadmd did not read its other sources while the memory was sent.
                     if mirrors.total.saturating_sub(mirrors.done) > MAX_REMAINING_DISK_BYTES {
-                        return Err("its disks are written to faster than they can go".to_owned());
+                        return Err(LeaveError::DisksTooFast);
                     }
-                    live::end_mirrors(monitor, &leaving.disks).map_err(|error| flatten(&error))?;
+                    live::end_mirrors(monitor, &leaving.disks)?;
                     leaving.tell(&Left::Stands);
                 }
-                Sending::Sent => return Err("QEMU did not wait for its disks".to_owned()),
+                Sending::Sent => return Err(LeaveError::DisksNotAwaited),
             },
             Stage::Stands(since) if since.elapsed() > MAX_DOWNTIME => {
-                return Err(format!(
-                    "the other host does not answer within {} s",
-                    MAX_DOWNTIME.as_secs()
-                ));
+                return Err(LeaveError::NoAnswer {
+                    seconds: MAX_DOWNTIME.as_secs(),
+                });
             }
             Stage::Stands(_) => {
-                live::sending(monitor).map_err(|error| flatten(&error))?;
+                live::sending(monitor)?;
             }
             Stage::Sent => {}
         }
@@ -197,9 +189,8 @@ impl Server<'_> {
         };
         match (serde_json::from_slice(&packet[..length]), leaving.stage) {
             (Ok(Word::Go), Stage::Stands(since)) => {
-                let sent = self
-                    .monitor()
-                    .and_then(|monitor| live::complete(monitor).map_err(|error| flatten(&error)));
+                let monitor = self.monitor();
+                let sent = monitor.and_then(|monitor| Ok(live::complete(monitor)?));
                 match (sent, &mut self.leaving) {
                     (Ok(()), Some(leaving)) => {
                         leaving.stage = Stage::Sent;
@@ -207,7 +198,7 @@ impl Server<'_> {
                         let took = since.elapsed().as_secs_f64();
                         self.log(&format!("all was sent, {took:.3} s after it was stopped"));
                     }
-                    (Err(why), _) => self.stop_leaving(&why),
+                    (Err(why), _) => self.stop_leaving(&why.into()),
                     (Ok(()), None) => {}
                 }
             }
@@ -216,15 +207,16 @@ impl Server<'_> {
                 self.log("runs on another host");
                 let down = self.take_down(End::Halted);
                 if let Some(client) = client {
-                    say(
-                        &client,
-                        &down.clone().map_or_else(Left::Failed, |()| Left::Done),
-                    );
+                    let left = match &down {
+                        Ok(()) => Left::Done,
+                        Err(error) => Left::Failed(flatten(error)),
+                    };
+                    say(&client, &left);
                 }
                 self.answer_waiting(&down);
                 return down.is_ok();
             }
-            (Ok(Word::Stay), _) => self.stop_leaving("it was told so"),
+            (Ok(Word::Stay), _) => self.stop_leaving(&LeaveError::GivenUp),
             _ => self.lose_mover(),
         }
         false
@@ -235,7 +227,7 @@ impl Server<'_> {
         let sent = self.leaving.as_ref().filter(|one| one.stage == Stage::Sent);
         // The mark is written before the other host may let it run.
         if !sent.is_some_and(|leaving| away::is_away(&leaving.zonepath)) {
-            return self.stop_leaving("the command that migrated the zone has ended");
+            return self.stop_leaving(&LeaveError::CommandEnded);
         }
         self.leaving = None;
         self.log(AWAY);
@@ -243,26 +235,29 @@ impl Server<'_> {
     }
 
     /// Lets the machine run on here, and tells why.
-    pub(super) fn stop_leaving(&mut self, why: &str) {
+    pub(super) fn stop_leaving(&mut self, why: &LeaveError) {
         let Some(leaving) = self.leaving.take() else {
             return;
         };
         // Its ends of the connections first: QEMU then waits for nobody.
         let Leaving { client, memory, .. } = leaving;
         drop(memory);
+        let why = flatten(why);
         let why = match self.run_on() {
             Ok(()) => format!("{why}; the zone runs on"),
-            Err(also) => format!("{why}; and the zone is stopped: {also}; halt it"),
+            Err(also) => format!(
+                "{why}; and the zone is stopped: {}; halt it",
+                flatten(&also)
+            ),
         };
         self.log(&format!("did not leave: {why}"));
         say(&client, &Left::Failed(why));
     }
 
     /// Lets a machine run that stands still on its way.
-    pub(super) fn run_on(&mut self) -> Result<(), String> {
-        let undone = self
-            .monitor()
-            .and_then(|monitor| live::undo(monitor).map_err(|error| flatten(&error)));
+    pub(super) fn run_on(&mut self) -> Result<(), MachineError> {
+        let monitor = self.monitor();
+        let undone = monitor.and_then(|monitor| Ok(live::undo(monitor)?));
         let machine = self.platform.machine.as_ref();
         let panicked = machine.is_some_and(|machine| machine.panicked);
         self.call(if panicked { "panicked" } else { "" });

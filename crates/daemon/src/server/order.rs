@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use super::Server;
+use crate::error::Error;
 use host::init_ready::is_ready_for;
 
 /// Interval at which zoneadmd checks that init is ready for the order to shut down.
@@ -52,7 +53,7 @@ impl Server<'_> {
         }
         self.untold = false;
         if let Err(error) = sys::process::send_signal(init.pidfd.as_fd(), signal) {
-            self.answer_waiting(&Err(format!("could not signal init: {error}")));
+            self.answer_waiting(&Err(Error::Signal(error)));
         }
     }
 }

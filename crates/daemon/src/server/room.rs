@@ -47,7 +47,7 @@ impl Server<'_> {
             }
         }
         if let Err(error) = self.save() {
-            self.log(&error);
+            self.log(&flatten(&error));
         }
     }
 }

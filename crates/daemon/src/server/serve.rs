@@ -5,12 +5,13 @@ use store::lock::{self, Wait};
 use super::Server;
 use super::wait::Source;
 use crate::connection::is_there;
+use crate::error::{Error, LeaveError};
 use crate::pager::Paging;
 use crate::rctl::Rctls;
 
 impl Server<'_> {
     /// Serves until the zone is down.
-    pub(crate) fn serve(mut self) -> Result<(), String> {
+    pub(crate) fn serve(mut self) -> Result<(), Error> {
         self.rctls = Some(Rctls::new(&self.platform.cgroups));
         self.firewall = self.watch_rules();
         // From here on zoneadmd mostly waits; to keep more memory than it needs is no error.
@@ -67,7 +68,7 @@ impl Server<'_> {
                 }
                 ended = Some(self.how_it_ended());
                 // The command that moves the zone holds the lock.
-                self.stop_leaving("it has ended");
+                self.stop_leaving(&LeaveError::Ended);
             }
             if let Some(end) = ended {
                 self.waiting.retain(is_there);

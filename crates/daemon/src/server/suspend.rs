@@ -8,9 +8,11 @@ use model::State;
 use rustix::process::Signal;
 
 use super::Server;
+use crate::error::{MachineError, PagerError, PagingError, SuspendError};
 use crate::processors::bound;
 use crate::suspend::{self, Unsaved};
 use control::protocol::Suspend;
+use host::flatten;
 use host::progress::Teller;
 use kernelzone::image;
 use subject::network::Records;
@@ -18,9 +20,9 @@ use subject::network::Records;
 impl Server<'_> {
     /// Saves the machine's memory and devices. After this it is stopped for good and only
     /// has to be taken down; after an error it runs on, and there is no image.
-    pub(super) fn suspend(&mut self, order: &Suspend) -> Result<(), String> {
+    pub(super) fn suspend(&mut self, order: &Suspend) -> Result<(), SuspendError> {
         if self.runtime.state != State::Running {
-            return Err("not running".to_owned());
+            return Err(SuspendError::NotRunning);
         }
         // Where that fails the machine is let run.
         self.refuse_away()?;
@@ -30,17 +32,17 @@ impl Server<'_> {
         // Memory that is not restored yet would be missing in the new image.
         if let Some(pager) = &self.paging {
             if !pager.ends_within(end.saturating_duration_since(Instant::now())) {
-                return Err("its memory is still being restored; the zone runs on".to_owned());
+                return Err(SuspendError::StillRestored);
             }
-            if let Err(why) = self.hear_pager() {
-                return Err(format!("the zone was stopped: {why}"));
-            }
+            self.hear_pager().map_err(SuspendError::Stopped)?;
         }
         if image::exists(&order.image) {
-            return Err(format!("{} is there already", order.image.display()));
+            return Err(SuspendError::Occupied {
+                path: order.image.clone(),
+            });
         }
         let machine = self.platform.machine.as_mut();
-        let machine = machine.ok_or("the zone is no machine")?;
+        let machine = machine.ok_or(MachineError::NotAMachine)?;
         let bound = bound(self.host, pid, &self.platform.cgroups);
         let teller = Teller::new(&self.host.root, self.zone);
         let saved = suspend::save(machine, pid, order, end, &self.hot, &teller);
@@ -59,26 +61,30 @@ impl Server<'_> {
                 Ok(())
             }
             Err(Unsaved { why, begun }) => {
-                let why = match suspend::go_on(machine, begun.then_some(&order.image)) {
-                    Ok(()) => format!("{why}; the zone runs on"),
-                    Err(also) => format!("{why}; and the zone is stopped: {also}; halt it"),
+                let why = Box::new(why);
+                let error = match suspend::go_on(machine, begun.then_some(&order.image)) {
+                    Ok(()) => SuspendError::RunsOn(why),
+                    Err(also) => SuspendError::StandsStill {
+                        why,
+                        also: Box::new(also),
+                    },
                 };
-                self.log(&format!("could not suspend: {why}"));
-                Err(why)
+                self.log(&format!("could not suspend: {}", flatten(&error)));
+                Err(error)
             }
         }
     }
 
     /// Takes notice of the end of the process that brought memory in. Where memory is
     /// missing the machine is ended: it could only wait.
-    pub(super) fn hear_pager(&mut self) -> Result<(), String> {
+    pub(super) fn hear_pager(&mut self) -> Result<(), PagingError> {
         let Some(pager) = self.paging.take() else {
             return Ok(());
         };
         let end = pager.end(self.platform.init.pid);
         self.runtime.pager = None;
         if let Err(error) = self.save() {
-            self.log(&error);
+            self.log(&flatten(&error));
         }
         match end {
             Ok(whole) => {
@@ -92,15 +98,18 @@ impl Server<'_> {
                 Ok(())
             }
             // It had ended before.
-            Err(why) if why.is_empty() => Ok(()),
+            Err(PagerError::MachineEnded) => Ok(()),
             Err(why) => {
                 let qemu = self.platform.init.pidfd.as_fd();
                 let _ = sys::process::send_signal(qemu, Signal::KILL.as_raw());
-                let why = format!("not all of its memory could be restored: {why}");
-                self.log(&format!("stopped: {why}; it boots cold the next time"));
+                let error = PagingError::Lost(why);
+                self.log(&format!(
+                    "stopped: {}; it boots cold the next time",
+                    flatten(&error)
+                ));
                 self.console
                     .notice("Zone stopped: not all of its memory could be restored");
-                Err(why)
+                Err(error)
             }
         }
     }

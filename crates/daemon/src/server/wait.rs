@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::time::Timespec;
 
 use super::Server;
+use crate::error::Error;
 use crate::outgoing_guest::Leaving;
 use crate::rctl::Rctls;
 use platform::proc::Follower;
@@ -60,7 +61,7 @@ impl Woken {
 impl Server<'_> {
     /// Waits until a source has something to read, or until it is time for the next try of
     /// something. A zone that has `ended` is asked nothing more.
-    pub(super) fn wait(&self, ended: bool) -> Result<Woken, String> {
+    pub(super) fn wait(&self, ended: bool) -> Result<Woken, Error> {
         let now = Instant::now();
         let sources = self.sources(ended, now);
         let pause = match ended {
@@ -76,7 +77,7 @@ impl Server<'_> {
         match poll(&mut watched, pause.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(Woken::default()),
-            Err(errno) => return Err(format!("could not wait: {errno}")),
+            Err(errno) => return Err(Error::Wait(errno.into())),
         }
         let woken = sources.iter().zip(&watched);
         let woken = woken.filter(|(_, polled)| !polled.revents().is_empty());
