@@ -152,16 +152,31 @@ pub(crate) fn accelerator(host: &Host) -> (Accelerator, Option<String>) {
         Err(why) => (
             Accelerator::Tcg,
             Some(format!(
-                "the processor of this host cannot run kernel zones ({why}): they run in emulation, many times slower"
+                "the processor of this host cannot run kernel zones ({}): they run in emulation, many times slower",
+                host::flatten(&why)
             )),
         ),
     }
 }
 
+/// The reason why the processor does not run kernel zones.
+#[derive(Debug, thiserror::Error)]
+enum NoKvm {
+    #[error("there is no /dev/kvm")]
+    NoDevice,
+    #[error("its KVM does not run the kernel of a guest")]
+    NoKernels,
+    #[error("its KVM interprets instructions one by one")]
+    Interprets,
+    /// The child that tries it could not be started.
+    #[error(transparent)]
+    Probe(#[from] Error),
+}
+
 /// Tries KVM, unless a trial has succeeded since the host booted: a trial takes a large part of the
 /// time in which a suspended zone has to boot.
-fn try_kvm(host: &Host) -> Result<(), String> {
-    let device = fs::metadata("/dev/kvm").map_err(|_| "there is no /dev/kvm".to_owned())?;
+fn try_kvm(host: &Host) -> Result<(), NoKvm> {
+    let device = fs::metadata("/dev/kvm").map_err(|_| NoKvm::NoDevice)?;
     let memo = host.root.run().join("kvm");
     // Another module makes another device.
     let started = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -175,7 +190,7 @@ fn try_kvm(host: &Host) -> Result<(), String> {
     let text = fs::read_to_string(&memo).unwrap_or_default();
     match text.trim_end().split_once(' ') {
         Some(("yes", tried)) if tried == now => return Ok(()),
-        Some(("no", tried)) if tried == now => return Err(NO_KERNELS.to_owned()),
+        Some(("no", tried)) if tried == now => return Err(NoKvm::NoKernels),
         _ => {}
     }
     let runs = ask_kvm(host)?;
@@ -184,16 +199,14 @@ fn try_kvm(host: &Host) -> Result<(), String> {
     let _ = store::atomic::replace(&memo, text.as_bytes(), 0o600, Durability::Volatile);
     match runs {
         true => Ok(()),
-        false => Err(NO_KERNELS.to_owned()),
+        false => Err(NoKvm::NoKernels),
     }
 }
 
-const NO_KERNELS: &str = "its KVM does not run the kernel of a guest";
-
 /// Has a child try: it may hang, or be slow beyond use. That it is late is no answer that
 /// holds: the host may be busy.
-fn ask_kvm(host: &Host) -> Result<bool, String> {
-    let child = spawn::kvm_probe(host).map_err(|error| host::flatten(&error))?;
+fn ask_kvm(host: &Host) -> Result<bool, NoKvm> {
+    let child = spawn::kvm_probe(host)?;
     let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
     let patience = Timespec::try_from(KVM_PROBE_TIMEOUT).ok();
     let ended = matches!(poll(&mut watched, patience.as_ref()), Ok(1));
@@ -202,14 +215,12 @@ fn ask_kvm(host: &Host) -> Result<bool, String> {
     }
     let status = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
     if !ended {
-        return Err("its KVM interprets instructions one by one".to_owned());
+        return Err(NoKvm::Interprets);
     }
     let status = status.ok().flatten();
     // Nor does a kill say anything.
     let status = status.and_then(|status| status.exit_status());
-    status
-        .map(|status| status == 0)
-        .ok_or(NO_KERNELS.to_owned())
+    status.map(|status| status == 0).ok_or(NoKvm::NoKernels)
 }
 
 #[cfg(test)]

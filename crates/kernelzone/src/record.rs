@@ -105,6 +105,17 @@ pub struct Base {
     pub digest: Option<String>,
 }
 
+/// The reason why a record is not used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadRecord {
+    /// A name leads out of the zonepath.
+    #[error("{0} is no file of the zone")]
+    File(String),
+    /// QEMU would take the word for several.
+    #[error("{0:?} is no machine or processor")]
+    Word(String),
+}
+
 impl Record {
     /// Reads the record of the zone at `zonepath`.
     ///
@@ -126,7 +137,7 @@ impl Record {
         format::check_json(&path, &text, FORMAT)?;
         let record: Self =
             serde_json::from_slice(&text).map_err(|error| fail(error.to_string()))?;
-        record.check().map_err(fail)?;
+        record.check().map_err(|error| fail(error.to_string()))?;
         Ok(record)
     }
 
@@ -134,11 +145,11 @@ impl Record {
     ///
     /// # Errors
     /// Fails with the name that leads elsewhere.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), BadRecord> {
         let is_plain =
             |name: &&str| !name.is_empty() && !name.contains('/') && !name.starts_with('.');
         if let Some(name) = self.files().find(|name| !is_plain(name)) {
-            return Err(format!("{name} is no file of the zone"));
+            return Err(BadRecord::File(name.to_owned()));
         }
         // A comma would begin an option.
         let is_word = |word: &&str| {
@@ -147,7 +158,7 @@ impl Record {
         };
         let words = [self.model.machine.as_str(), self.model.cpu.as_str()];
         match words.into_iter().find(|word| !is_word(word)) {
-            Some(word) => Err(format!("{word:?} is no machine or processor")),
+            Some(word) => Err(BadRecord::Word(word.to_owned())),
             None => Ok(()),
         }
     }

@@ -23,8 +23,63 @@ use host::{Error, flatten};
 /// Name of the file in the zonepath.
 pub(crate) const FILE: &str = "uefi.nvram";
 
-/// The message where a kernel is started directly.
-const DIRECT: &str = "its kernel is started from outside of its disk, which firmware with secure boot does not check: install the zone from the image of a disk that is started by UEFI (-a), or set policy=warning";
+/// The reason why a machine has no firmware, or no keys.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UefiError {
+    /// Its kernel is started directly.
+    #[error(
+        "its kernel is started from outside of its disk, which firmware with secure boot does not check: install the zone from the image of a disk that is started by UEFI (-a), or set policy=warning"
+    )]
+    Direct,
+    /// No firmware of this host would do; the text says which package has one.
+    #[error("{0}")]
+    NoFirmware(String),
+    /// No firmware of this host has keys, and the configuration names none.
+    #[error(
+        "no UEFI firmware here brings keys with it: name the certificates that are trusted (cert)"
+    )]
+    NoKeys,
+    /// A certificate is named otherwise than by a path.
+    #[error("{0}: not a path of this host")]
+    NoPath(String),
+    /// A file is no certificate.
+    #[error("{}: no certificate (X.509, DER or PEM)", .0.display())]
+    NoCertificate(PathBuf),
+    /// A file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// A folder or a device.
+    #[error("{}: not a file", .0.display())]
+    NoFile(PathBuf),
+    /// Larger than the variables of any firmware.
+    #[error("{}: too long", .0.display())]
+    TooLong(PathBuf),
+    /// The variables in a file make no sense.
+    #[error("{}", path.display())]
+    Vars {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        source: vm::Error,
+    },
+    /// The keys or the template make no sense.
+    #[error(transparent)]
+    Vm(#[from] vm::Error),
+    /// The variables cannot be written.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The record of the machine cannot be written.
+    #[error(transparent)]
+    Record(#[from] Error),
+    /// The variables of a clone cannot be made.
+    #[error("{0}")]
+    Clone(Box<dyn std::error::Error + Send + Sync>),
+}
 
 /// The firmware of a machine, as it is opened.
 #[derive(Clone, Debug)]
@@ -46,13 +101,13 @@ fn choose<'a>(
     config: &Config,
     model: &Model,
     nvram: Option<&Nvram>,
-) -> Result<&'a Firmware, String> {
+) -> Result<&'a Firmware, UefiError> {
     let need = Need {
         machine: &model.machine,
         secure: is_enforced(config),
         vars_size: nvram.map(|nvram| nvram.size),
     };
-    firmware::choose(all, &need).ok_or_else(|| firmware::missing(&need))
+    firmware::choose(all, &need).ok_or_else(|| UefiError::NoFirmware(firmware::missing(&need)))
 }
 
 fn all() -> Vec<Firmware> {
@@ -68,17 +123,17 @@ pub(crate) fn of(
     record: &Record,
     zonepath: &Path,
 ) -> Result<Option<Flash>, Error> {
-    let refused = |why: &str| Error::Refused(format!("{why}."));
+    let refused = |error: UefiError| Error::Refused(format!("{}.", flatten(&error)));
     let enforced = is_enforced(config);
     if record.nvram.is_none() && !enforced {
         return Ok(None);
     }
     if enforced && matches!(record.start, Start::Kernel { .. }) {
-        return Err(refused(DIRECT));
+        return Err(refused(UefiError::Direct));
     }
     let all = all();
     let found = choose(&all, config, &record.model, record.nvram.as_ref());
-    let found = found.map_err(|why| refused(&why))?;
+    let found = found.map_err(refused)?;
     Ok(Some(Flash {
         code: found.code.clone(),
         vars: zonepath.join(FILE),
@@ -95,7 +150,12 @@ pub fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
     let Some(wanted) = config.verified_boot() else {
         return Vec::new();
     };
-    let problem = |why: String| vec![format!("could not verify verified-boot: {why}")];
+    let problem = |error: UefiError| {
+        vec![format!(
+            "could not verify verified-boot: {}",
+            flatten(&error)
+        )]
+    };
     if !wanted.enforced {
         return match certificates(&wanted) {
             Ok(_) => Vec::new(),
@@ -103,7 +163,7 @@ pub fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
         };
     }
     if record.is_some_and(|record| matches!(record.start, Start::Kernel { .. })) {
-        return problem(DIRECT.to_owned());
+        return problem(UefiError::Direct);
     }
     let all = all();
     // The type that a new machine would have differs in its version only.
@@ -128,15 +188,15 @@ pub fn problems(config: &Config, record: Option<&Record>) -> Vec<String> {
 /// Makes the variables of the firmware of a new machine.
 ///
 /// # Errors
-/// Why it cannot be made.
-pub(crate) fn make(config: &Config, model: &Model, zonepath: &Path) -> Result<Nvram, String> {
+/// [`UefiError`].
+pub(crate) fn make(config: &Config, model: &Model, zonepath: &Path) -> Result<Nvram, UefiError> {
     let all = all();
     let found = choose(&all, config, model, None)?;
     let path = zonepath.join(FILE);
     let content = read(&found.template)?;
     // A template that makes no sense is found here, and not at the first boot.
-    nvram::Nvram::parse(&content).map_err(|error| flatten(&error))?;
-    atomic::write(&path, &content, 0o600).map_err(|error| flatten(&error))?;
+    nvram::Nvram::parse(&content)?;
+    atomic::write(&path, &content, 0o600)?;
     Ok(Nvram {
         file: FILE.to_owned(),
         size: content.len() as u64,
@@ -161,9 +221,10 @@ pub fn prepare(config: &Config, zonepath: &Path) -> Result<Option<String>, Error
     }
     let record = Record::load(zonepath)?;
     if matches!(record.start, Start::Kernel { .. }) {
-        return Err(Error::Refused(format!("{DIRECT}.")));
+        return Err(Error::Refused(format!("{}.", UefiError::Direct)));
     }
-    enrol(config, &wanted, record, zonepath).map_err(|why| Error::Refused(format!("{why}.")))
+    enrol(config, &wanted, record, zonepath)
+        .map_err(|error| Error::Refused(format!("{}.", flatten(&error))))
 }
 
 fn enrol(
@@ -171,7 +232,7 @@ fn enrol(
     wanted: &VerifiedBoot,
     mut record: Record,
     zonepath: &Path,
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, UefiError> {
     let all = all();
     let mut told = None;
     let known = match record.nvram.take() {
@@ -187,7 +248,10 @@ fn enrol(
     let path = zonepath.join(FILE);
     let parse = |path: &Path| {
         let parsed = nvram::Nvram::parse(&read(path)?);
-        parsed.map_err(|error| format!("{}: {}", path.display(), flatten(&error)))
+        parsed.map_err(|source| UefiError::Vars {
+            path: path.to_owned(),
+            source,
+        })
     };
     let mut nvram = parse(&path)?;
     if !nvram.checks() || known.keys.as_ref() != Some(&sum) {
@@ -195,9 +259,8 @@ fn enrol(
             told = Some("signatures are checked again: that was switched off in its firmware");
         }
         nvram.enrol(&keys);
-        let bytes = nvram.to_bytes(&parse(&found.template)?);
-        let bytes = bytes.map_err(|error| flatten(&error))?;
-        atomic::write(&path, &bytes, 0o600).map_err(|error| flatten(&error))?;
+        let bytes = nvram.to_bytes(&parse(&found.template)?)?;
+        atomic::write(&path, &bytes, 0o600)?;
     }
     // Last, because the keys count only when they are in the file.
     if known.keys.as_ref() != Some(&sum) {
@@ -205,56 +268,55 @@ fn enrol(
             keys: Some(sum),
             ..known
         });
-        record.save(zonepath).map_err(|error| flatten(&error))?;
+        record.save(zonepath)?;
     }
     Ok(told.map(str::to_owned))
 }
 
 /// Returns the keys that may sign loaders: those that most loaders are signed by, and those that
 /// the configuration adds.
-fn keys(wanted: &VerifiedBoot, all: &[Firmware]) -> Result<Keys, String> {
-    let odd = |error: vm::Error| flatten(&error);
+fn keys(wanted: &VerifiedBoot, all: &[Firmware]) -> Result<Keys, UefiError> {
     let certificates = certificates(wanted)?;
     let mut certificates = certificates.iter();
     let mut keys = match firmware::enrolled(all) {
         Some(found) => {
-            let template = nvram::Nvram::parse(&read(&found.template)?).map_err(odd)?;
-            Keys::of(&template).map_err(odd)?
+            let template = nvram::Nvram::parse(&read(&found.template)?)?;
+            Keys::of(&template)?
         }
         None => {
-            let first = certificates.next().ok_or(
-                "no UEFI firmware here brings keys with it: name the certificates that are trusted (cert)",
-            )?;
-            Keys::of_certificate(first).map_err(odd)?
+            let first = certificates.next().ok_or(UefiError::NoKeys)?;
+            Keys::of_certificate(first)?
         }
     };
     for certificate in certificates {
-        keys.trust(certificate).map_err(odd)?;
+        keys.trust(certificate)?;
     }
     Ok(keys)
 }
 
-fn certificates(wanted: &VerifiedBoot) -> Result<Vec<Vec<u8>>, String> {
+fn certificates(wanted: &VerifiedBoot) -> Result<Vec<Vec<u8>>, UefiError> {
     let one = |uri: &String| {
-        let path = storage_path(uri).ok_or_else(|| format!("{uri}: not a path of this host"))?;
-        nvram::certificate(&read(&path)?)
-            .ok_or_else(|| format!("{}: no certificate (X.509, DER or PEM)", path.display()))
+        let path = storage_path(uri).ok_or_else(|| UefiError::NoPath(uri.clone()))?;
+        nvram::certificate(&read(&path)?).ok_or(UefiError::NoCertificate(path))
     };
     wanted.certificates.iter().map(one).collect()
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
+fn read(path: &Path) -> Result<Vec<u8>, UefiError> {
+    let failed = |source| UefiError::Read {
+        path: path.to_owned(),
+        source,
+    };
     let file = File::open(path).map_err(failed)?;
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(format!("{}: not a file", path.display()));
+        return Err(UefiError::NoFile(path.to_owned()));
     }
     let mut bytes = Vec::new();
     file.take(nvram::MAX_FILE_BYTES + 1)
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     match bytes.len() as u64 > nvram::MAX_FILE_BYTES {
-        true => Err(format!("{}: too long", path.display())),
+        true => Err(UefiError::TooLong(path.to_owned())),
         false => Ok(bytes),
     }
 }
@@ -267,12 +329,12 @@ fn hex(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// When it cannot be copied.
-pub(crate) fn copy(origin: &Record, from: &Path, to: &Path) -> Result<Option<Nvram>, String> {
+pub(crate) fn copy(origin: &Record, from: &Path, to: &Path) -> Result<Option<Nvram>, UefiError> {
     let Some(nvram) = &origin.nvram else {
         return Ok(None);
     };
     let content = read(&from.join(&nvram.file))?;
-    crate::new_file::write_new(&to.join(FILE), &content).map_err(|error| error.to_string())?;
+    crate::new_file::write_new(&to.join(FILE), &content).map_err(UefiError::Clone)?;
     Ok(Some(Nvram {
         file: FILE.to_owned(),
         ..nvram.clone()

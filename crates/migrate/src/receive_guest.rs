@@ -49,7 +49,9 @@ impl Unloading {
         again: bool,
     ) -> Result<Self, Error> {
         let record = cargo.record.clone();
-        record.check().map_err(Error::Refused)?;
+        record
+            .check()
+            .map_err(|error| Error::Refused(error.to_string()))?;
         let places = disks::places(host, config);
         for disk in &record.disks {
             let place = places.iter().find(|place| place.id == disk.id);
