@@ -24,6 +24,8 @@ use host::flatten;
 use host::{Error, Host};
 use subject::state;
 
+type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// A running zone that can be entered.
 #[derive(Debug)]
 pub struct RunningZone {
@@ -175,7 +177,8 @@ impl RunningZone {
             match (entered, body.take()) {
                 (Ok(()), Some(body)) => body(),
                 (entered, _) => {
-                    let error = entered.err().unwrap_or_default();
+                    let error = entered.err().map(|error| flatten(error.as_ref()));
+                    let error = error.unwrap_or_default();
                     let text = format!("zlogin: could not enter the zone: {error}\n");
                     let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
                     1
@@ -192,43 +195,39 @@ impl RunningZone {
         Ok(child)
     }
 
-    fn become_inmate(&self, tasks: &[OwnedFd], answerer: Option<&OwnedFd>) -> Result<(), String> {
+    fn become_inmate(&self, tasks: &[OwnedFd], answerer: Option<&OwnedFd>) -> Result<(), AnyError> {
         // No process in the zone may look into this process while it still is ours.
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         let hide = || set_dumpable_behavior(DumpableBehavior::NotDumpable);
-        hide().map_err(|errno| errno.to_string())?;
-        rustix::process::setsid().map_err(|errno| errno.to_string())?;
-        sys::keyring::leave_session().map_err(|error| error.to_string())?;
+        hide()?;
+        rustix::process::setsid()?;
+        sys::keyring::leave_session()?;
         self.leave_surroundings()
-            .map_err(|error| format!("could not take over the limits of the zone: {error}"))?;
+            .map_err(Error::io("take over the limits of the zone"))?;
         // To look at limits it may have changed its user for a moment.
-        hide().map_err(|errno| errno.to_string())?;
+        hide()?;
         for tasks_file in tasks {
-            rustix::io::write(tasks_file, b"0").map_err(|errno| errno.to_string())?;
+            rustix::io::write(tasks_file, b"0")?;
         }
         let rest = ns::USER | ns::MOUNT | ns::UTS | ns::IPC | ns::NET | ns::CGROUP;
-        sys::namespace::join(self.init.as_fd(), rest).map_err(|error| error.to_string())?;
+        sys::namespace::join(self.init.as_fd(), rest)?;
         let (user, group) = (rustix::fs::Uid::ROOT, rustix::fs::Gid::ROOT);
         set_thread_groups(&[])
             .and_then(|()| set_thread_res_gid(group, group, group))
             .and_then(|()| set_thread_res_uid(user, user, user))
             // The change of ids has set it to the value of fs.suid_dumpable.
-            .and_then(|()| hide())
-            .map_err(|errno| errno.to_string())?;
+            .and_then(|()| hide())?;
         // Once more, so that the keyring is the zone's own; the zone may have used up its
         // quota of keys, and then keeps our empty keyring.
         let _ = sys::keyring::leave_session();
-        rustix::process::chdir("/").map_err(|errno| errno.to_string())?;
-        limit_privileges(Capabilities(self.runtime.capabilities))
-            .map_err(|error| flatten(error.as_ref()))?;
+        rustix::process::chdir("/")?;
+        limit_privileges(Capabilities(self.runtime.capabilities))?;
         if let Some(answerer) = answerer {
-            answerer::ask(answerer.as_fd()).map_err(|error| error.to_string())?;
+            answerer::ask(answerer.as_fd())?;
         }
         match self.runtime.seccomp.is_empty() {
             true => Ok(()),
-            false => {
-                sys::seccomp::install(&self.runtime.seccomp).map_err(|error| error.to_string())
-            }
+            false => Ok(sys::seccomp::install(&self.runtime.seccomp)?),
         }
     }
 
@@ -243,12 +242,11 @@ impl RunningZone {
 }
 
 /// Puts the streams where a program expects them.
-fn place(streams: Option<[BorrowedFd<'_>; 3]>) -> Result<(), String> {
+fn place(streams: Option<[BorrowedFd<'_>; 3]>) -> Result<(), AnyError> {
     let Some([input, output, errors]) = streams else {
         return Ok(());
     };
-    rustix::stdio::dup2_stdin(input)
-        .and_then(|()| rustix::stdio::dup2_stdout(output))
-        .and_then(|()| rustix::stdio::dup2_stderr(errors))
-        .map_err(|errno| errno.to_string())
+    rustix::stdio::dup2_stdin(input)?;
+    rustix::stdio::dup2_stdout(output)?;
+    Ok(rustix::stdio::dup2_stderr(errors)?)
 }

@@ -175,6 +175,20 @@ fn open(file: &MachineFile) -> Result<OwnedFd, AnyError> {
         .map_err(|errno| format!("open {}: {errno}", file.path.display()))?)
 }
 
+/// The reason why a QEMU that was started is of no use.
+#[derive(Debug, thiserror::Error)]
+pub enum GreetError {
+    /// It was not started by this process, or it has answered before.
+    #[error("no monitor waits")]
+    NotWaiting,
+    /// It ended with a message of its own.
+    #[error("{0}")]
+    Complaint(String),
+    /// It does not answer.
+    #[error(transparent)]
+    Monitor(#[from] vm::Error),
+}
+
 impl Machine {
     /// Returns the descriptors that QEMU gets.
     pub fn passed(&self) -> Vec<BorrowedFd<'_>> {
@@ -185,10 +199,10 @@ impl Machine {
     ///
     /// # Errors
     /// Fails with QEMU's own error message, or if it does not answer.
-    pub fn greet(&mut self) -> Result<(), String> {
+    pub fn greet(&mut self) -> Result<(), GreetError> {
         // Only QEMU keeps them now: when it ends, a process that waits at the other end notices.
         self.pass.clear();
-        let socket = self.waiting.take().ok_or("no monitor waits")?;
+        let socket = self.waiting.take().ok_or(GreetError::NotWaiting)?;
         match Monitor::greet(socket, QEMU_START_TIMEOUT) {
             Ok(monitor) => {
                 self.monitor = Some(monitor);
@@ -197,8 +211,8 @@ impl Machine {
             Err(error) => {
                 let complaint = self.complaint();
                 Err(match complaint.is_empty() {
-                    true => host::flatten(&error),
-                    false => complaint,
+                    true => error.into(),
+                    false => GreetError::Complaint(complaint),
                 })
             }
         }

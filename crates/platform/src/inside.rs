@@ -75,7 +75,7 @@ impl<'a> FirstProcess<'a> {
 /// Runs in the first process. Returns the exit status.
 pub(super) fn run(first: &FirstProcess<'_>) -> u8 {
     if let Err(error) = prepare(first) {
-        first.channel.send_error(&error);
+        first.channel.send_error(&flatten(&error));
         return 1;
     }
     match first.channel.wait_for_boot() {
@@ -89,10 +89,24 @@ pub(super) fn run(first: &FirstProcess<'_>) -> u8 {
     }
 }
 
-fn prepare(first: &FirstProcess<'_>) -> Result<(), String> {
+/// A step of the first process that failed.
+#[derive(Debug, thiserror::Error)]
+enum StepError {
+    /// A step that each zone has.
+    #[error("could not {step}")]
+    Own {
+        step: &'static str,
+        source: io::Error,
+    },
+    /// A step of the plan.
+    #[error("could not {step}")]
+    Planned { step: String, source: AnyError },
+}
+
+fn prepare(first: &FirstProcess<'_>) -> Result<(), StepError> {
     // Until init runs, a zone without its zoneadmd is nothing.
-    let step = |what: &str, result: io::Result<()>| {
-        result.map_err(|error| format!("could not {what}: {error}"))
+    let step = |step: &'static str, result: io::Result<()>| {
+        result.map_err(|source| StepError::Own { step, source })
     };
     let die_with_parent =
         || set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
@@ -103,8 +117,10 @@ fn prepare(first: &FirstProcess<'_>) -> Result<(), String> {
     // Changing ids has cleared it.
     step("follow zoneadmd", die_with_parent())?;
     for inside in &first.plan.inside {
-        carry_out(first, inside)
-            .map_err(|error| format!("could not {inside}: {}", flatten(error.as_ref())))?;
+        carry_out(first, inside).map_err(|source| StepError::Planned {
+            step: inside.to_string(),
+            source,
+        })?;
     }
     step("tell zoneadmd", first.channel.send_ready())
 }
