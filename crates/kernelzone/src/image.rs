@@ -59,8 +59,8 @@ pub fn key_source(config: &Config, zonepath: &Path) -> KeySource {
 /// Returns the problem with the key that a configuration names.
 pub fn why_no_key(config: &Config) -> Option<String> {
     let source = config.keysource()?;
-    let problem = |why| format!("could not verify keysource: {why}");
-    read_key(&source).err().map(problem)
+    let error = read_key(&source).err()?;
+    Some(format!("could not verify keysource: {}", flatten(&error)))
 }
 
 /// Makes the key of a zone that has none yet and shall make one for itself.
@@ -305,6 +305,24 @@ mod tests {
         remove(Path::new("/proc/self/no-image")).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(remove(&path).is_err());
+    }
+
+    #[test]
+    fn the_problem_of_a_key_file_has_its_reason() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        let mut config = Config::new("k1".parse().unwrap());
+        config.set("brand", "solaris-kz").unwrap();
+        let spec = model::table::resource("keysource").unwrap();
+        let mut source = model::config::Resource::new(spec);
+        source.set("file", path.to_str().unwrap()).unwrap();
+        config.add(source).unwrap();
+        let missing = why_no_key(&config).unwrap();
+        assert!(missing.contains("No such file or directory"), "{missing}");
+        fs::write(&path, "no key").unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        let wrong = why_no_key(&config).unwrap();
+        assert!(wrong.contains("32 bytes"), "{wrong}");
     }
 
     #[test]
