@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use host::flatten;
 use net::host_side::Needs;
 use net::watch::Watch;
 use subject::network::Records;
@@ -45,7 +46,8 @@ impl Server<'_> {
                 "another program removed rules for zones from the host's firewall; they are back",
             ),
             Err(why) => self.log(&format!(
-                "WARNING: could not restore rules for zones in the host's firewall: {why}"
+                "WARNING: could not restore rules for zones in the host's firewall: {}",
+                flatten(&why)
             )),
         }
     }

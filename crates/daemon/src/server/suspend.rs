@@ -56,7 +56,7 @@ impl Server<'_> {
                 self.log(&format!("suspended to {}", order.image.display()));
                 // It is suspended also without.
                 if let Err(why) = Records::of(&self.host.root).hold(self.zone) {
-                    self.log(&format!("could not hold its addresses: {why}"));
+                    self.log(&format!("could not hold its addresses: {}", flatten(&why)));
                 }
                 Ok(())
             }

@@ -46,7 +46,7 @@ pub enum NetworkError {
         source: io::Error,
     },
     /// The zone's network namespace cannot be let go.
-    #[error("{}", flatten(.0))]
+    #[error(transparent)]
     Unmount(#[from] sys::mount::Error),
     /// The namespace of this thread is not known.
     #[error("{0}")]
