@@ -23,6 +23,7 @@ mod report;
 mod strike;
 mod wrapper;
 
+use std::num::NonZeroUsize;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -79,7 +80,7 @@ fn options() -> Result<Options, lexopt::Error> {
         match argument {
             Long("seed") => found.seed = Some(parser.value()?.parse()?),
             Long("seconds") => found.seconds = Some(parser.value()?.parse()?),
-            Long("sample") => found.sample = parser.value()?.parse()?,
+            Long("sample") => found.sample = parser.value()?.parse::<NonZeroUsize>()?.get(),
             Long("only") => found.only.push(parser.value()?.string()?),
             Long("who") => found.who = Some(parser.value()?.string()?),
             Long("site") => found.site = Some(parser.value()?.string()?),

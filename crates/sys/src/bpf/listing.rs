@@ -1,7 +1,8 @@
 //! BPF programs as text, for tests that compare a program with a file in the repository.
 //!
 //! One instruction a line, in the notation of bpftool(8). Jumps go to labels. Every field of an
-//! instruction is part of its line: programs with the same listing are the same.
+//! instruction is part of its line, but for the descriptor of a map, and for the target of a jump
+//! that the kernel refuses.
 
 mod classic;
 mod extended;
