@@ -69,6 +69,11 @@ fn show(options: Options) -> Result<u8, String> {
         seen = look()?;
     }
     print!("{}", render(&seen, options.json));
+    if options.repair && seen.is_damaged() {
+        eprintln!(
+            "zoneadm: another program removes or changes the lost parts again: find that program"
+        );
+    }
     Ok(match seen.is_damaged() {
         true => cli::status::ERROR,
         false => cli::status::OK,
@@ -80,7 +85,7 @@ fn render(network: &HostNetwork, json: bool) -> String {
         return listing::json_object(network);
     }
     if network.links.is_empty() && network.parts.is_empty() {
-        return "No running zone uses the host's network.\n".to_owned();
+        return "The host routes for no running zone.\n".to_owned();
     }
     let mut text = String::new();
     if !network.parts.is_empty() {
@@ -123,7 +128,7 @@ fn render(network: &HostNetwork, json: bool) -> String {
             link.over.clone(),
             or_dash(link.addresses.join(" ")),
             or_dash(link.published.join(" ")),
-            link.root.display().to_string(),
+            link.root.clone(),
         ]);
     }
     text += &table.render();
@@ -132,7 +137,8 @@ fn render(network: &HostNetwork, json: bool) -> String {
         text += warning;
         text.push('\n');
     }
-    text
+    // Names of links and chains may have any characters.
+    text.replace(|c: char| c.is_control() && c != '\n', "?")
 }
 
 #[cfg(test)]
@@ -182,7 +188,7 @@ mod tests {
              the firewall drops\n"
         );
         let nothing = render(&HostNetwork::default(), false);
-        assert_eq!(nothing, "No running zone uses the host's network.\n");
+        assert_eq!(nothing, "The host routes for no running zone.\n");
         let json: serde_json::Value = serde_json::from_str(&render(&network(), true)).unwrap();
         assert_eq!(json["parts"][1]["state"], "lost");
         assert_eq!(json["links"][0]["published"][0], "8080/tcp");

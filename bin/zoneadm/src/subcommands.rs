@@ -39,8 +39,8 @@ pub const SUBCOMMANDS: &[Subcommand] = &[
         name: "network",
         form: "network [-r] [-j]",
         help: "Lists the parts of the host's network that were made or changed for zones, the links\n\
-               of running zones, and their published ports. It covers the zones of every\n\
-               ZONES_ROOT. Takes no -z. The exit status is 1 if a part is lost.\n\
+               for which the host routes, and their published ports. It covers the zones of\n\
+               every ZONES_ROOT. Takes no -z. The exit status is 1 if a part is lost.\n\
                \t-r  restores lost parts\n\
                \t-j  as JSON",
         examples: &["zoneadm network", "zoneadm network -r"],

@@ -159,6 +159,11 @@ impl Needs {
         self.publishes |= !ports.is_empty();
     }
 
+    /// Adds the needs of a suspended zone whose addresses of the pool stay reserved.
+    pub fn hold(&mut self) {
+        self.pool = true;
+    }
+
     /// Returns whether nothing is needed.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
@@ -323,7 +328,7 @@ impl Work {
         let mut remarks = Vec::new();
         if let Some(rules) = self.rules {
             set_rules(&rules)?;
-            remarks.extend(dropped());
+            remarks.extend(firewall_warning());
         }
         Ok(Prepared {
             remarks,
@@ -632,9 +637,10 @@ fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     (length >= 16).then_some((length, u16::from_ne_bytes(*kind)))
 }
 
-/// A firewall that keeps the zones from the outside, in words; `None` when there is
-/// none, or nft(8) cannot tell.
-fn dropped() -> Option<String> {
+/// Returns a warning if a firewall of the host drops the packets of zones; `None` if there is no
+/// such firewall, or if nft(8) cannot tell.
+#[must_use]
+pub fn firewall_warning() -> Option<String> {
     let output = Command::new("nft")
         .args(["-j", "list", "chains"])
         .stdin(Stdio::null())

@@ -50,7 +50,7 @@ function __zoneadm_all
     printf '%s\t%s\n' help 'Prints the usage of zoneadm, or the help of a subcommand'
     printf '%s\t%s\n' list 'Lists the running zones'
     printf '%s\t%s\n' check 'Lists leftovers of killed commands on this host, and objects that no zone, image or snapshot uses'
-    printf '%s\t%s\n' network 'Lists the parts of the host\'s network that were made or changed for zones, the links of running zones, and their published ports'
+    printf '%s\t%s\n' network 'Lists the parts of the host\'s network that were made or changed for zones, the links for which the host routes, and their published ports'
     printf '%s\t%s\n' verify 'Checks whether the zone could run on this host; changes nothing'
     printf '%s\t%s\n' install 'Populates the root of a configured zone'
     printf '%s\t%s\n' clone 'Installs a configured zone as a copy of an installed, halted one'

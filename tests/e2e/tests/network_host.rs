@@ -418,6 +418,9 @@ fn a_suspended_zone_keeps_its_addresses_from_the_default_route() {
     // Any command that looks for what is left of zones leaves it.
     let _ = host.zoneadm(&["list", "-cv"]).ok();
     assert!(way().contains("No route to host"), "{}", way());
+    let network = host.zoneadm(&["network"]).ok().out;
+    assert!(network.contains("address 10.208.0.1\n"), "{network}");
+    assert!(!network.contains("lost"), "{network}");
     e2e::machine::done(host.on("k1", &["boot"]));
     let _ = e2e::guest::wait_for_guest(&host);
     assert!(way().starts_with(&direct), "{}", way());

@@ -1,11 +1,12 @@
 //! Compares the host's part of the network of zones with the needs of zones.
 
-use std::{fs, io};
+use std::fs;
+use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Settings, TABLE, dropped, has_rules, missing};
-use crate::netlink::Netlink;
+use super::{Error, Needs, Settings, TABLE, plan};
+use crate::publish::Forward;
 
 /// The state of a part of the host's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -28,56 +29,70 @@ pub struct Part {
     pub before: Option<String>,
 }
 
-/// Returns the parts of the host's network that were made for zones, and a warning if the host's
-/// firewall keeps zones from the outside. To be called in the host's network namespace.
+/// Returns the parts of the host's network that `needs` asks for. A part is lost if
+/// [`super::prepare`] would make it again. To be called in the host's network namespace.
 ///
 /// # Errors
-/// Fails if the kernel does not tell the host's addresses.
-pub fn parts(settings: &Settings) -> io::Result<(Vec<Part>, Option<String>)> {
+/// Fails if the kernel's state cannot be read, or if the host has a route into the pool.
+pub fn parts(needs: &Needs, forwards: &[Forward], settings: &Settings) -> Result<Vec<Part>, Error> {
+    let mut settings = settings.clone();
+    let work = plan(needs, forwards, &mut settings)?;
+    let is_lost = |path: &str| work.settings.iter().any(|(changed, _)| changed == path);
+    let mut parts = files(&settings, is_lost);
+    if needs.pool {
+        for own in crate::pool::of_host() {
+            let is_missing = work.missing.iter().any(|one| one.ip == own.ip);
+            if own.ip.is_ipv6() && is_missing && !has_ipv6() {
+                continue;
+            }
+            parts.push(Part {
+                part: format!("address {}", own.ip),
+                state: state(is_missing),
+                before: None,
+            });
+        }
+    }
+    if needs.has_rules() {
+        parts.push(Part {
+            part: format!("table inet {TABLE}"),
+            state: state(work.rules.is_some()),
+            before: None,
+        });
+    }
+    Ok(parts)
+}
+
+/// Returns the files that were changed for zones and are needed still.
+fn files(settings: &Settings, is_lost: impl Fn(&str) -> bool) -> Vec<Part> {
     let mut parts = Vec::new();
     for (path, before) in &settings.before {
-        let Ok(now) = fs::read_to_string(path) else {
-            // A link that has gone.
+        let is_lost = is_lost(path);
+        let now = fs::read_to_string(path).unwrap_or_default();
+        // The file of a link that has gone, or that no zone needs any more.
+        if !is_lost && now.trim() != needed(path) {
             continue;
-        };
+        }
         parts.push(Part {
             part: path.clone(),
-            state: state(now.trim() == needed(path)),
+            state: state(is_lost),
             before: Some(before.clone()),
         });
     }
-    if settings.addressed {
-        let missing = missing(&Netlink::open()?.all_addresses()?);
-        for own in crate::pool::of_host() {
-            let is_missing = missing.iter().any(|one| one.ip == own.ip);
-            // A host without IPv6 has no address of IPv6.
-            if own.ip.is_ipv4() || !is_missing {
-                parts.push(Part {
-                    part: format!("address {}", own.ip),
-                    state: state(!is_missing),
-                    before: None,
-                });
-            }
-        }
-    }
-    let mut firewall = None;
-    if settings.translates {
-        parts.push(Part {
-            part: format!("table inet {TABLE}"),
-            state: state(has_rules(settings)),
-            before: None,
-        });
-        firewall = dropped();
-    }
-    Ok((parts, firewall))
+    parts
 }
 
-fn state(is_set: bool) -> PartState {
-    if is_set {
-        PartState::Set
-    } else {
+fn state(is_lost: bool) -> PartState {
+    if is_lost {
         PartState::Lost
+    } else {
+        PartState::Set
     }
+}
+
+/// Returns whether the host's loopback can have addresses of IPv6.
+fn has_ipv6() -> bool {
+    let disabled = Path::new("/proc/sys/net/ipv6/conf/lo/disable_ipv6");
+    fs::read_to_string(disabled).is_ok_and(|text| text.trim() == "0")
 }
 
 /// Returns the content that zones need of a file below /proc/sys: 2 lets a host that forwards go on
@@ -95,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_that_another_program_changed_back_is_lost() {
+    fn only_files_that_zones_need_are_listed() {
         let folder = tempfile::tempdir().unwrap();
         let mut settings = Settings::default();
         for (name, now) in [
@@ -110,11 +125,12 @@ mod tests {
         }
         let gone = folder.path().join("gone").display().to_string();
         settings.before.push((gone, "0".to_owned()));
-        let (parts, firewall) = parts(&settings).unwrap();
-        let states: Vec<PartState> = parts.iter().map(|one| one.state).collect();
-        use PartState::{Lost, Set};
-        assert_eq!(states, [Set, Lost, Lost]);
+        let parts = files(&settings, |path| path.ends_with("accept_ra"));
+        let states: Vec<(bool, PartState)> = parts
+            .iter()
+            .map(|one| (one.part.ends_with("forwarding"), one.state))
+            .collect();
+        assert_eq!(states, [(true, PartState::Set), (false, PartState::Lost)]);
         assert_eq!(parts[0].before.as_deref(), Some("0"));
-        assert_eq!(firewall, None);
     }
 }

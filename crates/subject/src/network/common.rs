@@ -297,6 +297,18 @@ impl Common {
         owners.filter(|owner| is_there(owner)).collect()
     }
 
+    /// Returns the records of the links of all zones for which the host routes.
+    pub(super) fn link_records(&self) -> Vec<PathBuf> {
+        let mut records = self.records();
+        records.retain(|path| !is_hold(path));
+        records
+    }
+
+    /// Returns whether a suspended zone holds addresses.
+    pub(super) fn has_holds(&self) -> bool {
+        self.records().iter().any(|path| is_hold(path))
+    }
+
     /// Forgets all of it, when no zone needs it any more.
     pub(super) fn remove(self) {
         remove(&self.folder);
@@ -339,6 +351,13 @@ fn is_live(link: &Path) -> bool {
 fn is_of_same_zone(one: &Path, other: &Path) -> bool {
     let of = |path: &Path| path.with_extension("");
     of(one) == of(other)
+}
+
+/// Returns whether the file records the addresses that a suspended zone holds.
+fn is_hold(record: &Path) -> bool {
+    record
+        .extension()
+        .is_some_and(|extension| extension == "held")
 }
 
 /// A short name for a record, of which no two have the same but by a great chance.

@@ -9,16 +9,17 @@ use serde::Serialize;
 use crate::network::common::{Common, root_of};
 use crate::network::error::NetworkError;
 use crate::network::file::read;
-use crate::network::prepare;
+use crate::network::{prepare, published};
 
 pub use net::host_side::{Part, PartState};
 
-/// The host's network, and the links of all zones on it, of every ZONES_ROOT.
+/// The host's network, and the links for which the host routes, of every ZONES_ROOT.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostNetwork {
     /// The parts that were made or changed for zones.
     pub parts: Vec<Part>,
-    /// The links of zones that are up, sorted by ZONES_ROOT and zone.
+    /// The links of zones for which the host routes, sorted by ZONES_ROOT and zone. Those of a zone
+    /// that was killed are among them until a command notices the end of the zone.
     pub links: Vec<ZoneLink>,
     /// The chain of the host's firewall that keeps zones from the outside, in words.
     pub firewall: Option<String>,
@@ -28,7 +29,7 @@ pub struct HostNetwork {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ZoneLink {
     /// The ZONES_ROOT of the zone.
-    pub root: PathBuf,
+    pub root: String,
     /// The zone.
     pub zone: String,
     /// The link's name in the zone.
@@ -55,19 +56,27 @@ impl HostNetwork {
 /// namespaces.
 ///
 /// # Errors
-/// Fails if a record or the kernel's state cannot be read.
+/// Fails if the kernel's state cannot be read.
 pub fn look() -> Result<HostNetwork, NetworkError> {
     let Some(common) = Common::open_existing().map_err(NetworkError::Common)? else {
         return Ok(HostNetwork::default());
     };
     let settings: Settings = read(&common.settings())?.unwrap_or_default();
-    let (parts, firewall) =
-        host_side::parts(&settings).map_err(|error| NetworkError::Common(error.into()))?;
-    let mut links = Vec::new();
-    for path in common.records() {
-        let record = read::<Record>(&path)?.unwrap_or_default();
-        links.extend(links_of(&path, &record));
-    }
+    let records = records(&common);
+    let needs = needs(&common, &records);
+    let forwards = published::forwards(&common).map_err(NetworkError::Common)?;
+    let parts = host_side::parts(&needs, &forwards, &settings)
+        .map_err(|error| NetworkError::Common(error.into()))?;
+    // The next question is for nft(8): no command waits for its answer.
+    drop(common);
+    let firewall = match needs.has_rules() {
+        true => host_side::firewall_warning(),
+        false => None,
+    };
+    let mut links: Vec<ZoneLink> = records
+        .iter()
+        .flat_map(|(path, record)| links_of(path, record))
+        .collect();
     links.sort();
     Ok(HostNetwork {
         parts,
@@ -85,12 +94,7 @@ pub fn repair() -> Result<(), NetworkError> {
     let Some(common) = Common::open_existing().map_err(NetworkError::Common)? else {
         return Ok(());
     };
-    let mut all = Record::default();
-    for path in common.records() {
-        all.links
-            .extend(read::<Record>(&path)?.unwrap_or_default().links);
-    }
-    let needs = Needs::of_record(&all);
+    let needs = needs(&common, &records(&common));
     if needs.is_nothing() {
         return Ok(());
     }
@@ -98,10 +102,34 @@ pub fn repair() -> Result<(), NetworkError> {
     Ok(())
 }
 
+/// Returns the records of all zones for which the host routes. An unreadable record is an error
+/// only for its own zone.
+fn records(common: &Common) -> Vec<(PathBuf, Record)> {
+    let paths = common.link_records().into_iter();
+    paths
+        .filter_map(|path| {
+            let record = read::<Record>(&path).ok()??;
+            Some((path, record))
+        })
+        .collect()
+}
+
+fn needs(common: &Common, records: &[(PathBuf, Record)]) -> Needs {
+    let links = records.iter().flat_map(|(_, record)| &record.links);
+    let mut needs = Needs::of_record(&Record {
+        links: links.cloned().collect(),
+        ..Record::default()
+    });
+    if common.has_holds() {
+        needs.hold();
+    }
+    needs
+}
+
 fn links_of(path: &Path, record: &Record) -> Vec<ZoneLink> {
     let zone = path.file_stem().unwrap_or_default().to_string_lossy();
     let links = record.links.iter().map(|held| ZoneLink {
-        root: root_of(path).to_owned(),
+        root: root_of(path).to_string_lossy().into_owned(),
         zone: zone.clone().into_owned(),
         link: held.name.clone(),
         host: held.host.clone().or_else(|| held.outer.clone()),
@@ -131,11 +159,11 @@ mod tests {
         };
         let links = links_of(Path::new("/srv/run/zones/network/web.json"), &record);
         assert_eq!(links.len(), 1);
-        assert_eq!(links[0].root, Path::new("/srv"));
+        assert_eq!(links[0].root, "/srv");
         assert_eq!((&*links[0].zone, &*links[0].link), ("web", "net0"));
         assert_eq!(links[0].host.as_deref(), Some("zone1-0"));
         assert!(links[0].addresses[0].starts_with("10.208.0.1/"));
         let main = links_of(Path::new("/run/zones/network/web.json"), &record);
-        assert_eq!(main[0].root, Path::new("/"));
+        assert_eq!(main[0].root, "/");
     }
 }

@@ -71,6 +71,9 @@ impl Records {
             return Ok(false);
         };
         let needs = Needs::of_record(&record);
+        if !needs.has_rules() {
+            return Ok(false);
+        }
         let restored = || -> Result<bool, AnyError> {
             let common = Common::open()?;
             let settings: Settings = read(&common.settings())?.unwrap_or_default();
