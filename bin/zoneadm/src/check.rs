@@ -3,18 +3,12 @@
 use std::fmt::Write as _;
 
 use host::{Host, flatten};
-use lexopt::prelude::*;
 use serde::Serialize;
 use zone::check::{Finding, Kind};
 
 use crate::call::Call;
-use crate::{listing, usage};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Options {
-    repair: bool,
-    json: bool,
-}
+use crate::listing;
+use crate::whole_host::{self, Options};
 
 /// The fate of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,47 +27,10 @@ struct Row {
 }
 
 pub fn run(call: &Call) -> u8 {
-    let options = match parse(&call.rest) {
-        Ok(Some(options)) => options,
-        Ok(None) => return usage::print(Some("check")),
-        Err(text) => return usage::complain(&text, Some("check")),
-    };
-    if !options.repair {
-        cli::output::only_prints();
-    }
-    if !call.zones.is_empty() || call.uuid.is_some() {
-        let text = "check takes no zone: it looks at the whole host";
-        return usage::complain(text, Some("check"));
-    }
-    let refusal = match cli::current_zone() {
-        Some(zone) => Some(format!("zone {zone} has no zones of its own")),
-        None if !cli::is_root() => Some("only a privileged user may check the host.".to_owned()),
-        None => None,
-    };
-    let done = match refusal {
-        Some(text) => Err(text),
-        None => cli::host(call.root.as_deref())
-            .map_err(|error| error.to_string())
-            .and_then(|host| check(&host, options)),
-    };
-    done.unwrap_or_else(|text| {
-        eprintln!("zoneadm: {text}");
-        cli::status::ERROR
+    whole_host::run(call, "check", "check the host", |options| {
+        let host = cli::host(call.root.as_deref()).map_err(|error| error.to_string())?;
+        check(&host, options)
     })
-}
-
-fn parse(words: &[String]) -> Result<Option<Options>, String> {
-    let mut options = Options::default();
-    let mut words = lexopt::Parser::from_args(words);
-    while let Some(word) = words.next().map_err(|error| error.to_string())? {
-        match word {
-            Short('r') => options.repair = true,
-            Short('j') | Long("json") => options.json = true,
-            Short('?' | 'h') | Long("help") => return Ok(None),
-            other => return Err(other.unexpected().to_string()),
-        }
-    }
-    Ok(Some(options))
 }
 
 fn check(host: &Host, options: Options) -> Result<u8, String> {
@@ -201,20 +158,5 @@ mod tests {
         }
         assert_eq!(render(&[], false), "");
         assert_eq!(render(&[], true), "[]\n");
-    }
-
-    #[test]
-    fn options_are_few() {
-        let words =
-            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-        let both = Options {
-            repair: true,
-            json: true,
-        };
-        assert_eq!(parse(&words("-r -j")), Ok(Some(both)));
-        assert_eq!(parse(&words("--help")), Ok(None));
-        for wrong in ["-n", "web"] {
-            assert!(parse(&words(wrong)).is_err(), "{wrong}");
-        }
     }
 }

@@ -30,6 +30,7 @@ mod space;
 mod subcommands;
 mod transfer;
 mod usage;
+mod whole_host;
 
 use std::ffi::OsString;
 use std::path::Path;

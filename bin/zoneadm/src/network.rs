@@ -2,63 +2,14 @@
 
 use cli::table::{Column, Table};
 use host::flatten;
-use lexopt::prelude::*;
 use subject::network::host_network::{self, HostNetwork, PartState};
 
 use crate::call::Call;
-use crate::{listing, usage};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Options {
-    repair: bool,
-    json: bool,
-}
+use crate::listing;
+use crate::whole_host::{self, Options};
 
 pub fn run(call: &Call) -> u8 {
-    let options = match parse(&call.rest) {
-        Ok(Some(options)) => options,
-        Ok(None) => return usage::print(Some("network")),
-        Err(text) => return usage::complain(&text, Some("network")),
-    };
-    if !options.repair {
-        cli::output::only_prints();
-    }
-    if !call.zones.is_empty() || call.uuid.is_some() {
-        let text = "network takes no zone: it shows the network of the whole host";
-        return usage::complain(text, Some("network"));
-    }
-    let done = match refusal() {
-        Some(text) => Err(text),
-        None => show(options),
-    };
-    done.unwrap_or_else(|text| {
-        eprintln!("zoneadm: {text}");
-        cli::status::ERROR
-    })
-}
-
-fn refusal() -> Option<String> {
-    match cli::current_zone() {
-        Some(zone) => Some(format!("zone {zone} has no zones of its own")),
-        None if !cli::is_root() => {
-            Some("only a privileged user may look at the host's network.".to_owned())
-        }
-        None => None,
-    }
-}
-
-fn parse(words: &[String]) -> Result<Option<Options>, String> {
-    let mut options = Options::default();
-    let mut words = lexopt::Parser::from_args(words);
-    while let Some(word) = words.next().map_err(|error| error.to_string())? {
-        match word {
-            Short('r') => options.repair = true,
-            Short('j') | Long("json") => options.json = true,
-            Short('?' | 'h') | Long("help") => return Ok(None),
-            other => return Err(other.unexpected().to_string()),
-        }
-    }
-    Ok(Some(options))
+    whole_host::run(call, "network", "look at the host's network", show)
 }
 
 fn show(options: Options) -> Result<u8, String> {
@@ -192,20 +143,5 @@ mod tests {
         let json: serde_json::Value = serde_json::from_str(&render(&network(), true)).unwrap();
         assert_eq!(json["parts"][1]["state"], "lost");
         assert_eq!(json["links"][0]["published"][0], "8080/tcp");
-    }
-
-    #[test]
-    fn network_takes_two_options() {
-        let words =
-            |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
-        let both = Options {
-            repair: true,
-            json: true,
-        };
-        assert_eq!(parse(&words("-r -j")), Ok(Some(both)));
-        assert_eq!(parse(&words("-h")), Ok(None));
-        for wrong in ["-n", "web"] {
-            assert!(parse(&words(wrong)).is_err(), "{wrong}");
-        }
     }
 }
