@@ -192,7 +192,7 @@ fn plan(host: &Host, subject: &Subject, job: &Job<'_>) -> Result<BootPlan, Error
     plan.init.bound = true;
     plan.id = runtime::next_id(&host.root)?;
     plan.platform = platform_steps(plan.platform, subject, job, beside);
-    // Nobody would answer.
+    // No daemon of the zone answers questions about its environments during a job.
     let asks = |step: &InsideStep| matches!(step, InsideStep::Environments { .. });
     plan.inside.retain(|step| !asks(step));
     Ok(plan)

@@ -13,7 +13,19 @@ const HOST6: &str = "fd00::9";
 const CLIENT4: &str = "203.0.113.7";
 const CLIENT6: &str = "2001:db8:1::7";
 
-/// Returns what the server at a published port says.
+/// Clients of a published port: the place of the client, the address that it asks, and the address
+/// of the client that the zone sees.
+const ASKED: [(At<'static>, &str, &str); 7] = [
+    (At::Client, HOST4, CLIENT4),
+    (At::Client, HOST6, CLIENT6),
+    (At::Source, HOST4, "10.0.0.2"),
+    (At::Global, HOST4, HOST4),
+    (At::Global, HOST6, HOST6),
+    (At::Global, "127.0.0.1", "10.208.0.1"),
+    (At::Global, "::1", "fd7a:6f6e:6573::1"),
+];
+
+/// Returns the answer of the server at a published port.
 fn ask(world: &World, at: At<'_>, address: &str, port: u16) -> String {
     world.peer(at, &format!("ask {address} {port}"))
 }
@@ -23,15 +35,7 @@ fn a_published_port_is_reached_from_everywhere_and_clients_keep_their_address() 
     let Some(world) = World::new() else { return };
     world.boot("web", WEB);
     let _server = world.serve(At::Zone("web"), "web");
-    for (at, address, seen) in [
-        (At::Client, HOST4, CLIENT4),
-        (At::Client, HOST6, CLIENT6),
-        (At::Source, HOST4, "10.0.0.2"),
-        (At::Global, HOST4, HOST4),
-        (At::Global, HOST6, HOST6),
-        (At::Global, "127.0.0.1", "10.208.0.1"),
-        (At::Global, "::1", "fd7a:6f6e:6573::1"),
-    ] {
+    for (at, address, seen) in ASKED {
         let answer = ask(&world, at, address, 8080);
         assert_eq!(answer, format!("web sees {seen}"), "{at:?} {address}");
     }
@@ -58,15 +62,7 @@ fn a_published_udp_port_answers_from_the_address_that_was_asked() {
     );
     let _echo = world.echo(At::Zone("web"), "web");
     let query = |at, address| world.peer(at, &format!("query {address} 8080 text"));
-    for (at, address, seen) in [
-        (At::Client, HOST4, CLIENT4),
-        (At::Client, HOST6, CLIENT6),
-        (At::Source, HOST4, "10.0.0.2"),
-        (At::Global, HOST4, HOST4),
-        (At::Global, HOST6, HOST6),
-        (At::Global, "127.0.0.1", "10.208.0.1"),
-        (At::Global, "::1", "fd7a:6f6e:6573::1"),
-    ] {
+    for (at, address, seen) in ASKED {
         let answer = format!("web sees {seen}: text");
         assert_eq!(query(at, address), answer, "{at:?} {address}");
     }
@@ -76,8 +72,8 @@ fn a_published_udp_port_answers_from_the_address_that_was_asked() {
     assert!(refused.starts_with("error: connect"), "{refused}");
 }
 
-/// What an administrator types in the guest, see docs/kernel-zones.md, and a server that tells
-/// whom it sees.
+/// Commands that an administrator types in the guest (docs/kernel-zones.md), and then a server that
+/// answers each client with the client's address.
 const IN_GUEST: &str = "\
 ip link set eth0 arp off up && ip addr add OWN/32 dev eth0
 ip route add 169.254.0.1 dev eth0 && ip route add default via 169.254.0.1
