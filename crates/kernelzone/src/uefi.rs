@@ -78,7 +78,7 @@ pub(crate) enum UefiError {
     Record(#[from] Error),
     /// The variables of a clone cannot be made.
     #[error("{0}")]
-    Clone(Box<dyn std::error::Error + Send + Sync>),
+    Clone(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// The firmware of a machine, as it is opened.
@@ -339,4 +339,18 @@ pub(crate) fn copy(origin: &Record, from: &Path, to: &Path) -> Result<Option<Nvr
         file: FILE.to_owned(),
         ..nvram.clone()
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_on_a_full_disk_is_told_as_full() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let error = UefiError::Clone(Box::new(full));
+        assert!(host::error::is_full(&error));
+        let text = std::io::Error::from(std::io::ErrorKind::StorageFull).to_string();
+        assert_eq!(host::flatten(&error), text);
+    }
 }
