@@ -112,7 +112,9 @@ impl Face {
         }
     }
 
-    /// Returns the things that this has more than `other`, and less.
+    /// Returns the things that this has more than `other`, and less. A process that `other` has and
+    /// this one does not is left out: it was ending when `other` was taken. The operations
+    /// themselves look whether a zone that must run still runs.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
@@ -124,7 +126,8 @@ impl Face {
             }
         }
         for (name, count) in &other.0 {
-            if self.0.get(name).copied().unwrap_or_default() < *count {
+            let now = self.0.get(name).copied().unwrap_or_default();
+            if now < *count && !name.starts_with("process ") {
                 found.push(format!("gone: {name}"));
             }
         }
@@ -246,5 +249,12 @@ mod tests {
             face(&["a", "b", "b"]).differences(&face(&["b", "c"])),
             ["more: file a", "more: file b", "gone: file c"]
         );
+        let mut ending = face(&["a"]);
+        ending.note("process", "zoneadmd");
+        assert_eq!(
+            ending.differences(&face(&["a"])),
+            ["more: process zoneadmd"]
+        );
+        assert!(face(&["a"]).differences(&ending).is_empty());
     }
 }
