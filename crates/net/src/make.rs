@@ -1,8 +1,9 @@
 //! Making the links of a zone.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use model::ZoneName;
@@ -146,7 +147,9 @@ fn host_name(id: u32, number: usize, mark: &str) -> String {
     }
 }
 
-/// Makes the links, and completes the record of the objects on the host.
+/// Makes the links, and completes the record of the objects on the host. Returns the sockets that
+/// announced the addresses: to close one takes milliseconds, which nothing of the zone needs to
+/// wait for.
 ///
 /// # Errors
 /// The first failure. [`crate::release`] removes the objects that were made until then, by the
@@ -157,13 +160,15 @@ pub fn make(
     ends: &Ends,
     record: &mut Record,
     is_active: &dyn Fn(&str) -> bool,
-) -> Result<(), Error> {
+) -> Result<Vec<OwnedFd>, Error> {
+    let announced = RefCell::default();
     for (link, held) in links.iter().zip(&mut record.links) {
         let maker = Maker {
             zone,
             link,
             ends,
             is_active,
+            announced: &announced,
         };
         match &link.over {
             Over::Routed { uplink, .. } => maker.routed(uplink.as_deref(), held)?,
@@ -172,7 +177,7 @@ pub fn make(
             Over::Moved { nic } => maker.moved(nic, held)?,
         }
     }
-    Ok(())
+    Ok(announced.into_inner())
 }
 
 fn failed<'a>(link: &'a str, what: &'static str) -> impl Fn(io::Error) -> Error + 'a {
@@ -188,6 +193,8 @@ struct Maker<'a> {
     link: &'a Link,
     ends: &'a Ends,
     is_active: &'a dyn Fn(&str) -> bool,
+    /// The sockets that announced addresses.
+    announced: &'a RefCell<Vec<OwnedFd>>,
 }
 
 impl Maker<'_> {
@@ -353,7 +360,8 @@ impl Maker<'_> {
         let Some(mac) = mac else {
             return;
         };
-        let _ = within(namespace, || announce_at(link, mac, &self.link.addresses));
+        let sent = within(namespace, || announce_at(link, mac, &self.link.addresses));
+        self.announced.borrow_mut().extend(sent.ok().flatten());
     }
 
     /// Announces the addresses of a link with neighbours as soon as the kernel has told
@@ -714,10 +722,13 @@ pub fn lead_again(kernel: &Netlink, record: &Record) -> io::Result<()> {
 }
 
 /// Announces these addresses to the neighbours on a link of the calling thread's network namespace.
-fn announce_at(link: u32, mac: Mac, addresses: &[Subnet]) {
+/// Returns the socket that did, for its slow close.
+fn announce_at(link: u32, mac: Mac, addresses: &[Subnet]) -> Option<OwnedFd> {
+    let socket = sys::link::frame_socket().ok()?;
     for one in addresses {
-        let _ = sys::link::send_frame(link, &announce::frame(mac, one.ip));
+        let _ = sys::link::send_frame(socket.as_fd(), link, &announce::frame(mac, one.ip));
     }
+    Some(socket)
 }
 
 /// Tells the neighbours on the uplinks of a zone's routed links once more that the zone's

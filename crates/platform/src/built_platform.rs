@@ -36,6 +36,9 @@ pub struct Platform {
     pub(crate) home: Vec<(OwnedFd, u64)>,
     /// The remarks about resource controls to report.
     pub remarks: Vec<String>,
+    /// The sockets that announced the zone's addresses: to close them takes milliseconds, which
+    /// must not delay the boot.
+    pub announced: Vec<OwnedFd>,
 }
 
 impl Platform {
@@ -107,6 +110,7 @@ impl Platform {
             delegated: delegated.map(Rc::new),
             home: Vec::new(),
             remarks: Vec::new(),
+            announced: Vec::new(),
         }
     }
 

@@ -62,6 +62,8 @@ struct Building<'a> {
     machine: Option<guest::Opened>,
     /// The remarks about resource controls to report.
     remarks: Vec<String>,
+    /// The sockets that announced the zone's addresses.
+    announced: Vec<OwnedFd>,
 }
 
 impl Platform {
@@ -121,6 +123,7 @@ fn build(
         delegated: None,
         machine: None,
         remarks: Vec::new(),
+        announced: Vec::new(),
     };
     for (name, kind) in [("mnt", ns::MOUNT), ("net", ns::NET), ("time", ns::TIME)] {
         building
@@ -438,8 +441,9 @@ impl Building<'_> {
         });
         let (name, id) = (&self.plan.zone, self.plan.id);
         let in_mounts = |action: &dyn Fn() -> Result<(), AnyError>| self.in_mounts_of_host(action);
-        let remarks = records.make(name, id, links, host, zone, &in_mounts)?;
-        self.remarks.extend(remarks);
+        let made = records.make(name, id, links, host, zone, &in_mounts)?;
+        self.remarks.extend(made.remarks);
+        self.announced.extend(made.announced);
         Ok(())
     }
 
@@ -568,6 +572,7 @@ impl Building<'_> {
             delegated: self.delegated,
             home: self.home,
             remarks: self.remarks,
+            announced: self.announced,
         })
     }
 }

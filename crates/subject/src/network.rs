@@ -38,6 +38,15 @@ use file::{read, save};
 
 pub use error::NetworkError;
 
+/// The links of a zone that boots.
+#[derive(Debug)]
+pub struct MadeLinks {
+    /// The remarks about the host's part of them, to report.
+    pub remarks: Vec<String>,
+    /// The sockets that announced the addresses: close them once the zone has booted.
+    pub announced: Vec<OwnedFd>,
+}
+
 /// Does something in the host's mount namespace.
 type InMountsOfHost<'a> = &'a dyn Fn(&dyn Fn() -> Result<(), AnyError>) -> Result<(), AnyError>;
 
@@ -316,7 +325,7 @@ impl Records {
         host: OwnedFd,
         inside: OwnedFd,
         in_mounts_of_host: InMountsOfHost<'_>,
-    ) -> Result<Vec<String>, AnyError> {
+    ) -> Result<MadeLinks, AnyError> {
         let whose = net::make::Zone { name: zone, id };
         let mut record = net::make::intent(whose, links, 0);
         let ends = Ends::open(host, inside)?;
@@ -339,7 +348,7 @@ impl Records {
         let made = net::make::make(whose, links, &ends, &mut record, &active);
         // Also when not all could be made: names may be others than were meant.
         save(&self.record(zone.as_str()), &record)?;
-        made?;
+        let announced = made?;
         if self.hold_of(zone).exists() {
             // Its links are there: their routes go before those that held the addresses.
             in_mounts_of_host(&|| {
@@ -348,7 +357,7 @@ impl Records {
                 })??)
             })?;
         }
-        Ok(remarks)
+        Ok(MadeLinks { remarks, announced })
     }
 
     /// Changes the links of a zone that is up: those of `before` become those of `after`.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
@@ -39,19 +39,27 @@ pub fn network_cookie() -> io::Result<u64> {
     }
 }
 
-/// Sends an Ethernet frame, headers and all, from a link of the calling thread's network
-/// namespace.
+/// Returns a socket that sends from links of the calling thread's network namespace, see
+/// [`send_frame`]. Its close waits, often for milliseconds, until no processor can still use the
+/// socket (synchronize_net() of the kernel's packet_release()): close it when nobody waits.
 ///
 /// # Errors
-/// Fails with the error of socket(2) or sendto(2).
-pub fn send_frame(link: u32, frame: &[u8]) -> io::Result<()> {
-    let socket = socket_with(
+/// Fails with the error of socket(2).
+pub fn frame_socket() -> io::Result<OwnedFd> {
+    Ok(socket_with(
         AddressFamily::PACKET,
         SocketType::RAW,
         SocketFlags::CLOEXEC,
         // It receives nothing.
         None,
-    )?;
+    )?)
+}
+
+/// Sends an Ethernet frame, headers and all, from a link.
+///
+/// # Errors
+/// Fails with the error of sendto(2).
+pub fn send_frame(socket: BorrowedFd<'_>, link: u32, frame: &[u8]) -> io::Result<()> {
     // SAFETY: a structure of numbers and arrays of them; zeros are a value of it.
     let mut to: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     to.sll_family = libc::AF_PACKET as libc::c_ushort;
@@ -61,7 +69,7 @@ pub fn send_frame(link: u32, frame: &[u8]) -> io::Result<()> {
     // their lengths.
     let sent = unsafe {
         libc::sendto(
-            socket.as_fd().as_raw_fd(),
+            socket.as_raw_fd(),
             frame.as_ptr().cast(),
             frame.len(),
             libc::MSG_DONTWAIT,

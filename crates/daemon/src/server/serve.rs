@@ -14,6 +14,8 @@ impl Server<'_> {
     pub(crate) fn serve(mut self) -> Result<(), Error> {
         self.rctls = Some(Rctls::new(&self.platform.cgroups));
         self.firewall = self.watch_rules();
+        // The boot has been answered: nobody waits for this.
+        self.platform.announced.clear();
         // From here on zoneadmd mostly waits; to keep more memory than it needs is no error.
         let _ = sys::memory::release_program_pages();
         let mut ended = None;
