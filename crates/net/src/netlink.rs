@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use netlink_packet_core::{NLM_F_ACK, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_packet_core::{NetlinkHeader, NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage as Message;
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
@@ -184,9 +185,13 @@ impl Netlink {
 
     /// The messages of one datagram.
     fn receive(&self) -> io::Result<Vec<(u32, NetlinkPayload<Message>)>> {
-        let mut buffer = vec![0; REPLY_BUFFER_BYTES];
-        let (length, _) =
-            rustix::net::recv(&self.socket, buffer.as_mut_slice(), RecvFlags::empty())?;
+        // Not filled with zeros: only the pages that the kernel fills take memory.
+        let mut buffer = Vec::with_capacity(REPLY_BUFFER_BYTES);
+        let (length, _) = rustix::net::recv(
+            &self.socket,
+            spare_capacity(&mut buffer),
+            RecvFlags::empty(),
+        )?;
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut rest = &buffer[..length];
         let mut messages = Vec::new();
