@@ -70,9 +70,18 @@ impl Tool for Addressed {
     }
 }
 
-/// Gives the calling thread a network with one link.
+/// Folder of the state of the host's network that all zones of the host share.
+const SHARED_STATE: &str = "/run/zones-network";
+
+/// Gives the calling thread a network namespace with one link, and a mount namespace in which the
+/// state of the host's network is on a tmpfs, as on every host: /run of a test machine may be on
+/// its disk.
 fn network() -> Result<()> {
-    sys::namespace::unshare(sys::process::ns::NET).context("a network of its own")?;
+    let namespaces = sys::process::ns::NET | sys::process::ns::MOUNT;
+    sys::namespace::unshare(namespaces).context("a network of its own")?;
+    std::fs::create_dir_all(SHARED_STATE).context(SHARED_STATE)?;
+    run(&Call::new("mount").args(["--make-rprivate", "/"]))?;
+    run(&Call::new("mount").args(["-t", "tmpfs", "-o", "mode=755", "run", SHARED_STATE]))?;
     for words in [
         "link set lo up",
         // Not every kernel has links of type dummy.
