@@ -8,7 +8,7 @@
 #   usual    the expected duration of the next run, in seconds
 #   when     the end of that run, in UTC
 #   commit   the checked out commit; with a + if files differed from it
-#   inputs   the hash of the files that the lane depends on
+#   inputs   the hashes of the files that the lane depends on
 #   note     the reason of a skip, or the number of tests that were skipped
 
 results=$top/target/check/results
@@ -34,6 +34,8 @@ duration() {
 }
 
 reads_docs() { case $1 in scripts | unit | man | docs | package | upgrade | systemd) true ;; *) false ;; esac; }
+# Comments do not change a program: the other lanes run programs, and see none.
+reads_comments() { case $1 in scripts | fmt | clippy | unit | build | deny) true ;; *) false ;; esac; }
 
 # hash_of PATHSPEC...: prints a hash of the names, modes and content of the files that are
 # tracked, or new and not ignored. A commit of the same files has the same hash.
@@ -42,13 +44,33 @@ hash_of() {
         tar -C "$tree" -c --null --no-recursion --verbatim-files-from -T - --ignore-failed-read --format=ustar \
             --mtime=@0 --owner=0 --group=0 --mode=go-w 2>/dev/null | sha256sum | cut -c1-16
 }
-# Sets $hash_all and $hash_without_docs. Fails without a checkout of git.
+# Reads names of files, and prints each name and the file's lines that are not only a comment. A file
+# that is gone has neither.
+without_comments() {
+    (
+        cd "$tree"
+        xargs -0 -r sed -s -E -e 1F -e '\;^[[:space:]]*//([/! ]|$);d' 2>/dev/null
+    ) || true
+}
+# Prints a hash of the names and content of the files of Rust, without lines that are only a comment.
+hash_of_programs() {
+    as_user git -C "$tree" ls-files -z --cached --others --exclude-standard -- '*.rs' | sort -zu |
+        without_comments | sha256sum | cut -c1-16
+}
+# Sets a hash for each kind of files. Fails without a checkout of git.
 hash_inputs() {
     as_user git -C "$tree" rev-parse --is-inside-work-tree >/dev/null 2>&1 || return
-    hash_all=$(hash_of .)
-    hash_without_docs=$(hash_of . ':(exclude)docs' ':(exclude)*.md' ':(exclude)LICENSE')
+    hash_of_docs=$(hash_of docs '*.md' LICENSE)
+    hash_of_rust=$(hash_of '*.rs')
+    hash_of_code=$(hash_of . ':(exclude)docs' ':(exclude)*.md' ':(exclude)LICENSE' ':(exclude)*.rs')-$(hash_of_programs)
 }
-inputs_of() { if reads_docs "$1"; then say "$hash_all"; else say "$hash_without_docs"; fi; }
+# inputs_of LANE: prints the hashes of the files that the lane depends on.
+inputs_of() {
+    local inputs=$hash_of_code
+    if reads_docs "$1"; then inputs+=-docs-$hash_of_docs; fi
+    if reads_comments "$1"; then inputs+=-rust-$hash_of_rust; fi
+    say "$inputs"
+}
 
 commit_now() {
     local plus=''
