@@ -1,20 +1,22 @@
-//! Programs with subcommands: their table, and the help that is made from it.
+//! Programs with subcommands: the table of the subcommands, and the help that is generated from the
+//! table.
 
-/// A subcommand as help shows it.
+/// A subcommand as the help text shows it.
 #[derive(Debug)]
 pub struct Subcommand {
-    /// The word for it.
+    /// The name of the subcommand.
     pub name: &'static str,
     /// The synopsis, without the program's name.
     pub form: &'static str,
-    /// The description and the options: option lines begin with a tab.
+    /// The description and the options. Option lines begin with a tab.
     pub help: &'static str,
-    /// Whole command lines.
+    /// Examples of use; each one is a whole command line.
     pub examples: &'static [&'static str],
 }
 
 impl Subcommand {
-    /// Returns whether the command has an option: a letter, or a word, with its dashes.
+    /// Returns true if the subcommand has the option. `option` is a letter, or a word with its
+    /// dashes.
     pub fn has(&self, option: &str) -> bool {
         match option.strip_prefix('-') {
             Some(letter) if letter.len() == 1 => self.form.split_whitespace().any(|word| {
@@ -32,38 +34,42 @@ impl Subcommand {
 /// A program and its subcommands.
 #[derive(Debug)]
 pub struct Program {
-    /// Its name, and the options that may stand before a subcommand.
+    /// The name of the program.
     pub name: &'static str,
-    /// The options before a subcommand, with a space behind them; mostly none.
+    /// The options that may precede a subcommand, followed by a space. For most programs this
+    /// string is empty.
     pub options: &'static str,
-    /// Every subcommand, in the order of help.
+    /// All subcommands, in the order in which help lists them.
     pub subcommands: &'static [Subcommand],
-    /// Of help on the whole.
+    /// Examples in the help of the whole program.
     pub examples: &'static [&'static str],
 }
 
-/// Why there is nothing to run.
+/// The reason why a command line names no subcommand that can run.
 #[derive(Debug)]
 pub enum Unrun {
-    /// Help was asked for, on all or on one subcommand.
+    /// The user asked for help on the whole program, or on the subcommand.
     Help(Option<&'static str>),
-    /// Nothing was asked for.
+    /// The command line is empty.
     Nothing,
-    /// That is not how it, or the subcommand, is called.
+    /// The command line is wrong: the complaint, and the subcommand whose usage follows the
+    /// complaint.
     Usage(String, Option<&'static str>),
 }
 
 impl Program {
-    /// Finds a subcommand; abbreviations are none.
+    /// Finds a subcommand by its full name. An abbreviation matches no subcommand.
     pub fn find(&self, name: &str) -> Option<&'static Subcommand> {
         self.subcommands.iter().find(|one| one.name == name)
     }
 
-    /// The first word of a command line: a subcommand, or `help` with its `topic`.
+    /// Returns the subcommand that the first word of a command line names. If the word is `help`,
+    /// `topic` returns the subcommand to explain.
     ///
     /// # Errors
     ///
-    /// Help, or a word that is no subcommand.
+    /// Fails with [`Unrun::Help`] for `help`, or with [`Unrun::Usage`] for a word that is no
+    /// subcommand.
     pub fn subcommand(
         &self,
         word: &str,
@@ -106,8 +112,8 @@ impl Program {
         text
     }
 
-    /// Returns the texts for standard output and standard error and the exit status when there is
-    /// nothing to run.
+    /// Returns the text for standard output, the text for standard error, and the exit status of a
+    /// command line that runs no subcommand.
     pub fn answer(&self, why: Unrun) -> (String, String, u8) {
         match why {
             Unrun::Help(one) => (self.help(one), String::new(), crate::status::OK),
@@ -130,14 +136,15 @@ impl Program {
 /// The complaint about a command line without a subcommand.
 pub const NOTHING: &str = "no subcommand was given";
 
-/// Returns the line behind an error that concerns no single subcommand: all of them would
-/// scroll the error away.
+/// Returns the hint that follows an error of no single subcommand. The synopses of all subcommands
+/// would scroll the error off the screen.
 #[must_use]
 pub fn hint(program: &str) -> String {
     format!("usage:\t{program} --help lists the subcommands\n")
 }
 
-/// Returns the complaint about a word that is no subcommand, with the one that may be meant.
+/// Returns the complaint about an unknown subcommand. The complaint also names the subcommand that
+/// the user may mean.
 pub fn unknown<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(word, names) {
         Some(name) => format!("{word}: unknown subcommand; did you mean {name}?"),
@@ -145,8 +152,8 @@ pub fn unknown<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Stri
     }
 }
 
-/// Returns the name that differs least from a word: in one letter, or in two of a long word;
-/// else the only one that begins with the word.
+/// Returns the name that is most similar to a word: one letter may differ, or two letters of a long
+/// word. If no name is similar enough, returns the only name that begins with the word.
 fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&str> = names.into_iter().collect();
     let most = if word.chars().count() < 5 { 1 } else { 2 };
@@ -161,10 +168,10 @@ fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&
     }
 }
 
-/// Returns how many letters must be added, left out, replaced or exchanged with the next one to
-/// make one word of the other (optimal string alignment).
+/// Returns the number of edits that turn one word into the other (optimal string alignment). An
+/// edit adds, removes or replaces a letter, or swaps two neighbours.
 fn distance(one: &str, other: &str) -> usize {
-    // A command line may be long, and no subcommand is.
+    // A word of the command line may be long, but no subcommand is longer than 32 letters.
     let letters = |word: &str| word.chars().take(32).collect::<Vec<char>>();
     let (one, other) = (letters(one), letters(other));
     let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];

@@ -1,8 +1,10 @@
-//! The zone that this process is in, as the zone's first process was told.
+//! The zone in which this process runs. The data about the zone is in a file that zoneadmd writes
+//! into the zone.
 //!
-//! The file is written before anything of the zone runs: its name, then lines `id=`, `uuid=`,
-//! `brand=` and `ip-type=`. Root of a zone can write there: good enough for display, but no
-//! protection.
+//! zoneadmd writes the file before the first process of the zone runs. The file has the name of the
+//! zone, then lines `id=`, `uuid=`, `brand=` and `ip-type=`. Root of the zone can change the file.
+//! Therefore programs may display the values in the file, but no access decision may depend on the
+//! file.
 
 use std::fmt;
 use std::fs::File;
@@ -11,21 +13,21 @@ use std::io::Read;
 use model::config::IpType;
 use model::{Uuid, brands, name};
 
-/// Longest file that is read, in bytes: five short lines.
+/// Maximum size of the file, in bytes. The file has only five short lines.
 const MAX_SIZE: u64 = 4096;
 
-/// A zone as it sees itself.
+/// A zone as a process inside the zone sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrentZone {
-    /// Its name.
+    /// The name of the zone.
     pub name: String,
-    /// Its numeric id.
+    /// The numeric id of the zone.
     pub id: Option<u32>,
-    /// Given at install.
+    /// The UUID of the zone, which the installation assigns.
     pub uuid: Option<Uuid>,
-    /// The brand as configured.
+    /// The brand of the zone, as configured.
     pub brand: String,
-    /// Whose network it uses.
+    /// The network type of the zone: shared with the host, or exclusive.
     pub ip_type: IpType,
 }
 
@@ -35,7 +37,7 @@ impl fmt::Display for CurrentZone {
     }
 }
 
-/// The zone this process is in; `None` in the global zone.
+/// Returns the zone in which this process runs, or `None` in the global zone.
 #[must_use]
 pub fn current_zone() -> Option<CurrentZone> {
     let file = File::open(platform::NAME_FILE).ok()?;
@@ -44,8 +46,8 @@ pub fn current_zone() -> Option<CurrentZone> {
     parse(&text)
 }
 
-/// Fields that are missing or not understood get the values of a zone that names none: an older or
-/// newer zoneadmd may have written the file.
+/// Parses the file. A field that is missing or not understood gets the default value, because an
+/// older or newer zoneadmd may have written the file.
 fn parse(text: &str) -> Option<CurrentZone> {
     let mut lines = text.lines().map(str::trim);
     let name = lines.next().filter(|name| name::is_well_formed(name))?;

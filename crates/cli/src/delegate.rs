@@ -1,8 +1,8 @@
 //! Asks zoneauthd(8) to run a command that needs root.
 //!
-//! The client keeps its own streams to itself and moves the bytes: zoneauthd gives it the
-//! other ends of the program's streams, pipes or a terminal. Its terminal is then only a
-//! keyboard and a screen, as with ssh.
+//! The client does not pass its own streams to zoneauthd. zoneauthd creates pipes or a terminal for
+//! the program and sends the client the opposite sides. The client copies the bytes between the
+//! received pipes and its own streams, as ssh does with a terminal.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -31,41 +31,43 @@ use sys::signals::{self, Taken};
 use crate::output::{wait_for, write_all};
 use crate::{eprintln, status};
 
-/// Interval at which a client in the background checks whether it has the keyboard again.
+/// Interval at which a client in the background checks whether it is in the foreground again.
 const FOREGROUND_POLL_INTERVAL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
 };
 
-/// Maximum number of bytes that are moved at a time.
+/// Maximum number of bytes that one read copies.
 const COPY_BYTES: usize = 32 * 1024;
 
 /// The program's use of standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// It does not: typed-ahead input, or the input of a shell's loop, stays unread.
+    /// The program does not read standard input. Typed-ahead input, or the input of a shell's loop,
+    /// stays unread.
     Nothing,
-    /// It reads standard input, perhaps as a terminal.
+    /// The program reads standard input, perhaps as a terminal.
     Standard,
 }
 
-/// The result of asking the daemon.
+/// The result of a request to zoneauthd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The program has run and ended with this status.
+    /// The program ran and ended with this exit status.
     Ended(u8),
-    /// It was not started or its end is not known, and why.
+    /// zoneauthd did not start the program, or the client does not know how the program ended. The
+    /// text is the reason of the refusal.
     Refused(String),
-    /// No daemon listens here.
+    /// No zoneauthd listens on the socket.
     NoService,
 }
 
-/// The address of the service's socket below a root. A socket address holds 108 bytes
-/// and an alternate root may be deep: the folder goes by descriptor, which must live as
-/// long as the address is used.
+/// Returns the address of zoneauthd's socket below a root. A socket address holds at most 108
+/// bytes, and the path of an alternate root may be longer. Therefore the address names the folder
+/// by a descriptor, which the caller must keep open while it uses the address.
 ///
 /// # Errors
-/// When the folder is not there.
+/// Fails if the folder of the socket does not exist.
 pub fn address(root: &Root) -> io::Result<(SocketAddrUnix, OwnedFd)> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(CWD, root.run(), flags, Mode::empty())?;
@@ -75,8 +77,8 @@ pub fn address(root: &Root) -> io::Result<(SocketAddrUnix, OwnedFd)> {
     Ok((SocketAddrUnix::new(short)?, folder))
 }
 
-/// Lets zoneauthd run a program with these words behind its name, if it grants that,
-/// with our streams and signals. To be called while the process has one thread.
+/// Asks zoneauthd to run a program with the arguments `words` and with the streams and signals of
+/// this process. The process must have only one thread when it calls this function.
 #[must_use]
 pub fn run(program: Program, words: &[OsString], input: Input) -> Outcome {
     let Some(socket) = reach() else {
@@ -102,21 +104,21 @@ pub fn run(program: Program, words: &[OsString], input: Input) -> Outcome {
     })
 }
 
-/// Connects to the service, if it is root's.
+/// Connects to zoneauthd. Returns `None` if the process that listens does not belong to root.
 fn reach() -> Option<OwnedFd> {
     let root = crate::root(None).ok()?;
     let (address, _folder) = address(&root).ok()?;
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).ok()?;
     connect(&socket, &address).ok()?;
-    // Input of the user goes there.
+    // The socket carries the user's input, so the process that listens must belong to root.
     let served_by = sys::peer::peer(socket.as_fd()).ok()?;
     (served_by.uid == 0).then_some(socket)
 }
 
-/// Returns the destinations of the program's three streams.
+/// Returns the kinds of the program's standard input, output and error.
 fn streams(input: Input) -> [Stream; 3] {
-    // In the background another program has the keyboard.
+    // If this process is in the background, another program has the keyboard.
     let at_keyboard = io::stdin().is_terminal() && !in_background();
     let output = |is_terminal: bool| match is_terminal && at_keyboard && input == Input::Standard {
         true => Stream::Terminal,
@@ -184,7 +186,8 @@ fn ask(socket: &OwnedFd, request: &Request) -> io::Result<Outcome> {
     match outcome? {
         Reply::Ended(End::Status(status)) => Ok(Outcome::Ended(status)),
         Reply::Ended(End::Signal(number)) => {
-            // As the shell that waits for us expects.
+            // If a signal ended the program, this process ends by the same signal, as the shell
+            // expects.
             if SIGNALS.contains(&i32::from(number)) {
                 signals::die_by(i32::from(number));
             }
@@ -208,19 +211,22 @@ fn hear(socket: &OwnedFd) -> io::Result<Reply> {
     Reply::decode(&packet[..length]).ok_or_else(odd)
 }
 
-/// Takes the signals that are passed on, and those of the window.
+/// Takes over the signals that are passed on to the program, and the signal for a changed window
+/// size.
 fn take_signals(terminal: bool) -> io::Result<Taken> {
     let taken = Taken::take(&[&SIGNALS[..], &[Signal::WINCH.as_raw()]].concat())?;
-    // Who does not read must not end us: the program is told, and we are told how it ends.
+    // A reader that closes the pipe must not end this process. The program gets the error, and
+    // zoneauthd reports how the program ends.
     signals::ignore(&[Signal::PIPE.as_raw()]);
     if terminal {
-        // We must be there when the program ends.
+        // Ctrl-Z must not stop this process, because this process must receive the exit status of
+        // the program.
         signals::ignore(&[Signal::TSTP, Signal::TTIN, Signal::TTOU].map(Signal::as_raw));
     }
     Ok(taken)
 }
 
-/// Passes signals on until the program has ended and all is shown that it printed.
+/// Passes signals on until the program has ended and its whole output is copied.
 fn attend(
     socket: &OwnedFd,
     taken: &Taken,
@@ -254,7 +260,7 @@ fn attend(
     }
 }
 
-/// Moves bytes until one side has no more or takes no more.
+/// Copies bytes until `from` has ended or `to` accepts no more.
 fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     let mut piece = vec![0; COPY_BYTES];
     while let Some(length) = read_some(from, &mut piece) {
@@ -264,7 +270,7 @@ fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
     }
 }
 
-/// Passes on the user's input, as long as we are in the foreground.
+/// Copies the user's input to the program's terminal while this process is in the foreground.
 fn type_to(terminal: &OwnedFd) {
     loop {
         copy(stdin(), terminal.as_fd());
@@ -275,7 +281,7 @@ fn type_to(terminal: &OwnedFd) {
     }
 }
 
-/// `None` at the end.
+/// Reads some bytes and returns their number. Returns `None` at the end of the input.
 fn read_some(from: BorrowedFd<'_>, piece: &mut [u8]) -> Option<usize> {
     loop {
         match rustix::io::read(from, &mut *piece) {
@@ -283,13 +289,13 @@ fn read_some(from: BorrowedFd<'_>, piece: &mut [u8]) -> Option<usize> {
             Ok(length) => return Some(length),
             Err(Errno::INTR) => {}
             Err(Errno::AGAIN) => wait_for(from, PollFlags::IN),
-            // The end of a terminal is an error.
+            // A terminal reports its end as an error.
             Err(_) => return None,
         }
     }
 }
 
-/// The user's terminal in raw mode, as it was again when dropped.
+/// The user's terminal in raw mode. Dropping a `Raw` restores the former mode of the terminal.
 struct Raw(Termios);
 
 impl Raw {
@@ -328,8 +334,8 @@ fn stderr() -> BorrowedFd<'static> {
     rustix::stdio::stderr()
 }
 
-/// The status of a command that zoneauthd did not run, after printing the reason: the
-/// command's message for users who are not root, and the remedy.
+/// Returns the exit status of a command that zoneauthd did not run, after printing the reason.
+/// `classic` is the command's message for users who are not root.
 pub fn refused(program: Program, outcome: &Outcome, classic: &str) -> u8 {
     match outcome {
         Outcome::Ended(status) => return *status,

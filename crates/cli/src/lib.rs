@@ -1,7 +1,7 @@
 //! The command line syntax and the exit statuses that all commands share.
 //!
-//! The libraries below never read the environment and never print; the programs do, and this crate
-//! holds the code that several of them need.
+//! The libraries that this crate uses never print and never read the environment. Only programs
+//! print and read the environment, and this crate holds the code that several programs share.
 
 pub mod command;
 mod current;
@@ -22,71 +22,72 @@ use store::Root;
 pub use current::{CurrentZone, current_zone};
 pub use model::name::GLOBAL;
 
-/// The alternate root when `-R` is not given.
+/// The environment variable with the alternate root, for use if `-R` is not given.
 pub const ROOT_VARIABLE: &str = "ZONES_ROOT";
-/// The control group that all of ours lie below; see `limits::Base::find`.
+/// The environment variable with the control group above the groups of all zones; see
+/// `limits::Base::find`.
 pub const CGROUP_VARIABLE: &str = "ZONES_CGROUP";
-/// A fault to inject, `verb:step:fail` or `verb:step:kill`, for tests.
+/// The environment variable with a fault to inject in tests: `verb:step:fail` or `verb:step:kill`.
 pub const FAULT_VARIABLE: &str = "ZONES_FAULT";
 
-/// Asks zoneadm for distinct exit statuses if its value is `distinct`. Scripts of Solaris rely on 1
-/// for every error, so they are not the default.
+/// If the value of this environment variable is `distinct`, zoneadm uses distinct exit statuses. By
+/// default all errors have status 1, because scripts of Solaris rely on 1.
 pub const EXIT_STATUS_VARIABLE: &str = "ZONES_EXIT_STATUS";
 
-/// The control group base of a host that says nothing else.
+/// The control group above the groups of all zones if the environment names no other.
 const DEFAULT_CGROUP: &str = "/zones";
 
-/// The number of characters of a root's folder that are in the name of its control group.
+/// Maximum number of characters of the root folder's name in the name of the control group.
 const MAX_CGROUP_NAME: usize = 64;
 
-/// musl's allocator asks the kernel for memory again and again, which is most of the work of a
-/// command that lives for a millisecond.
+/// musl's allocator calls the kernel so often that these calls are most of the work of a command
+/// that runs for a millisecond.
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 /// Exit statuses of zoneadm(8).
 pub mod status {
-    /// Done.
+    /// The command succeeded.
     pub const OK: u8 = 0;
-    /// Not done.
+    /// The command failed.
     pub const ERROR: u8 = 1;
-    /// Not understood.
+    /// The command line is wrong.
     pub const USAGE: u8 = 2;
-    /// No zone of this name is configured. This one and the next only if
+    /// No zone of this name is configured. The statuses from 3 up are used only if
     /// [`super::EXIT_STATUS_VARIABLE`] asks for them.
     pub const NO_SUCH_ZONE: u8 = 3;
-    /// The state of the zone does not allow the subcommand.
+    /// The state of the zone does not admit the subcommand.
     pub const WRONG_STATE: u8 = 4;
-    /// Another command has the lock of the zone.
+    /// Another command holds the lock of the zone.
     pub const LOCKED: u8 = 5;
-    /// The zone could not run on this host as it is configured.
+    /// The configuration of the zone cannot run on this host.
     pub const NOT_VERIFIED: u8 = 6;
     /// The packages of the zone do not match those of this host.
     pub const PACKAGES: u8 = 7;
-    /// The root of the zone is not there, or belongs to another host.
+    /// The root of the zone is missing, or belongs to another host.
     pub const NO_ROOT: u8 = 8;
 }
 
-/// Why there is no working below an alternate root.
+/// The reason why a path cannot be the alternate root.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRoot {
-    /// It would depend on where the command is called.
+    /// The path is relative, so the root would depend on the current folder of the caller.
     #[error("root path must be absolute: {}", .0.display())]
     Relative(PathBuf),
-    /// There is nothing of that name.
+    /// The path does not exist.
     #[error(
         "root path must be a directory: {path} does not exist: make it with mkdir -p {path}, \
          or name another with -R or {ROOT_VARIABLE}",
         path = .0.display()
     )]
     Missing(PathBuf),
-    /// It is something else.
+    /// The path exists, but is not a folder.
     #[error("root path must be a directory: {}", .0.display())]
     NoFolder(PathBuf),
 }
 
 impl BadRoot {
-    /// Returns the exit status of a program that was called with it.
+    /// Returns the exit status of a program that got this bad root.
     #[must_use]
     pub const fn status(&self) -> u8 {
         match self {
@@ -96,10 +97,11 @@ impl BadRoot {
     }
 }
 
-/// The alternate root: the argument of `-R`, else the environment, else `/`.
+/// Returns the alternate root: the argument of `-R`, otherwise the environment variable, otherwise
+/// `/`.
 ///
 /// # Errors
-/// [`BadRoot`] for a path that cannot be one.
+/// Fails with [`BadRoot`] if the path cannot be a root.
 pub fn root(option: Option<&Path>) -> Result<Root, BadRoot> {
     let named = option
         .map(Path::to_owned)
@@ -107,8 +109,9 @@ pub fn root(option: Option<&Path>) -> Result<Root, BadRoot> {
     named.map_or_else(|| Ok(Root::new(Path::new("/"))), checked_root)
 }
 
-/// Complains of an alternate root that is a relative path, wherever it was given, and returns
-/// the exit status then: that of a wrong command line. Inside a zone no root is used.
+/// Prints an error if the alternate root is a relative path, and returns the exit status for a
+/// wrong command line. Inside a zone, programs use no alternate root, so this function returns
+/// `None`.
 #[must_use]
 pub fn refuse_relative_root(program: &str, option: Option<&Path>) -> Option<u8> {
     if current_zone().is_some() {
@@ -127,7 +130,7 @@ fn checked_root(path: PathBuf) -> Result<Root, BadRoot> {
         return Err(BadRoot::Relative(path));
     }
     if !path.is_dir() {
-        // A link that leads nowhere is there.
+        // A dangling symbolic link exists, so it is not reported as missing.
         return Err(match path.symlink_metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => BadRoot::Missing(path),
             _ => BadRoot::NoFolder(path),
@@ -136,10 +139,10 @@ fn checked_root(path: PathBuf) -> Result<Root, BadRoot> {
     Ok(Root::new(&path))
 }
 
-/// The reason why this process cannot see the host as it was told to.
+/// The reason why the options and the environment do not describe a usable host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadHost {
-    /// The root cannot be one.
+    /// The alternate root is not usable.
     #[error(transparent)]
     Root(#[from] BadRoot),
     /// [`FAULT_VARIABLE`] is malformed.
@@ -147,11 +150,11 @@ pub enum BadHost {
     Fault(host::fault::BadFault),
 }
 
-/// The host as this process was told to see it. Our programs are looked for in
-/// the folder of the running one first.
+/// Returns the host that `-R` and the environment describe. The folder of the running program is
+/// the first in which programs look for each other.
 ///
 /// # Errors
-/// [`BadHost`].
+/// Fails with [`BadHost`] if the alternate root or the fault is not usable.
 pub fn host(root_option: Option<&Path>) -> Result<Host, BadHost> {
     let own = env::current_exe().ok();
     let beside = own.as_deref().and_then(Path::parent);
@@ -166,8 +169,9 @@ pub fn host(root_option: Option<&Path>) -> Result<Host, BadHost> {
     Ok(host)
 }
 
-/// Returns the control group of the zones of a root. Each alternate root has one of its
-/// own: in one group a zone of the same name would be ended together with the other.
+/// Returns the control group for the zones of a root. Each alternate root has its own control
+/// group. In a shared group the end of one zone would kill the processes of a zone of the same name
+/// in another root.
 fn default_cgroup(root: &Path) -> PathBuf {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     let Some(name) = root.file_name() else {
@@ -185,7 +189,7 @@ fn default_cgroup(root: &Path) -> PathBuf {
         })
         .take(MAX_CGROUP_NAME)
         .collect();
-    // FNV-1a, 64 bits: folders of one name in different places differ by it.
+    // This FNV-1a hash of 64 bits distinguishes folders that have one name in different parents.
     let bytes = root.as_os_str().as_encoded_bytes();
     let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -193,18 +197,18 @@ fn default_cgroup(root: &Path) -> PathBuf {
     PathBuf::from(format!("{DEFAULT_CGROUP}-{name}-{hash:016x}"))
 }
 
-/// A variable that is set and not empty.
+/// Returns the value of an environment variable that is set and not empty.
 fn variable(name: &str) -> Option<std::ffi::OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Returns whether zoneadm is to have an exit status of its own for some kinds of errors.
+/// Returns true if the environment asks zoneadm for distinct exit statuses.
 #[must_use]
 pub fn wants_distinct_statuses() -> bool {
     variable(EXIT_STATUS_VARIABLE).is_some_and(|value| value == "distinct")
 }
 
-/// Returns whether the caller is the host's root.
+/// Returns true if the caller is root of the host.
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

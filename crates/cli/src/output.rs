@@ -1,9 +1,9 @@
-//! Printing, and the exit status of a program whose output could not be written.
+//! Prints text, and sets the exit status of a program whose output could not be written.
 //!
-//! The macros of the standard library panic when a stream takes no more, which ends a
-//! boot or a clone halfway. Those of this crate remember the first error instead, and
-//! [`end`] tells of it. They have the same names, and a program brings them in with
-//! `#[macro_use(print, println, eprint, eprintln)] extern crate cli;`.
+//! The print macros of the standard library panic if a stream accepts no more bytes. A panic would
+//! end a boot or a clone halfway. The macros of this crate remember the first error instead, and
+//! [`end`] reports it. The macros have the same names as those of the standard library, and a
+//! program imports them with `#[macro_use(print, println, eprint, eprintln)] extern crate cli;`.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -16,7 +16,7 @@ use rustix::stdio::{stderr, stdout};
 
 use crate::status;
 
-/// Why something that was to be printed was not.
+/// The first error of a write to standard output.
 static LOST: OnceLock<Errno> = OnceLock::new();
 
 /// Prints on standard output, as the macro of the standard library does, without a panic.
@@ -47,14 +47,14 @@ macro_rules! eprintln {
     };
 }
 
-/// Prints on standard output; [`end`] tells if that fails.
+/// Prints on standard output. If the write fails, [`end`] reports the error.
 pub fn print(text: fmt::Arguments<'_>) {
     if let Err(errno) = write(text.to_string().as_bytes()) {
         lost(errno);
     }
 }
 
-/// Prints on standard error. Should that fail, there is nowhere left to tell of it.
+/// Prints on standard error. A failed write is ignored, because no other stream could report it.
 pub fn complain(text: fmt::Arguments<'_>) {
     let _ = write_all(stderr(), text.to_string().as_bytes());
 }
@@ -70,18 +70,20 @@ pub fn write(bytes: &[u8]) -> Result<(), Errno> {
     write_all(stdout(), bytes)
 }
 
-/// Remembers that something printed was lost; the first reason is told by [`end`].
+/// Remembers that some output was lost. [`end`] reports the first reason for which output was lost.
 pub fn lost(why: Errno) {
     let _ = LOST.set(why);
 }
 
-/// Lets a reader that goes away end the program at once, as is the custom in a pipe. For
-/// commands that change nothing: others finish their work, and [`end`] tells.
+/// Lets SIGPIPE end the program at once if the reader of a pipe closes the pipe. Only commands that
+/// change nothing may call `only_prints`. Commands that change a zone finish their work, and
+/// [`end`] reports the lost output.
 pub fn only_prints() {
     sys::process::restore_sigpipe();
 }
 
-/// Prints the help of a program, or another text that was asked for, and returns its exit status.
+/// Prints the help of a program, or another text for which the user asked, and returns its exit
+/// status.
 #[must_use]
 pub fn help(program: &str, text: &str) -> ExitCode {
     only_prints();
@@ -89,8 +91,8 @@ pub fn help(program: &str, text: &str) -> ExitCode {
     end(program, status::OK)
 }
 
-/// Prints the version where `--version` is the first word behind the program's name, and returns
-/// the exit status then.
+/// If the first argument is `--version`, prints the version and returns the exit status; otherwise
+/// returns `None`.
 #[must_use]
 pub fn version(program: &str) -> Option<ExitCode> {
     let asked = std::env::args_os()
@@ -112,7 +114,7 @@ pub fn end(program: &str, status: u8) -> ExitCode {
     ExitCode::from(status::ERROR)
 }
 
-/// Writes all of `bytes`. Waits where another process made the stream one that does not.
+/// Writes all of `bytes`. Waits if another process made the stream non-blocking.
 pub(crate) fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match rustix::io::write(to, bytes) {
@@ -125,7 +127,7 @@ pub(crate) fn write_all(to: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errn
     Ok(())
 }
 
-/// Waits until a stream is ready, or has come to its end.
+/// Waits until a stream is ready, or has ended.
 pub(crate) fn wait_for(stream: BorrowedFd<'_>, events: PollFlags) {
     let _ = poll(&mut [PollFd::from_borrowed_fd(stream, events)], None);
 }

@@ -1,22 +1,22 @@
-//! Asks the user questions.
+//! Asks the user yes-or-no questions.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Returns whether a question can be asked at all.
+/// Returns true if standard input is a terminal, so that the user can answer.
 #[must_use]
 pub fn can_ask() -> bool {
     io::stdin().is_terminal()
 }
 
-/// Asks `question (y/[n])? ` on standard output until the answer is one. An empty line
-/// is no, and the end of input is `None`: a terminal that was hung up ends again and
-/// again, so nothing may be asked or read after it.
+/// Asks `question (y/[n])? ` on standard output until the user answers yes or no. An empty line
+/// means no. Returns `None` at the end of input. After the end of input the caller must ask or read
+/// nothing more, because a terminal that was hung up reports the end again and again.
 #[must_use]
 pub fn ask(question: &str) -> Option<bool> {
     ask_on(question, &mut io::stdin().lock(), &mut io::stdout().lock())
 }
 
-/// [`ask`], where no answer is no.
+/// Asks like [`ask`], and takes the end of input as no.
 #[must_use]
 pub fn confirm(question: &str) -> bool {
     ask(question) == Some(true)
@@ -24,7 +24,7 @@ pub fn confirm(question: &str) -> bool {
 
 fn ask_on(question: &str, input: &mut impl BufRead, output: &mut impl Write) -> Option<bool> {
     loop {
-        // Without a reader of the output the user can still answer.
+        // If standard output has no reader, the user can still answer.
         let _ = write!(output, "{question} (y/[n])? ").and_then(|()| output.flush());
         let mut answer = String::new();
         if !matches!(input.read_line(&mut answer), Ok(1..)) {
@@ -36,7 +36,7 @@ fn ask_on(question: &str, input: &mut impl BufRead, output: &mut impl Write) -> 
     }
 }
 
-/// Returns the answer in a line; `None` where it says neither yes nor no.
+/// Returns the answer in a line, or `None` if the line says neither yes nor no.
 #[must_use]
 pub fn answer(line: &str) -> Option<bool> {
     match line.trim().to_ascii_lowercase().as_str() {

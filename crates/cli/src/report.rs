@@ -1,10 +1,10 @@
-//! Errors about a zone as zoneadm(8) and its kin print them.
+//! Messages and exit statuses of errors about a zone, for zoneadm(8) and the other programs.
 
 use host::{Error, flatten};
 
 use crate::status;
 
-/// The lines of an error that `program` met with a zone.
+/// Returns the lines that `program` prints for an error about a zone.
 #[must_use]
 pub fn lines(program: &str, zone: &str, error: &Error) -> Vec<String> {
     match error {
@@ -13,7 +13,7 @@ pub fn lines(program: &str, zone: &str, error: &Error) -> Vec<String> {
         }
         Error::Store(inner @ store::Error::Locked(_)) => vec![format!("{program}: {inner}")],
         Error::Source(text) => vec![format!("{program}: {text}")],
-        // Findings are printed without a prefix.
+        // Problems that a verification found are printed without a prefix.
         Error::Verify(problems) => problems
             .iter()
             .cloned()
@@ -29,7 +29,7 @@ pub fn lines(program: &str, zone: &str, error: &Error) -> Vec<String> {
 }
 
 /// Returns the exit status for an error: 1, or 2 for a wrong command line, as on Solaris. If
-/// `distinct`, some kinds of errors have statuses of their own, which zoneadm(8) lists.
+/// `distinct` is true, some kinds of errors have their own statuses, which zoneadm(8) lists.
 #[must_use]
 pub const fn status(error: &Error, distinct: bool) -> u8 {
     if error.is_usage() {

@@ -1,39 +1,39 @@
 //! Selects the zones that a command acts on: names, globs and ranges.
 //!
-//! `web1` is a zone; `web*` and `web?` are every zone of the index that matches;
-//! `web[1-3,7]` is web1, web2, web3 and web7, whether they exist or not. The
-//! characters used for this cannot be part of a zone name.
+//! `web1` is a zone; `web*` and `web?` are all zones of the index that match; `web[1-3,7]` is web1,
+//! web2, web3 and web7, even if these zones do not exist. The characters `*`, `?`, `[` and `]` are
+//! not legal in a zone name.
 
 use model::ZoneName;
 
-/// Most zones that one range may name.
+/// Maximum number of zones that one range may name.
 const MAX_RANGE: usize = 100_000;
 
-/// Why a selection is no selection.
+/// The reason why a word selects no zones.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A name that no zone can have.
+    /// The word is not a well-formed zone name.
     #[error(transparent)]
     Name(#[from] model::name::BadName),
-    /// A range that is none.
+    /// The range in the word is malformed.
     #[error("{0}: expected numbers and ranges like [1-50] or [1-3,7]")]
     Range(String),
-    /// A glob that matches no zone.
+    /// The glob matches no zone.
     #[error("{0}: No such zone configured")]
     NoMatch(String),
 }
 
-/// Tells whether the text may stand for other than one zone.
+/// Returns true if the text is a pattern, which may select any number of zones.
 #[must_use]
 pub fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '['])
 }
 
-/// Resolves words to zones, in the order given, each zone once. Globs choose among
-/// `known`.
+/// Resolves words to zones, in the order of the words, each zone once. A glob selects among the
+/// zones in `known`.
 ///
 /// # Errors
-/// [`Error`] for the first word that does not resolve.
+/// Fails with [`Error`] for the first word that does not resolve.
 pub fn resolve<'a>(
     words: impl IntoIterator<Item = &'a str>,
     known: &[ZoneName],
@@ -65,7 +65,7 @@ pub fn resolve<'a>(
     Ok(chosen)
 }
 
-/// Expands the first range of `word`, and then the ranges behind it.
+/// Expands the first range of `word`, and then all later ranges.
 fn ranges(word: &str) -> Result<Vec<String>, Error> {
     let bad = || Error::Range(word.to_owned());
     let Some((before, rest)) = word.split_once('[') else {
@@ -91,7 +91,7 @@ fn ranges(word: &str) -> Result<Vec<String>, Error> {
         if low > high || (high - low).saturating_mul(tails.len()) > MAX_RANGE {
             return Err(bad());
         }
-        // [01-10] keeps its zeros.
+        // The numbers of `[01-10]` keep their leading zeros.
         let width = if first.starts_with('0') {
             first.len()
         } else {
@@ -108,11 +108,12 @@ fn ranges(word: &str) -> Result<Vec<String>, Error> {
     Ok(words)
 }
 
-/// `*` stands for any text, `?` for one character.
+/// Returns true if `text` matches `glob`. `*` stands for any text, `?` for one character.
 fn matches(glob: &str, text: &str) -> bool {
     let (glob, text) = (glob.as_bytes(), text.as_bytes());
     let (mut g, mut t) = (0, 0);
-    // Where to go back to: behind the last star, with one more character eaten by it.
+    // The position to which a mismatch returns: after the last star, which then matches one more
+    // character.
     let mut back: Option<(usize, usize)> = None;
     while t < text.len() {
         if g < glob.len() && glob[g] == b'*' {

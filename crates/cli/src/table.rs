@@ -1,4 +1,4 @@
-//! Tables for people: columns as wide as Solaris prints them, and wider where a cell is longer.
+//! Tables for terminals. A column is as wide as on Solaris, or wider if a cell is longer.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ pub struct Column {
 }
 
 impl Column {
-    /// Returns a column of texts, `least` characters wide or more. The last one of a table may
-    /// have 0, and then no blanks follow it.
+    /// Returns a left-aligned column of texts with a width of at least `least` characters. If the
+    /// last column of a table has width 0, the lines of the table end without blanks.
     #[must_use]
     pub const fn left(heading: &'static str, least: usize) -> Self {
         Self {
@@ -22,7 +22,7 @@ impl Column {
         }
     }
 
-    /// Returns a column of numbers, `least` characters wide or more.
+    /// Returns a right-aligned column of numbers with a width of at least `least` characters.
     #[must_use]
     pub const fn right(heading: &'static str, least: usize) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Table {
         let width = |(at, column): (usize, &Column)| {
             let cells = self.rows.iter().filter_map(|row| row.get(at));
             let longest = cells.map(|cell| cell.chars().count()).max();
-            // A long cell at the end needs no blanks behind those above and below.
+            // A long cell in the last column does not make the other cells of this column wider.
             let grows = column.right || at + 1 < self.columns.len();
             let longest = longest.filter(|_| grows).unwrap_or(0);
             longest.max(column.least)

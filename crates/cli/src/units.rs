@@ -1,6 +1,7 @@
-//! Sizes and times as people read them.
+//! Formats sizes and times for users, and parses sizes.
 
-/// Bytes with at most four digits and a unit of 1024: `0`, `512`, `12.3M`, `3.0G`.
+/// Formats a number of bytes with at most four digits and a unit of 1024: `0`, `512`, `12.3M`,
+/// `3.0G`.
 #[must_use]
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [char; 6] = ['K', 'M', 'G', 'T', 'P', 'E'];
@@ -8,7 +9,7 @@ pub fn bytes(bytes: u64) -> String {
         return bytes.to_string();
     }
     let mut unit = 0;
-    // In tenths, so that no rounding turns 1023.96 K into 1024.0 K.
+    // The calculation uses tenths, so that no rounding turns 1023.96 K into 1024.0 K.
     let mut tenths = u128::from(bytes) * 10 / 1024;
     while tenths >= 10_240 && unit + 1 < UNITS.len() {
         tenths /= 1024;
@@ -17,7 +18,8 @@ pub fn bytes(bytes: u64) -> String {
     format!("{}.{}{}", tenths / 10, tenths % 10, UNITS[unit])
 }
 
-/// Reads the output of [`bytes`], without a fraction: `512`, `12M`, `3G`; in either case.
+/// Parses a size in the form of [`bytes`], but without a fraction: `512`, `12M`, `3G`. The unit of
+/// the size may be in upper or lower case.
 #[must_use]
 pub fn parse(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|char: char| char.is_ascii_alphabetic());
@@ -38,11 +40,12 @@ pub fn parse(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
-/// Seconds since 1970 as `2025-11-20T21:32:57Z`.
+/// Formats seconds since 1970 as `2025-11-20T21:32:57Z`.
 #[must_use]
 pub fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Years of the Gregorian calendar that begin in March repeat every 400.
+    // The calculation counts years from March, because their pattern in the Gregorian calendar
+    // repeats every 400 years.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);
     let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
