@@ -1,7 +1,8 @@
-//! A new zoneadmd for a zone whose old one died.
+//! Takes over a running zone with a new zoneadmd after the former zoneadmd of the zone died.
 //!
-//! The zone's processes, mounts and groups never depended on zoneadmd. Its console is kept by
-//! zinit; another init does not keep it, and the zone gets a new one in its place.
+//! The zone's processes, mounts and groups never depended on zoneadmd. zinit keeps the zone's
+//! console open. Another init does not keep the console, so the new zoneadmd makes a new console
+//! for such a zone.
 
 use std::fs::File;
 use std::io;
@@ -45,16 +46,18 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     let pid = Pid::from_raw(known.init.pid).ok_or(AdoptError::NoFirstProcess)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty());
     let pidfd = pidfd.map_err(|errno| AdoptError::Open(errno.into()))?;
-    // The number may have been given away between reading and opening.
+    // The process number may have been reused after the state was read and before the process was
+    // opened.
     if !known.init.is_alive() {
         return Err(AdoptError::JustEnded.into());
     }
     let cgroups = ZoneCgroups::from_paths(&known.cgroups).ok_or(AdoptError::NoGroups)?;
-    // Where nobody can tell, nothing is ended.
+    // This error comes before any change: if the index of zones cannot be read, adoption fails and
+    // the guest runs on.
     let arrived = has_arrived(&host.root, zone)?;
     let listener = listen(&host.root, zone)?;
     let console = History::open(&host.root, zone)?;
-    // The old one may have died while it held the zone still.
+    // The former zoneadmd may have died while it kept the zone frozen.
     let _ = cgroups.freeze(false);
     let init = Child {
         pid: known.init.pid,
@@ -67,9 +70,11 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
         None => new_console(host, zone, &init, known.first_id)?,
     };
     known.daemon = myself()?;
-    // A first process that still waited would have died with its zoneadmd.
+    // A zone that is adopted is always running: a first process that still waits for its init dies
+    // with its zoneadmd.
     known.state = State::Running;
-    // It lets a machine run on that was on its way, unless that may run elsewhere.
+    // zoneadmd lets a guest run on whose migration was interrupted, unless the guest may run on
+    // another host.
     let is_on_its_way = ["migrating-out", "migrating-in"].contains(&known.auxiliary.as_str());
     if is_on_its_way && !is_away(host, zone) {
         known.auxiliary.clear();
@@ -77,15 +82,15 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     runtime::save(&host.root, zone, &known)?;
     log::message(&host.root, zone, "adopted by a new zoneadmd");
     let delegated = delegated(host, zone, known.init.pid);
-    // Memory that nobody brings in any more is waited for without end: QEMU would not
-    // even answer.
+    // If the pager died, QEMU would wait without end for the missing memory, and would not even
+    // answer zoneadmd.
     let paging = Paging::adopt(known.pager, known.init.pid).inspect_err(|why| {
         log::message(&host.root, zone, &format!("ended: {}", flatten(why)));
         let _ = cgroups.kill();
     })?;
     let (machine, controller) = machine(host, zone, known.init.pid, controller, arrived)
         .inspect_err(|why| {
-            // Nobody can do anything with it any more.
+            // A QEMU that cannot be adopted is of no use, so zoneadmd kills it.
             log::message(&host.root, zone, &format!("ended: {}", flatten(why)));
             let _ = cgroups.kill();
         })?;
@@ -107,7 +112,8 @@ pub(super) fn take_over<'a>(host: &'a Host, zone: &'a ZoneName) -> Result<Server
     Ok(server)
 }
 
-/// Makes a console for a zone whose old one died with its zoneadmd, and gives both sides of it.
+/// Makes a new console for a zone whose former console died with its zoneadmd. Returns the
+/// controlling side and the terminal.
 fn new_console(
     host: &Host,
     zone: &ZoneName,
@@ -116,14 +122,15 @@ fn new_console(
 ) -> Result<(OwnedFd, OwnedFd), AdoptError> {
     let made = Console::new(first_id).map_err(AdoptError::NewConsole)?;
     if let Err(error) = replace_console(init, &made.mount) {
-        // The zone is whole without it; say so and go on.
+        // The zone works without a console, so the error is only logged.
         let text = format!("has no console until it boots again: {}", flatten(&error));
         log::message(&host.root, zone, &text);
     }
     Ok((made.controller, made.terminal))
 }
 
-/// Returns whether a zone may run on another host by now; also when nobody can tell.
+/// Returns true if the zone may already run on another host. Also returns true if the zone's
+/// configuration cannot be read.
 fn is_away(host: &Host, zone: &ZoneName) -> bool {
     let config = store::xml::load_running(&host.root, zone);
     config.map_or(true, |config| {
@@ -131,7 +138,7 @@ fn is_away(host: &Host, zone: &ZoneName) -> bool {
     })
 }
 
-/// The machine of a kernel zone, and the end of its console.
+/// Returns the guest of a kernel zone, and the connection to its console.
 fn machine(
     host: &Host,
     zone: &ZoneName,
@@ -145,7 +152,7 @@ fn machine(
     let Some(sockets) = kind::of(&config).sockets(host, zone) else {
         return Ok((None, controller));
     };
-    // QEMU holds its memory under the number that it was given.
+    // QEMU holds the descriptor of the guest's memory under the number that zoneadmd gave it.
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let path = format!("/proc/{init}/fd/{}", vm::machine::FIRST);
     let memory = rustix::fs::openat(CWD, path, flags, Mode::empty()).ok();
@@ -172,7 +179,8 @@ fn machine(
     Ok((Some(machine), line))
 }
 
-/// The datasets that the zone has, to be taken back when it ends.
+/// Returns the datasets that are delegated to the zone; zoneadmd takes them back when the zone
+/// ends.
 fn delegated(host: &Host, zone: &ZoneName, init: i32) -> Option<Delegated> {
     let config = store::xml::load_running(&host.root, zone).ok()?;
     let datasets: Vec<String> = config.datasets().collect();
@@ -183,15 +191,16 @@ fn delegated(host: &Host, zone: &ZoneName, init: i32) -> Option<Delegated> {
     Some(Delegated::new(users.into(), datasets))
 }
 
-/// Longest time that a child may take in the zone, whose file systems answer when they like:
-/// /dev of the zone can be one that a process of the zone serves.
+/// Timeout for a child process that works in the zone. The zone's file systems may delay an answer
+/// without end: a process of the zone can serve the zone's /dev.
 const IN_ZONE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval between looks at the holder of the lock of a zone's root.
+/// Interval between checks of the holder of the lock of a zone's root.
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Waits for the lock of the zone's root while it is a dead zoneadmd that holds it. A
-/// live one means that the zone has ended, or ended and booted, since we were called.
+/// Waits for the lock of the zone's root while a dead zoneadmd holds it. Fails if a live zoneadmd
+/// holds the lock: then the zone has ended, or has ended and booted again, since this zoneadmd was
+/// started.
 fn lock_root(host: &Host, zone: &ZoneName) -> Result<File, Error> {
     let path = host.root.root_lock(zone);
     loop {
@@ -205,15 +214,16 @@ fn lock_root(host: &Host, zone: &ZoneName) -> Result<File, Error> {
     }
 }
 
-/// Puts the new terminal where the zone's /dev/console is. A child does it: it
-/// enters the zone's mounts, and nobody comes back from there.
+/// Mounts the new terminal on the zone's /dev/console. A child process does this, because a process
+/// that has entered the zone's mounts cannot return.
 fn replace_console(init: &Child, mount: &OwnedFd) -> Result<(), AdoptError> {
     let enter = || -> io::Result<()> {
         sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT)?;
-        // The old terminal first: nothing can be put on a file that is gone. These are the zone's
-        // own mounts, so changes to them affect only the zone.
+        // The old terminal is detached first, because nothing can be mounted on a deleted file.
+        // These are the zone's own mounts, so changes to them affect only the zone.
         let _ = sys::mount::detach(Path::new("/dev/console"));
-        // The zone is hostile: no link of its making leads this anywhere else.
+        // The zone is hostile: NO_SYMLINKS prevents that a link in the zone leads the mount to
+        // another path.
         let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let flags = OFlags::PATH | OFlags::CLOEXEC;
         let place = openat2(CWD, "/dev/console", flags, Mode::empty(), resolve)?;
@@ -225,13 +235,12 @@ fn replace_console(init: &Child, mount: &OwnedFd) -> Result<(), AdoptError> {
     }
 }
 
-/// Makes the socket for the zone's own beadm anew; that of the zoneadmd that died is
-/// removed.
+/// Makes a new socket for the zone's own beadm, and removes the socket of the zoneadmd that died.
 fn environments(init: &Child, first_id: u32) -> Result<OwnedFd, AdoptError> {
     let socket = beadm_socket::socket().map_err(AdoptError::Socket)?;
     let enter = || -> io::Result<()> {
         sys::namespace::join(init.pidfd.as_fd(), ns::MOUNT)?;
-        // The zone may have changed its paths; they never lead out of its root.
+        // The zone may have changed its paths, but no path leads out of the zone's root.
         sys::idmap::with_fs_ids(first_id, || {
             let _ = std::fs::remove_file(beadm_socket::SOCKET);
             beadm_socket::listen(socket.as_fd(), Path::new(beadm_socket::SOCKET))
@@ -246,7 +255,8 @@ fn environments(init: &Child, first_id: u32) -> Result<OwnedFd, AdoptError> {
     }
 }
 
-/// Does something in the zone by a child, which has these descriptors; whether it could.
+/// Runs `act` in a child process that keeps the descriptors `keep`. Returns true if `act`
+/// succeeded.
 fn in_child(
     keep: &[BorrowedFd<'_>],
     act: impl FnOnce() -> io::Result<()>,
@@ -256,8 +266,9 @@ fn in_child(
     Ok(succeeds(child.pidfd.as_fd(), IN_ZONE_TIMEOUT))
 }
 
-/// Waits for a child and returns true when it succeeds in this time. One that takes longer is
-/// killed, and ends when the call that it is in returns: at the latest with the zone.
+/// Waits for a child process and returns true if it succeeds within the timeout. A child that takes
+/// longer is killed. It ends when its current system call returns, at the latest when the zone
+/// ends.
 fn succeeds(child: BorrowedFd<'_>, timeout: Duration) -> bool {
     let limit = Timespec::try_from(timeout).ok();
     if poll(&mut [PollFd::new(&child, PollFlags::IN)], limit.as_ref()) == Ok(0) {
@@ -287,7 +298,8 @@ mod tests {
             let mut child = Command::new(words[0]).args(&words[1..]).spawn().unwrap();
             let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
             assert_eq!(succeeds(pidfd.as_fd(), timeout), expected, "{words:?}");
-            // It is collected already, or was killed.
+            // An error is ignored, because `succeeds` has already waited for the child or killed
+            // it.
             let _ = child.wait();
         }
     }

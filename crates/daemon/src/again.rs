@@ -1,8 +1,8 @@
 //! A zone that rebooted itself: the pause before its next boot, and the orders that end the pause
 //! early.
 //!
-//! The host pays for a reboot: while it lasts the zone has no control groups. So a zone that
-//! reboots soon after it was booted, again and again, waits longer each time.
+//! Each reboot loads the host, and the zone has no control groups during a reboot. So a zone that
+//! reboots soon after its last boot, several times in succession, waits longer each time.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -18,17 +18,17 @@ use control::log;
 use control::protocol::{Reply, Request};
 use host::{flatten, spawn};
 
-/// Minimum uptime of a zone whose reboot does not count as one of a quick succession.
+/// Minimum uptime after which a reboot of a zone no longer counts as one in quick succession.
 const STABLE_TIME: Duration = Duration::from_secs(60);
 
-/// Reboots in quick succession that have no pause before the next boot.
+/// Number of reboots in quick succession after which the next boot follows without a pause.
 const FREE_REBOOTS: u32 = 3;
 
 /// Maximum pause before a boot.
 const MAX_REBOOT_PAUSE: Duration = Duration::from_secs(60);
 
-/// Returns how many reboots in quick succession there are with this one; `before` of them had
-/// been when the zone was booted, and it ran for `ran` then.
+/// Returns the count of reboots in quick succession, this reboot included. `before` is the count
+/// when the zone was booted; `ran` is its uptime.
 fn in_succession(before: u32, ran: Duration) -> u32 {
     match ran < STABLE_TIME {
         true => before.saturating_add(1),
@@ -36,7 +36,7 @@ fn in_succession(before: u32, ran: Duration) -> u32 {
     }
 }
 
-/// Returns the pause before the boot that follows so many reboots in quick succession.
+/// Returns the pause before the next boot after `reboots` reboots in quick succession.
 fn pause(reboots: u32) -> Duration {
     let Some(late) = reboots.checked_sub(FREE_REBOOTS + 1) else {
         return Duration::ZERO;
@@ -45,17 +45,18 @@ fn pause(reboots: u32) -> Duration {
     Duration::from_secs(seconds).min(MAX_REBOOT_PAUSE)
 }
 
-/// Why a pause was over.
+/// Reason for the end of a pause before a boot.
 enum Over {
-    /// It was as long as it should be.
+    /// The pause lasted for its full time.
     Waited,
-    /// Another command wants the zone; it waits for an answer.
+    /// Another command asks to halt the zone, and waits for an answer on this connection.
     Cut(OwnedFd),
 }
 
 impl Server<'_> {
-    /// Boots the zone again, which has just been taken down. Its lock is held all the time, and
-    /// handed on to the command that boots it: no other finds the zone halted in between.
+    /// Boots a zone again that has just been taken down. zoneadmd keeps the zone's lock and passes
+    /// it on to the command that boots the zone, so that no other command finds the zone halted in
+    /// between.
     pub(super) fn boot_again(mut self, held: &ZoneLock) -> Result<(), Error> {
         let reboots = in_succession(self.reboots, self.booted.elapsed());
         let pause = pause(reboots);
@@ -66,7 +67,7 @@ impl Server<'_> {
             self.log(&format!(
                 "boots again in {seconds} s: this was reboot {reboots} in quick succession; halt it to keep it down"
             ));
-            // Nothing of the zone stays open that long.
+            // The zone's root is closed before the pause, because the pause can be long.
             self.forget_root();
             let over = self.stand_by(Instant::now() + pause);
             if let Over::Cut(client) = over {
@@ -86,7 +87,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Waits until `end`, or until a command wants to have the zone.
+    /// Waits until `end`, or until a command asks to halt the zone.
     fn stand_by(&mut self, end: Instant) -> Over {
         loop {
             let left = end.saturating_duration_since(Instant::now());

@@ -1,6 +1,6 @@
 //! Prepares a resume while QEMU is still being started: opens the image, reads the state of the
-//! devices, and starts a process that brings in memory, beginning with the pages that are used
-//! first. That ends before anybody has the memory to look at.
+//! devices, and starts a process that restores memory, beginning with the chunks that are used
+//! first. This process ends before QEMU or the pager uses the memory.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -24,31 +24,31 @@ use host::fault::Fault;
 use kernelzone::image::{self, DEVICES, HOT, MEMORY};
 use platform::Platform;
 
-/// Timeout for the process to finish a piece of memory: it needs a fraction of a millisecond on a
-/// host that is not busy.
+/// Timeout for the restoring process to finish one chunk of memory. A chunk takes a fraction of a
+/// millisecond on a host that is not busy.
 const PAGER_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// An image that is nobody else's now.
+/// A memory image that is claimed for this resume alone.
 pub(super) struct Ahead {
     pub image: Image,
-    /// The pieces of memory that lie first in it.
+    /// The numbers of the memory chunks that come first in the image.
     pub hot: Vec<u64>,
     devices: Option<Result<File, ResumeError>>,
     begun: Option<Begun>,
-    /// The process that brings memory in.
+    /// The process that restores memory before the pager starts.
     child: Option<Child>,
 }
 
 impl Ahead {
-    /// Opens the image that a zone goes on from.
+    /// Opens the image from which a zone is resumed.
     ///
     /// # Errors
-    /// Why it cannot be used; it stays as it is.
+    /// Fails if the image cannot be used; the image stays unchanged.
     pub fn open(from: &Resume) -> Result<Self, ResumeError> {
         let key = image::read_key(&from.key)?;
         let image = Image::open(&from.image, &key)?;
         claim(&image)?;
-        // An older image has none.
+        // An image of an older version has no list of hot chunks.
         let hot = image.bytes_of(HOT).unwrap_or_default();
         let hot = hot.chunks_exact(4).filter_map(|four| four.try_into().ok());
         Ok(Self {
@@ -62,27 +62,29 @@ impl Ahead {
         })
     }
 
-    /// Reads the state of the devices.
+    /// Reads the state of the guest's devices from the image.
     pub fn read_devices(&mut self) {
         self.devices = Some(read_devices(&self.image));
     }
 
-    /// The state of the devices, in a file in memory.
+    /// Returns the state of the guest's devices, in a file in memory.
     ///
     /// # Errors
-    /// Why it cannot be had.
+    /// Fails if the state cannot be read from the image, or the file cannot be written.
     pub fn devices(&mut self) -> Result<File, ResumeError> {
         let read = self.devices.take();
         read.unwrap_or_else(|| read_devices(&self.image))
     }
 
-    /// Begins to restore the memory, the preferred chunks first. One processor is left for QEMU,
-    /// which is being started at the same time and is more urgent. It is only quicker with it.
+    /// Begins to restore the memory, the hot chunks first. One processor is left for QEMU, which is
+    /// being started at the same time and is more urgent. The resume also works without this early
+    /// start; it is then only slower.
     pub fn begin(&mut self, host: &Host, platform: &Platform) {
         let Some(machine) = &platform.machine else {
             return;
         };
-        // Without page faults all has to be there before it runs anyway.
+        // Without a descriptor for page faults, all memory must be restored before the guest runs,
+        // so an early start has no use.
         let (Some(memory), Some(_)) = (&machine.memory, machine.faults) else {
             return;
         };
@@ -105,16 +107,18 @@ impl Ahead {
             let load = |places, threads| {
                 let loading = Loading {
                     threads,
-                    // QEMU's own disk reads come first: much of its program may not be in memory.
+                    // QEMU's own disk reads have priority over those of the restore, because much
+                    // of QEMU's program may not be in memory yet.
                     io: Io::Plain,
                     watch: &watch,
                 };
                 load_ahead(&self.image, (MEMORY, places), &target, &ledger, &loading)
             };
             let (hot, all) = (self.hot.len(), suspend::all_processors());
-            // QEMU has a processor for itself.
+            // One processor is left for QEMU.
             let others = NonZero::new(all.get() - 1).unwrap_or(all);
-            // The pager will meet the same damage of the image, and reports it.
+            // An error is not reported here: if the image is damaged, the pager meets the same
+            // damage and reports it.
             let loaded = load(0..hot, all).and_then(|()| load(hot..usize::MAX, others));
             u8::from(loaded.is_err())
         };
@@ -127,13 +131,14 @@ impl Ahead {
         Some((begun, child))
     }
 
-    /// Ends the restoring thread: after this, no other thread works on the memory. Restored memory
-    /// stays.
+    /// Ends the early restore: after this, its process no longer writes to the memory. Restored
+    /// memory stays.
     pub fn end(&mut self) -> Option<Begun> {
         let begun = self.begun.take()?;
         begun.ledger.enough();
         let end = Instant::now() + PAGER_TIMEOUT;
-        // Its end takes longer: it still waits for its reads from the disk.
+        // This does not wait for the end of the process, because the process may still wait for its
+        // disk reads.
         while begun.ledger.is_busy() {
             if Instant::now() > end {
                 self.kill();
@@ -155,11 +160,11 @@ impl Ahead {
     }
 }
 
-/// Longest time in which the processes of a resume that was cut off let go of its image. The
-/// caller has the lock of the zone: nobody else can be at work on the image.
+/// Timeout for the processes of an interrupted resume to release the image. The caller has the lock
+/// of the zone, so no other process can use the image.
 const IMAGE_RELEASE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Takes the image for this resume alone.
+/// Claims the image for this resume alone.
 fn claim(image: &Image) -> Result<(), suspend::Error> {
     let end = Instant::now() + IMAGE_RELEASE_TIMEOUT;
     loop {

@@ -1,9 +1,9 @@
 //! Answers a zone's requests about its own boot environments.
 //!
-//! The zone's root is hostile. It handles one request at a time. After each answer it pauses for as
-//! long as the answer took, so that the requests of a zone use at most half of one processor. A
-//! flood waits in the socket's short queue, and who asks there waits with it. The work is a
-//! `zoneadm beadm --inside` of its own: zoneadmd only waits for its end.
+//! The zone's root user may be hostile. zoneadmd handles one request at a time. After each answer
+//! it pauses for as long as the answer took, so that the requests of a zone use at most half of one
+//! processor. If a zone sends many requests, they wait in the socket's short queue. A separate
+//! `zoneadm beadm --inside` does the work; zoneadmd only waits for its end.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -20,7 +20,7 @@ use crate::error::BeadmError;
 use control::beadm_socket::{Answer, MAX_ANSWER, MAX_REQUEST, read_request};
 use host::{Host, flatten, spawn};
 
-/// Minimum interval between two requests: five a second.
+/// Minimum interval between two requests, which allows five requests a second.
 const MIN_REQUEST_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Timeout for a connection to send its request.
@@ -30,22 +30,22 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// needs, and less than the buffer of a socket whose peer does not read.
 const MAX_OUTPUT: u64 = 48 << 10;
 
-/// Answers a zone's own beadm.
+/// Answers the requests of the beadm command inside a zone.
 #[derive(Debug)]
 pub(super) struct Requests {
     listener: OwnedFd,
-    /// The zone's root, as the host knows it.
+    /// User id on the host that is mapped to the zone's root.
     owner: u32,
     stage: Stage,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// No request is read before then.
+    /// zoneadmd waits, and reads no request before this time.
     Idle(Instant),
-    /// The deadline for its request.
+    /// A client is connected; this is the deadline for its request.
     Asked(OwnedFd, Instant),
-    /// The work is under way since then.
+    /// The command `zoneadm beadm --inside` has been working since this time.
     Works(OwnedFd, Work, Instant),
 }
 
@@ -66,7 +66,7 @@ impl Requests {
         }
     }
 
-    /// Returns the descriptor to read from; none while a request may not follow the last one yet.
+    /// Returns the descriptor to wait on. Returns `None` during the pause after a request.
     pub(super) fn descriptor(&self, now: Instant) -> Option<BorrowedFd<'_>> {
         match &self.stage {
             Stage::Idle(until) if *until > now => None,
@@ -76,20 +76,22 @@ impl Requests {
         }
     }
 
-    /// Returns the time until there is something to do, whatever is read. `now` must be that of
-    /// [`Self::descriptor`]: a pause that ends between the two calls would never end.
+    /// Returns the time until the next pause or timeout ends. `now` must be the value that was
+    /// passed to [`Self::descriptor`]: otherwise, a pause that ends between the two calls would
+    /// never end.
     pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
         match &self.stage {
             Stage::Idle(until) if *until <= now => None,
             Stage::Idle(until) | Stage::Asked(_, until) => {
-                // A moment more than the rest: not to be back too early.
+                // One millisecond is added, so that zoneadmd does not wake before the time is over.
                 Some(until.saturating_duration_since(now) + Duration::from_millis(1))
             }
             Stage::Works(..) => None,
         }
     }
 
-    /// Goes on; `spoke` tells whether the socket that [`Requests::watched`] returned can be read.
+    /// Does the next step of a request. `spoke` is true if the descriptor that
+    /// [`Requests::descriptor`] returned can be read.
     pub(super) fn go_on(&mut self, host: &Host, zone: &ZoneName, spoke: bool) {
         let now = Instant::now();
         let stage = std::mem::replace(&mut self.stage, Stage::Idle(now));
@@ -113,14 +115,16 @@ impl Requests {
         Stage::Asked(client, now + REQUEST_TIMEOUT)
     }
 
-    /// Reads the request and has it done.
+    /// Reads the request and starts the command that answers it.
     fn hear(&self, host: &Host, zone: &ZoneName, client: OwnedFd, now: Instant) -> Stage {
-        // First, whoever it is: who is closed with words unread sees no answer.
+        // The request is read first, whoever sent it: a client whose connection is closed with
+        // unread data sees no answer.
         let mut packet = [0; MAX_REQUEST + 1];
         let Ok((length, _)) = recv(&client, packet.as_mut_slice(), RecvFlags::empty()) else {
             return Stage::Idle(now + MIN_REQUEST_INTERVAL);
         };
-        // The socket's permissions say the same, until the zone's root changes them.
+        // The socket's permissions also admit only the zone's root, but the zone's root can change
+        // these permissions.
         if !sys::peer::peer(client.as_fd()).is_ok_and(|peer| peer.uid == self.owner) {
             return refuse(&client, "only root of the zone may do that", now);
         }
@@ -165,7 +169,7 @@ impl Work {
         })
     }
 
-    /// Sends its output as the answer, when it has ended.
+    /// Sends the output of the ended command as the answer.
     fn answer(self, client: &OwnedFd) {
         let pidfd = WaitId::PidFd(self.child.pidfd.as_fd());
         let status = waitid(pidfd, WaitIdOptions::EXITED).ok().flatten();
@@ -181,7 +185,7 @@ impl Work {
     }
 }
 
-/// Returns the output, as far as it is passed on.
+/// Returns the output of the command in pieces, up to the maximum size of an answer.
 fn pieces(mut file: File) -> Vec<Vec<u8>> {
     let mut text = Vec::new();
     let read = file.rewind().and_then(|()| {

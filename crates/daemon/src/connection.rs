@@ -10,7 +10,7 @@ use rustix::time::Timespec;
 use control::protocol::Reply;
 use host::flatten;
 
-/// Returns the reply to a command of which nothing more is told than whether it was done.
+/// Returns the reply to a command that only reports success or an error.
 pub(crate) fn done_or(result: &Result<(), impl Error>) -> Reply {
     match result {
         Ok(()) => Reply::Done,
@@ -18,7 +18,7 @@ pub(crate) fn done_or(result: &Result<(), impl Error>) -> Reply {
     }
 }
 
-/// Returns whether somebody still waits at the other end.
+/// Returns true if the client still holds its side of the connection.
 pub(crate) fn is_there(client: &OwnedFd) -> bool {
     let mut watched = [PollFd::new(client, PollFlags::empty())];
     let now = Timespec {
@@ -28,7 +28,7 @@ pub(crate) fn is_there(client: &OwnedFd) -> bool {
     matches!(poll(&mut watched, Some(&now)), Ok(0))
 }
 
-/// Sends a reply; the command may have ended.
+/// Sends a reply to a command, and ignores an error, because the command may have ended.
 pub(crate) fn reply(client: &impl AsFd, reply: &Reply) {
     // A reply is plain data: it always has a JSON form.
     let packet = serde_json::to_vec(reply).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The zone's console: its history file and the one client that may look on.
+//! The zone's console: its history file and its client, of which there is at most one.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -15,10 +15,10 @@ use crate::connection::is_there;
 use crate::error::Error;
 use control::protocol::ConsolePacket;
 
-/// History is kept in two files of at most this many bytes.
+/// Maximum size in bytes of each of the two history files.
 const MAX_HISTORY: u64 = 1 << 20;
 
-/// Maximum number of bytes that are moved at a time.
+/// Maximum number of bytes that one read or write of the console moves.
 const MAX_MOVED_BYTES: usize = 4096;
 
 /// History and client of a console.
@@ -67,12 +67,12 @@ impl Console {
         })
     }
 
-    /// The socket to watch for input of the client.
+    /// Returns the client's socket, to wait for its input.
     pub(super) fn client(&self) -> Option<BorrowedFd<'_>> {
         self.client.as_ref().map(|client| client.socket.as_fd())
     }
 
-    /// Admits a client; at most one at a time.
+    /// Admits a client. Fails if another client is already connected.
     pub(super) fn admit(&mut self, socket: OwnedFd, pid: i32) -> Result<(), (OwnedFd, i32)> {
         match &self.client {
             Some(there) => Err((socket, there.pid)),
@@ -83,13 +83,13 @@ impl Console {
         }
     }
 
-    /// Makes room for another client when the one there was has left.
+    /// Forgets a client that has disconnected, so that another client can connect.
     pub(super) fn forget_gone_client(&mut self) {
         self.client.take_if(|client| !is_there(&client.socket));
     }
 
-    /// Moves output of the zone to the history and the client. Returns false at the end
-    /// of the output; only the serial line of a machine has an end.
+    /// Moves output of the zone to the history and the client. Returns false at the end of the
+    /// output; only the serial line of a guest has an end.
     pub(super) fn show_zone_output(&mut self, controller: &OwnedFd) -> bool {
         let mut piece = [0; MAX_MOVED_BYTES];
         match rustix::io::read(controller, &mut piece) {
@@ -102,7 +102,7 @@ impl Console {
         }
     }
 
-    /// Writes a notice of ours, as on a Solaris console.
+    /// Writes a notice of zoneadmd to the console, in the format of a Solaris console.
     pub(super) fn notice(&mut self, text: &str) {
         self.show(format!("\r\n[NOTICE: {text}]\r\n").as_bytes());
     }
@@ -120,7 +120,7 @@ impl Console {
         if self.size > MAX_HISTORY {
             self.turn_over();
         }
-        // A full disk must not stop the zone: history is then lost, nothing else.
+        // A full disk on the host must not stop the zone; then only the history is lost.
         if self.history.write_all(piece).is_ok() {
             self.size += piece.len() as u64;
         }

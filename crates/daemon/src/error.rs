@@ -25,98 +25,99 @@ pub use migrate::{ArriveError, LeaveError};
 pub use pager::{PagerError, PagingError};
 pub use suspend::{ResumeError, ScratchError, StateError, SuspendError};
 
-/// A fault that a test asked for, at a moment of a verb.
+/// A failure that a test requested at a certain step of an operation.
 #[derive(Debug, thiserror::Error)]
 #[error("a fault was asked for")]
 pub struct InjectedFault;
 
-/// Why a zone was not booted, adopted, served, changed or taken down.
+/// The reason why a zone was not booted, adopted, served, changed or taken down.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The boot plan.
+    /// The boot plan cannot be used.
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The program of the zone's first process is missing.
     #[error("could not find the program zinit")]
     NoZinit,
-    /// A lock, or the state of the zone.
+    /// A lock was not taken, or the zone's state was not read or written.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The platform of the zone.
+    /// The zone's platform was not built or taken down.
     #[error(transparent)]
     Platform(#[from] platform::Error),
-    /// The network of the zone.
+    /// An operation on the zone's network failed.
     #[error(transparent)]
     Network(#[from] NetworkError),
-    /// The resource controls of the zone.
+    /// An operation on the zone's resource controls failed.
     #[error(transparent)]
     Limits(#[from] limits::Error),
-    /// zoneadmd is still in the namespaces of the zone.
+    /// zoneadmd could not return from the zone's namespaces to those of the host.
     #[error("could not go back to the namespaces of the host")]
     Home(#[source] io::Error),
-    /// The socket for orders cannot be made.
+    /// The socket on which zoneadmd receives orders cannot be made.
     #[error("could not listen on {}: {source}", path.display())]
     Listen {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The history of the console cannot be written.
+    /// The history file of the console cannot be opened or written.
     #[error("could not write {}: {source}", path.display())]
     Console {
-        /// The file.
+        /// The path of the history file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// The first process ended while the zone was built.
     #[error("the zone's first process ended")]
     FirstProcessEnded,
-    /// The process file system is none, or another namespace's.
+    /// /proc is no process file system, or shows the processes of another namespace.
     #[error("/proc does not show zoneadmd")]
     NotInProc,
-    /// A test asked for it.
+    /// A test requested this failure.
     #[error(transparent)]
     Fault(#[from] InjectedFault),
-    /// The machine was not resumed from its image.
+    /// The guest was not resumed from its image.
     #[error("could not resume")]
     Resume(#[from] ResumeError),
-    /// The machine of another host does not run here.
+    /// A guest that migrates from another host does not run on this host.
     #[error("could not take its machine")]
     Arrive(#[source] ArriveError),
-    /// A part of [`adopt`](crate::adopt).
+    /// A step of [`adopt`](crate::adopt) failed.
     #[error(transparent)]
     Adopt(#[from] AdoptError),
-    /// The pager of an adopted zone.
+    /// The pager of an adopted zone has died, and memory is missing.
     #[error(transparent)]
     Paging(#[from] PagingError),
-    /// The machine was not suspended.
+    /// The guest was not suspended.
     #[error(transparent)]
     Suspend(#[from] SuspendError),
-    /// The events of the zone cannot be waited for.
+    /// The wait for events of the zone failed.
     #[error("could not wait")]
     Wait(#[source] io::Error),
     /// The zone is in another state than ready.
     #[error("zone is already booted")]
     AlreadyBooted,
-    /// A command that waited for a shutdown is told to wait no more.
+    /// A command waited for the zone's shutdown, and another command halts the zone.
     #[error("another command halts the zone")]
     HaltedByOther,
-    /// No command waits for a shutdown.
+    /// A command cancels the wait for a shutdown, but no command waits for one.
     #[error("nothing is waited for")]
     NothingAwaited,
-    /// init was not told to shut down.
+    /// The signal to shut down could not be sent to init.
     #[error("could not signal init")]
     Signal(#[source] io::Error),
-    /// The first of these failed, and the others when zoneadmd cleaned up after it.
+    /// The first error stopped the operation; the other errors occurred during the cleanup after
+    /// it.
     #[error("{}", .0.iter().map(|one| flatten(one)).collect::<Vec<_>>().join("; "))]
     Several(Vec<Self>),
 }
 
 impl Error {
-    /// Returns an error together with those of the work after it.
+    /// Returns this error together with the errors of the cleanup after it.
     pub(crate) fn with(self, more: impl IntoIterator<Item = Self>) -> Self {
         let mut all = vec![self];
         all.extend(more);

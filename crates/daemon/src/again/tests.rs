@@ -1,4 +1,5 @@
-//! Pauses, and a zone that reboots itself while other commands look.
+//! Tests of the pauses before a boot, and of a zone that reboots itself while other commands look
+//! at its state.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -64,7 +65,8 @@ fn child_of(pid: u32) -> Child {
     Child { pid, pidfd }
 }
 
-/// A zoneadmd whose zone rebooted itself. Of the kernel it has a process and no control groups.
+/// Returns the zoneadmd of a zone that rebooted itself. The zone has a real process and no control
+/// groups.
 #[expect(clippy::zombie_processes, reason = "the zoneadmd waits for it")]
 fn rebooted<'a>(host: &'a Host, zone: &'a ZoneName) -> Server<'a> {
     let mut init = Command::new("sleep");
@@ -99,7 +101,7 @@ fn rebooted<'a>(host: &'a Host, zone: &'a ZoneName) -> Server<'a> {
     Server::new(host, zone, root_lock, listener, console, platform, runtime)
 }
 
-/// Returns whether `zoneadm halt` would say now that the zone is halted.
+/// Returns true if `zoneadm halt` would report now that the zone is halted.
 fn is_halted(root: &Root, zone: &ZoneName) -> bool {
     let free = lock::zone(root, zone, Wait::No).is_ok();
     free && runtime::load_any(root, zone).unwrap().is_none()
@@ -120,7 +122,8 @@ fn commands_never_see_a_restarting_zone_as_halted() {
     let held = lock::zone(&host.root, &zone, Wait::Yes).unwrap();
     let server = rebooted(&host, &zone);
     sys::crash::watched(look, || server.finish(End::Reboot, Some(held))).unwrap();
-    // That zoneadmd has ended; the command that it started has not come to anything yet.
+    // The old zoneadmd has ended, and the command that boots the zone again has not done any work
+    // yet.
     looks.lock().unwrap().push(is_halted(&host.root, &zone));
     let looks = looks.lock().unwrap();
     assert!(looks.len() > 8, "{}", looks.len());

@@ -2,11 +2,11 @@
 
 use std::io;
 
-/// Why `zoneadm beadm` was not started for a zone.
+/// The reason why `zoneadm beadm` was not started for a zone.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BeadmError {
-    /// No file in memory for its output.
+    /// The file in memory for the program's output could not be made.
     #[error("make a file in memory")]
     File(#[source] io::Error),
     /// The program could not be started.
