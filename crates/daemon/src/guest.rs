@@ -1,4 +1,4 @@
-//! Serves a zone that is a machine: handles events of QEMU, and sends commands to it.
+//! Serves a kernel zone: handles events of QEMU, and sends commands to QEMU.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,8 +19,8 @@ use crate::server::Server;
 use host::flatten;
 use platform::guest::MONITOR_TIMEOUT;
 
-/// Maximum length of a text of QEMU that is logged at once, in bytes: a guest may make it write
-/// without end.
+/// Maximum number of characters of a QEMU message that are logged at once: a guest may make QEMU
+/// write without end.
 const MAX_LOGGED_BYTES: usize = 300;
 
 impl Server<'_> {
@@ -29,7 +29,7 @@ impl Server<'_> {
         self.silent = !self.console.show_zone_output(&self.platform.console);
     }
 
-    /// Handles the events of the machine.
+    /// Handles the events that QEMU has sent about the guest.
     pub(super) fn hear_machine(&mut self) {
         let Some(machine) = &mut self.platform.machine else {
             return;
@@ -46,7 +46,7 @@ impl Server<'_> {
         }
     }
 
-    /// Logs the output of QEMU on its own terminal.
+    /// Logs the messages that QEMU wrote to its standard error.
     pub(super) fn log_complaint(&mut self) {
         let Some(machine) = &self.platform.machine else {
             return;
@@ -59,8 +59,8 @@ impl Server<'_> {
         }
     }
 
-    /// Writes the memory of the machine to a new file; the machine stands still meanwhile,
-    /// and goes on as it was.
+    /// Writes the memory of the guest to a new file. The guest is paused during this and then
+    /// resumed.
     pub(super) fn save_core(&mut self, path: &Path) -> Result<(), CoreError> {
         let machine = self.platform.machine.as_mut();
         let machine = machine.ok_or(MachineError::NotAMachine)?;
@@ -72,7 +72,7 @@ impl Server<'_> {
         match &done {
             Ok(()) => self.log(&format!("its memory is in {}", path.display())),
             Err(why) => {
-                // Half of it helps nobody.
+                // An incomplete core is of no use.
                 core.remove();
                 self.log(&format!("its memory was not written: {}", flatten(why)));
             }
@@ -80,9 +80,10 @@ impl Server<'_> {
         done
     }
 
-    /// Asks the guest to power off, as the button of a machine does.
+    /// Asks the guest to power off, like the power button of a computer.
     pub(super) fn press_power_button(&mut self) -> Result<(), ButtonError> {
-        // It would hear of it when it runs again, and nobody wants it by then.
+        // A guest that may run on another host is paused. It would see the button only when it runs
+        // again, when the shutdown is no longer wanted.
         self.refuse_away()?;
         let machine = self.platform.machine.as_mut();
         let monitor = machine
@@ -93,10 +94,10 @@ impl Server<'_> {
     }
 }
 
-/// Maximum number of QEMU's texts that are logged while a zone runs.
+/// Maximum number of QEMU messages that are logged while a zone runs.
 const MAX_LOGGED_TEXTS: u32 = 100;
 
-/// A file for the memory of a machine, and the folder that it is in.
+/// The file that gets the memory of a guest, and the folder of the file.
 struct Core {
     folder: OwnedFd,
     name: OsString,
@@ -104,8 +105,9 @@ struct Core {
 }
 
 impl Core {
-    /// Makes it in a folder where nobody but its owner, who we are, can change names: all
-    /// that was in the zone is in there, and /var/crash is everybody's on some hosts.
+    /// Makes the core file. Its folder must belong to this process's user, and no other user may be
+    /// able to change names in the folder: the core contains all memory of the zone, and on some
+    /// hosts every user can write to /var/crash.
     fn make(path: &Path) -> Result<Self, CoreError> {
         let at = path.to_owned();
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
@@ -147,12 +149,12 @@ impl Core {
 /// Timeout for QEMU to close the pipe after it has reported success.
 const PIPE_CLOSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Has QEMU write the memory of the machine, of `size` bytes, through a pipe: one that a guest
-/// has taken over keeps no file of the host open, and fills no disk.
+/// Makes QEMU write the memory of the guest, of `size` bytes, through a pipe. So a QEMU that a
+/// guest has taken over keeps no file of the host open, and cannot fill the disk.
 fn written(monitor: &mut Monitor, file: &File, size: u64) -> Result<(), CoreError> {
     let pipe = pipe_with(PipeFlags::CLOEXEC);
     let (from, to) = pipe.map_err(|errno| CoreError::Pipe(errno.into()))?;
-    // It is only quicker.
+    // A larger pipe is only quicker, so an error is ignored.
     let _ = rustix::pipe::fcntl_setpipe_size(&to, 1 << 20);
     // Compressed, the core is not larger than the memory, except for the table of its pages.
     let most = size.saturating_add(size / 8).saturating_add(64 << 20);
@@ -168,8 +170,8 @@ fn written(monitor: &mut Monitor, file: &File, size: u64) -> Result<(), CoreErro
     })
 }
 
-/// Copies the data of a pipe to a file. Who writes there is told by the end of the pipe when this
-/// is not possible; who has said that it is over may take that long to end.
+/// Copies the data of a pipe to a file. If the copy fails, the pipe is closed, which tells QEMU.
+/// After `over` is true, QEMU has the time `ending` to close the pipe.
 fn copy(
     from: impl AsFd,
     to: &File,
@@ -183,7 +185,7 @@ fn copy(
         tv_nsec: 100_000_000,
     };
     loop {
-        // Also one who writes on and on.
+        // This check also ends a QEMU that writes without end.
         let waits = over.load(Ordering::Acquire);
         if waits && since.get_or_insert_with(Instant::now).elapsed() > ending {
             return Err(CoreError::Late);
@@ -279,7 +281,7 @@ mod tests {
         let (done, found) = copied(&bytes, 4 << 20, true);
         done.unwrap();
         assert!(found == bytes);
-        // That these come back is the test.
+        // The test passes only if these two calls return.
         let (done, found) = copied(&bytes, 1 << 20, true);
         assert!(matches!(done, Err(CoreError::TooLong)), "{done:?}");
         assert_eq!(found.len(), 1 << 20);

@@ -1,7 +1,8 @@
-//! A machine that comes from another host while it runs there: the part of its zoneadmd.
+//! zoneadmd's part in receiving a guest that migrates from another host while the guest runs there.
 //!
-//! The receiving process (`zoneadm receive`) holds the other end of a socket. It records that the
-//! zone belongs to this host before it tells the source; if it dies, this record decides.
+//! The receiving process (`zoneadm receive`) is connected to this zoneadmd by a socket. `zoneadm
+//! receive` records that the zone belongs to this host before it tells the source; if `zoneadm
+//! receive` dies, this record decides.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -19,29 +20,29 @@ use control::log;
 use control::protocol::{Coming, MAX_PACKET, Reply};
 use platform::Platform;
 
-/// The sockets that a zoneadmd gets for a machine that arrives.
+/// The sockets that a zoneadmd gets for a guest that migrates to this host.
 #[derive(Debug)]
 pub struct Doors {
-    /// The socket to who receives it.
+    /// The socket to `zoneadm receive`.
     pub control: OwnedFd,
-    /// The stream of its memory.
+    /// The stream of the guest's memory.
     pub memory: OwnedFd,
-    /// A socket that listens, on which its disks are written to.
+    /// A listening socket that receives the writes to the guest's disks.
     pub disks: OwnedFd,
 }
 
-/// Returns whether a zone that came is this host's.
+/// Returns true if a zone that migrated from another host now belongs to this host.
 ///
 /// # Errors
-/// When nobody can tell.
+/// Fails if the index of zones cannot be read.
 pub(super) fn has_arrived(root: &Root, zone: &ZoneName) -> Result<bool, store::Error> {
     let index = Index::load(root)?;
     let entry = index.find(zone);
     Ok(entry.is_some_and(|entry| entry.state == State::Installed))
 }
 
-/// Brings a machine that waits to where it stands still on the other host, and lets it run
-/// when it is this host's.
+/// Receives the state of a guest into a waiting QEMU, and lets the guest run when the zone belongs
+/// to this host.
 pub(super) fn arrive(
     root: &Root,
     zone: &ZoneName,
@@ -59,20 +60,22 @@ pub(super) fn arrive(
         disks: listener,
     } = doors;
     live::offer(monitor, disks, listener.as_fd(), memory.as_fd())?;
-    // QEMU alone keeps them: when it ends, who writes there is told.
+    // Only QEMU keeps these sockets open: when QEMU ends, the sender is notified by the closed
+    // connection.
     drop((listener, memory));
     log::message(root, zone, "comes from another host while it runs there");
     answer(&control, &Reply::Done);
     loop {
         let Some(word) = hear(&control)? else {
-            // Killed, or the connection was cut.
+            // `zoneadm receive` was killed, or the connection was cut.
             return match has_arrived(root, zone)? {
                 true => Ok(live::run(monitor)?),
                 false => Err(ArriveError::SourceEnded),
             };
         };
         if word == Coming::Run {
-            // Before anything can fail here it was stored that the zone is ours.
+            // `zoneadm receive` has already recorded that the zone belongs to this host, before any
+            // step here can fail.
             let run = live::run(monitor);
             answer(&control, &done_or(&run));
             return Ok(run?);
@@ -94,11 +97,11 @@ fn act(monitor: &mut Monitor, word: Coming) -> Result<(), vm::Error> {
 
 fn answer(control: &OwnedFd, reply: &Reply) {
     let packet = serde_json::to_vec(reply).unwrap_or_default();
-    // The client may have ended: then the next read reports this.
+    // The client may have ended; then the next read reports its end.
     let _ = send(control, &packet, SendFlags::NOSIGNAL);
 }
 
-/// The next word; none at the end.
+/// Returns the next message of `zoneadm receive`, or `None` at the end of the connection.
 fn hear(control: &OwnedFd) -> Result<Option<Coming>, ArriveError> {
     let mut packet = [0; MAX_PACKET];
     let received = rustix::io::retry_on_intr(|| recv(control, &mut packet, RecvFlags::empty()));

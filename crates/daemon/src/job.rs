@@ -1,4 +1,5 @@
-//! zoneadmd for a job: the platform of a zone for one program, and nothing that outlives it.
+//! zoneadmd for a job: builds the platform of a zone for one program, and leaves nothing behind
+//! after the program.
 
 use std::fs::File;
 use std::io::Write;
@@ -23,14 +24,14 @@ use subject::network::Records;
 /// Maximum size of the log of a job, in bytes; later output is dropped.
 const MAX_OUTPUT: u64 = 64 << 20;
 
-/// Maximum number of bytes that are moved at a time.
+/// Maximum number of bytes of output that one read moves to the log.
 const MAX_MOVED_BYTES: usize = 16 << 10;
 
-/// Runs the init of the plan in `passed` to its end, with its output written to `log`, and reports
-/// `ok STATUS` or an error. Ends with the process that started it, and so does the init.
+/// Runs the init of the plan in `passed` to its end, writes its output to `log`, and reports `ok
+/// STATUS` or an error. This process and the init end when the process that started the job ends.
 ///
 /// # Errors
-/// A text for the log; the reader of `report` gets the same text.
+/// Fails with an error for the log; the reader of `report` gets the same text.
 pub fn job(host: &Host, zone: &ZoneName, passed: Passed, log: OwnedFd) -> Result<(), JobError> {
     let mut report = File::from(passed.report);
     let done = Linux::new(host, zone, passed.plan, File::from(log), &report)
@@ -44,12 +45,12 @@ pub fn job(host: &Host, zone: &ZoneName, passed: Passed, log: OwnedFd) -> Result
     done.map(|_| ())
 }
 
-/// Has the kernel end this process when the process that started it ends. The kernel forgets that
-/// when the process changes its ids or those by which it uses file systems.
+/// Tells the kernel to end this process when the process that started it ends. The kernel forgets
+/// this setting when the process changes its user or group ids, including those for file access.
 fn end_with_starter(report: &File) -> Result<(), JobError> {
     let bound = set_parent_process_death_signal(Some(Signal::KILL));
     bound.map_err(|errno| JobError::Bind(errno.into()))?;
-    // It may have died before that.
+    // The starter may have died before the setting was made; then nobody reads the report.
     let mut reader = [PollFd::new(report, PollFlags::empty())];
     let now = Timespec::default();
     if poll(&mut reader, Some(&now)).is_ok_and(|_| reader[0].revents().contains(PollFlags::ERR)) {
@@ -58,31 +59,32 @@ fn end_with_starter(report: &File) -> Result<(), JobError> {
     Ok(())
 }
 
-/// The kernel as a job needs it. Tests have one in memory.
+/// The kernel operations that a job needs. Tests use a kernel in memory.
 trait Kernel {
-    /// A zone whose platform stands.
+    /// A zone whose platform is built.
     type Zone;
 
-    /// Has the kernel end this process when the process that started it ends.
+    /// Tells the kernel to end this process when the process that started it ends.
     fn end_with_starter(&self) -> Result<(), JobError>;
 
     /// Builds the platform of the zone.
     fn build(&self) -> Result<Self::Zone, JobError>;
 
-    /// Starts the program of the job in it.
+    /// Starts the program of the job in the zone.
     fn start(&self, zone: &mut Self::Zone) -> Result<(), JobError>;
 
     /// Waits until the program has ended; returns its status.
     fn attend(&self, zone: &Self::Zone) -> Result<i32, JobError>;
 
-    /// Takes the platform down and returns all that went wrong.
+    /// Takes the platform down and returns all errors.
     fn take_down(&self, zone: Self::Zone) -> Vec<JobError>;
 }
 
 fn run(kernel: &impl Kernel) -> Result<i32, JobError> {
     kernel.end_with_starter()?;
     let mut zone = kernel.build()?;
-    // The overlay was mounted under the ids of the zone, which has cleared it.
+    // The setting is made again, because the overlay was mounted under the ids of the zone, and the
+    // change of ids has cleared the setting.
     let ran = kernel
         .end_with_starter()
         .and_then(|()| kernel.start(&mut zone))
@@ -146,7 +148,8 @@ impl Kernel for Linux<'_> {
     fn take_down(&self, mut zone: Platform) -> Vec<JobError> {
         let down = zone.take_down().err().map(JobError::from);
         let released = zone.go_home().map_err(JobError::Home);
-        // Of a zone that runs beside the job the links are its own.
+        // If the zone runs beside the job, the network links belong to the running zone, and the
+        // job does not release them.
         let is_links = |step: &PlatformStep| matches!(step, PlatformStep::Links { .. });
         let released = released.and_then(|()| match self.plan.platform.iter().any(is_links) {
             true => {
@@ -210,18 +213,19 @@ fn attend(platform: &Platform, log: &File, report: &File) -> Result<i32, JobErro
     })
 }
 
-/// Moves a piece; false when there is nothing more to come.
+/// Moves one piece of output from the console to the log. Returns false at the end of the output.
 fn write_down(console: &OwnedFd, mut log: &File, written: &mut u64) -> bool {
     let mut piece = [0; MAX_MOVED_BYTES];
     let Ok(length) = rustix::io::read(console, &mut piece) else {
         return false;
     };
     let mut text = piece[..length].to_vec();
-    // The terminal's line ends.
+    // The terminal writes CR LF at the end of a line; the log keeps only LF.
     text.retain(|byte| *byte != b'\r');
     if *written < MAX_OUTPUT {
         *written += text.len() as u64;
-        // A full disk on the host must not stop the zone's work; its own would.
+        // A full disk of the host must not stop the job. A full disk of the zone does stop the
+        // program.
         let _ = log.write_all(&text);
     }
     length > 0

@@ -1,8 +1,8 @@
 //! zoneadmd: one small process per active zone.
 //!
-//! It builds the virtual platform, is the parent of the zone's init, holds the
-//! console, answers on a socket, and takes the platform down. The zone does not
-//! need it to go on: a new one adopts the zone (see [`adopt`]).
+//! zoneadmd builds the virtual platform, is the parent of the zone's init, holds the console,
+//! answers on a socket, and takes the platform down. If zoneadmd dies, the zone runs on, and a new
+//! zoneadmd adopts it (see [`adopt`]).
 
 mod adopt;
 mod again;
@@ -51,43 +51,45 @@ pub use job::job;
 /// The descriptors that zoneadm passes to a new zoneadmd.
 #[derive(Debug)]
 pub struct Passed {
-    /// The plan, for a boot.
+    /// The pipe or file with the boot plan, for a boot.
     pub plan: OwnedFd,
     /// The pipe to which zoneadmd writes the result.
     pub report: OwnedFd,
     /// The zone's lock, for a boot.
     pub lock: OwnedFd,
-    /// For a machine that comes from another host.
+    /// The sockets of a guest that migrates from another host.
     pub doors: Option<Doors>,
 }
 
-/// Descriptor on which zoneadmd finds its plan.
+/// Number of the descriptor from which zoneadmd reads its plan.
 pub const PLAN_FD: i32 = 3;
-/// Descriptor on which zoneadmd says how building went: "ok" and a line for each
-/// remark, or an error.
+/// Number of the descriptor to which zoneadmd reports the result of the boot: "ok" and one line for
+/// each remark, or an error.
 pub const REPORT_FD: i32 = 4;
-/// Descriptor that holds the zone's lock until zoneadmd has reported.
+/// Number of the descriptor that holds the zone's lock until zoneadmd has reported.
 pub const LOCK_FD: i32 = 5;
-/// Descriptor of a job's output.
+/// Number of the descriptor to which a job's output is written.
 pub const LOG_FD: i32 = 6;
-/// Descriptors for a machine that comes from another host: the socket to who receives it,
-/// the stream of its memory, and the socket on which its disks are written to.
+/// Numbers of the descriptors for a guest that migrates from another host: the socket to `zoneadm
+/// receive`, the stream of the guest's memory, and the socket that receives the writes to its
+/// disks.
 pub const DOOR_FDS: [i32; 3] = [6, 7, 8];
-/// Largest plan that is read, in bytes.
+/// Maximum size in bytes of a plan.
 const MAX_PLAN: u64 = 4 << 20;
 
-/// Builds the zone's platform by the plan in `plan`, reports, and serves it to its end.
+/// Builds the zone's platform from the plan in `passed`, reports the result, and serves the zone to
+/// its end.
 ///
 /// # Errors
-/// See [`Error`]; the reader of `report` gets the same text.
+/// Fails with [`Error`]; the reader of `report` gets the same text.
 pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), Error> {
     let mut report = File::from(passed.report);
     let built = build(host, zone, passed.plan, passed.doors);
-    // Not before the state is stored, and before anybody hears of it.
+    // The lock is released only after the state is stored, and before zoneadmd reports.
     drop(passed.lock);
     match built {
         Ok(mut server) => {
-            // The client may have ended meanwhile: the zone runs all the same.
+            // The command that boots the zone may have ended; the zone runs anyway.
             let _ = report.write_all(server.report().as_bytes());
             drop(report);
             server.settle();
@@ -103,7 +105,7 @@ pub fn boot(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), Error> {
 /// Takes over a running zone whose zoneadmd died, and serves it to its end.
 ///
 /// # Errors
-/// See [`boot`].
+/// Fails as [`boot`] does.
 pub fn adopt(host: &Host, zone: &ZoneName, passed: Passed) -> Result<(), Error> {
     let mut report = File::from(passed.report);
     match adopt::take_over(host, zone) {
@@ -165,14 +167,14 @@ fn build<'a>(
 }
 
 fn read_plan(plan: OwnedFd) -> Result<BootPlan, PlanError> {
-    // Most are read at once into this.
+    // Most plans fit into this buffer, and need a single read.
     let mut text = Vec::with_capacity(32 << 10);
     let read = File::from(plan).take(MAX_PLAN).read_to_end(&mut text);
     read.map_err(PlanError::Read)?;
     serde_json::from_slice(&text).map_err(PlanError::Parse)
 }
 
-/// A boot that zoneadmd carries out.
+/// The inputs of a boot that zoneadmd carries out.
 #[derive(Clone, Copy)]
 struct Boot<'a> {
     host: &'a Host,
@@ -180,7 +182,7 @@ struct Boot<'a> {
     plan: &'a BootPlan,
 }
 
-/// Builds the platform and starts init. A platform in which that fails is taken down.
+/// Builds the platform and starts init. If init cannot be started, the platform is taken down.
 fn start(
     boot: Boot<'_>,
     zinit: &Path,
@@ -188,7 +190,7 @@ fn start(
     console: &mut console::Console,
     doors: Option<Doors>,
 ) -> Result<(Platform, Runtime, Resumed), Error> {
-    // An image that is of no use is refused before anything is made.
+    // An unusable image is refused before any part of the platform is made.
     let ahead = boot.plan.resume.as_ref().map(Ahead::open).transpose()?;
     let mut platform = Platform::build(boot.plan, zinit, fault)?;
     match boot.start_built(&mut platform, ahead, fault, console, doors) {
@@ -198,7 +200,7 @@ fn start(
 }
 
 impl Boot<'_> {
-    /// Records a zone whose platform stands, and starts its init unless the plan ends in state
+    /// Records a zone whose platform is built, and starts its init unless the plan ends in state
     /// ready.
     fn start_built(
         self,
@@ -212,8 +214,8 @@ impl Boot<'_> {
         let mut resumed = Resumed::default();
         let mounts = platform.mounts(&self.plan.remembered)?;
         store::runtime::save_mounts(&self.host.root, self.zone, &mounts)?;
-        // Before anything runs that outlives us: without this record nobody would
-        // know of the zone.
+        // The state is stored before any process starts that outlives zoneadmd: without this record
+        // no command would know the zone.
         self.save(&runtime)?;
         strike(fault, "boot")?;
         if !self.plan.ready_only {
@@ -227,7 +229,8 @@ impl Boot<'_> {
             runtime.state = State::Running;
         }
         if self.plan.resume.is_some() {
-            // That is written down already, and the guest has nothing to go back to.
+            // `resume` has already stored the state, and the guest no longer has an image, so no
+            // step may fail here.
             return Ok((runtime, resumed));
         }
         strike(fault, "boot")?;
@@ -235,7 +238,8 @@ impl Boot<'_> {
         Ok((runtime, resumed))
     }
 
-    /// Starts init. The parts of an image that are read meanwhile are returned.
+    /// Starts init, and reads the state of the devices from the image during the start. Returns the
+    /// image, if there is one.
     fn start_init(
         self,
         platform: &mut Platform,
@@ -251,7 +255,7 @@ impl Boot<'_> {
         Ok(ahead)
     }
 
-    /// Makes a machine that waits go on from its image.
+    /// Resumes a waiting guest from its image.
     fn resume(
         self,
         platform: &mut Platform,
@@ -286,7 +290,7 @@ impl Boot<'_> {
         Ok(resumed)
     }
 
-    /// Takes the machine of a zone that comes from another host while it runs.
+    /// Receives a running guest from another host.
     fn receive_machine(
         self,
         platform: &mut Platform,
@@ -307,10 +311,11 @@ impl Boot<'_> {
         store::runtime::save(&self.host.root, self.zone, runtime)
     }
 
-    /// Takes a platform down. Returns what went wrong.
+    /// Takes a platform down. Returns all errors.
     fn take_down(self, mut platform: Platform) -> Vec<Error> {
         let down = platform.take_down().err().map(Error::from);
-        // The platform was built in other namespaces than the host's.
+        // zoneadmd is still in the namespaces of the platform, and must return to those of the
+        // host.
         let home = platform.go_home().map_err(Error::Home);
         let release = || Records::of(&self.host.root).release(self.zone);
         let released = home.and_then(|()| Ok(release()?));
@@ -318,7 +323,7 @@ impl Boot<'_> {
     }
 }
 
-/// Fails if a test asks for a fault at this moment of a verb.
+/// Fails if a test requests a failure at this step of an operation.
 fn strike(fault: &mut Fault, verb: &str) -> Result<(), InjectedFault> {
     match fault.strikes(verb) {
         true => Err(InjectedFault),
@@ -326,7 +331,7 @@ fn strike(fault: &mut Fault, verb: &str) -> Result<(), InjectedFault> {
     }
 }
 
-/// Returns the state of the zone for other programs, in state ready.
+/// Returns the state of a ready zone, for other programs to read.
 fn runtime(plan: &BootPlan, platform: &Platform) -> Result<Runtime, Error> {
     let mut runtime = Runtime {
         id: plan.id,

@@ -6,7 +6,7 @@ use rustix::fs::MemfdFlags;
 
 use crate::error::ScratchError;
 
-/// Makes a file in memory, which can be sealed.
+/// Makes a file in memory (memfd) that can be sealed.
 pub(super) fn scratch() -> Result<File, ScratchError> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = rustix::fs::memfd_create("devices", flags);

@@ -1,16 +1,16 @@
-//! The errors of the orders to a QEMU, and of looking at its memory.
+//! The errors of orders to a QEMU, and of access to the guest's memory.
 
 use std::io;
 
-/// The message about a machine that stands still and may run elsewhere.
+/// The message about a guest that is paused because it may run on another host.
 pub(crate) const AWAY: &str =
     "stands still, as it may already run on another host: give its zoneadm migrate command again";
 
-/// Why the machine of a zone did not carry out an order, or its memory could not be used.
+/// The reason why the guest of a zone did not carry out an order, or its memory could not be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
-    /// The zone is of another brand than kernel zones.
+    /// The zone is not a kernel zone.
     #[error("the zone is no machine")]
     NotAMachine,
     /// zoneadmd has no connection to QEMU.
@@ -19,25 +19,25 @@ pub enum MachineError {
     /// QEMU refused the order or did not answer it.
     #[error(transparent)]
     Qemu(#[from] vm::Error),
-    /// zoneadmd has no descriptor of the memory.
+    /// zoneadmd has no descriptor of the guest's memory.
     #[error("its memory cannot be had")]
     NoMemory,
-    /// The memory is larger than the addresses of this host.
+    /// The guest's memory is larger than the address space of this host.
     #[error("this host cannot map {size} bytes of memory")]
     TooLarge {
         /// The size of the memory in bytes.
         size: u64,
     },
-    /// The memory could not be mapped.
+    /// zoneadmd could not map the guest's memory.
     #[error("could not map its memory")]
     Map(#[source] io::Error),
 }
 
-/// Why zoneadmd does not let a machine run.
+/// The reason why zoneadmd does not let a guest run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AwayError {
-    /// The machine may run on another host.
+    /// The guest may run on another host.
     #[error("{AWAY}")]
     Away,
     /// The configuration of the running zone cannot be read.
@@ -45,11 +45,11 @@ pub enum AwayError {
     Configuration(#[from] store::Error),
 }
 
-/// Why the power button of a machine was not pressed.
+/// The reason why the power button of a guest was not pressed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ButtonError {
-    /// The machine stands still.
+    /// The guest is paused, because it may run on another host.
     #[error(transparent)]
     Away(#[from] AwayError),
     /// zoneadmd has no connection to QEMU.
@@ -60,23 +60,23 @@ pub enum ButtonError {
     Qemu(#[from] vm::Error),
 }
 
-/// Why the clock of a guest was not set.
+/// The reason why the clock of a guest was not set.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClockError {
-    /// The socket of the agent cannot be connected to.
+    /// The connection to the agent's socket failed.
     #[error("could not connect to the agent of the guest")]
     Connect(#[source] io::Error),
     /// The agent refused the order or did not answer it.
     #[error(transparent)]
     Agent(#[from] vm::Error),
-    /// `date` of the guest failed.
+    /// The program `date` in the guest failed.
     #[error("date -s ended with {status}")]
     Status {
-        /// The exit status.
+        /// The exit status of `date`.
         status: u8,
     },
-    /// `date` of the guest did not end in time.
+    /// The program `date` in the guest did not end in time.
     #[error("date -s does not end")]
     Late,
 }

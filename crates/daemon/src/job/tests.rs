@@ -1,4 +1,4 @@
-//! A job on a kernel in memory: its starter is killed at any moment.
+//! Tests of a job on a kernel in memory: the starter of the job is killed at any moment.
 
 use std::cell::{Cell, RefCell};
 
@@ -9,10 +9,10 @@ use proptest::test_runner::{Config, TestCaseError};
 
 use super::{JobError, Kernel, run};
 
-/// Payload with which a process that is killed unwinds: no undo runs.
+/// Panic payload that ends a killed process without any undo.
 struct Killed;
 
-/// The kernel: three processes that hang on each other.
+/// A kernel in memory with three processes, each of which ends when the process above it ends.
 ///
 /// | process | ends with |
 /// |---|---|
@@ -21,16 +21,16 @@ struct Killed;
 /// | the program in the zone | the job, as the first process of its namespace does |
 struct Memory {
     steps: Vec<PlatformStep>,
-    /// Moments until the starter is killed.
+    /// Number of moments until the starter is killed.
     left: Cell<u32>,
     starter_lives: Cell<bool>,
     /// True while the kernel ends the job with its starter (PR_SET_PDEATHSIG).
     is_bound: Cell<bool>,
-    /// The calls of the program after the end of the starter.
+    /// The actions of the program after the end of the starter.
     too_late: RefCell<Vec<String>>,
 }
 
-/// Moments that the package manager works for.
+/// Number of moments for which the package manager works.
 const WORK: u32 = 5;
 
 impl Memory {
@@ -44,7 +44,7 @@ impl Memory {
         }
     }
 
-    /// Lets a moment go by.
+    /// Advances the time by one moment, and kills the starter if its time is over.
     fn moment(&self) {
         match self.left.get() {
             0 => self.starter_lives.set(false),
@@ -78,8 +78,8 @@ impl Kernel for Memory {
         for step in &self.steps {
             self.moment();
             match step {
-                // The user namespace is made, the overlay is mounted, and a file is made under
-                // the ids of the zone.
+                // These steps make the user namespace, mount the overlay, and make a file under the
+                // ids of the zone.
                 PlatformStep::FirstProcess
                 | PlatformStep::Root { .. }
                 | PlatformStep::HostId { .. } => self.change_ids(),
@@ -94,7 +94,7 @@ impl Kernel for Memory {
         Ok(())
     }
 
-    /// Waits without a look at anything but the program.
+    /// Waits for the program, without a check of the starter.
     fn attend(&self, (): &()) -> Result<i32, JobError> {
         for work in 1..=WORK {
             self.moment();
