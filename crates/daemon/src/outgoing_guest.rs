@@ -1,4 +1,4 @@
-//! The state of a machine that leaves for another host while it runs.
+//! The state of a running guest that migrates to another host.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -11,19 +11,19 @@ use serde::Serialize;
 use crate::error::LeaveError;
 use control::protocol::{Leave, Left};
 
-/// Interval between looks at the progress.
+/// Interval between checks of the migration's progress.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Interval between progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A machine on its way.
+/// A guest that is migrating to another host.
 #[derive(Debug)]
 pub(super) struct Leaving {
     pub client: OwnedFd,
     pub zonepath: PathBuf,
     pub disks: Vec<String>,
-    /// QEMU's end of the stream of its memory, until it has it.
+    /// The socket to which QEMU will send the guest's memory; `None` after QEMU has got it.
     pub memory: Option<OwnedFd>,
     pub downtime: Duration,
     pub stage: Stage,
@@ -32,13 +32,13 @@ pub(super) struct Leaving {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The disks are made the same; the machine runs.
+    /// The disks are being copied; the guest runs.
     Disks,
-    /// The memory is sent; the machine runs.
+    /// The memory is being sent; the guest runs.
     Memory,
-    /// It stands still since then, and its disks are whole there.
+    /// The guest has been paused since this time, and its disks are complete on the target.
     Stands(Instant),
-    /// All was sent; the machine is paused until the target's decision arrives.
+    /// All data has been sent; the guest is paused until the target's decision arrives.
     Sent,
 }
 
@@ -47,7 +47,7 @@ impl Leaving {
         &self.client
     }
 
-    /// Returns the time until the next look; none when all is sent.
+    /// Returns the time until the next check of the progress, or `None` if all data has been sent.
     pub(super) fn pause(&self) -> Option<Duration> {
         (self.stage != Stage::Sent).then_some(POLL_INTERVAL)
     }
@@ -67,13 +67,13 @@ impl Leaving {
 /// Sends a message to the moving process, which may have ended.
 pub(super) fn say(client: &OwnedFd, what: &impl Serialize) {
     let packet = serde_json::to_vec(what).unwrap_or_default();
-    // A client that misses a report will ask again; reports are small and rare.
+    // A lost report does no harm: reports are small and rare, and the client asks again.
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let _ = send(client, &packet, flags);
 }
 
-/// A connection for each disk, and one for the memory: the ends of who carries them, and
-/// QEMU's.
+/// Makes one connection for each disk, and one for the memory. Returns the sockets for the
+/// migrating command, and the sockets for QEMU.
 pub(super) fn channels(order: &Leave) -> Result<(Vec<OwnedFd>, Vec<OwnedFd>), LeaveError> {
     let pairs = (0..=order.disks.len()).map(|_| {
         let (theirs, ours) = UnixStream::pair()?;

@@ -1,8 +1,8 @@
-//! The memory of a machine that runs while it is still restored. A process of its own
-//! brings it in: that goes on when this zoneadmd dies. A second process, the guardian, has the
-//! same image, memory and descriptors, and starts another one when the first is killed; without
-//! the guardian the first one goes on. When both die the zone is ended: a guest that waits for
-//! memory for ever is never left alone.
+//! Restores the memory of a guest while the guest runs. A separate process, the pager, restores the
+//! memory, so the restore continues if this zoneadmd dies. A second process, the guardian, has the
+//! same image, memory and descriptors, and starts another pager when the first one is killed. If
+//! the guardian dies, the pager continues. If the guardian and the pager die, the zone is ended,
+//! because its guest would wait for memory without end.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -34,42 +34,43 @@ use host::flatten;
 use kernelzone::image::MEMORY;
 use platform::guest::Machine;
 
-/// The first message of a pager when all memory is there.
+/// The first line of a pager's report when all memory is restored.
 const WHOLE: &str = "whole";
 
-/// Maximum size of a report, in bytes.
+/// Maximum size in bytes of a pager's report.
 const MAX_REPORT_BYTES: u64 = 16 << 10;
 
-/// Maximum number of times that the guardian starts another process: one that is killed each time
-/// does not come to an end.
+/// Maximum number of times that the guardian restarts the pager: without a limit, a pager that is
+/// killed each time would be restarted without end.
 const MAX_PAGER_RESTARTS: u32 = 10;
 
-/// Memory that is restored in part.
+/// Guest memory that is partly restored.
 pub(super) struct Begun {
     pub target: Mapping,
     pub ledger: Ledger,
     pub since: Instant,
 }
 
-/// A guardian, and the process that brings memory in.
+/// The guardian and the pager of a guest.
 #[derive(Debug)]
 pub(super) struct Paging {
-    /// The guardian, which leads the process group of both.
+    /// The guardian, which leads the process group of the guardian and the pager.
     process: Process,
     pidfd: OwnedFd,
-    /// True if this zoneadmd has started it: its number is kept until it is waited for.
+    /// True if this zoneadmd has started the guardian: then the kernel keeps the guardian's process
+    /// number until zoneadmd waits for it.
     is_child: bool,
-    /// The report at its end; none of a process that another zoneadmd started.
+    /// The pipe with the pager's report; `None` if another zoneadmd started the pager.
     report: Option<File>,
 }
 
 impl Paging {
-    /// Arms the memory of a machine that was just started and waits, and starts the process
-    /// that brings it in from the image.
+    /// Registers the memory of a waiting guest for page faults, and starts the pager that restores
+    /// the memory from the image.
     ///
     /// # Errors
-    /// Why it cannot be done here; the machine is as it was before, and its memory can be
-    /// restored as a whole.
+    /// Fails if the memory cannot be restored on page faults here; the guest is unchanged, and its
+    /// memory can be restored as a whole.
     pub fn start(
         machine: &mut Machine,
         qemu: &Child,
@@ -98,7 +99,7 @@ impl Paging {
         };
         let disarm = || {
             for region in &regions {
-                // Ranges that were not armed are left as they are.
+                // This does not change ranges that were not registered for page faults.
                 let _ = faults.disarm(region.address, region.length);
             }
         };
@@ -127,7 +128,8 @@ impl Paging {
             let child = sys::process::fork(0, None, &keep, body).map_err(PagingError::Start)?;
             drop(theirs);
             if let Some(pid) = Pid::from_raw(child.pid) {
-                // Both end as one, also before the guardian has done this itself.
+                // The guardian gets its own process group here, so that one signal ends the
+                // guardian and the pager even before the guardian has made the group itself.
                 let _ = setpgid(Some(pid), Some(pid));
             }
             let process = Process::find(child.pid).ok_or(PagingError::Ended(PagerError::Died))?;
@@ -144,15 +146,16 @@ impl Paging {
         started
     }
 
-    /// The one that another zoneadmd started.
+    /// Takes over the guardian and the pager that another zoneadmd started. Returns `None` if all
+    /// memory is restored.
     ///
     /// # Errors
-    /// Memory is missing, and nobody brings it in: the machine must be ended.
+    /// Fails if memory is missing and no process restores it: then the guest must be ended.
     pub fn adopt(known: Option<Process>, qemu: i32) -> Result<Option<Self>, PagingError> {
         let alive = known.filter(|known| known.is_alive()).and_then(|process| {
             let pid = Pid::from_raw(process.pid)?;
             let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-            // Its number may have been given away meanwhile.
+            // The process number may have been reused in the meantime.
             process.is_alive().then_some(Self {
                 process,
                 pidfd,
@@ -166,12 +169,13 @@ impl Paging {
         }
     }
 
-    /// Returns the numbers by which other processes find it again.
+    /// Returns the process number and start time, with which another process finds the guardian
+    /// again.
     pub const fn process(&self) -> Process {
         self.process
     }
 
-    /// Returns whether it ends within this time.
+    /// Returns true if the guardian ends within the time `patience`.
     pub fn ends_within(&self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         loop {
@@ -187,16 +191,16 @@ impl Paging {
         }
     }
 
-    /// Waits for its end, which follows that of the machine.
+    /// Waits up to 5 s for the end of the guardian, which follows the end of the guest.
     pub fn ends_soon(&self) -> bool {
         self.ends_within(Duration::from_secs(5))
     }
 
-    /// Returns the result, once it has ended.
+    /// Returns the result of the pager after its end.
     ///
     /// # Errors
-    /// Why memory is missing for good; the machine must be ended.
-    /// [`PagerError::MachineEnded`] when that has ended already.
+    /// Fails with the reason if memory is missing and the guest must be ended. Fails with
+    /// [`PagerError::MachineEnded`] if the guest has already ended.
     pub fn end(mut self, qemu: i32) -> Result<Whole, PagerError> {
         let Some(report) = self.report.take() else {
             return match is_armed(qemu) {
@@ -229,8 +233,9 @@ impl Paging {
 }
 
 impl AsFd for Paging {
-    /// Returns the descriptor that is readable at the end: the report, which both processes may
-    /// write, or the end of the guardian of another zoneadmd.
+    /// Returns the descriptor that is readable when the pager has ended: the report that the pager
+    /// or the guardian writes, or the process descriptor of a guardian that another zoneadmd
+    /// started.
     fn as_fd(&self) -> BorrowedFd<'_> {
         let report = self.report.as_ref().map(AsFd::as_fd);
         report.unwrap_or(self.pidfd.as_fd())
@@ -239,7 +244,7 @@ impl AsFd for Paging {
 
 impl Drop for Paging {
     fn drop(&mut self) {
-        // They have ended, or the machine has or will.
+        // The guardian and the pager have ended, or the guest has ended or will end.
         let is_known = self.is_child || self.process.is_alive();
         if let Some(pid) = Pid::from_raw(self.process.pid).filter(|_| is_known) {
             let _ = kill_process_group(pid, Signal::KILL);
@@ -251,15 +256,15 @@ impl Drop for Paging {
     }
 }
 
-/// All memory is there.
+/// The result of a pager that has restored all memory.
 pub(super) struct Whole {
-    /// For the log.
+    /// A line for the log.
     pub line: String,
-    /// The pieces that were asked for, the first one first.
+    /// The numbers of the memory chunks that the guest asked for, in this order.
     pub asked: Vec<u64>,
 }
 
-/// Returns a callback that stops where a test wants it.
+/// Returns a callback that stops the restore if a test requests this.
 pub(super) fn watch(fault: Fault) -> impl Fn(suspend::Progress) -> ControlFlow<()> + Sync {
     let fault = Mutex::new(fault);
     move |_| {
@@ -271,27 +276,29 @@ pub(super) fn watch(fault: Fault) -> impl Fn(suspend::Progress) -> ControlFlow<(
     }
 }
 
-/// The descriptors and facts that the guardian and its process get.
+/// The descriptors and figures that the guardian and the pager use.
 struct Job<'a> {
     fault: Fault,
-    /// Bytes in the image.
+    /// Bytes of memory that the image holds.
     raw: u64,
-    /// When the first of them was brought in.
+    /// The time at which the restore began.
     since: Instant,
     report: BorrowedFd<'a>,
     qemu: BorrowedFd<'a>,
 }
 
-/// The name that the process has in lists of processes, where it would be a second zoneadmd.
+/// The name of the guardian and the pager in lists of processes; without it they would look like a
+/// second zoneadmd.
 const NAME: &std::ffi::CStr = c"zonepager";
 
-/// The kernel takes any other process before this one when memory is short: with it the
-/// guest would be lost.
+/// Value of oom_score_adj that makes the kernel kill any other process first when memory is short:
+/// without the pager the guest would be lost.
 const OOM_SCORE: &str = "-1000";
 
-/// Makes this process one that is told from zoneadmd, and that is killed last.
+/// Gives this process its own name, and makes it the last one that the kernel kills when memory is
+/// short.
 fn stand_out(zone: &ZoneName) {
-    // The guest goes on without any of them.
+    // Errors are ignored, because the guest can run without these settings.
     let _ = rustix::thread::set_name(NAME);
     if let Ok(text) = CString::new(format!("{}: memory of {zone}", NAME.to_string_lossy())) {
         let _ = sys::process::show_as(text);
@@ -299,8 +306,7 @@ fn stand_out(zone: &ZoneName) {
     let _ = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE);
 }
 
-/// Runs the guardian: starts the process that brings memory in, and another one as long as
-/// that is killed.
+/// Runs the guardian: starts the pager, and restarts a pager that was killed.
 fn guard(pager: &Pager<'_>, ledger: &Ledger, keep: &[BorrowedFd<'_>], mut job: Job<'_>) -> u8 {
     let _ = setpgid(None, None);
     for _ in 0..=MAX_PAGER_RESTARTS {
@@ -316,7 +322,7 @@ fn guard(pager: &Pager<'_>, ledger: &Ledger, keep: &[BorrowedFd<'_>], mut job: J
         if let Some(status) = ended.and_then(|status| status.exit_status()) {
             return u8::try_from(status).unwrap_or(1);
         }
-        // The state of an interrupted read is not visible.
+        // The killed pager may have been reading chunks; these chunks are read again.
         ledger.forget_taken();
     }
     let _ = sys::process::send_signal(job.qemu, Signal::KILL.as_raw());
@@ -324,7 +330,7 @@ fn guard(pager: &Pager<'_>, ledger: &Ledger, keep: &[BorrowedFd<'_>], mut job: J
     1
 }
 
-/// Runs the process that brings memory in.
+/// Runs the pager, which restores memory.
 fn work(pager: &Pager<'_>, job: &Job<'_>, fault: Fault) -> u8 {
     let qemu = job.qemu;
     let watch = watch(fault);
@@ -339,13 +345,15 @@ fn work(pager: &Pager<'_>, job: &Job<'_>, fault: Fault) -> u8 {
             (format!("{WHOLE}\n{line}\n{}\n", asked.join(" ")), 0)
         }
         Err(error) => {
-            // Its memory goes some time before it has ended.
+            // QEMU's memory is released some time before the process ends, and then the error is
+            // ESRCH.
             let lost = |error: &std::io::Error| {
                 error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
             };
             let gone = matches!(&error, suspend::Error::Faults { source, .. } if lost(source))
                 || has_ended(qemu);
-            // Before anybody hears of it: from now on it could only wait for ever.
+            // QEMU is killed before the pager reports: without the pager it could only wait without
+            // end.
             let _ = sys::process::send_signal(qemu, Signal::KILL.as_raw());
             match gone {
                 true => ("\n".to_owned(), 0),
@@ -357,7 +365,7 @@ fn work(pager: &Pager<'_>, job: &Job<'_>, fault: Fault) -> u8 {
     status
 }
 
-/// Tells zoneadmd; nobody hears it when that is gone.
+/// Writes the report for zoneadmd. The text is lost if zoneadmd has died.
 fn say(job: &Job<'_>, text: &str) {
     if let Ok(report) = job.report.try_clone_to_owned() {
         let _ = File::from(report).write_all(text.as_bytes());
@@ -375,7 +383,7 @@ fn told(raw: u64, took: Duration, paged: &Paged) -> String {
     )
 }
 
-/// Bytes of memory that an image holds.
+/// Returns the bytes of memory that an image holds.
 fn raw(image: &Image) -> u64 {
     let entries = image.index().entries.iter();
     entries
@@ -392,8 +400,8 @@ fn has_ended(process: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut watched, Some(&now)), Ok(1..))
 }
 
-/// The descriptor through which page faults of QEMU come. Nothing of a guest has run
-/// there yet.
+/// Returns a descriptor that reports page faults of QEMU. QEMU has not run any code of the guest
+/// before this.
 #[cfg(target_arch = "x86_64")]
 fn descriptor(qemu: &Child, device: i32) -> Result<Userfault, PagingError> {
     let stop = sys::remote::Stopped::new(qemu.pid);
@@ -410,7 +418,8 @@ fn descriptor(_: &Child, _: i32) -> Result<Userfault, PagingError> {
     Err(PagingError::Processor)
 }
 
-/// Returns the regions of a process that map a file. All of the file must be somewhere.
+/// Returns the memory regions of a process that map a file. Fails if the regions do not cover the
+/// whole file.
 fn regions(pid: i32, file: BorrowedFd<'_>, size: u64) -> Result<Vec<Region>, PagingError> {
     let file = file.try_clone_to_owned().map(File::from);
     let meta = file.and_then(|file| file.metadata());
@@ -429,7 +438,7 @@ fn regions(pid: i32, file: BorrowedFd<'_>, size: u64) -> Result<Vec<Region>, Pag
     }
 }
 
-/// A line of /proc/PID/maps, if it is of this file.
+/// Returns the region in a line of /proc/PID/maps, or `None` if the line is about another file.
 fn region(line: &str, device: &str, inode: u64) -> Option<Region> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -444,7 +453,7 @@ fn region(line: &str, device: &str, inode: u64) -> Option<Region> {
     })
 }
 
-/// Returns whether a process has memory whose faults somebody is to answer.
+/// Returns true if a process has memory that is registered for page faults with a userfaultfd.
 fn is_armed(pid: i32) -> bool {
     let smaps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
     let mut flags = smaps

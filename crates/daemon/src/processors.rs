@@ -1,5 +1,5 @@
-//! Working for a zone on its own processors: who dedicates some to a zone wants the
-//! others left alone, also while its memory is compressed.
+//! Runs zoneadmd's work for a zone on the zone's own processors. A zone with dedicated processors
+//! must not load other processors, even while its memory is compressed.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,17 @@ use limits::{Base, ZoneCgroups};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Has this thread, and those that it starts, work on the processors of the zone.
+/// Binds this thread, and the threads that it starts, to the processors of the zone.
 pub(super) fn bound(host: &Host, qemu: i32, groups: &ZoneCgroups) -> Option<Bound> {
     Bound::to(qemu, groups, &Base::find(&host.cgroup).ok()?)
 }
 
-/// This thread, and all that it starts, on the processors of a zone until it is dropped.
+/// A guard: until it is dropped, this thread and the threads that it starts run on the processors
+/// of a zone.
 #[derive(Debug)]
 pub(super) struct Bound {
     before: CpuSet,
-    /// The group of zoneadmd, if it had to leave that.
+    /// The control group of zoneadmd, if zoneadmd had to leave this group.
     home: Option<PathBuf>,
 }
 
@@ -33,7 +34,8 @@ impl Bound {
         if sched_setaffinity(None, &theirs).is_ok() {
             return Some(Self { before, home: None });
         }
-        // A partition: nobody runs there who is not in its group.
+        // The zone's processors are a cpuset partition: only processes in the zone's control group
+        // can run on them.
         let home = base.daemons();
         groups.take_in().ok()?;
         let bound = Self {
@@ -86,7 +88,7 @@ mod tests {
         assert_eq!(suspend::all_processors().get(), 1);
         drop(bound);
         assert_eq!(sched_getaffinity(None).unwrap(), all);
-        // It has no others than we have.
+        // No guard is returned if the process may use the same processors as this thread.
         sched_setaffinity(there, &all).unwrap();
         assert!(Bound::to(pid, &groups, &base).is_none());
         model.kill().unwrap();

@@ -1,8 +1,8 @@
-//! Rates as the log shows them.
+//! Formats data rates for the log.
 
 use std::time::Duration;
 
-/// Megabytes, seconds, and megabytes a second.
+/// Returns a text with megabytes, seconds, and megabytes per second.
 pub(super) fn rate(bytes: u64, took: Duration) -> String {
     #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
     let megabytes = bytes as f64 / 1e6;

@@ -1,4 +1,4 @@
-//! Serving an active zone to its end.
+//! Serves an active zone to its end.
 
 mod answer;
 mod end;
@@ -37,7 +37,7 @@ use subject::network::Records;
 
 pub(super) use end::End;
 
-/// A zoneadmd at work.
+/// The state of a zoneadmd that serves a zone.
 #[derive(Debug)]
 pub(super) struct Server<'a> {
     pub(super) host: &'a Host,
@@ -47,47 +47,47 @@ pub(super) struct Server<'a> {
     pub(super) platform: Platform,
     pub(super) runtime: Runtime,
     rctls: Option<Rctls>,
-    /// Keeps the files true that show the zone its limits.
+    /// The process that updates the files in which the zone sees its limits.
     pub(super) follower: Option<Follower>,
-    /// Keeps the root open until everybody has been answered.
+    /// Keeps the zone's root open until all waiting commands have been answered.
     root: Option<OwnedFd>,
-    /// True when the console has come to its end.
+    /// True after the end of the console's output.
     pub(super) silent: bool,
-    /// The number of QEMU's messages.
+    /// The number of QEMU messages that were logged.
     pub(super) complaints: u32,
-    /// The channel to the agent in a guest that goes on after a suspend.
+    /// The path of the socket to the agent in a guest that was resumed or migrated here.
     pub(super) resumed: Option<PathBuf>,
-    /// The space for the machine's writes.
+    /// The state of a guest that is paused because its disks have no space.
     pub(super) stall: Stall,
-    /// The pager that still brings memory in.
+    /// The pager that is still restoring memory.
     pub(super) paging: Option<Paging>,
-    /// The pieces of memory that the machine wanted first when it was resumed.
+    /// The numbers of the memory chunks that the guest used first when it was resumed.
     pub(super) hot: Vec<u64>,
-    /// The machine's way to another host, while it is on it.
+    /// The migration to another host, while it is in progress.
     pub(super) leaving: Option<Leaving>,
-    /// The init that a machine in state ready is started as.
+    /// The init with which a kernel zone in state ready will be started.
     pub(super) made: Option<model::plan::Init>,
-    /// The zone's requests about its boot environments.
+    /// The handler of the zone's requests about its boot environments.
     requests: Option<Requests>,
-    /// Changes of the host's firewall, for a zone that has rules in it.
+    /// The watch over the host's firewall, if the firewall has rules of the zone.
     firewall: Option<Watch>,
-    /// Tells others that the root may be mounted; released last.
+    /// The lock of the zone's root, which shows that the root may be mounted; it is released last.
     _root_lock: File,
-    /// Connections that are answered when the zone has ended.
+    /// Connections of the commands that wait for the end of the zone.
     waiting: Vec<OwnedFd>,
-    /// True while init is still to be told to shut down: it was not ready for the order.
+    /// True while init must still be told to shut down, because init was not ready for the order.
     untold: bool,
     /// True when init is zinit.
     pub(super) has_zinit: bool,
-    /// When the power button of the machine was pressed last.
+    /// The last time at which zoneadmd pressed the power button of the guest.
     pressed: Option<Instant>,
-    /// When the zone was booted, or adopted.
+    /// The time at which the zone was booted or adopted.
     pub(super) booted: Instant,
     /// Count of the reboots in quick succession that led to this boot.
     pub(super) reboots: u32,
 }
 
-/// Makes the socket of a zone's zoneadmd; one that a dead zoneadmd left is replaced.
+/// Makes the socket on which a zone's zoneadmd listens; it replaces the socket of a dead zoneadmd.
 pub(super) fn listen(root: &Root, zone: &ZoneName) -> Result<OwnedFd, Error> {
     let path = root.socket(zone);
     std::fs::create_dir_all(root.run())
@@ -107,7 +107,8 @@ impl<'a> Server<'a> {
     ) -> Self {
         let asked = platform.environments.take();
         let requests = asked.map(|socket| Requests::new(socket, runtime.first_id));
-        // Input of a client must never make zoneadmd wait for the zone.
+        // The console is non-blocking, because input of a client must never make zoneadmd wait for
+        // the zone.
         if let Ok(flags) = fcntl_getfl(&platform.console) {
             let _ = fcntl_setfl(&platform.console, flags | OFlags::NONBLOCK);
         }
@@ -170,20 +171,21 @@ impl<'a> Server<'a> {
             self.log(&format!("WARNING: {remark}"));
         }
         if let Some(agent) = self.resumed.take() {
-            // It runs only since now, and its links are older.
+            // The guest runs only from this moment on, but its network links are older, so zoneadmd
+            // announces its addresses again.
             Records::of(&self.host.root).announce_again(self.zone);
             crate::suspend::correct_clock(&self.host.root, self.zone, &agent);
         }
     }
 
-    /// Starts the reader of a zone that is shown its limits.
+    /// Starts the process that updates the files in which the zone sees its limits.
     pub(super) fn follow(&mut self) {
         let Platform { cgroups, init, .. } = &self.platform;
         let (root, owner) = (&self.host.root, self.runtime.first_id);
         self.follower = Follower::start(root, self.zone, cgroups, init, owner);
     }
 
-    /// Logs the limits that the zone ran into.
+    /// Logs the limits that the zone has reached.
     fn tell(&self, hits: &[limits::Hit]) {
         for hit in hits {
             self.log(&hit.to_string());

@@ -1,4 +1,4 @@
-//! The requests of commands to zoneadmd, and the answers.
+//! Handles the requests of commands to zoneadmd.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use platform::plan::guest::made_ready;
 use platform::proc;
 use subject::freeze;
 
-/// Timeout for a new connection to send its request: short, but enough on a host that is very busy.
+/// Timeout for a new connection to send its request: short, but enough on a very busy host.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Server<'_> {
@@ -28,7 +28,8 @@ impl Server<'_> {
         &self.listener
     }
 
-    /// Accepts one connection and handles its request; an unknown request gets an error as answer.
+    /// Accepts one connection and returns its request; an unknown request is answered with an
+    /// error.
     pub(crate) fn hear_one(&self) -> Option<(OwnedFd, Request)> {
         let client = accept_with(&self.listener, SocketFlags::CLOEXEC).ok()?;
         let _ = set_socket_timeout(&client, Timeout::Recv, Some(REQUEST_TIMEOUT));
@@ -43,8 +44,8 @@ impl Server<'_> {
         }
     }
 
-    /// Answers one connection; true when the zone is down and we are done.
-    // Long because it is a table with one arm for each order.
+    /// Answers one connection. Returns true if the zone is down and zoneadmd can end.
+    // This function is long because it is a table with one arm for each order.
     pub(super) fn answer_one(&mut self) -> bool {
         let Some((client, request)) = self.hear_one() else {
             return false;
@@ -113,7 +114,8 @@ impl Server<'_> {
             ),
             Request::Freeze => self.stand_still(&client),
             Request::Console => {
-                // One that has just gone was not noticed yet.
+                // zoneadmd may not have noticed yet that the former console client has
+                // disconnected.
                 self.console.forget_gone_client();
                 let pid =
                     socket_peercred(&client).map_or(0, |peer| peer.pid.as_raw_nonzero().get());
@@ -133,15 +135,15 @@ impl Server<'_> {
         false
     }
 
-    /// Keeps the zone frozen while somebody holds the other end. Nothing happens in
-    /// the zone meanwhile, so there is nothing else to do here.
+    /// Keeps the zone frozen until the client closes the connection. A frozen zone needs no other
+    /// service of zoneadmd during this time.
     pub(super) fn stand_still(&self, client: &OwnedFd) {
         let frozen = freeze::stop(&self.platform.cgroups);
         let holds = frozen.is_ok();
         reply(client, &done_or(&frozen));
         while holds && is_there(client) {
             let mut watched = [PollFd::new(client, PollFlags::empty())];
-            // Only its end wakes this.
+            // Without requested events, poll returns only when the client closes the connection.
             let _ = poll(&mut watched, None);
         }
         if let Err(error) = self.platform.cgroups.freeze(false) {
@@ -173,7 +175,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Gives the zone other resource controls, all or none.
+    /// Changes the zone's resource controls, all or none.
     pub(super) fn change_controls(&mut self, new: &Controls) -> Result<Changed, Error> {
         let base = Base::find(&self.host.cgroup)?;
         let old = self.runtime.controls.clone();
@@ -211,7 +213,7 @@ impl Server<'_> {
         Ok(changed)
     }
 
-    /// Shows the zone limits of a kind that it had not before.
+    /// Shows the zone new kinds of limits.
     pub(super) fn review_limit_files(&mut self, controls: &Controls) {
         if self.platform.machine.is_some() {
             return;

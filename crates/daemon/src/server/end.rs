@@ -12,10 +12,10 @@ use crate::error::{Error, InjectedFault};
 use host::flatten;
 use subject::network::Records;
 
-/// Maximum length of QEMU's last text that is logged with its end, in bytes.
+/// Maximum number of characters of QEMU's last message that are logged at the end of the guest.
 const MAX_LAST_TEXT_BYTES: usize = 300;
 
-/// The action after the zone's end.
+/// The action of zoneadmd after the zone's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Halted,
@@ -23,8 +23,8 @@ pub(crate) enum End {
 }
 
 impl Server<'_> {
-    /// Handles the end of the zone's init, which exited or asked the kernel for a reboot or halt.
-    /// Logs which.
+    /// Handles and logs the end of the zone's init, which exited or asked the kernel for a reboot
+    /// or halt.
     pub(super) fn how_it_ended(&mut self) -> End {
         let status = waitid(
             WaitId::PidFd(self.platform.init.pidfd.as_fd()),
@@ -36,7 +36,7 @@ impl Server<'_> {
         let how = |what: &str| match (signal, exit) {
             (Some(signal), _) => format!("{what} was killed by signal {signal}"),
             (_, Some(exit)) => format!("{what} exited with status {exit}"),
-            // It was another zoneadmd's child.
+            // The exit status is unknown, because the process is a child of another zoneadmd.
             _ => format!(
                 "{what} ended; its exit status is unknown, because another zoneadmd started it"
             ),
@@ -47,7 +47,7 @@ impl Server<'_> {
             let (restarts, cause) = (machine.restarts, machine.end);
             let (mut text, failed) = match (cause, signal) {
                 (Some(cause), None) => (cause.text().to_owned(), cause.is_failure()),
-                // QEMU says why before it ends by itself.
+                // QEMU was killed, or ended by itself and wrote the reason before its end.
                 _ => (how("QEMU"), true),
             };
             if !complaint.is_empty() {
@@ -61,8 +61,8 @@ impl Server<'_> {
             };
         }
         // reboot(2) in a pid namespace ends its init with SIGHUP for a restart and with SIGINT for
-        // a power-off. Only a parent is told: an adopted zone halts. The status that other
-        // processes can read from Linux 6.15 on (PIDFD_INFO_EXIT) is 0 in both cases.
+        // a power-off. Only the parent sees this signal, so an adopted zone halts. The status that
+        // other processes can read from Linux 6.15 on (PIDFD_INFO_EXIT) is 0 in both cases.
         let (failed, text) = match signal {
             Some(signal) if signal == Signal::HUP.as_raw() => {
                 self.log("ended: the zone rebooted itself");
@@ -80,8 +80,8 @@ impl Server<'_> {
         self.end_of(failed)
     }
 
-    /// Returns the action after an end that was no reboot: a zone that `failed` boots again if it
-    /// was booted with the attribute for that.
+    /// Returns the action after an end that was no reboot: a zone that `failed` boots again if its
+    /// attribute `restart` is `on-failure`.
     fn end_of(&self, failed: bool) -> End {
         let running = || store::xml::load_running(&self.host.root, self.zone);
         if !failed || !running().is_ok_and(|config| config.restarts_on_failure()) {
@@ -91,9 +91,10 @@ impl Server<'_> {
         End::Reboot
     }
 
-    /// The zone ended by itself: cleans up, answers who waits, boots again if wanted.
+    /// Cleans up after a zone that ended by itself, answers the waiting commands, and boots the
+    /// zone again if it asked for a reboot.
     pub(crate) fn finish(mut self, end: End, held: Option<ZoneLock>) -> Result<(), Error> {
-        // Another holder of the lock wants the zone to end.
+        // If another process holds the zone's lock, that process wants the zone to end.
         let again = held.filter(|_| end == End::Reboot && self.waiting.is_empty());
         let Some(held) = again else {
             let down = self.take_down(End::Halted);
@@ -104,12 +105,12 @@ impl Server<'_> {
         self.boot_again(&held)
     }
 
-    /// Forgets the zone: from here on it is halted for everybody.
+    /// Removes the zone's stored state: from now on, all commands see the zone as halted.
     pub(crate) fn forget(&self) -> Result<(), store::Error> {
         store::runtime::forget(&self.host.root, self.zone)
     }
 
-    /// Lets go of the root of a zone that was taken down.
+    /// Closes the root of a zone that was taken down.
     pub(crate) fn forget_root(&mut self) {
         self.root = None;
     }
@@ -124,15 +125,15 @@ impl Server<'_> {
         if let Some(rctls) = self.rctls.take() {
             self.tell(&rctls.last_hits());
         }
-        // They have nothing to do for a machine that ends.
+        // The pager and the migration are not needed for a guest that ends.
         self.paging = None;
         self.leaving = None;
         if let Some(mut follower) = self.follower.take() {
             follower.end();
         }
         self.runtime.state = State::ShuttingDown;
-        // A zone ends also where nothing can be written. Without this record the zone is listed
-        // as running until its first process is gone.
+        // The zone ends even if its state cannot be written. Without this record the zone is listed
+        // as running until its first process has ended.
         if let Err(error) = self.save() {
             self.log(&format!(
                 "WARNING: halts without a record of it: {}",
@@ -148,15 +149,16 @@ impl Server<'_> {
             let records = Records::of(&self.host.root);
             down.and_then(|()| Ok(records.release(self.zone)?))
         };
-        // Said before the zone is forgotten: then it is halted for everybody, and
-        // nothing that takes time may come between that and the end of the lock.
+        // The end is logged before the zone's state is removed. After the removal all commands see
+        // the zone as halted, so no slow step may come between the removal and the release of the
+        // lock.
         let result = down.and_then(|()| {
             self.console.notice("Zone halted");
             self.log("halted");
             if end == End::Reboot {
                 self.console.notice("Zone rebooting");
                 self.log("reboots");
-                // Until it boots it is shutting down.
+                // The state stays `shutting down` until the zone boots again.
                 return Ok(());
             }
             Ok(self.forget()?)

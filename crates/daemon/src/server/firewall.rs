@@ -1,4 +1,4 @@
-//! Keeping the zone's rules in the host's firewall.
+//! Keeps the zone's rules in the host's firewall.
 
 use std::time::Instant;
 
@@ -10,8 +10,8 @@ use subject::network::Records;
 use super::Server;
 
 impl Server<'_> {
-    /// Watches the host's firewall if the host routes for the zone: rules of it serve the zone, or may
-    /// do so after a change of its configuration.
+    /// Watches the host's firewall if the host routes for the zone. The firewall then has rules of
+    /// the zone, or may get them after a change of the zone's configuration.
     pub(super) fn watch_rules(&self) -> Option<Watch> {
         let record = Records::of(&self.host.root).load(self.zone).ok()??;
         if Needs::of_record(&record).is_nothing() {
@@ -27,8 +27,8 @@ impl Server<'_> {
         watch.ok()
     }
 
-    /// Restores rules that another program has removed, a moment after the host's firewall
-    /// changed.
+    /// Restores the zone's rules after another program has removed them, a short time after the
+    /// change of the firewall.
     pub(super) fn mind_rules(&mut self, has_changed: bool) {
         let Some(watch) = &mut self.firewall else {
             return;

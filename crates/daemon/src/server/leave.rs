@@ -1,8 +1,9 @@
-//! A machine that leaves for another host while it runs: the part of its zoneadmd.
+//! zoneadmd's part in migrating a running guest to another host.
 //!
-//! The moving process (`zoneadm migrate`) holds the connection, carries QEMU's data, and decides
-//! when to go on. When the connection ends the machine runs on here; but not when it may run
-//! elsewhere by then, which the mark in the zonepath says that is written before.
+//! The migrating process (`zoneadm migrate`) holds the connection, carries QEMU's data, and decides
+//! when the next step begins. If the connection ends, the guest runs on here, unless it may already
+//! run on the other host. A mark in the zonepath, which is written before that point, shows that
+//! the guest may run on the other host.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -20,22 +21,23 @@ use control::protocol::{Leave, Left, MAX_PACKET, Reply, Word};
 use host::flatten;
 use subject::away;
 
-/// Maximum time that the machine may stand still before all is sent: the other side has to write
-/// out a file, and to confirm it.
+/// Maximum time for which the guest may be paused before all data is sent: the target has to write
+/// a file to disk, and to confirm this.
 const MAX_DOWNTIME: Duration = Duration::from_secs(120);
 
-/// Maximum number of bytes of its disks that may be left when it stands still: it stands still for
-/// them, too.
+/// Maximum number of bytes of the guest's disks that may be left when the guest is paused: the
+/// guest stays paused until they are sent.
 const MAX_REMAINING_DISK_BYTES: u64 = 256 << 20;
 
 impl Server<'_> {
-    /// Begins to send the machine; the connection is kept for that.
+    /// Begins to send the guest to another host, and keeps the connection of the migrating command.
     pub(super) fn begin_leaving(&mut self, client: OwnedFd, order: &Leave) {
         let (theirs, mut ours) = match self.may_leave(order).and_then(|()| channels(order)) {
             Ok(channels) => channels,
             Err(why) => return say(&client, &Reply::Error(flatten(&why))),
         };
-        // First: QEMU speaks to the other one while it is told of the mirrors.
+        // The command gets its sockets first, because QEMU already talks to the target while
+        // zoneadmd starts the mirrors.
         let packet = serde_json::to_vec(&Reply::Done).unwrap_or_default();
         let passed: Vec<_> = theirs.iter().map(AsFd::as_fd).collect();
         if sys::passing::send_all(client.as_fd(), &passed, &packet).is_err() {
@@ -60,7 +62,8 @@ impl Server<'_> {
             })?)
         });
         if let Err(why) = started {
-            // A QEMU that still waits for the other one hears nobody else.
+            // A QEMU that still waits for the target does not answer zoneadmd, so these sockets are
+            // shut down.
             for end in &ours {
                 let _ = shutdown(end, Shutdown::Both);
             }
@@ -68,7 +71,7 @@ impl Server<'_> {
         }
     }
 
-    /// Refuses whatever could let a machine run that may run on another host by now.
+    /// Fails if the guest may run on another host. The caller must then not let the guest run here.
     pub(crate) fn refuse_away(&self) -> Result<(), AwayError> {
         if self.platform.machine.is_none() {
             return Ok(());
@@ -101,7 +104,7 @@ impl Server<'_> {
         machine.monitor.as_mut().ok_or(MachineError::Unresponsive)
     }
 
-    /// Sets the auxiliary state that `list -s` shows.
+    /// Sets the auxiliary state that `zoneadm list -s` shows.
     fn call(&mut self, what: &str) {
         self.runtime.auxiliary = what.to_owned();
         if let Err(error) = self.save() {
@@ -109,8 +112,8 @@ impl Server<'_> {
         }
     }
 
-    /// Looks after a machine that leaves; `heard` when who moves it has something to say.
-    /// True when it is gone, and we are done.
+    /// Does the next step of a migration to another host. `heard` is true if the migrating command
+    /// has sent a message. Returns true if the guest has ended here and zoneadmd can end.
     pub(super) fn go_on_leaving(&mut self, heard: bool) -> bool {
         if heard && self.hear_mover() {
             return true;
@@ -151,7 +154,7 @@ impl Server<'_> {
                 Sending::Stands => {
                     leaving.stage = Stage::Stands(Instant::now());
                     let mirrors = live::mirrors(monitor, leaving.disks.len())?;
-                    // zoneadmd did not read its other sources while the memory was sent.
+                    // zoneadmd did not check the progress of the disks while the memory was sent.
                     if mirrors.total.saturating_sub(mirrors.done) > MAX_REMAINING_DISK_BYTES {
                         return Err(LeaveError::DisksTooFast);
                     }
@@ -173,7 +176,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Carries out an order of the migrating command. Returns true if the machine has ended here.
+    /// Carries out an order of the migrating command. Returns true if the guest has ended here.
     fn hear_mover(&mut self) -> bool {
         let Some(leaving) = &self.leaving else {
             return false;
@@ -222,10 +225,10 @@ impl Server<'_> {
         false
     }
 
-    /// Handles the end of the moving process.
+    /// Handles the end of the migrating process.
     fn lose_mover(&mut self) {
         let sent = self.leaving.as_ref().filter(|one| one.stage == Stage::Sent);
-        // The mark is written before the other host may let it run.
+        // The mark in the zonepath is written before the other host may let the guest run.
         if !sent.is_some_and(|leaving| away::is_away(&leaving.zonepath)) {
             return self.stop_leaving(&LeaveError::CommandEnded);
         }
@@ -234,12 +237,12 @@ impl Server<'_> {
         self.console.notice("Zone may be on another host");
     }
 
-    /// Lets the machine run on here, and tells why.
+    /// Cancels the migration, lets the guest run on here, and tells the command and the log why.
     pub(super) fn stop_leaving(&mut self, why: &LeaveError) {
         let Some(leaving) = self.leaving.take() else {
             return;
         };
-        // Its ends of the connections first: QEMU then waits for nobody.
+        // zoneadmd closes its sockets first, so that QEMU does not wait for the target.
         let Leaving { client, memory, .. } = leaving;
         drop(memory);
         let why = flatten(why);
@@ -254,7 +257,7 @@ impl Server<'_> {
         say(&client, &Left::Failed(why));
     }
 
-    /// Lets a machine run that stands still on its way.
+    /// Lets a guest run that is paused in a migration.
     pub(super) fn run_on(&mut self) -> Result<(), MachineError> {
         let monitor = self.monitor();
         let undone = monitor.and_then(|monitor| Ok(live::undo(monitor)?));

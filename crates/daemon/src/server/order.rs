@@ -1,4 +1,4 @@
-//! The order to shut down, given until init or the machine has taken it.
+//! The order to shut down, which zoneadmd repeats until init or the guest has received it.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -10,12 +10,13 @@ use host::init_ready::is_ready_for;
 /// Interval at which zoneadmd checks that init is ready for the order to shut down.
 const INIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Interval at which zoneadmd presses the power button of a machine until it ends: its firmware
-/// and a kernel that starts do not see it.
+/// Interval at which zoneadmd presses the power button of a guest until the guest ends: firmware
+/// and a starting kernel ignore the button.
 const POWER_BUTTON_INTERVAL: Duration = Duration::from_secs(10);
 
 impl Server<'_> {
-    /// Returns the time until the order to shut down is tried again, while a command waits for it.
+    /// Returns the time until zoneadmd repeats the order to shut down, while a command waits for
+    /// the shutdown.
     pub(super) fn order_pause(&self) -> Option<Duration> {
         if self.waiting.is_empty() {
             return None;
@@ -26,7 +27,8 @@ impl Server<'_> {
         self.untold.then_some(INIT_POLL_INTERVAL).or(pressed)
     }
 
-    /// Gives the order to shut down if it could not be given before, or may have been lost.
+    /// Repeats the order to shut down if init was not ready before, or if the guest may have missed
+    /// it.
     pub(super) fn insist(&mut self) {
         if self.waiting.is_empty() {
             return;
@@ -39,15 +41,16 @@ impl Server<'_> {
             .is_some_and(|at| at.elapsed() >= POWER_BUTTON_INTERVAL)
         {
             self.pressed = Some(Instant::now());
-            // The command that waits heard of an error the first time.
+            // An error is ignored, because the waiting command was told of an error at the first
+            // attempt.
             let _ = self.press_power_button();
         }
     }
 
-    /// Tells init to shut down, once it is ready for that.
+    /// Tells init to shut down if init is ready for the signal.
     pub(super) fn tell_init(&mut self) {
         let (init, signal) = (&self.platform.init, self.runtime.shutdown_signal);
-        // Ours blocks its orders from the beginning.
+        // zinit blocks the signal from its start, so zinit is always ready.
         if !self.has_zinit && !is_ready_for(init.pid, signal) {
             return;
         }

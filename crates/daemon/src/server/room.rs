@@ -1,5 +1,5 @@
-//! A machine that QEMU paused because the file system of its disks is full. Its guest
-//! knows nothing of that and waits; it is made to try again until it gets through.
+//! Handles a guest that QEMU paused because the file system of its disks is full. The guest does
+//! not notice the pause. zoneadmd makes QEMU retry the write until it succeeds.
 
 use std::time::Instant;
 
@@ -7,11 +7,11 @@ use super::Server;
 use crate::stall::Turn;
 use host::flatten;
 
-/// The auxiliary state that `zoneadm list -s` shows meanwhile.
+/// The auxiliary state that `zoneadm list -s` shows while the guest is paused.
 const AUXILIARY: &str = "no-space";
 
 impl Server<'_> {
-    /// Sees to a machine that was stopped for want of room.
+    /// Reports a guest that was paused for lack of disk space, and makes QEMU retry the write.
     pub(super) fn mind_room(&mut self) {
         let Some(machine) = &mut self.platform.machine else {
             return;
