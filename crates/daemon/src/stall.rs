@@ -1,43 +1,45 @@
-//! When a machine that was stopped for want of room tries again, and when that is reported.
+//! Decides when a guest that was paused for lack of disk space retries its write, and when zoneadmd
+//! reports this.
 
 use std::time::{Duration, Instant};
 
-/// Interval between attempts.
+/// Interval between two attempts to resume the guest.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Maximum number of reports: a QEMU that a guest has taken over could cause them without end.
+/// Maximum number of reports: a QEMU that a guest has taken over could cause reports without end.
 const MAX_REPORTS: u32 = 100;
 
-/// Watches a machine whose disk is full.
+/// Watches a guest whose disk is full.
 #[derive(Debug, Default)]
 pub(super) struct Stall {
-    /// When to look next; none when nothing is wrong.
+    /// The time of the next check; `None` if the guest has disk space.
     due: Option<Instant>,
-    /// It has been stopped since it was last made to try.
+    /// True if the guest has been paused again since its last retry.
     again: bool,
     told: u32,
 }
 
-/// The action to take.
+/// The action of zoneadmd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Nothing,
-    /// To say that it stands.
+    /// Report that the guest is paused.
     Tell,
-    /// To let it try.
+    /// Let the guest retry its write.
     Retry,
-    /// To say that it got through.
+    /// Report that the write succeeded.
     Over,
 }
 
 impl Stall {
-    /// Returns the maximum time to wait.
+    /// Returns the time until the next check.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.due
             .map(|due| due.saturating_duration_since(Instant::now()))
     }
 
-    /// `stopped` says whether it was stopped since the last call.
+    /// Returns the action that is due `now`. `stopped` is true if QEMU paused the guest since the
+    /// last call.
     pub(super) fn turn(&mut self, stopped: bool, now: Instant) -> Turn {
         self.again |= stopped;
         match self.due {
@@ -58,7 +60,7 @@ impl Stall {
         }
     }
 
-    /// Counts a report; false if the machine has caused too many.
+    /// Counts a report; returns false if the guest has caused too many reports.
     pub(super) fn may_tell(&mut self) -> bool {
         self.told = self.told.saturating_add(1);
         self.told <= MAX_REPORTS
@@ -78,7 +80,7 @@ mod tests {
         assert!(stall.patience().is_none());
         assert_eq!(stall.turn(true, at(1)), Turn::Tell);
         assert!(stall.patience().is_some());
-        // Every write that was on its way says it.
+        // Each pending write of the guest reports the full disk again.
         assert_eq!(stall.turn(true, at(1)), Turn::Nothing);
         assert_eq!(stall.turn(false, at(2)), Turn::Retry);
         assert_eq!(stall.turn(true, at(2)), Turn::Nothing);

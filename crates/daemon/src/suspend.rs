@@ -1,4 +1,4 @@
-//! Keeping the memory of a machine, and going on from it.
+//! Saves the memory of a guest to an image, and resumes a guest from its image.
 
 use std::fs::File;
 use std::io::Write;
@@ -38,13 +38,13 @@ use kernelzone::record::Record;
 use platform::Platform;
 use platform::guest::Machine;
 
-/// Maximum size of the state of a machine's devices, in bytes: it has some hundred thousand. An
-/// image that could not be read again must not be written.
+/// Maximum size in bytes of the state of a guest's devices, which is usually some hundred thousand
+/// bytes. An image that a resume could not read must not be written.
 const MAX_DEVICE_STATE_BYTES: u64 = 256 << 20;
 
-/// Checks that a QEMU that was told to stop has left both files in order. A QEMU that a guest has
-/// taken over can write to both files. Their seals fix the device state and the length of the
-/// memory; otherwise saving could go on for ever.
+/// Checks the file of the memory and the file of the device state after QEMU was told to stop. A
+/// QEMU that a guest has taken over can still write to these files. The seals fix the device state
+/// and the length of the memory; otherwise saving could continue without end.
 fn settled(memory: &File, size: u64, devices: &File) -> Result<(), SuspendError> {
     let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(devices, seals)
@@ -65,10 +65,10 @@ fn settled(memory: &File, size: u64, devices: &File) -> Result<(), SuspendError>
     Ok(())
 }
 
-/// Why there is no image.
+/// The reason why a suspend made no image.
 pub(super) struct Unsaved {
     pub why: SuspendError,
-    /// True if the file at the path of the image can only be of this attempt.
+    /// True if a file at the path of the image can only be from this attempt.
     pub begun: bool,
 }
 
@@ -81,7 +81,7 @@ impl<T: Into<SuspendError>> From<T> for Unsaved {
     }
 }
 
-/// Stops a machine and writes its memory and devices to an image.
+/// Stops a guest and writes its memory and the state of its devices to an image.
 pub(super) fn save(
     machine: &mut Machine,
     pid: i32,
@@ -100,11 +100,11 @@ pub(super) fn save(
     let devices = scratch()?;
     monitor.hurry(Some(end));
     let written = migrate::save(monitor, devices.as_fd());
-    // Resuming it after an error has no time limit.
+    // The time limit is lifted, because a resume of the guest after an error must not be cut short.
     monitor.hurry(None);
     written.map_err(MachineError::from)?;
     settled(&memory, machine.size, &devices)?;
-    // Its disks are as they stay.
+    // QEMU has stopped, so the disks no longer change.
     let words = image::words_of(pid)?;
     let identity = image::identity(
         &qemu,
@@ -149,7 +149,8 @@ pub(super) fn save(
         },
     };
     suspend::save(&request).map_err(|error| Unsaved {
-        // Another writes there, or has: nothing of it is ours.
+        // In these two cases another process writes to the path, or a file already exists there, so
+        // the file is not from this attempt.
         begun: !matches!(
             error,
             suspend::Error::Busy { .. } | suspend::Error::Occupied { .. }
@@ -158,8 +159,8 @@ pub(super) fn save(
     })
 }
 
-/// Lets a stopped machine run. It then has no image: a machine that has run on must never return to
-/// an older state.
+/// Removes the image and lets a stopped guest run. A guest that has run on must never return to an
+/// older state.
 pub(super) fn go_on(machine: &mut Machine, image: Option<&PathBuf>) -> Result<(), SuspendError> {
     if let Some(image) = image {
         image::remove(image)?;
@@ -173,14 +174,14 @@ fn connection(of: &mut Option<Monitor>) -> Result<&mut Monitor, MachineError> {
     of.as_mut().ok_or(MachineError::Unresponsive)
 }
 
-/// Decides how a new zoneadmd handles a machine whose former zoneadmd died during a suspend, a
-/// resume or a migration. A machine that is paused in the state of its image is resumed, and the
-/// image is removed. A machine that is `away`, and may run on another host, stays paused. Returns
-/// the text to log.
+/// Decides how a new zoneadmd handles a guest whose former zoneadmd died during a suspend, a resume
+/// or a migration. A guest that is paused in the state of its image is resumed, and the image is
+/// removed. A guest that is `away`, and may run on another host, stays paused. Returns the text to
+/// log.
 ///
 /// # Errors
-/// The machine is of no use and must be ended: it got nothing of its image, which stays,
-/// or cannot go on.
+/// Fails if the guest must be ended, because its memory was not restored (then the image stays), or
+/// because the guest cannot be resumed.
 pub(super) fn after_death(
     machine: &mut Machine,
     image: Option<&Path>,
@@ -205,18 +206,18 @@ pub(super) fn after_death(
     }
 }
 
-/// A machine that was resumed.
+/// The result of a resume.
 #[derive(Default)]
 pub(super) struct Resumed {
-    /// For the log.
+    /// Lines for the log.
     pub lines: Vec<String>,
-    /// The pager that brings in the rest of the memory.
+    /// The pager that restores the rest of the memory.
     pub paging: Option<Paging>,
-    /// The pieces of memory that lay first in the image.
+    /// The numbers of the memory chunks that came first in the image.
     pub hot: Vec<u64>,
 }
 
-/// The parts of a resume.
+/// The inputs of a resume.
 pub(super) struct Resuming<'a> {
     pub host: &'a Host,
     pub zone: &'a ZoneName,
@@ -224,12 +225,12 @@ pub(super) struct Resuming<'a> {
     pub from: &'a Resume,
 }
 
-/// Brings a machine that waits for it to where it was suspended, uses the image up, and
-/// lets it run. Whoever brings in memory after that is remembered before, and that it runs,
-/// before there is no image any more: nothing that can fail is left for later. `goes_on` is
-/// told the moment before the guest runs.
-// Long because the order of its steps is the rule: the image counts until all of them that can fail
-// have succeeded.
+/// Resumes a waiting guest from its image, and then removes the image. `remember` stores the
+/// pager's process number before the pager is needed. It stores that the guest runs before the
+/// image is removed, so that no later step can fail. `goes_on` is called just before the guest
+/// runs.
+// This function is long because the order of its steps matters: the image stays valid until all
+// steps that can fail have succeeded.
 pub(super) fn resume(
     job: &Resuming<'_>,
     platform: &mut Platform,
@@ -244,12 +245,13 @@ pub(super) fn resume(
         plan,
         from,
     } = *job;
-    // Before anybody looks at the memory.
+    // The early restore ends before QEMU or the pager uses the memory.
     let begun = ahead.end();
-    // Another process may work on after this, and must keep nothing of the zone busy.
+    // The pager may continue after this function, and must not keep the zone's namespaces or mounts
+    // busy.
     platform.go_home().map_err(ResumeError::Home)?;
     let qemu = &platform.init;
-    // Until its end, and the process that brings in memory beyond that.
+    // This function, and the pager after it, run on the processors of the zone.
     let _bound = bound(host, qemu.pid, &platform.cgroups);
     let machine = platform.machine.as_mut();
     let machine = machine.ok_or(MachineError::NotAMachine)?;
@@ -281,10 +283,10 @@ pub(super) fn resume(
     }
     let monitor = connection(&mut machine.monitor)?;
     if let Err(error) = migrate::load(monitor, devices.as_fd()) {
-        // Devices look at memory, too.
+        // Loading the devices also reads memory, so a failed pager may be the cause of the error.
         if let Some(pager) = paging.take_if(|pager| pager.ends_within(Duration::ZERO)) {
             match pager.end(qemu.pid) {
-                // QEMU has ended, and says why itself.
+                // QEMU has ended, and its own message has the reason.
                 Ok(_) | Err(PagerError::MachineEnded) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -296,11 +298,12 @@ pub(super) fn resume(
         });
     }
     remember(None)?;
-    // From here on the image is out of date, because the machine writes to its disks.
+    // From here on the image is out of date, because the guest writes to its disks.
     image.consume()?;
     if image::are_unseen(disks) {
-        // A copy of the image must not be taken for one of these disks. To end the guest
-        // would lose its memory, which has no other copy that counts.
+        // The count of boots is raised, so that a copy of the image no longer fits these disks. An
+        // error does not end the guest: its memory would be lost, and no other valid copy of the
+        // memory exists.
         if let Err(error) = Record::count_boot(zonepath) {
             lines.push(format!(
                 "WARNING: that it goes on was not written down, so that a copy of its image would be taken for one that fits its disks: {}",
@@ -316,13 +319,14 @@ pub(super) fn resume(
         began.elapsed().as_secs_f64()
     ));
     let hot = std::mem::take(&mut ahead.hot);
-    // Its file has no name any more: to give its space back takes a while, and the guest
-    // is to be heard meanwhile. Without another thread it is done here.
+    // The image file is already deleted, but its space is freed only when it is closed, which takes
+    // some time. Another thread closes it, so that zoneadmd can serve the guest. If no thread can
+    // be started, the file is closed here.
     let _ = std::thread::Builder::new().spawn(move || drop(ahead));
     Ok(Resumed { lines, paging, hot })
 }
 
-/// Restores all memory of a machine that does not run yet.
+/// Restores all memory of a guest that does not run yet.
 fn restore_all(machine: &Machine, image: &Image, teller: &Teller) -> Result<Restored, ResumeError> {
     let memory = machine.memory.as_ref().ok_or(MachineError::NoMemory)?;
     let size = usize::try_from(machine.size);
@@ -339,8 +343,8 @@ fn restore_all(machine: &Machine, image: &Image, teller: &Teller) -> Result<Rest
     Ok(suspend::restore(image, MEMORY, &target, &loading)?)
 }
 
-/// Returns messages about the size of memory without zeros, and of the image; each with and without
-/// the time until it was on stable storage.
+/// Returns four messages: the rate of memory without zeros and the rate of the compressed image,
+/// each with and without the time for fsync.
 pub(super) fn told(saved: &Saved) -> [String; 4] {
     [
         format!("suspend: raw {}", rate(saved.raw, saved.total)),
@@ -371,8 +375,8 @@ fn restored_line(restored: &Restored) -> String {
 /// Timeout for the agent in the guest to set the clock.
 const CLOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Has the agent in the guest set its clock, which stood still; from a thread of its own, as a
-/// guest may take its time. The result is logged.
+/// Makes the agent in the guest set the guest's clock, which did not advance during the suspend. A
+/// separate thread does this, as a guest may answer slowly. The result is logged.
 pub(super) fn correct_clock(root: &Root, zone: &ZoneName, agent: &Path) {
     let (root, zone, agent) = (root.clone(), zone.clone(), agent.to_owned());
     let set = move || {
@@ -385,7 +389,7 @@ pub(super) fn correct_clock(root: &Root, zone: &ZoneName, agent: &Path) {
         };
         log::message(&root, &zone, &text);
     };
-    // A host that has no more threads has other worries.
+    // An error is ignored: without another thread the clock is not set.
     let _ = std::thread::Builder::new().spawn(set);
 }
 
@@ -394,8 +398,8 @@ fn set_clock(agent: &Path) -> Result<(), ClockError> {
     let mut agent = Agent::begin(socket, CLOCK_TIMEOUT)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.unwrap_or_default();
-    // Small systems know whole seconds only: a clock that stood still for less is not put
-    // back for that.
+    // `date` on small systems accepts whole seconds only. In this case the script does not set a
+    // clock that has already reached the current second.
     let whole = now.as_secs();
     let script = format!(
         "date -s @{:.3} || [ \"$(date +%s)\" -ge {whole} ] || date -s @{whole}",
@@ -431,7 +435,7 @@ mod tests {
         let memory = sized(1 << 20);
         let devices = sized(4096);
         settled(&memory, 1 << 20, &devices).unwrap();
-        // From now on nobody changes it.
+        // From here on the sealed file cannot change.
         assert!(devices.set_len(0).is_err() && devices.set_len(1 << 40).is_err());
         assert!((&devices).write_all(b"x").is_err());
         for length in [0, (1 << 20) - 1, 1 << 50] {

@@ -1,4 +1,4 @@
-//! The loop of zoneadmd: waits, and has each source that woke it seen to.
+//! The main loop of zoneadmd: waits, and handles each source that has data.
 
 use store::lock::{self, Wait};
 
@@ -14,15 +14,16 @@ impl Server<'_> {
     pub(crate) fn serve(mut self) -> Result<(), Error> {
         self.rctls = Some(Rctls::new(&self.platform.cgroups));
         self.firewall = self.watch_rules();
-        // The boot has been answered: nobody waits for this.
+        // The boot has been answered: no command waits while these sockets close.
         self.platform.announced.clear();
-        // From here on zoneadmd mostly waits; to keep more memory than it needs is no error.
+        // zoneadmd mostly waits from here on, so it releases memory. An error does no harm.
         let _ = sys::memory::release_program_pages();
         let mut ended = None;
         loop {
             let woken = self.wait(ended.is_some())?;
             if woken.has(Source::Pager) {
-                // The pager's text is in the log; the zone ends if it must.
+                // An error is ignored: `hear_pager` has logged the pager's text, and has ended the
+                // zone if necessary.
                 let _ = self.hear_pager();
             }
             if let Some(follower) = self.follower.as_mut().filter(|_| ended.is_none()) {
@@ -64,19 +65,20 @@ impl Server<'_> {
                 return Ok(());
             }
             if woken.has(Source::InitEnd) && ended.is_none() {
-                // The pager may have ended the machine, and is about to say why.
+                // The pager may have ended the guest, and will soon report the reason.
                 if self.paging.as_ref().is_some_and(Paging::ends_soon) {
                     let _ = self.hear_pager();
                 }
                 ended = Some(self.how_it_ended());
-                // The command that moves the zone holds the lock.
+                // The command that migrates the zone holds the zone's lock, so the migration is
+                // cancelled here.
                 self.stop_leaving(&LeaveError::Ended);
             }
             if let Some(end) = ended {
                 self.waiting.retain(is_there);
                 let held = lock::zone(&self.host.root, self.zone, Wait::No);
-                // A command that holds the lock and does not wait for us will ask
-                // itself if it cares.
+                // If a command holds the zone's lock and does not wait for zoneadmd, zoneadmd waits
+                // until that command releases the lock.
                 if held.is_ok() || !self.waiting.is_empty() {
                     return self.finish(end, held.ok());
                 }

@@ -1,4 +1,4 @@
-//! The order to suspend a machine, and the end of the process that restores its memory.
+//! Handles the order to suspend a guest, and the end of the pager that restores the guest's memory.
 
 use std::collections::HashSet;
 use std::os::fd::AsFd;
@@ -18,15 +18,16 @@ use kernelzone::image;
 use subject::network::Records;
 
 impl Server<'_> {
-    /// Saves the machine's memory and devices. After this it is stopped for good and only
-    /// has to be taken down; after an error it runs on, and there is no image.
+    /// Saves the guest's memory and devices. After success the guest is stopped and must only be
+    /// taken down. After an error the guest runs on, and there is no image.
     pub(super) fn suspend(&mut self, order: &Suspend) -> Result<(), SuspendError> {
         if self.runtime.state != State::Running {
             return Err(SuspendError::NotRunning);
         }
-        // Where that fails the machine is let run.
+        // This check comes first, because after a failed suspend the guest is resumed, and a guest
+        // that may run on another host must not run here.
         self.refuse_away()?;
-        // Of all that it takes together.
+        // The deadline for all steps of the suspend together.
         let end = Instant::now() + Duration::from_secs(order.seconds);
         let pid = self.platform.init.pid;
         // Memory that is not restored yet would be missing in the new image.
@@ -54,7 +55,7 @@ impl Server<'_> {
                     self.log(&line);
                 }
                 self.log(&format!("suspended to {}", order.image.display()));
-                // It is suspended also without.
+                // If the network addresses cannot be held, the guest is suspended anyway.
                 if let Err(why) = Records::of(&self.host.root).hold(self.zone) {
                     self.log(&format!("could not hold its addresses: {}", flatten(&why)));
                 }
@@ -75,8 +76,8 @@ impl Server<'_> {
         }
     }
 
-    /// Takes notice of the end of the process that brought memory in. Where memory is
-    /// missing the machine is ended: it could only wait.
+    /// Handles the end of the pager. If memory is missing, the guest is killed, because it could
+    /// only wait without end.
     pub(super) fn hear_pager(&mut self) -> Result<(), PagingError> {
         let Some(pager) = self.paging.take() else {
             return Ok(());
@@ -89,7 +90,8 @@ impl Server<'_> {
         match end {
             Ok(whole) => {
                 self.log(&whole.line);
-                // The pages of the latest run count more than those of the run before.
+                // The list begins with the chunks of the latest resume, followed by those of the
+                // resume before.
                 let earlier = std::mem::replace(&mut self.hot, whole.asked);
                 self.hot.extend(earlier);
                 let mut seen = HashSet::new();
@@ -97,7 +99,7 @@ impl Server<'_> {
                 self.hot.truncate(::suspend::MAX_HOT_CHUNKS);
                 Ok(())
             }
-            // It had ended before.
+            // The guest had ended before the pager.
             Err(PagerError::MachineEnded) => Ok(()),
             Err(why) => {
                 let qemu = self.platform.init.pidfd.as_fd();

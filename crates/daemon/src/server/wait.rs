@@ -1,4 +1,4 @@
-//! Waiting for the zone, its commands and its helpers.
+//! Waits for the zone, its commands and its helper processes.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -36,19 +36,19 @@ pub(super) enum Source {
     Monitor,
     /// QEMU writes an error.
     Complaint,
-    /// The pager reports.
+    /// The pager sends its report.
     Pager,
     /// The zone asks about its boot environments.
     Environments,
-    /// The command that moves a machine sends an order.
+    /// The command that migrates a guest sends an order.
     Mover,
     /// The process that shows the zone its limits reports.
     LimitReader,
-    /// Somebody changes the rules of the host's firewall.
+    /// A program changes the rules of the host's firewall.
     Firewall,
 }
 
-/// The sources that had something to read after a wait.
+/// The sources that had data to read after a wait.
 #[derive(Debug, Default)]
 pub(super) struct Woken(Vec<Source>);
 
@@ -59,8 +59,8 @@ impl Woken {
 }
 
 impl Server<'_> {
-    /// Waits until a source has something to read, or until it is time for the next try of
-    /// something. A zone that has `ended` is asked nothing more.
+    /// Waits until a source has data to read, or until the next timed action is due. If the zone
+    /// has `ended`, only the sources of an ended zone are polled.
     pub(super) fn wait(&self, ended: bool) -> Result<Woken, Error> {
         let now = Instant::now();
         let sources = self.sources(ended, now);
@@ -84,7 +84,7 @@ impl Server<'_> {
         Ok(Woken(woken.map(|((source, _), _)| *source).collect()))
     }
 
-    /// Returns the sources that matter now, each with its descriptor.
+    /// Returns the sources to wait for now, each with its descriptor.
     fn sources(&self, ended: bool, now: Instant) -> Vec<(Source, BorrowedFd<'_>)> {
         let machine = self.platform.machine.as_ref();
         let monitor = machine.and_then(|machine| machine.monitor.as_ref());
@@ -132,7 +132,7 @@ impl Server<'_> {
         sources.into_iter().filter_map(there).collect()
     }
 
-    /// Returns the time until the next try of something.
+    /// Returns the time until the next timed action.
     fn pause(&self, now: Instant) -> Option<Duration> {
         let pauses = [
             self.rctls.as_ref().and_then(Rctls::patience),
