@@ -1,15 +1,16 @@
-//! The devices of the host that a zone is shown: `device match=/dev/snd/*`.
+//! The devices of the host that a zone gets: `device match=/dev/snd/*`.
 //!
-//! A pattern is looked up below the host's /dev and nowhere else: symbolic links are followed as
-//! long as they stay there, other file systems (/dev/shm, where any user may write, /dev/pts) are
-//! not entered. The zone does not get the host's own node: its owner has no id in the zone, and
-//! /dev cannot be mounted with the zone's ids. The zone gets nodes of its own for the same devices,
-//! under the same names, with the same permissions, owned by the zone's ids of the same numbers:
-//! `root:audio 0660` is that in the zone too. Nothing that the zone does to them changes the
-//! host's.
+//! The search for a pattern stays in the host's /dev. The search follows symbolic links only to
+//! targets in /dev. The search does not enter other file systems, such as /dev/pts and /dev/shm,
+//! where any user may write. The zone does not get the host's own node, because the owner of that
+//! node has no id in the zone, and /dev cannot be mounted with the zone's ids. Instead, the zone
+//! gets its own nodes for the same devices, with the same names and the same permissions. The
+//! owners of the zone's nodes are the zone's ids of the same numbers: `root:audio 0660` on the host
+//! is `root:audio 0660` in the zone. No change that the zone makes to its nodes changes the host's
+//! nodes.
 //!
-//! The control group's device program decides whether a node can be opened: it admits the devices
-//! that matched when the zone was booted or changed, and no others.
+//! The device program of the control group decides if a process can open a node. The program admits
+//! only the devices that matched when the zone was booted or changed.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -23,16 +24,17 @@ use model::plan::DeviceNode;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
 use store::index::IDS_PER_ZONE;
 
-/// The folder of devices.
+/// The folder of the host's devices.
 const DEV: &str = "/dev";
 
-/// The nodes that every zone has in /dev already, of its own or harmless.
+/// The nodes that every zone already has in /dev, either as its own nodes or because they are
+/// harmless.
 const STANDARD: &[&str] = &[
     "console", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin",
     "stdout", "tty", "urandom", "zero",
 ];
 
-/// Most nodes that a zone is shown.
+/// Maximum number of device nodes that a zone gets.
 const MAX_NODES: usize = 1024;
 
 /// The devices that match the patterns.
@@ -40,17 +42,17 @@ const MAX_NODES: usize = 1024;
 pub struct Found {
     /// The nodes, in the order of their names.
     pub nodes: Vec<DeviceNode>,
-    /// The first pattern that matches more than is among the nodes, in a sentence.
+    /// A message about the first pattern that matches more devices than `nodes` holds.
     pub too_many: Option<String>,
 }
 
-/// The nodes that match any of the patterns, in the order of their names.
+/// Returns the device nodes that match any of the patterns, in the order of their names.
 #[must_use]
 pub fn nodes(patterns: impl Iterator<Item = String>) -> Vec<DeviceNode> {
     find(patterns).nodes
 }
 
-/// [`nodes`], and whether they are all that there are.
+/// Returns the [`nodes`], and a message if more than 1024 nodes match.
 #[must_use]
 pub fn find(patterns: impl Iterator<Item = String>) -> Found {
     find_at_most(MAX_NODES, patterns)
@@ -85,7 +87,7 @@ fn find_at_most(most: usize, patterns: impl Iterator<Item = String>) -> Found {
     }
 }
 
-/// Returns whether a pattern matches a path below /dev.
+/// Returns true if a pattern matches a path below /dev.
 #[must_use]
 pub fn matches(pattern: &str, path: &Path) -> bool {
     let (Some(wanted), Some(path)) = (parts(pattern), path.to_str().and_then(parts)) else {
@@ -95,7 +97,7 @@ pub fn matches(pattern: &str, path: &Path) -> bool {
     wanted.len() == path.len() && pairs.all(|(wanted, name)| glob(wanted, name))
 }
 
-/// The program that admits the standard devices and these.
+/// Returns the device program that admits the standard devices and the devices of `nodes`.
 #[must_use]
 pub fn program(platform: &Platform, ip_type: IpType, nodes: &[DeviceNode]) -> Vec<u64> {
     let mut allowed = standard(platform, ip_type);
@@ -103,7 +105,7 @@ pub fn program(platform: &Platform, ip_type: IpType, nodes: &[DeviceNode]) -> Ve
     devices::program(&allowed)
 }
 
-/// The devices that every zone of a brand may use.
+/// Returns the devices that every zone of a brand may use.
 #[must_use]
 pub fn standard(platform: &Platform, ip_type: IpType) -> Vec<Device> {
     let own = platform.devices.iter();
@@ -131,7 +133,7 @@ pub fn device(node: &DeviceNode) -> Device {
     }
 }
 
-/// The names in a path below /dev; `None` for any other.
+/// Returns the names in a path below /dev, or `None` for any other path.
 fn parts(path: &str) -> Option<Vec<&str>> {
     let below = path.strip_prefix(DEV)?.strip_prefix('/')?;
     let parts: Vec<&str> = below.split('/').filter(|part| !part.is_empty()).collect();
@@ -139,17 +141,17 @@ fn parts(path: &str) -> Option<Vec<&str>> {
     (plain && !parts.is_empty()).then_some(parts)
 }
 
-/// A walk through /dev.
+/// A search through /dev.
 struct Walk {
     dev: OwnedFd,
     most: usize,
     found: BTreeMap<PathBuf, DeviceNode>,
-    /// True when there was one more than may be found.
+    /// True if more than `most` nodes match.
     full: bool,
 }
 
 impl Walk {
-    /// Follows the rest of a pattern from the folder that is `at` below /dev.
+    /// Follows `rest`, the rest of a pattern, from the folder `at` below /dev.
     fn follow(&mut self, at: &Path, rest: &[&str]) {
         let Some((first, rest)) = rest.split_first() else {
             return;
@@ -172,7 +174,8 @@ impl Walk {
     }
 }
 
-/// The names in a folder that match, sorted; a plain name is not looked for.
+/// Returns the names in a folder that match the pattern, sorted. A pattern without wildcards is
+/// itself the only name, even if the folder does not have that name.
 fn names(dev: &OwnedFd, at: &Path, pattern: &str) -> Vec<String> {
     if !pattern.contains(['*', '?', '[']) {
         return vec![pattern.to_owned()];
@@ -215,7 +218,7 @@ fn node(dev: BorrowedFd<'_>, path: &Path) -> Option<DeviceNode> {
     })
 }
 
-/// Opens something of the file system of /dev.
+/// Opens a path below /dev, but not on another file system.
 fn open(dev: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Option<OwnedFd> {
     let path = if path.as_os_str().is_empty() {
         Path::new(".")
@@ -226,17 +229,18 @@ fn open(dev: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Option<OwnedFd> {
     openat2(dev, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve).ok()
 }
 
-/// Returns whether a name matches a pattern of `*`, `?` and `[...]`, as in a shell: `[!a-c]` is
-/// anything but a, b and c.
+/// Returns true if a name matches a pattern of `*`, `?` and `[...]`, as in a shell. `[!a-c]`
+/// matches any character except a, b and c.
 fn glob(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
-    // Names that begin with a dot are hidden.
+    // Names that begin with a dot are hidden: a `*` does not match the dot.
     if name.first() == Some(&'.') && pattern.first() != Some(&'.') {
         return false;
     }
-    // The place behind the last `*`, and how much of the name it stands for so far:
-    // only the last one ever has to take more.
+    // The position after the last `*`, and the number of characters of the name up to the end of
+    // the text that this `*` matches. On a mismatch only the last `*` of the pattern matches one
+    // more character.
     let (mut at, mut seen) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while seen < name.len() {
@@ -259,7 +263,8 @@ fn glob(pattern: &str, name: &str) -> bool {
     pattern[at..].iter().all(|left| *left == '*')
 }
 
-/// Matches one character; how much of the pattern that took.
+/// Matches one character against the start of the pattern, and returns the number of pattern
+/// characters that the match used.
 fn one(pattern: &[char], letter: char) -> Option<usize> {
     match pattern.first()? {
         '?' => Some(1),
@@ -269,7 +274,7 @@ fn one(pattern: &[char], letter: char) -> Option<usize> {
                 Some('!' | '^') => (&inside[1..], true),
                 _ => (inside, false),
             };
-            // A bracket that stands first is one of the set.
+            // A `]` directly after the `[` belongs to the set.
             let end = inside.iter().skip(1).position(|one| *one == ']')? + 1;
             let (mut set, mut hit) = (&inside[..end], false);
             while let Some(first) = set.first() {
@@ -360,12 +365,13 @@ mod tests {
     fn finds_the_devices_of_this_machine() {
         let found = nodes(["/dev/*".to_owned()].into_iter());
         let has = |path: &Path| found.iter().any(|node| node.path == path);
-        // Those that every zone has are not looked for; of the others most machines have these.
+        // The search leaves out the nodes that every zone has. Most machines have the devices
+        // /dev/fuse and /dev/kmsg.
         assert!(!has(Path::new("/dev/null")), "{found:?}");
         let of = |path: &Path| std::fs::symlink_metadata(path).ok();
         let dev = of(Path::new(DEV)).map(|meta| meta.dev());
         for path in ["/dev/fuse", "/dev/kmsg"].map(Path::new) {
-            // Where it is not a link, or mounted there by a container.
+            // The test skips a path that is a link or that a container mounted there.
             let is_device = |meta: &std::fs::Metadata| meta.file_type().is_char_device();
             let meta = of(path).filter(|meta| is_device(meta) && Some(meta.dev()) == dev);
             assert!(meta.is_none() || has(path), "{found:?}");

@@ -4,89 +4,92 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The zone's state, or a rule, forbids it.
+    /// The zone's state, or a rule, forbids the verb.
     #[error("{0}")]
     Refused(String),
     /// The state of the zone forbids the verb.
     #[error("{0}")]
     State(String),
-    /// The root of the zone is not there, or belongs to another host.
+    /// The root of the zone is missing, or belongs to another host.
     #[error("{0}")]
     Root(String),
-    /// The zone that should be copied cannot be; the text names it.
+    /// The zone that is the source of a copy cannot be copied. The message names the zone that
+    /// cannot be copied.
     #[error("{0}")]
     Source(String),
     /// The command line is wrong (exit status 2).
     #[error("{0}")]
     Usage(String),
-    /// The zone cannot run as it is configured or as things lie; a line each.
+    /// The configuration of the zone cannot run on this host as the host is now. Each line of the
+    /// message is one problem.
     #[error("{}", .0.join("\n"))]
     Verify(Vec<String>),
-    /// The packages of a zone do not match this host; the report, a line each.
+    /// The packages of a zone do not match this host. The message has the lines of the report.
     #[error("{}", .0.join("\n"))]
     Mismatch(Vec<String>),
-    /// zoneadmd or the zone's first process said so.
+    /// zoneadmd or the zone's first process reported an error.
     #[error("{0}")]
     Daemon(String),
     /// A step of a plan failed; the earlier steps were undone, except those in `left`.
     #[error("could not {step}: {why}{}", left.as_ref().map(|text| format!("; {text}")).unwrap_or_default())]
     Step {
-        /// The step.
+        /// The text of the step that failed.
         step: String,
-        /// The reason.
+        /// The reason why the step failed.
         why: String,
-        /// The rest that remains and the way to go on.
+        /// The changes that remain, and how the user can continue.
         left: Option<String>,
     },
-    /// As [`Error::Step`], for want of space: no other zone will fare better.
+    /// A step failed as in [`Error::Step`], because a file system is full. On a full file system
+    /// the same verb would also fail for every other zone.
     #[error("could not {step}: {why}{}", left.as_ref().map(|text| format!("; {text}")).unwrap_or_default())]
     Full {
-        /// The step.
+        /// The text of the step that failed.
         step: String,
-        /// The reason.
+        /// The reason why the step failed.
         why: String,
-        /// The rest that remains and the way to go on.
+        /// The changes that remain, and how the user can continue.
         left: Option<String>,
     },
-    /// The configuration or the index.
+    /// An error about the configuration or the index.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The zone's data.
+    /// An error about the zone's data.
     #[error(transparent)]
     Storage(#[from] storage::Error),
-    /// Control groups.
+    /// An error about control groups.
     #[error(transparent)]
     Limits(#[from] limits::Error),
-    /// A container image.
+    /// An error about a container image.
     #[error(transparent)]
     Oci(#[from] oci::Error),
-    /// The brand.
+    /// An error of the brand.
     #[error(transparent)]
     Brand(#[from] brand::Error),
-    /// The choice of an init.
+    /// An error in the choice of an init.
     #[error(transparent)]
     Init(#[from] brand::BootError),
-    /// A privilege list.
+    /// An error in a privilege list.
     #[error(transparent)]
     Privilege(#[from] model::privilege::Error),
-    /// A system call.
+    /// A system call failed.
     #[error("could not {0}")]
     Io(String, #[source] std::io::Error),
 }
 
 impl Error {
-    /// Makes one of a failed system call.
+    /// Makes an [`Error::Io`] from the error of a failed system call.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io(what.into(), source)
     }
 
-    /// True where a rule, the state of the zone or the place of its root forbids the verb.
+    /// Returns true if a rule, the state of the zone or the place of its root forbids the verb.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::State(_) | Self::Root(_))
     }
 
-    /// True where the exit status is 2.
+    /// Returns true if the exit status for this error is 2.
     #[must_use]
     pub const fn is_usage(&self) -> bool {
         match self {
@@ -96,14 +99,14 @@ impl Error {
         }
     }
 
-    /// True when a disk, or a quota, is full.
+    /// Returns true if the cause of the error is a full disk or a full quota.
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full { .. }) || is_full(self)
     }
 }
 
-/// Returns whether a full file system is among an error's causes.
+/// Returns true if a full file system is among an error's causes.
 pub fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     use std::io::{self, ErrorKind};
     std::iter::successors(Some(error), |error| error.source()).any(|cause| {
@@ -118,8 +121,8 @@ pub fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-/// An error and its causes on one line. A cause that the text ends with already is left
-/// out: errors of other crates, and those that a program shows alone, name their reason.
+/// Returns an error and its causes on one line. A cause is left out if the text already ends with
+/// this cause, because the messages of some crates already contain their cause.
 #[must_use]
 pub fn flatten(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();

@@ -1,12 +1,12 @@
-//! Faults on request, to test that every step can fail and that every moment
-//! can be the last.
+//! Faults on request, which test that every step can fail and that a process can be killed before
+//! every step.
 
 use std::str::FromStr;
 
-/// The failure at the chosen step.
+/// The effect of a fault at the chosen step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// The step reports an error instead of being done.
+    /// The step returns an error and does not run.
     Fail,
     /// The process is killed before the step.
     Kill,
@@ -14,16 +14,17 @@ enum Kind {
     Stop,
 }
 
-/// A fault at one step of one verb; the default is none.
+/// A fault at one step of one verb. By default there is no fault.
 ///
-/// Written `verb:step:fail`, `verb:step:kill` or `verb:step:stop`, steps counted from 1.
+/// The text form is `verb:step:fail`, `verb:step:kill` or `verb:step:stop`. The steps of a verb are
+/// counted from 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
     at: Option<(String, usize, Kind)>,
     step: usize,
 }
 
-/// The text is not a fault.
+/// The error for a text that is not a fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: expected verb:step:fail, verb:step:kill or verb:step:stop")]
 pub struct BadFault(String);
@@ -54,7 +55,7 @@ impl FromStr for Fault {
 }
 
 impl Fault {
-    /// The text that [`Fault::from_str`] reads, when there is a fault to come.
+    /// Returns the text form that [`Fault::from_str`] reads, or `None` if no fault is set.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         self.at.as_ref().map(|(verb, step, kind)| {
@@ -67,7 +68,8 @@ impl Fault {
         })
     }
 
-    /// Counts a step of `verb`; says whether it must fail. A kill does not return.
+    /// Counts a step of `verb`, and returns true if the step must fail. If the fault is a kill,
+    /// this function does not return.
     #[must_use]
     pub fn strikes(&mut self, verb: &str) -> bool {
         let Some((chosen, step, kind)) = &self.at else {
@@ -90,7 +92,7 @@ impl Fault {
             Kind::Kill => {
                 let me = rustix::process::getpid();
                 let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
-                // The signal is on its way; nothing may happen after it.
+                // The kernel is about to deliver the signal, so this process must do nothing more.
                 loop {
                     std::thread::park();
                 }
@@ -98,7 +100,7 @@ impl Fault {
         }
     }
 
-    /// The error of a step that was told to fail.
+    /// Returns the error of a step that must fail.
     #[must_use]
     pub fn error() -> Box<dyn std::error::Error + Send + Sync> {
         "a fault was asked for".into()

@@ -1,12 +1,12 @@
-//! Asks the kernel if a process has made itself ready for a signal.
+//! Asks the kernel if a process is ready for a signal.
 //!
 //! The kernel drops a signal to the first process of a pid namespace, unless that process catches
 //! or blocks the signal.
 
 use std::fs;
 
-/// Returns whether a process catches or blocks a signal, or waits for signals; false when there
-/// is no such process.
+/// Returns true if a process catches or blocks a signal, or waits for signals. Returns false if the
+/// process does not exist.
 pub fn is_ready_for(pid: i32, signal: i32) -> bool {
     let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
     let status = read("status");
@@ -15,11 +15,11 @@ pub fn is_ready_for(pid: i32, signal: i32) -> bool {
         || read("wchan").starts_with(WAITING_FOR_SIGNALS)
 }
 
-/// The kernel function of a process in sigtimedwait(2): the signals of that call are not shown
-/// as blocked meanwhile.
+/// The kernel function in which a process that called sigtimedwait(2) sleeps. During
+/// sigtimedwait(2), /proc does not show the awaited signals as blocked.
 const WAITING_FOR_SIGNALS: &str = "do_sigtimedwait";
 
-/// Returns true when a signal is in one of the sets of /proc/PID/status.
+/// Returns true if a signal is in the named set of /proc/PID/status.
 fn is_in(status: &str, set: &str, signal: i32) -> bool {
     let bits = status
         .lines()
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn sets_count_from_one() {
-        // SIGINT is 2; SIGRTMIN+4 of systemd is 38.
+        // In this text SIGINT is number 2, and SIGRTMIN+4 of systemd is number 38.
         let status = "Name:\tinit\nSigQ:\t0/1\nSigBlk:\t0000002000000000\nSigIgn:\t0000000000001000\nSigCgt:\t0000000000000002\n";
         assert!(is_in(status, "SigBlk:", 38) && is_in(status, "SigCgt:", 2));
         for signal in [1, 2, 37, 39, 0, -1, 64, 65, 1000] {
@@ -51,7 +51,7 @@ mod tests {
     fn a_process_that_is_not_there_is_ready_for_nothing() {
         assert!(!is_ready_for(-1, 15));
         let own = i32::try_from(std::process::id()).unwrap();
-        // Rust catches this one, to tell of overflown stacks.
+        // The Rust runtime catches signal 11 to report stack overflows.
         assert!(is_ready_for(own, 11));
     }
 }

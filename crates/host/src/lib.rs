@@ -1,4 +1,4 @@
-//! The host as the verbs see it: where state is kept, where programs are.
+//! The host as the verbs see it: the paths of its state and of its programs.
 
 pub mod devices;
 pub mod error;
@@ -28,28 +28,29 @@ use store::index::Reader;
 /// The paths and options of the host that every verb uses.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The alternate root.
+    /// The alternate root, or `/`.
     pub root: Root,
-    /// The control group that all groups of zones lie below, see [`limits::Base::find`].
+    /// The control group above the groups of all zones; see [`limits::Base::find`].
     pub cgroup: PathBuf,
-    /// Folders in which our programs look for each other, in this order.
+    /// The folders in which programs of this project look for each other, in the order of the
+    /// search.
     pub programs: Vec<PathBuf>,
-    /// True where a command only shows its plan: when it looks at a zone, it then clears nothing
-    /// away.
+    /// True if the command only shows its plan (`-n`). A command with `-n` also leaves the remains
+    /// of a crash in place.
     pub plan_only: bool,
-    /// A fault to inject, for tests.
+    /// A fault to inject in tests.
     pub fault: Fault,
-    /// Starts our programs in the background.
+    /// Starts programs of this project in the background.
     pub starter: Arc<dyn Starter>,
-    /// The index of the root, for verbs that act on many zones.
+    /// The zone index of the root, for verbs that act on many zones.
     pub index: Arc<Reader>,
 }
 
-/// The folders in which packages put the programs that users do not call.
+/// The folders in which packages install the programs that users do not call.
 const INSTALLED: [&str; 3] = ["/usr/lib/zones", "/usr/sbin", "/usr/bin"];
 
 impl Host {
-    /// A host whose programs lie in `beside` or where packages put them.
+    /// Returns a host whose programs are in the folder `beside` or in the folders of the packages.
     #[must_use]
     pub fn new(root: Root, cgroup: PathBuf, beside: Option<&Path>) -> Self {
         let programs = beside.into_iter().chain(INSTALLED.iter().map(Path::new));
@@ -64,7 +65,7 @@ impl Host {
         }
     }
 
-    /// Finds one of our programs.
+    /// Returns the path of a program of this project.
     #[must_use]
     pub fn program(&self, name: &str) -> Option<PathBuf> {
         self.programs
@@ -73,7 +74,7 @@ impl Host {
             .find(|path| path.is_file())
     }
 
-    /// Returns the facts of the host that brands may know.
+    /// Returns the facts about the host that a brand may know.
     #[must_use]
     pub fn facts(&self) -> HostFacts {
         HostFacts::default()

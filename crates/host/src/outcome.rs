@@ -3,18 +3,18 @@
 /// The result of a verb that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
+    /// The verb succeeded.
     Done,
-    /// It was done, and this is to be told about it.
+    /// The verb was done, and the remarks are for the user.
     Remarks(Vec<String>),
-    /// It was so already.
+    /// The zone already was in the requested state.
     Already(&'static str),
-    /// Only shown, not done (`-n`): the plan as text.
+    /// The verb was only shown, not done (`-n`). The text is the printed plan.
     Planned(String),
 }
 
 impl Outcome {
-    /// Makes the outcome of a verb that was done, with remarks for the user.
+    /// Returns the outcome of a verb that was done, with remarks for the user.
     pub fn with_remarks(remarks: impl IntoIterator<Item = String>) -> Self {
         let remarks: Vec<String> = remarks.into_iter().collect();
         match remarks.is_empty() {
@@ -24,5 +24,5 @@ impl Outcome {
     }
 }
 
-/// An error of any crate, as the steps of a plan return it.
+/// An error of any crate, which a step of a plan returns.
 pub type AnyError = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! `/etc/zones/pools`: sets of CPUs with names, which zones share by the property `pool`.
+//! Reads `/etc/zones/pools`: named sets of CPUs, which zones share by the property `pool`.
 //!
 //! ```text
 //! # pool   CPUs                  who comes first when they are short
@@ -7,10 +7,11 @@
 //! numa1    sockets=1
 //! ```
 //!
-//! A line for each pool: its name, which CPUs (`cpus`, `cores` or `sockets` by number,
-//! or `ncpus` for any so many), and `importance`, 1 if not given. A pool has its CPUs as
-//! long as a zone of it is up. The administrator writes the file; a line `# format: 2` would say
-//! that only newer programs understand it.
+//! The file has one line for each pool. A line of the file has the name of the pool, the CPUs
+//! (`cpus`, `cores` or `sockets` with their numbers, or `ncpus` with a count of any CPUs), and
+//! `importance`, which is 1 by default. A pool keeps its CPUs while at least one of its zones is
+//! up. The administrator writes /etc/zones/pools. A line `# format: 2` would mean that only newer
+//! programs understand the file.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,19 +23,19 @@ use store::format;
 
 use crate::{Error, Host};
 
-/// The newest format that is known. A file that says none has format 1.
+/// The newest format that this program reads. A file without a format line has format 1.
 const FORMAT: u64 = 1;
 
-/// Largest file that is read, in bytes.
+/// Maximum size of the file, in bytes.
 const MAX_SIZE: u64 = 1 << 20;
 
-/// Fills in which CPUs the pool of these controls has. A zone with an unknown pool runs without
-/// one: it shares the CPUs that no other zone has for itself.
+/// Reads the CPUs of the pool that `controls` names from the file. A zone with an unknown pool runs
+/// without a pool: it shares the CPUs that are not dedicated to other zones.
 ///
 /// # Errors
-/// [`Error::Refused`] names the line that cannot be understood.
+/// Fails with [`Error::Refused`], which names the line that cannot be understood.
 pub fn resolve(host: &Host, controls: &mut Controls) -> Result<(), Error> {
-    // The pool of zones without a configured pool, by its name on Solaris.
+    // On Solaris, `pool_default` is the pool of zones without a configured pool.
     controls.pool.take_if(|pool| pool.name == "pool_default");
     let Some(wanted) = &mut controls.pool else {
         return Ok(());
@@ -56,7 +57,8 @@ fn load(path: &Path) -> Result<Vec<Pool>, Error> {
     });
     match text {
         Ok(text) => {
-            // Any other comment is the administrator's.
+            // Any other comment in the first line belongs to the administrator, and states no
+            // format.
             let first = text.lines().next().unwrap_or_default();
             let said = first.strip_prefix(format::LINE);
             if said.is_some_and(|said| said.trim().parse::<u64>().is_ok()) {
@@ -92,7 +94,7 @@ enum Problem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {problem}")]
 struct BadLine {
-    /// Its number, from 1.
+    /// The number of the line, from 1.
     line: usize,
     problem: Problem,
 }
@@ -107,7 +109,7 @@ fn parse(text: &str) -> Result<Vec<Pool>, BadLine> {
     Ok(pools)
 }
 
-/// Returns the pool of a line; `pools` are those of the lines before it.
+/// Parses one line and returns its pool. `pools` are the pools of the earlier lines.
 fn parse_line(line: &str, pools: &[Pool]) -> Result<Option<Pool>, Problem> {
     let mut words = line.split_whitespace();
     let Some(name) = words.next() else {
@@ -149,7 +151,7 @@ fn parse_line(line: &str, pools: &[Pool]) -> Result<Option<Pool>, Problem> {
     }
 }
 
-/// A list of numbers and ranges, if it is one.
+/// Returns the text if it is a list of numbers and ranges.
 fn list(text: &str) -> Option<String> {
     let is_part = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,5 +1,5 @@
-//! Reports the progress of a zoneadmd with the memory of a zone to the command that waits for it: a
-//! small file beside the zone's state, which exists while the work takes long.
+//! Reports how much of a zone's memory zoneadmd has processed to the command that waits. The
+//! progress report is a small file beside the zone's state, and exists only while the work runs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,13 +12,13 @@ use store::Root;
 
 use crate::Host;
 
-/// Interval between reports, and between looks at them.
+/// Interval between two writes of the file by zoneadmd, and between two reads by the command.
 const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Maximum size of the file, in bytes.
+/// Maximum size of the progress file, in bytes.
 const MAX_FILE_BYTES: usize = 64;
 
-/// The writer of reports; short work is not reported at all.
+/// The writer of progress reports. Work that ends within one interval is not reported.
 #[derive(Debug)]
 pub struct Teller {
     path: PathBuf,
@@ -26,7 +26,7 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// Returns a teller that writes the progress of a zone below the root.
+    /// Returns a writer of progress reports for a zone below the root.
     pub fn new(root: &Root, zone: &ZoneName) -> Self {
         Self {
             path: root.progress(zone),
@@ -34,15 +34,15 @@ impl Teller {
         }
     }
 
-    /// So many bytes of so many. By any thread.
+    /// Reports that `done` bytes of `total` bytes are processed. Any thread may call this function.
     pub fn tell(&self, done: u64, total: u64) {
-        // Another thread is about to report.
+        // If another thread holds the lock, that thread writes the report.
         let Ok(mut told) = self.told.try_lock() else {
             return;
         };
         if told.elapsed() >= REPORT_INTERVAL {
             *told = Instant::now();
-            // A missing file is no error: the report is optional.
+            // A failed write is no error, because the report is optional.
             let _ = fs::write(&self.path, format!("{done} {total}\n"));
         }
     }
@@ -54,8 +54,8 @@ impl Drop for Teller {
     }
 }
 
-/// Does something that a zone's zoneadmd has its part in, and tells meanwhile how far that
-/// is: bytes, and of how many.
+/// Runs `work`, in which the zone's zoneadmd takes part. While `work` runs, calls `tell` with the
+/// number of bytes that are processed and with their total.
 pub fn follow<T: Send>(
     host: &Host,
     zone: &ZoneName,
@@ -63,7 +63,7 @@ pub fn follow<T: Send>(
     work: impl FnOnce() -> T + Send,
 ) -> T {
     let path = host.root.progress(zone);
-    // A file that a killed zoneadmd left.
+    // A killed zoneadmd may have left a file.
     let _ = fs::remove_file(&path);
     std::thread::scope(|scope| {
         let (done, ended) = channel::<()>();
@@ -82,7 +82,7 @@ pub fn follow<T: Send>(
     })
 }
 
-/// Returns nothing for a file that is still being written.
+/// Parses a progress report. Returns `None` if the file is not completely written.
 fn parse(text: &str) -> Option<(u64, u64)> {
     let line = text
         .strip_suffix('\n')

@@ -1,4 +1,4 @@
-//! Starting our own programs in the background.
+//! Starts the programs of this project in the background.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -15,44 +15,45 @@ use sys::process::{Child, Executable, Program};
 
 use crate::{Error, Host};
 
-/// The option of `zoneadm beadm` that marks a request of the zone itself.
+/// The option of `zoneadm beadm` that marks a request from inside the zone.
 pub const INSIDE: &str = "--inside";
 
-/// Maximum number of attempts when another command undoes the work at the same moment.
+/// Maximum number of attempts to start zoneadmd while other commands remove its control group.
 const MAX_ATTEMPTS: usize = 10;
 
-/// Starts our programs in the background. Tests have one that starts none.
+/// Starts programs of this project in the background. Tests have an implementation that starts no
+/// process.
 pub trait Starter: std::fmt::Debug + Send + Sync {
-    /// Starts a program.
+    /// Starts a program of this project.
     ///
     /// # Errors
-    /// When there is no such program, or it cannot be started.
+    /// Fails if the program does not exist or cannot be started.
     fn start(&self, host: &Host, wanted: &Wanted<'_>) -> Result<Child, Error>;
 }
 
-/// A program that is to be started.
+/// A program to start.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// Its name.
+    /// The name of the program.
     pub name: &'a str,
-    /// Its arguments.
+    /// The arguments of the program.
     pub arguments: &'a [&'a str],
-    /// The control group that it starts in.
+    /// The control group in which the program starts.
     pub cgroup: Option<BorrowedFd<'a>>,
-    /// Its standard output.
+    /// The standard output of the program.
     pub output: Option<&'a File>,
-    /// Its standard error.
+    /// The standard error of the program.
     pub errors: Option<&'a File>,
-    /// Its descriptors 3, 4, ...
+    /// The descriptors 3, 4, ... of the program.
     pub pass: &'a [BorrowedFd<'a>],
 }
 
-/// The programs beside the calling one, and those that are installed.
+/// Starts real programs: those in the folder of the calling program, or installed ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs;
 
-/// Starts the zoneadmd of a zone, in the control group of all zoneadmds.
-/// `pass` become its descriptors 3, 4, ...
+/// Starts the zoneadmd of a zone, in the control group of all zoneadmds. `pass` become the
+/// descriptors 3, 4, ... of zoneadmd.
 pub fn zoneadmd(
     host: &Host,
     zone: &ZoneName,
@@ -66,28 +67,29 @@ pub fn zoneadmd(
         let group = limits::zone::open_daemons(&base)?;
         let group = Some(group.as_fd());
         match start(host, "zoneadmd", &arguments, group, None, None, pass) {
-            // Another command took the group for an unused one.
+            // Another command removed the control group, because it was empty at that moment.
             Err(Error::Io(_, error)) if limits::is_gone(&error) && tries > 0 => tries -= 1,
             other => return other,
         }
     }
 }
 
-/// Starts a program that tries whether the processor runs the kernel of a guest: its exit
-/// status is 0 then. It may hang.
+/// Starts a program that tests if the processor runs the kernel of a guest. Exit status 0 means
+/// that the processor runs the kernel of a guest. The test program may hang.
 pub fn kvm_probe(host: &Host) -> Result<Child, Error> {
     start(host, "zoneadmd", &["--probe-kvm"], None, None, None, &[])
 }
 
-/// The subcommand that boots a zone which rebooted itself. It is not meant for people: it has
-/// the zone's lock on the descriptor [`LOCK_OF_AGAIN`].
+/// The subcommand that boots a zone again after the zone rebooted itself. Only zoneadmd calls
+/// `boot-again`, and passes the zone's lock as the descriptor [`LOCK_OF_AGAIN`].
 pub const AGAIN: &str = "boot-again";
 
-/// The descriptor on which `zoneadm boot-again` has the zone's lock.
+/// The descriptor that holds the zone's lock in `zoneadm boot-again`.
 pub const LOCK_OF_AGAIN: i32 = 3;
 
-/// Starts `zoneadm -z zone boot-again`, for a zone that rebooted itself so many times in quick
-/// succession, and hands it the zone's lock. Its messages go to `log`.
+/// Starts `zoneadm -z zone boot-again` and passes the zone's lock to it. `reboots` is the number of
+/// times that the zone rebooted itself in quick succession. The messages of the command are written
+/// to `log`.
 pub fn boot_again(
     host: &Host,
     zone: &ZoneName,
@@ -100,7 +102,7 @@ pub fn boot_again(
     start(host, "zoneadm", &words, None, None, log, &[held.as_fd()])
 }
 
-/// Starts `zoneadm -z zone beadm --inside words`, for a request of the zone itself.
+/// Starts `zoneadm -z zone beadm --inside words`, for a request from inside the zone.
 pub fn beadm(
     host: &Host,
     zone: &ZoneName,
@@ -171,7 +173,8 @@ fn start_program(host: &Host, wanted: &Wanted<'_>) -> Result<Child, Error> {
     }
     let program = Program {
         executable: Executable::Open(executable),
-        // The whole path: programs find each other beside themselves.
+        // The first argument is the whole path, because programs look for each other in their own
+        // folder.
         arguments: [text(path.as_os_str().as_bytes())]
             .into_iter()
             .chain(arguments.iter().map(|one| text(one.as_bytes())))

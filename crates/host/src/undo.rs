@@ -1,4 +1,4 @@
-//! Records the steps that were done and how to take them back.
+//! Records completed steps and the functions that undo them.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use rustix::time::Timespec;
 
 use crate::error::flatten;
 
-/// The error of a step that takes another one back.
+/// The error of a function that undoes a step.
 pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 type Undo = Box<dyn FnOnce() -> Result<(), AnyError>>;
 
-/// Steps to take back, the last one first.
+/// The functions that undo completed steps. The function of the last step runs first.
 #[derive(Default)]
 pub struct UndoStack(Vec<(String, Undo)>);
 
@@ -27,7 +27,7 @@ impl std::fmt::Debug for UndoStack {
 }
 
 impl UndoStack {
-    /// Remembers how to take the last step back; `what` names it in errors.
+    /// Records the function that undoes the last step. `what` names the step in errors.
     pub fn push(
         &mut self,
         what: impl Into<String>,
@@ -36,7 +36,7 @@ impl UndoStack {
         self.0.push((what.into(), Box::new(undo)));
     }
 
-    /// Takes everything back, going on past errors, and returns those.
+    /// Undoes all steps, continues after errors, and returns the errors.
     pub fn run(mut self) -> Vec<String> {
         let mut failed = Vec::new();
         while let Some((what, undo)) = self.0.pop() {
@@ -50,19 +50,20 @@ impl UndoStack {
         failed
     }
 
-    /// Forgets the steps: their changes stay.
+    /// Forgets the recorded steps, so that their changes stay.
     pub fn disarm(&mut self) {
         self.0.clear();
     }
 }
 
-/// Waits for the end of a killed process, for at most `patience`, and reaps it if it is
-/// our child.
+/// Waits at most `patience` for the end of a killed process, and reaps the process if it is a child
+/// of this process.
 pub fn reap(child: &sys::process::Child, patience: Duration) {
     let limit = Timespec::try_from(patience).ok();
     let mut watched = [PollFd::new(&child.pidfd, PollFlags::IN)];
     if matches!(poll(&mut watched, limit.as_ref()), Ok(1)) {
-        // Fails if another process is the parent; then there is nothing to collect.
+        // This call fails if another process is the parent; then this process has no status to
+        // collect.
         let _ = waitid(WaitId::PidFd(child.pidfd.as_fd()), WaitIdOptions::EXITED);
     }
 }

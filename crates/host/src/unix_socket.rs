@@ -1,5 +1,5 @@
-//! Sockets with a name on the host that only its root may connect to. A zoneadmd or a command that
-//! comes later finds them by their names.
+//! Sockets with a path on the host, to which only root of the host may connect. A later zoneadmd or
+//! command finds a socket by its path.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,15 +14,16 @@ use rustix::process::umask;
 /// Maximum number of connections that wait to be accepted.
 const LISTEN_BACKLOG: i32 = 16;
 
-/// File mode mask of a socket that root alone may read and write.
+/// The umask for a socket that only root may read and write.
 const ROOT_ONLY: Mode = Mode::from_raw_mode(0o177);
 
-/// The kind of a socket.
+/// The type of a socket, and its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Of zoneadmd and its helpers: each message arrives whole, and accept does not block.
+    /// A socket of zoneadmd or its helpers, on which each message arrives whole and accept does not
+    /// block.
     Packets,
-    /// Of QEMU: a stream of bytes, and accept blocks.
+    /// A socket for QEMU, which carries a stream of bytes, and on which accept blocks.
     Stream,
 }
 
@@ -35,7 +36,7 @@ impl Kind {
     }
 }
 
-/// Makes a socket that listens at a path. A socket that a dead process left there is replaced.
+/// Creates a socket that listens at a path, and replaces a socket that a dead process left there.
 ///
 /// # Errors
 /// Fails with the error of the kernel.
@@ -50,7 +51,7 @@ pub fn listen_at(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
         Kind::Stream => SocketFlags::CLOEXEC,
     };
     let socket = socket_with(AddressFamily::UNIX, kind.of_kernel(), flags, None)?;
-    // The socket gets these permissions when it is bound.
+    // The kernel applies the umask to the permissions of the socket in bind(2).
     let before = umask(ROOT_ONLY);
     let bound = bind(&socket, &address);
     umask(before);
@@ -62,8 +63,8 @@ pub fn listen_at(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
 /// Connects to the socket at a path.
 ///
 /// # Errors
-/// Fails with the error of the kernel: `NotFound` if no socket is there, `ConnectionRefused` if no
-/// process listens on it.
+/// Fails with the error of the kernel: `NotFound` if the socket does not exist, `ConnectionRefused`
+/// if no process listens on the socket.
 pub fn connect_to(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
     let (address, _folder) = address(path)?;
     let flags = SocketFlags::CLOEXEC;
@@ -72,8 +73,8 @@ pub fn connect_to(path: &Path, kind: Kind) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Returns an address of at most 108 bytes, the most that the kernel takes, for a path in a folder
-/// of any depth. The address holds as long as the descriptor of the folder.
+/// Returns an address of at most 108 bytes, the maximum of the kernel, for a path in a folder of
+/// any depth. The returned address is valid while the descriptor of the folder is open.
 fn address(path: &Path) -> io::Result<(SocketAddrUnix, OwnedFd)> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -1,10 +1,10 @@
-//! Random uuids.
+//! Creates random UUIDs.
 
 use model::Uuid;
 
 use crate::Error;
 
-/// Returns a fresh random uuid.
+/// Returns a new random UUID.
 ///
 /// # Errors
 /// Fails if the kernel gives no random bytes.
