@@ -1,5 +1,6 @@
-//! Mounts that the host makes for a zone: by zoneadmd before it boots, by zoneadm
-//! while it runs. They are not attached yet, and have the zone's ids.
+//! Creates mounts from the host for a zone. zoneadmd creates mounts before the boot, zoneadm
+//! creates mounts while the zone runs. The new mounts are not attached yet, and have the zone's
+//! ids.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -11,17 +12,17 @@ use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use sys::mount::{Attr, Error, Extent, Param};
 
-/// The treatment of symbolic links on the way to a source.
+/// The treatment of symbolic links in the path of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
-    /// They are followed: only the host can write there.
+    /// Symbolic links are followed, because only the host can write to the folders of the path.
     Follow,
-    /// They are an error: a zone may write there, and a link that it makes in a folder
-    /// it shares would lead the host to any other.
+    /// Symbolic links are an error, because a zone may write to a folder of the path. A symbolic
+    /// link that the zone makes in a shared folder could otherwise lead to any folder of the host.
     Refuse,
 }
 
-/// A folder or file of the host, seen with the ids of `users`.
+/// Returns a mount of a folder or file of the host, with the ids of the user namespace `users`.
 pub fn bind(
     source: &Path,
     links: Links,
@@ -47,8 +48,9 @@ pub fn bind(
         ..Attr::default()
     };
     match sys::mount::set_attr(&mount, &attr, Extent::One, source) {
-        // This file system cannot map ids (tmpfs before 6.3, overlay, NFS): its files then belong
-        // to no user of the zone, which for shared software is enough to read and run it.
+        // The file system cannot map ids (tmpfs before 6.3, overlay, NFS). The files of such a file
+        // system belong to no user of the zone. Shared software works nevertheless, because the
+        // zone only reads and runs the files.
         Err(error) if read_only && error.errno() == Errno::INVAL.raw_os_error() => {
             let plain = Attr {
                 idmap: None,
@@ -61,7 +63,7 @@ pub fn bind(
     Ok(mount)
 }
 
-/// Opens a source to which no symbolic link leads.
+/// Opens a source, and fails if its path contains a symbolic link.
 fn without_links(source: &Path) -> Result<OwnedFd, Error> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
@@ -73,8 +75,8 @@ fn without_links(source: &Path) -> Result<OwnedFd, Error> {
     })
 }
 
-/// Splits mount options into attributes of the mount and parameters of the file system. No mount of
-/// a zone has devices.
+/// Splits mount options into attributes of the mount and parameters of the file system. Device
+/// nodes do not work on any mount of a zone.
 pub fn read(options: &[String]) -> (MountAttrFlags, Vec<Param<'_>>) {
     let mut flags = MountAttrFlags::MOUNT_ATTR_NODEV;
     let mut params = Vec::new();
@@ -93,7 +95,7 @@ pub fn read(options: &[String]) -> (MountAttrFlags, Vec<Param<'_>>) {
     (flags, params)
 }
 
-/// A file system of a type that needs a device or has a name.
+/// Returns a mount of a new file system, on the device or with the name `source`.
 pub fn file_system(
     fstype: &str,
     source: &str,
@@ -114,8 +116,8 @@ pub fn file_system(
     Ok(mount)
 }
 
-/// A file system with device nodes and nothing else. The paths in it are those below /dev. Only the
-/// host can make nodes: a node that a zone makes cannot be opened.
+/// Returns a file system that holds only device nodes, at their paths relative to /dev. The host
+/// must make the nodes, because a node that a zone makes cannot be opened.
 pub fn device_nodes(nodes: &[DeviceNode], first_id: u32) -> Result<OwnedFd, Error> {
     let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let params = [Param::text("mode", "0755"), Param::text("size", "256k")];
@@ -154,12 +156,13 @@ fn make_node(mount: &OwnedFd, node: &DeviceNode, first_id: u32) -> io::Result<()
     let group = Gid::from_raw(first_id + node.gid);
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     rustix::fs::chownat(mount, &path, Some(owner), Some(group), flags)?;
-    // Not subject to the umask, as mknod would be.
+    // chmod is not subject to the umask, unlike mknod.
     let mode = Mode::from_raw_mode(node.mode);
     Ok(rustix::fs::chmodat(mount, &path, mode, AtFlags::empty())?)
 }
 
-/// Attaches a mount on a new folder or file of our own, whichever it is itself.
+/// Attaches a mount on a new folder or file of the host. The mount point is a folder if the root of
+/// the mount is a folder, otherwise a file.
 pub fn hold(mount: &OwnedFd, folder: &Path, name: &str) -> Result<(), Error> {
     let at = folder.join(name);
     let fail = |call, errno: Errno| Error {
@@ -179,7 +182,7 @@ pub fn hold(mount: &OwnedFd, folder: &Path, name: &str) -> Result<(), Error> {
     sys::mount::attach(mount, CWD, &at)
 }
 
-/// Returns the path inside the assembled root of an absolute path of the zone, relative to it.
+/// Converts an absolute path of the zone to a path relative to the zone's root.
 pub fn relative(path: &Path) -> PathBuf {
     path.components()
         .filter(|part| matches!(part, std::path::Component::Normal(_)))
@@ -192,7 +195,7 @@ mod tests {
 
     #[test]
     fn sources_behind_links_are_refused() {
-        // Where temporary files are may be behind a link.
+        // The path of the temporary folder may contain a symbolic link.
         let folder = std::env::temp_dir().canonicalize().unwrap();
         let folder = folder.join(format!("zones-links-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("secret/log")).unwrap();
