@@ -1,19 +1,19 @@
-//! The brand names a configuration may carry.
+//! The brand names that a configuration may have.
 //!
-//! Other releases call the brand that shares the host's own software by other names.
-//! Those are accepted and kept, so that their scripts and exports read back unchanged;
-//! [`Family`] says how they behave here.
+//! Other releases use other names for the brand that shares the host's own software. These other
+//! brand names are accepted and stored, so that scripts and exports of other releases read back
+//! unchanged. On Linux, [`Family`] is the behaviour of each brand name.
 
-/// The behaviour of a brand, whatever its name.
+/// The behaviour of a brand. Several brand names may have the same behaviour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
-    /// The host's own distribution.
+    /// The zone runs the host's own distribution.
     Native,
-    /// Any other Linux distribution with its own root.
+    /// The zone runs another Linux distribution with its own root.
     Lx,
-    /// A machine of its own, with its own kernel.
+    /// The zone is a kernel zone: a guest of QEMU with its own kernel.
     Kz,
-    /// No brand of a zone: the host itself, as far as it has a configuration.
+    /// The global zone, which has no brand: the host itself, as far as it has a configuration.
     Global,
 }
 
@@ -24,11 +24,11 @@ pub struct Brand {
     pub name: &'static str,
     /// The behaviour that the brand has.
     pub family: Family,
-    /// True where the name alone asks for a sparse root.
+    /// True if the brand name alone asks for a sparse root.
     pub sparse: bool,
 }
 
-/// The brand of a configuration that names none; exports leave it out.
+/// The brand of a configuration that names no brand. Exports leave the default brand out.
 pub const DEFAULT: &str = "native";
 
 /// Every known brand name.

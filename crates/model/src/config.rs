@@ -1,7 +1,7 @@
-//! The configuration of one zone: a bag of properties that the table describes.
+//! The configuration of one zone: a set of properties and resources that the table describes.
 //!
-//! A value is stored only where it differs from the property's default, so two
-//! configurations that mean the same compare equal whatever route they came by.
+//! A value is stored only if it differs from the property's default. Therefore two configurations
+//! with the same meaning compare equal, whatever changes led to them.
 
 mod alias;
 pub mod machine;
@@ -20,53 +20,55 @@ use std::collections::BTreeMap;
 use crate::table::{BadValue, Kind, PropertySpec, Tokens};
 use crate::{ZoneName, table};
 
-/// Most resources of all types in one zone.
+/// Maximum number of resources of all types in one zone.
 pub const MAX_RESOURCES: usize = 1024;
 
-/// Most elements in the list of one property.
+/// Maximum number of elements in the list of one property.
 pub const MAX_LIST: usize = 64;
 
 /// A change that the configuration refuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The table has no such property here.
+    /// The table has no such property for the zone or the resource.
     #[error("{0}: No such property type")]
     NoProperty(String),
-    /// The value is not one that the property takes.
+    /// The property does not accept the value.
     #[error(transparent)]
     BadValue(#[from] BadValue),
-    /// A list where a simple value belongs, or the other way round.
+    /// The value is a list but the property takes a simple value, or the value is simple but the
+    /// property takes a list.
     #[error("{0}: Invalid argument: it takes {1}.")]
     Shape(&'static str, &'static str),
-    /// `clear` is not allowed for this property.
+    /// `clear` is not allowed for the property.
     #[error("{0}: Clearing this property is not allowed")]
     NotClearable(&'static str),
-    /// A resource with the same keys is there.
+    /// The configuration already has a resource with the same keys.
     #[error(
         "{} {resource} resource with the {keys} already exists.",
         article(resource)
     )]
     Duplicate {
-        /// The resource type.
+        /// The type of the resource.
         resource: &'static str,
-        /// Its keys and their values.
+        /// The keys of the resource and their values.
         keys: String,
     },
-    /// A second resource of a type that a zone has at most once.
+    /// The zone already has a resource of this type, and may have only one.
     #[error("{article} {0} resource already exists.", article = article(.0))]
     Singleton(&'static str),
-    /// A limit on the number of things is reached.
+    /// The number of resources or list elements is at its maximum.
     #[error("{what}: too many: at most {limit}.")]
     TooMany {
-        /// The kind of entry of which there are too many.
+        /// The kind of entry that exceeds the maximum.
         what: String,
-        /// The maximum number.
+        /// The maximum number of entries.
         limit: usize,
     },
-    /// The list has no such element.
+    /// The list does not have the element to remove.
     #[error("{0}: No such entry")]
     NoEntry(&'static str),
-    /// The resource control behind the property has values that it cannot show.
+    /// The property is an alias of a resource control, and the alias cannot show the values of this
+    /// control.
     #[error("{0}: An incompatible rctl already exists for this property")]
     IncompatibleRctl(&'static str),
 }
@@ -76,18 +78,19 @@ pub enum Error {
 pub struct Config {
     name: ZoneName,
     properties: BTreeMap<&'static str, String>,
-    /// Those that are stored. Aliases are not: see [`Config::instances`].
+    /// The stored resources. Limits are stored as rctl resources, not as aliases; see
+    /// [`Config::instances`].
     resources: Vec<Resource>,
-    /// The value of `%{global-rootzpool}`.
+    /// The value of the token `%{global-rootzpool}`.
     root_pool: String,
 }
 
-/// The pool of the host's root where that is not on ZFS: Solaris' name for it.
+/// Solaris' name for the ZFS pool of the host's root, used if the root of this host is not on ZFS.
 pub const ROOT_POOL: &str = "rpool";
 
 impl Config {
-    /// A configuration in which nothing but the name is set (`create -b`
-    /// starts from the template SUNWblank, which sets a zonepath as well).
+    /// Returns a configuration in which only the name is set. (`create -b` starts from the template
+    /// SUNWblank instead, which also sets a zonepath.)
     #[must_use]
     pub fn new(name: ZoneName) -> Self {
         Self {
@@ -98,7 +101,7 @@ impl Config {
         }
     }
 
-    /// The configuration on a host whose root is on this ZFS pool.
+    /// Returns the configuration for a host whose root is on the ZFS pool `pool`.
     #[must_use]
     pub fn on_root_pool(mut self, pool: impl Into<String>) -> Self {
         self.root_pool = pool.into();
@@ -111,13 +114,13 @@ impl Config {
         &self.name
     }
 
-    /// Gives the zone another name.
+    /// Renames the zone.
     pub fn rename(&mut self, name: ZoneName) {
         self.name = name;
     }
 
-    /// The value of a global property as it was set, or its default; empty
-    /// where it has neither or the table has no such property.
+    /// Returns the value of a global property, or its default. Returns an empty string if the
+    /// property has neither, or if the table has no such property.
     #[must_use]
     pub fn get(&self, property: &str) -> &str {
         if property == "zonename" {
@@ -127,7 +130,7 @@ impl Config {
             return value;
         }
         table::global(property).map_or("", |spec| match spec.alias() {
-            // The unit of global aliases is that of the limit.
+            // A global alias gives its limit in the unit of the resource control.
             Some(alias) => self.limit_of(alias).unwrap_or_default(),
             None => spec.default,
         })
@@ -145,7 +148,7 @@ impl Config {
             self.set_alias(spec.name, alias, &value)?;
             self.set_companion(spec.name, &value)?;
         } else if spec.kind == Kind::ZoneName {
-            // The kind's check has just parsed it.
+            // The check of the property's kind has just accepted the name.
             self.name = value
                 .parse()
                 .map_err(|_| Error::NoProperty(property.to_owned()))?;
@@ -160,7 +163,7 @@ impl Config {
         Ok(())
     }
 
-    /// Puts a global property back to its default.
+    /// Resets a global property to its default.
     pub fn clear(&mut self, property: &str) -> Result<(), Error> {
         let spec = global(property)?;
         if !spec.clearable {
@@ -175,13 +178,15 @@ impl Config {
         Ok(())
     }
 
-    /// The text of a property with its tokens expanded; `None` where it has none.
+    /// Returns the text of a property with its tokens expanded, or `None` if the text has no
+    /// tokens.
     #[must_use]
     pub fn expanded(&self, spec: &PropertySpec, text: &str) -> Option<String> {
         self.expand(spec, text, "")
     }
 
-    /// The same for a property of a resource.
+    /// Returns the text of a resource's property with its tokens expanded, or `None` if the text
+    /// has no tokens.
     #[must_use]
     pub fn expanded_in(&self, resource: &Resource, property: &str, text: &str) -> Option<String> {
         let spec = resource.spec().property(property)?;
@@ -197,8 +202,8 @@ impl Config {
             id: if id.is_empty() { "0" } else { id },
             root_pool: &self.root_pool,
         };
-        // Tokens were checked when the value was set; text that somehow has an
-        // unknown one stands as it is.
+        // The tokens were checked when the property was set. A text that has an unknown token
+        // nevertheless stays unexpanded.
         table::expand(spec.name, text, spec.tokens, &tokens).ok()
     }
 }
@@ -215,11 +220,12 @@ fn global(property: &str) -> Result<&'static PropertySpec, Error> {
     table::global(property).ok_or_else(|| Error::NoProperty(property.to_owned()))
 }
 
-/// The canonical form of a value, whose tokens must be known ones.
+/// Returns the canonical form of a value. Fails if the value has an unknown token.
 fn checked(spec: &PropertySpec, value: &str) -> Result<String, BadValue> {
     let value = spec.kind.check(spec.name, value)?;
     if !spec.tokens.is_empty() && value.contains('%') {
-        // The longest name: a path that fits now still fits after a rename.
+        // The check uses the longest possible zone name, so that an accepted path still fits after
+        // a rename.
         let longest = "x".repeat(crate::name::MAX_LEN);
         let tokens = Tokens {
             zonename: &longest,

@@ -1,15 +1,16 @@
-//! Limits under their two names: as rctl resources, which are stored, and as the
-//! properties that the table calls aliases.
+//! The two names of a limit: the rctl resource, which is stored, and the alias, which is a property
+//! of the table.
 
 use super::{Config, Error, Resource, Value};
 use crate::table;
 use crate::table::{Alias, PropertySpec, ResourceSpec};
 
-/// The privilege of the values that aliases set and show.
+/// The privilege of each value that an alias sets or shows.
 const PRIVILEGED: &str = "privileged";
 
 impl Config {
-    /// The limit that an alias shows: that of an rctl with one privileged value.
+    /// Returns the limit that an alias shows: the limit of an rctl with exactly one privileged
+    /// value.
     pub(super) fn limit_of(&self, alias: &Alias) -> Option<&str> {
         let rctl = self.rctl(alias.rctl)?;
         let [value] = rctl.list("value") else {
@@ -20,7 +21,7 @@ impl Config {
         plain.then_some(limit)
     }
 
-    /// Sets the rctl of an alias to a value in canonical form.
+    /// Sets the rctl of an alias to a value, which must be in canonical form.
     pub(super) fn set_alias(
         &mut self,
         property: &'static str,
@@ -45,8 +46,8 @@ impl Config {
         self.replace(&rctl.clone(), rctl)
     }
 
-    /// The rule of max-lwps and max-processes: who sets one and not the other has
-    /// said something about both (zonecfg(8)).
+    /// Sets max-processes if only max-lwps is set, and the reverse. A user who sets only max-lwps
+    /// or only max-processes also limits the other number (zonecfg(8)).
     pub(super) fn set_companion(&mut self, property: &str, value: &str) -> Result<(), Error> {
         let (other, factor) = match property {
             "max-lwps" => ("max-processes", 1),
@@ -62,12 +63,13 @@ impl Config {
         self.set_alias(spec.name, alias, &number.min(most).to_string())
     }
 
-    /// Takes the rctl of an alias away.
+    /// Removes the rctl of an alias.
     pub(super) fn clear_alias(&mut self, alias: &Alias) {
         self.retain(|one| one.spec().name != "rctl" || one.get("name") != alias.rctl);
     }
 
-    /// The one resource of a type with aliases, as people see it.
+    /// Returns the one resource of a type that has aliases, with the values of the aliases filled
+    /// in.
     pub(super) fn with_aliases(&self, spec: &'static ResourceSpec) -> Option<Resource> {
         let stored = self.resources_of(spec.name).next().cloned();
         let mut seen = stored.unwrap_or_else(|| Resource::new(spec));
@@ -77,16 +79,16 @@ impl Config {
                 alias.value(limit)
             });
             if let Some(value) = limit {
-                // A limit from a file may be one that the property does not take:
-                // it is then shown as an rctl only.
+                // A file may have a limit that the property does not accept. A limit that the
+                // property does not accept is shown only as an rctl.
                 let _ = seen.set(property.name, &value);
             }
         }
         (!seen.is_empty()).then_some(seen)
     }
 
-    /// Moves the aliases of a resource into their rctls; true when something is left
-    /// to store.
+    /// Moves the aliases of a resource into their rctls. Returns true if the resource still has
+    /// other properties to store.
     pub(super) fn take_aliases(&mut self, resource: &mut Resource) -> Result<bool, Error> {
         let aliases = resource.spec().properties.iter();
         let aliases: Vec<(&PropertySpec, &Alias)> = aliases

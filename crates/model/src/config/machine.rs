@@ -1,4 +1,4 @@
-//! Reads the machine of a kernel zone from its configuration.
+//! Reads the settings of a kernel zone's guest from the zone's configuration.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,20 +8,20 @@ use super::{Config, Value};
 use crate::brands::Family;
 use crate::table;
 
-/// Memory of a machine whose configuration names none, in bytes.
+/// Memory of a guest whose configuration does not set the size, in bytes.
 pub const MEMORY: u64 = 4 << 30;
 
-/// Memory is given in whole pieces of this many bytes.
+/// Unit of a guest's memory, in bytes: the size must be a multiple of this unit.
 pub const MEMORY_UNIT: u64 = 1 << 20;
 
-/// The least memory that a kernel starts in, in bytes.
+/// Minimum memory in which a guest's kernel starts, in bytes.
 pub const LEAST_MEMORY: u64 = 64 << 20;
 
-/// Processors of a machine whose configuration names none.
+/// Number of processors of a guest whose configuration does not set the number.
 const CPUS: u32 = 1;
 
 /// Returns the path on this host that a storage URI names: `file:///PATH`, `dev:/PATH`, or the path
-/// itself. `file:///PATH`, `dev:/PATH`, or the path itself. Storage of other hosts has no path.
+/// itself. Storage on another host has no path.
 #[must_use]
 pub fn storage_path(uri: &str) -> Option<PathBuf> {
     let path = match uri.split_once(':') {
@@ -36,15 +36,15 @@ pub fn storage_path(uri: &str) -> Option<PathBuf> {
     (path.is_absolute() && path.components().all(plain)).then(|| path.to_owned())
 }
 
-/// The source of the key that protects the image of a suspended machine.
+/// The source of the key that protects the memory image of a suspended guest.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeySource {
-    /// A file in the zonepath, made when there is none.
+    /// The key is in a file in the zonepath. If the key file is missing, it is created.
     Own(PathBuf),
-    /// A file of the host.
+    /// The key is in a file of the host.
     File(PathBuf),
-    /// The key itself stands in the configuration.
+    /// The key itself is in the configuration.
     Raw(String),
 }
 
@@ -60,39 +60,40 @@ impl std::fmt::Debug for KeySource {
 /// The rules for signatures of loaders and kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifiedBoot {
-    /// True to start nothing else; false where it would only be told.
+    /// True if the guest may start only loaders and kernels with a trusted signature. False if
+    /// signatures are not checked, and each boot only says so.
     pub enforced: bool,
-    /// URIs of the certificates that are trusted beside those that most loaders are signed
-    /// by.
+    /// URIs of further trusted certificates, beside the certificates that sign most loaders.
     pub certificates: Vec<String>,
 }
 
-/// A disk of a machine.
+/// A disk of a kernel zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineDisk {
-    /// Its number.
+    /// The number of the disk.
     pub id: u32,
-    /// Its place in the boot order, if it has one.
+    /// The position of the disk in the boot order, if the configuration sets one.
     pub boot: Option<u32>,
-    /// The location of the disk: a storage URI, or the path of a device.
+    /// The location of the guest's disk: a storage URI, or the path of a device.
     pub storage: String,
 }
 
 impl Config {
-    /// The memory of the machine in bytes.
+    /// Returns the memory of the guest in bytes.
     #[must_use]
     pub fn machine_memory(&self) -> u64 {
         self.capped_memory_physical().unwrap_or(MEMORY)
     }
 
-    /// Returns the number of bytes that QEMU itself needs beside the memory of the machine, for its
-    /// own data and for translated instructions.
+    /// Returns the number of bytes that QEMU needs beside the guest's memory, for its own data and
+    /// for translated instructions.
     #[must_use]
     pub fn machine_overhead(&self) -> u64 {
         (512 << 20) + self.machine_memory() / 32
     }
 
-    /// Returns the path of the suspended machine's image; none if nothing is configured.
+    /// Returns the path of the image of the suspended guest, or `None` if the configuration sets no
+    /// path.
     #[must_use]
     pub fn suspend_path(&self) -> Option<PathBuf> {
         let one = self.resources_of("suspend").next()?;
@@ -102,8 +103,7 @@ impl Config {
         }
     }
 
-    /// Returns the key source of the `keysource` resource; nothing if the zone has a key of its
-    /// own.
+    /// Returns the key source of the `keysource` resource, or `None` if the zone uses its own key.
     #[must_use]
     pub fn keysource(&self) -> Option<KeySource> {
         let one = self.resources_of("keysource").next()?;
@@ -113,7 +113,7 @@ impl Config {
         })
     }
 
-    /// Returns the rules of the `verified-boot` resource; nothing if no signatures are checked.
+    /// Returns the rules of the `verified-boot` resource, or `None` if no signatures are checked.
     #[must_use]
     pub fn verified_boot(&self) -> Option<VerifiedBoot> {
         let mut resources = self.resources_of("verified-boot");
@@ -128,7 +128,7 @@ impl Config {
         })
     }
 
-    /// Returns whether something is in it that only root may know.
+    /// Returns true if the configuration has a value that only root may read.
     #[must_use]
     pub fn has_secrets(&self) -> bool {
         let set = |one: &super::Resource| {
@@ -138,15 +138,15 @@ impl Config {
         self.resources.iter().any(set)
     }
 
-    /// Returns whether the machine's memory may be in large pages.
+    /// Returns true if large pages may hold the guest's memory.
     #[must_use]
     pub fn machine_large_pages(&self) -> bool {
         self.resources_of("capped-memory")
             .all(|one| one.get("pagesize-policy") != "smallest-only")
     }
 
-    /// Returns the number of processors of the machine; of a range the upper end, as it cannot
-    /// change while the machine runs.
+    /// Returns the number of processors of the guest. For a range of processors, returns the upper
+    /// end, because the number cannot change while the guest runs.
     #[must_use]
     pub fn machine_cpus(&self) -> u32 {
         let one = self.resources_of("virtual-cpu").next();
@@ -154,7 +154,8 @@ impl Config {
         range.map_or(CPUS, |(_, most)| most)
     }
 
-    /// The disks of the machine, in the order of their numbers; none for other brands.
+    /// Returns the disks of the guest, in the order of their numbers. Zones of other brands have no
+    /// disks.
     #[must_use]
     pub fn machine_disks(&self) -> Vec<MachineDisk> {
         if self.family() != Family::Kz {

@@ -1,4 +1,4 @@
-//! A resource of a configuration, and the values its properties hold.
+//! A resource of a configuration, and the values of its properties.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use crate::table::{BadValue, Kind, PropertySpec, ResourceSpec};
 /// A value in the zonecfg language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// `v`
+    /// A simple value: `v`
     Simple(String),
-    /// `(n1=v1,n2=v2)`
+    /// A complex value, which has fields: `(n1=v1,n2=v2)`
     Complex(Vec<(String, String)>),
-    /// `[v1,v2]`
+    /// A list of values: `[v1,v2]`
     List(Vec<Self>),
 }
 
 impl Value {
-    /// A field of a complex value.
+    /// Returns the text of a field of a complex value.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         let Self::Complex(pairs) = self else {
@@ -34,7 +34,7 @@ impl From<&str> for Value {
     }
 }
 
-/// A resource, complete or not.
+/// A resource. Required properties may still be missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     spec: &'static ResourceSpec,
@@ -43,7 +43,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    /// An empty resource of one type.
+    /// Returns an empty resource of one type.
     #[must_use]
     pub const fn new(spec: &'static ResourceSpec) -> Self {
         Self {
@@ -53,13 +53,13 @@ impl Resource {
         }
     }
 
-    /// Its row in the table.
+    /// Returns the row of the resource type in the table.
     #[must_use]
     pub const fn spec(&self) -> &'static ResourceSpec {
         self.spec
     }
 
-    /// The text of a property that is no list, or its default, or nothing.
+    /// Returns the text of a property that is not a list, or its default, or an empty string.
     #[must_use]
     pub fn get(&self, property: &str) -> &str {
         self.simple.get(property).map_or_else(
@@ -68,7 +68,8 @@ impl Resource {
         )
     }
 
-    /// The elements of a list; none where it is unset or no list.
+    /// Returns the elements of a list. Returns no elements if the property is unset or is not a
+    /// list.
     #[must_use]
     pub fn list(&self, property: &str) -> &[Value] {
         self.lists.get(property).map_or(&[], Vec::as_slice)
@@ -79,8 +80,8 @@ impl Resource {
         self.set_value(property, Value::from(value))
     }
 
-    /// Sets a property. A list takes one element without brackets; an empty
-    /// value clears a property that has no default.
+    /// Sets a property. For a list, a single element needs no brackets. An empty value clears a
+    /// property that has no default.
     pub fn set_value(&mut self, property: &str, value: Value) -> Result<(), Error> {
         let spec = self.property(property)?;
         if !spec.is_list() {
@@ -127,7 +128,8 @@ impl Resource {
         Ok(())
     }
 
-    /// Takes the elements of `value` out of a list; all of them must be there.
+    /// Removes the elements of `value` from a list. Fails if one of the elements is not in the
+    /// list.
     pub fn remove_value(&mut self, property: &str, value: Value) -> Result<(), Error> {
         let spec = self.list_property(property)?;
         let mut list = self.list(spec.name).to_vec();
@@ -155,41 +157,42 @@ impl Resource {
         Ok(())
     }
 
-    /// True where `property` has a value or a default.
+    /// Returns true if `property` has a value or a default.
     #[must_use]
     pub fn has(&self, property: &str) -> bool {
         !self.get(property).is_empty() || !self.list(property).is_empty()
     }
 
-    /// True where `property` has a value other than its default.
+    /// Returns true if `property` has a value other than its default.
     #[must_use]
     pub fn is_set(&self, property: &str) -> bool {
         self.simple.contains_key(property) || self.lists.contains_key(property)
     }
 
-    /// True for the same type with the same keys.
+    /// Returns true if the two resources have the same type and the same keys.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let keys = self.spec.keys.iter();
         self.spec == other.spec
-            // Keys may hold tokens for it.
+            // The keys may contain the token `%{id}`, so the numbers of the two resources must be
+            // equal too.
             && self.get("id") == other.get("id")
             && keys.clone().all(|key| self.get(key) == other.get(key))
-            // Where the keys are all empty there is nothing to go by.
+            // If all keys are empty, the resources are the same only if they are equal.
             && (self.spec.singleton || keys.clone().any(|key| self.has(key)) || self == other)
     }
 
-    /// Takes a property away, default and required ones too.
+    /// Removes the value of a property, even if the property has a default or is required.
     pub(super) fn take(&mut self, property: &str) -> Option<String> {
         self.simple.remove(property)
     }
 
-    /// True where nothing is set.
+    /// Returns true if no property is set.
     pub(super) fn is_empty(&self) -> bool {
         self.simple.is_empty() && self.lists.is_empty()
     }
 
-    /// The required properties that have no value.
+    /// Returns the required properties that have no value.
     pub fn missing(&self) -> impl Iterator<Item = &'static PropertySpec> {
         self.spec
             .properties
@@ -197,9 +200,9 @@ impl Resource {
             .filter(|spec| spec.required && !self.has(spec.name))
     }
 
-    /// True where every filter names the value of a property, or some of the
-    /// elements of a list. A value may be written as it can be set (`physical=1G`,
-    /// `dir=/a/`), and with its tokens or as `config` expands them.
+    /// Returns true if every filter names the value of a property, or elements of its list. A
+    /// filter may have the property's value in any form that `set` accepts (`physical=1G`,
+    /// `dir=/a/`), and with tokens or with the text to which `config` expands them.
     #[must_use]
     pub fn matches(&self, config: &Config, filters: &[(String, Value)]) -> bool {
         filters.iter().all(|(property, value)| match value {
@@ -216,7 +219,7 @@ impl Resource {
         let Some(spec) = self.spec.property(property).filter(|_| text != value) else {
             return text == value;
         };
-        // A property never has a value that it does not accept.
+        // A text that the property does not accept matches no value of the property.
         let Ok(canonical) = spec.kind.check(property, text) else {
             return false;
         };
@@ -225,7 +228,8 @@ impl Resource {
     }
 
     fn put_list(&mut self, spec: &PropertySpec, list: Vec<Value>) {
-        // The row's own name, which is 'static whatever `spec` borrows from.
+        // The name comes from the table's own row, which is 'static. `spec` may have a shorter
+        // lifetime.
         let name = self.spec.property(spec.name).map_or("", |spec| spec.name);
         if list.is_empty() {
             self.lists.remove(name);
@@ -261,8 +265,8 @@ fn push(list: &mut Vec<Value>, spec: &'static PropertySpec, element: Value) -> R
     Ok(())
 }
 
-/// Checks one element of a list; fields of complex values come out in the
-/// table's order.
+/// Checks one element of a list, and returns it with the fields of complex values in the table's
+/// order.
 fn check_element(spec: &'static PropertySpec, element: Value) -> Result<Value, Error> {
     match (spec.kind, element) {
         (Kind::List, Value::Simple(text)) => {

@@ -5,21 +5,21 @@ use crate::table;
 use crate::table::{PropertySpec, ResourceSpec};
 
 impl Config {
-    /// The resources that are stored, by type in the order of the table. Limits
-    /// are among them as the rctl resources that they are.
+    /// Returns the stored resources, sorted by type in the order of the table. Limits are in the
+    /// list as rctl resources.
     #[must_use]
     pub fn resources(&self) -> &[Resource] {
         &self.resources
     }
 
-    /// The stored resources of one type.
+    /// Returns the stored resources of one type.
     pub fn resources_of<'a>(&'a self, resource: &'a str) -> impl Iterator<Item = &'a Resource> {
         let resources = self.resources.iter();
         resources.filter(move |one| one.spec().name == resource)
     }
 
-    /// The resources of one type as people see them: the aliases of resource controls
-    /// are in them.
+    /// Returns the resources of one type as `info` shows them, with the aliases of resource
+    /// controls.
     #[must_use]
     pub fn instances(&self, spec: &'static ResourceSpec) -> Vec<Resource> {
         if spec.has_aliases() {
@@ -28,19 +28,20 @@ impl Config {
         self.resources_of(spec.name).cloned().collect()
     }
 
-    /// Adds a resource. That it is complete is for [`crate::verify`] to say.
+    /// Adds a resource, complete or not. [`crate::verify`] checks if a resource is complete.
     pub fn add(&mut self, resource: Resource) -> Result<(), Error> {
         let before = self.resources.clone();
         let place = self.end_of(resource.spec());
         let result = self.insert(place, resource);
         if result.is_err() {
-            // Some of its aliases may have become rctls already.
+            // The failed call may already have turned some aliases into rctls, so the former list
+            // is restored.
             self.resources = before;
         }
         result
     }
 
-    /// Adds a resource as files have it: limits are rctl resources beside it.
+    /// Adds a resource that was read from a file. In a file, limits are separate rctl resources.
     pub fn add_stored(&mut self, resource: Resource) -> Result<(), Error> {
         if resource.spec().singleton && self.resources_of(resource.spec().name).next().is_some() {
             return Err(Error::Singleton(resource.spec().name));
@@ -70,15 +71,16 @@ impl Config {
         Ok(())
     }
 
-    /// Resources are kept in the order of the table, those of one type as they were
-    /// added: two configurations that say the same are equal.
+    /// Returns the position at which to add a resource. Resources are sorted by type in the order
+    /// of the table, and within a type in the order in which they were added. Therefore
+    /// configurations with the same content are equal.
     fn end_of(&self, spec: &ResourceSpec) -> usize {
         let rank = |spec: &ResourceSpec| table::RESOURCES.iter().position(|row| row == spec);
         self.resources
             .partition_point(|one| rank(one.spec()) <= rank(spec))
     }
 
-    /// Numbers the resources that were added under a brand without numbers.
+    /// Gives numbers to the resources that were added while the brand had no numbers.
     pub(super) fn number_all(&mut self) {
         for place in 0..self.resources.len() {
             let mut resource = self.resources[place].clone();
@@ -87,7 +89,7 @@ impl Config {
         }
     }
 
-    /// Gives a resource that has none the lowest free number of its type.
+    /// Gives the lowest free number of its type to a resource that has no number.
     fn number(&self, resource: &mut Resource) {
         let spec = resource.spec();
         let numbered = spec
@@ -101,18 +103,19 @@ impl Config {
             .map(|one| one.get("id"))
             .collect();
         let free = (0..=taken.len()).find(|id| !taken.contains(&id.to_string().as_str()));
-        // The table admits more numbers than a zone has resources.
+        // The table admits more numbers than a zone can have resources, so a number is free.
         let _ = resource.set("id", &free.unwrap_or_default().to_string());
     }
 
-    /// Puts `resource` in the place of `old`, which [`Self::instances`] gave; where
-    /// that is no longer there it is added.
+    /// Replaces `old`, a resource that [`Self::instances`] returned, with `resource`. If `old` is
+    /// no longer in the configuration, adds `resource`.
     pub fn replace(&mut self, old: &Resource, resource: Resource) -> Result<(), Error> {
         let before = self.resources.clone();
         let place = self.resources.iter().position(|one| one.is_same(old));
         self.remove(old);
         let result = match place {
-            // Of an instance that is only aliases there is nothing to take the place of.
+            // If `old` consists only of aliases, no stored resource exists whose position could be
+            // used.
             Some(place) => self.insert(place, resource),
             None => self.add(resource),
         };
@@ -122,12 +125,13 @@ impl Config {
         result
     }
 
-    /// Keeps only the stored resources for which `keep` holds.
+    /// Keeps only the stored resources for which `keep` returns true.
     pub fn retain(&mut self, keep: impl FnMut(&Resource) -> bool) {
         self.resources.retain(keep);
     }
 
-    /// Removes a resource that [`Self::instances`] gave; that it is gone is fine.
+    /// Removes a resource that [`Self::instances`] returned. Does nothing if the resource is
+    /// already gone.
     pub fn remove(&mut self, resource: &Resource) {
         let shown = resource.spec().properties.iter();
         let shown = shown.filter(|spec| resource.has(spec.name));
@@ -137,7 +141,7 @@ impl Config {
         self.resources.retain(|one| !one.is_same(resource));
     }
 
-    /// Refuses a second resource of a singleton type.
+    /// Fails if the configuration already has a resource of this singleton type.
     pub fn check_singleton(&self, spec: &'static ResourceSpec) -> Result<(), Error> {
         if spec.singleton && !self.instances(spec).is_empty() {
             return Err(Error::Singleton(
@@ -147,7 +151,7 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses `resource` when there is another one with its keys.
+    /// Fails if another resource has the keys of `resource`.
     fn check_unique(&self, resource: &Resource) -> Result<(), Error> {
         let spec = resource.spec();
         if spec.singleton {
@@ -170,7 +174,7 @@ impl Config {
         })
     }
 
-    /// Returns whether both have the same keys, once they have their numbers.
+    /// Returns true if both resources have the same keys after `new` got its number.
     fn is_taken(&self, new: &Resource, other: &Resource) -> bool {
         let mut new = new.clone();
         self.number(&mut new);
