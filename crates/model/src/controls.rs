@@ -1,6 +1,7 @@
 //! The resource controls of one zone, as numbers.
 //!
-//! They have the names of the Solaris resource controls. The effect of each on Linux:
+//! The controls have the names of the Solaris resource controls. The effect of each resource
+//! control on Linux:
 //!
 //! | control | unit | Linux |
 //! |---|---|---|
@@ -23,7 +24,7 @@ use crate::Config;
 use crate::brands::Family;
 use crate::table::exact_size;
 
-/// Name of one control.
+/// A resource control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the table above tells what each is")]
@@ -45,7 +46,7 @@ pub enum Control {
 }
 
 impl Control {
-    /// All of them.
+    /// All resource controls.
     pub const ALL: [Self; 14] = [
         Self::CpuCap,
         Self::CpuShares,
@@ -63,7 +64,8 @@ impl Control {
         Self::IoPriority,
     ];
 
-    /// The name of the resource control; `dedicated-cpu` and `pool` are none.
+    /// Returns the name of the control. `dedicated-cpu` and `pool` are not resource controls of
+    /// Solaris.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -84,7 +86,7 @@ impl Control {
         }
     }
 
-    /// Returns whether its number is one of bytes.
+    /// Returns true if the value of the control is a number of bytes.
     #[must_use]
     pub const fn is_size(self) -> bool {
         matches!(
@@ -93,7 +95,7 @@ impl Control {
         )
     }
 
-    /// A number of it for people: sizes with a suffix.
+    /// Returns a value of the control as text. If the value is a size, the text has a suffix.
     #[must_use]
     pub fn show(self, value: u64) -> String {
         if self.is_size() {
@@ -110,17 +112,18 @@ impl fmt::Display for Control {
     }
 }
 
-/// CPUs that are only for one zone.
+/// CPUs that only one zone may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dedicated {
-    /// Any, at least so many and at most so many: with fewer the zone does not boot.
+    /// Any CPUs, with a minimum and a maximum number. If fewer CPUs than the minimum are free, the
+    /// zone does not boot.
     Count(u32, u32),
-    /// CPUs by number: `0-2,5`.
+    /// A list of CPUs by their numbers: `0-2,5`.
     Cpus(String),
-    /// The CPUs of these cores.
+    /// The CPUs of the listed cores.
     Cores(String),
-    /// The CPUs of these sockets.
+    /// The CPUs of the listed sockets.
     Sockets(String),
 }
 
@@ -136,68 +139,71 @@ impl fmt::Display for Dedicated {
     }
 }
 
-/// A named set of CPUs that zones share. Other zones are kept off it.
+/// A named set of CPUs that some zones share. Zones outside the pool do not use the CPUs of the
+/// pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pool {
-    /// Its name, in the property `pool`.
+    /// The name of the pool, as the property `pool` has it.
     pub name: String,
-    /// Its CPUs; none for a name that the host does not know.
+    /// The CPUs of the pool; `None` if the host does not know the pool.
     pub wanted: Option<Dedicated>,
-    /// The importance when CPUs are short; the higher wins, and the default is 1.
+    /// The importance of the pool when the host has too few CPUs: the higher number wins, and the
+    /// default is 1.
     pub importance: Option<u32>,
 }
 
-/// Limits on System V shared memory, message queues and semaphores. They are
-/// settings of the zone's IPC namespace, and the zone cannot change them.
-/// POSIX shared memory is in /dev/shm and counts as memory.
+/// Limits on System V shared memory, message queues and semaphores. The limits are settings of the
+/// zone's IPC namespace, and the zone cannot change them. POSIX shared memory is in /dev/shm and
+/// counts as memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IpcLimits {
-    /// Bytes of shared memory, of one segment and of all together.
+    /// Maximum bytes of shared memory, both of one segment and of all segments together.
     pub shm_memory: Option<u64>,
-    /// Number of shared memory segments.
+    /// Maximum number of shared memory segments.
     pub shm_ids: Option<u64>,
-    /// Number of message queues.
+    /// Maximum number of message queues.
     pub msg_ids: Option<u64>,
-    /// Number of semaphore sets.
+    /// Maximum number of semaphore sets.
     pub sem_ids: Option<u64>,
 }
 
-/// The resource controls of one zone; `None` is no limit.
+/// The resource controls of one zone. A control with the value `None` is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Controls {
-    /// Hundredths of a CPU: 150 is one and a half.
+    /// Maximum CPU time in hundredths of a CPU: 150 is one and a half CPUs.
     pub cpu_cap: Option<u64>,
-    /// Part of the CPUs when they are short, relative to that of other zones.
+    /// Share of the CPUs when CPUs are short, relative to the shares of other zones.
     pub cpu_shares: Option<u64>,
-    /// CPUs for this zone alone.
+    /// The CPUs that only this zone may use.
     pub dedicated_cpu: Option<Dedicated>,
-    /// The importance when CPUs are short; the higher wins, and the default is 1.
+    /// The importance of the zone when the host has too few CPUs: the higher number wins, and the
+    /// default is 1.
     pub importance: Option<u32>,
-    /// CPUs for the zones of this pool.
+    /// The CPUs that the zones of one pool share.
     pub pool: Option<Pool>,
-    /// Bytes of memory, with the cached pages of files.
+    /// Maximum bytes of memory, including the cached pages of files.
     pub physical: Option<u64>,
-    /// Bytes of memory and swap space together, as on Solaris.
+    /// Maximum bytes of memory and swap space together, as on Solaris.
     pub swap: Option<u64>,
-    /// Bytes of locked memory of each process.
+    /// Maximum bytes of locked memory of each process.
     pub locked: Option<u64>,
-    /// Number of threads of all processes.
+    /// Maximum number of threads of all processes.
     pub max_lwps: Option<u64>,
-    /// Number of processes.
+    /// Maximum number of processes.
     pub max_processes: Option<u64>,
-    /// Priority of disk access when it is short, relative to that of other zones.
+    /// Priority of the zone's disk access when the disk is busy, relative to other zones.
     pub io_priority: Option<u64>,
-    /// System V IPC.
+    /// The limits on System V IPC.
     pub ipc: IpcLimits,
 }
 
 impl Controls {
-    /// The controls that a configuration sets. The memory of a kernel zone is that of
-    /// its machine and no control of it. Which CPUs a pool has only the host knows: of
-    /// that there is the name alone.
+    /// Returns the controls that a configuration sets. For a kernel zone, the control of physical
+    /// memory is the memory of the guest and of QEMU. A pool in these controls has only its name,
+    /// because only the host knows the CPUs of the pool.
     #[must_use]
     pub fn of(config: &Config) -> Self {
         let limit = |control: Control| config.rctl_limit(control.as_str());
@@ -219,7 +225,7 @@ impl Controls {
                 ..Pool::default()
             }),
             physical: match config.family() {
-                // The memory of the machine is QEMU's, and it takes some itself.
+                // The memory of the guest is memory of QEMU, and QEMU itself needs some more.
                 Family::Kz => Some(config.machine_memory() + config.machine_overhead()),
                 _ => lowest.into_iter().flatten().min(),
             },
@@ -237,8 +243,9 @@ impl Controls {
         }
     }
 
-    /// The number that a control is set to. Of a range of CPUs it is the upper end;
-    /// how many a list names or a pool has, only the host knows, and it stands as 0.
+    /// Returns the value of a control. The value of a range of CPUs is the upper end of the range.
+    /// The value of a list of CPUs or of a pool is 0, because only the host knows the number of
+    /// CPUs.
     #[must_use]
     pub fn get(&self, control: Control) -> Option<u64> {
         match control {
@@ -262,15 +269,15 @@ impl Controls {
         }
     }
 
-    /// The controls that are set, with their numbers.
+    /// Returns the controls that are set, with their values.
     pub fn iter(&self) -> impl Iterator<Item = (Control, u64)> + '_ {
         Control::ALL
             .into_iter()
             .filter_map(|control| Some((control, self.get(control)?)))
     }
 
-    /// Those that control groups have, and those that processes have: locked memory
-    /// and IPC.
+    /// Splits the controls into those that control groups enforce and those that processes have
+    /// (locked memory and IPC).
     #[must_use]
     pub fn split(&self) -> (Self, Self) {
         let processes = Self {
@@ -286,7 +293,7 @@ impl Controls {
         (groups, processes)
     }
 
-    /// Returns whether none is set.
+    /// Returns true if no control is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
@@ -294,7 +301,7 @@ impl Controls {
 }
 
 impl fmt::Display for Controls {
-    /// `zone.cpu-cap=25 zone.max-swap=64M`, in the order of [`Control::ALL`].
+    /// Writes the controls in the order of [`Control::ALL`]: `zone.cpu-cap=25 zone.max-swap=64M`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (number, (control, value)) in self.iter().enumerate() {
             let blank = if number == 0 { "" } else { " " };

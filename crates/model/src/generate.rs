@@ -1,15 +1,16 @@
-//! Configurations made up from bytes, of whatever the table has: for property tests
-//! and fuzzers (feature `generate`).
+//! Generates configurations from bytes, with all properties that the table has. Property tests and
+//! fuzzers use the generated configurations (feature `generate`).
 //!
-//! This code does not depend on single rows of the table. A property takes the first of several
-//! texts that it accepts, so a new row is covered as soon as one of them fits its kind.
+//! This code does not depend on single rows of the table. The generator tries several texts for a
+//! property and uses the first text that the property accepts. Therefore a new row of the table is
+//! covered if one of the texts fits the kind of the property.
 
 use crate::brands::{BRANDS, Family};
 use crate::config::{Resource, Value};
 use crate::table::{Brands, GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
 use crate::{Config, ZoneName, verify};
 
-/// Texts that mean something to some kind of property.
+/// Texts that are valid for at least one kind of property.
 const WORDS: &[&str] = &[
     "1",
     "true",
@@ -35,7 +36,7 @@ const WORDS: &[&str] = &[
     "a,b",
 ];
 
-/// Pieces of made-up texts: words with a meaning in the language or in XML, and others.
+/// Pieces of generated texts: words that have a meaning in the language or in XML, and other text.
 const PIECES: &[&str] = &[
     "a",
     "b",
@@ -66,20 +67,20 @@ const PIECES: &[&str] = &[
     "end",
 ];
 
-/// Choices read from bytes; when these end every further choice is the first.
+/// Choices read from bytes. After the last byte, every choice takes the first possibility.
 #[derive(Clone, Debug)]
 pub struct Choices<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Choices<'a> {
-    /// The choices that the bytes stand for.
+    /// Returns the choices that the bytes stand for.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// A number below `count`; 0 when that is 0.
+    /// Returns a number below `count`, or 0 if `count` is 0.
     pub fn below(&mut self, count: usize) -> usize {
         let Some((first, rest)) = self.bytes.split_first() else {
             return 0;
@@ -98,7 +99,7 @@ impl<'a> Choices<'a> {
         pieces.collect()
     }
 
-    /// Texts that a property may take or not, in an order of this choice.
+    /// Returns texts for a property, valid or not. `self` decides the order of the texts.
     fn candidates(&mut self, kind: Kind) -> Vec<String> {
         let text = self.text();
         let mut all = vec![format!("/{text}"), text];
@@ -113,7 +114,7 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// The words that a kind is a choice of.
+/// Returns the words among which a kind chooses.
 const fn words(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Enum(words) | Kind::Words(words) | Kind::OneOf(words, _) => words,
@@ -121,13 +122,13 @@ const fn words(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// The configuration that the bytes stand for. Each of its resources is complete, and
-/// it has nothing that its brand has not.
+/// Returns the configuration that the bytes stand for. Each generated resource is complete. The
+/// configuration has no property or resource that its brand does not have.
 #[must_use]
 pub fn config(name: &ZoneName, bytes: &[u8]) -> Config {
     let choices = &mut Choices::new(bytes);
     let mut config = Config::new(name.clone());
-    // The brand comes first: it decides which properties exist.
+    // The brand is chosen first, because the brand decides which properties exist.
     let brand = GLOBAL.iter().filter(|spec| spec.kind == Kind::Brand);
     let rest = GLOBAL.iter().filter(|spec| spec.kind != Kind::Brand);
     for spec in brand.chain(rest) {
@@ -146,20 +147,20 @@ pub fn config(name: &ZoneName, bytes: &[u8]) -> Config {
     for _ in 0..choices.below(8) {
         let spec = choices.one_of(&types);
         if let Some(made) = spec.and_then(|spec| resource(spec, config.family(), choices)) {
-            // A second one with the same keys is refused.
+            // A second resource with the same keys is refused.
             let _ = config.add(made);
         }
     }
     config
 }
 
-/// A complete resource; `None` when the choices made an illegal one.
+/// Returns a complete resource, or `None` if the choices lead to no legal resource.
 pub fn resource(
     spec: &'static ResourceSpec,
     family: Family,
     choices: &mut Choices,
 ) -> Option<Resource> {
-    // Properties may exclude each other.
+    // Some properties exclude each other, so a first attempt may fail.
     for _ in 0..8 {
         let mut resource = Resource::new(spec);
         let dense = choices.below(2) == 0;
@@ -187,7 +188,7 @@ fn fill(resource: &mut Resource, spec: &PropertySpec, choices: &mut Choices) {
         return;
     }
     if spec.secret {
-        // A key, which no made-up text is.
+        // A secret is a key, and no generated text is a valid key.
         let _ = resource.set(spec.name, &"0f".repeat(32));
         return;
     }
@@ -209,7 +210,7 @@ fn fill(resource: &mut Resource, spec: &PropertySpec, choices: &mut Choices) {
     }
 }
 
-/// The text of one field of a complex value.
+/// Returns the text of one field of a complex value.
 fn part(field: &str, choices: &mut Choices) -> String {
     let known: &[&str] = match field {
         "priv" => &["privileged", "basic"],
@@ -222,11 +223,10 @@ fn part(field: &str, choices: &mut Choices) -> String {
         .map_or_else(|| choices.text(), str::to_owned)
 }
 
-/// Configurations that together have every row of the table set; a row that no text
-/// here fits is named in the error.
+/// Returns configurations that together set every row of the table.
 ///
 /// # Errors
-/// The rows, as `property` or `resource property`.
+/// Fails with the rows for which no text fits, as `property` or `resource property`.
 pub fn every_row(name: &ZoneName) -> Result<Vec<Config>, Vec<String>> {
     let rows = |config: &Config| {
         let global = GLOBAL
@@ -242,7 +242,7 @@ pub fn every_row(name: &ZoneName) -> Result<Vec<Config>, Vec<String>> {
         });
         global.chain(resources).collect::<Vec<_>>()
     };
-    // Properties of the global zone only are not generated for a zone.
+    // The global zone has some properties of its own, which are not generated for a zone.
     let is_ours = |brands: Brands| BRANDS.iter().any(|brand| brands.has(brand.family));
     let globals = GLOBAL.iter().filter(|spec| is_ours(spec.brands));
     let mut missing: Vec<String> = globals.map(|spec| spec.name.to_owned()).collect();
@@ -252,7 +252,7 @@ pub fn every_row(name: &ZoneName) -> Result<Vec<Config>, Vec<String>> {
         missing.extend(names.map(|one| format!("{} {one}", spec.name)));
     }
     let mut configs = Vec::new();
-    // Any bytes do; a multiplicative generator has enough variety.
+    // Any bytes are good enough, so a multiplicative generator makes them.
     let mut state = 1u64;
     for _ in 0..2000 {
         let bytes: Vec<u8> = (0..2048)

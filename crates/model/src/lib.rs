@@ -1,7 +1,7 @@
 //! The configuration and the plans of a zone, as data.
 //!
-//! Everything here is pure: no file, no clock, no kernel. Names and states are
-//! those of the Solaris manuals; the other crates turn this data into effects.
+//! This crate is pure: it uses no file, no clock and no kernel call. Names and states are those of
+//! the Solaris manuals. The other crates turn this data into effects.
 
 pub mod brands;
 pub mod config;

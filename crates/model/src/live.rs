@@ -1,8 +1,9 @@
-//! Compares the configuration that a zone runs with and the one it is to have: which differences
-//! can be changed while it runs, in which order, and which need a reboot.
+//! Compares the configuration with which a zone runs with the wanted configuration. The result
+//! lists the differences that can be changed while the zone runs, their order, and the differences
+//! that need a reboot.
 //!
-//! Everything is compared as people see it, so that each difference has one line:
-//! `Modifying fs dir=/data`. The order of resources does not matter.
+//! Properties and resources are compared in the form in which `info` shows them, so that each
+//! difference has one line: `Modifying fs dir=/data`. The order of resources does not matter.
 
 use std::fmt;
 
@@ -12,35 +13,39 @@ use crate::controls::Controls;
 use crate::table::{GLOBAL, Kind, PropertySpec, RESOURCES, ResourceSpec};
 use crate::{Config, table};
 
-/// Kinds of file systems that belong to namespaces which are made with the zone.
+/// Types of file systems that belong to a namespace of the zone, and are mounted when the namespace
+/// is created.
 const OF_NAMESPACES: &[&str] = &["proc", "mqueue"];
 
 /// Types of resources that are resource controls.
 const CONTROLS: &[&str] = &["dedicated-cpu", "capped-cpu", "capped-memory", "rctl"];
 
-/// The type of resource that gives a machine its memory; limits on QEMU stand beside it.
+/// The type of resource that sets the memory of a guest. The resource capped-memory also has limits
+/// on QEMU.
 const MEMORY: &str = "capped-memory";
 
-/// Global properties that are resource controls, beside those with another name.
+/// Global properties that are resource controls, beside the aliases.
 const OF_CONTROLS: &[&str] = &["pool"];
 
 /// Types of resources that are network links.
 const LINKS: &[&str] = &["net", "anet", PUBLISH];
 
-/// Type of resources that are rules of the host: they also change while a machine runs.
+/// The type of resource whose instances are rules of the host. Rules of the host can change even
+/// while a guest runs.
 const PUBLISH: &str = "publish";
 
-/// Has no effect on the running zone: rights are looked up in the stored configuration.
+/// Types of resources without effect on the running zone, because programs read the stored
+/// configuration for them.
 const ONLY_STORED: &[&str] = &["admin"];
 
-/// The action of a change.
+/// The kind of a difference: an addition, a change or a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It was not there.
+    /// The property or resource is new.
     Adding,
-    /// It was there, otherwise.
+    /// The property or resource has changed.
     Modifying,
-    /// It is not to be there any more.
+    /// The property or resource is removed.
     Removing,
 }
 
@@ -54,12 +59,12 @@ impl fmt::Display for Action {
     }
 }
 
-/// A difference: `Adding fs dir=/data`.
+/// A difference between two configurations, such as `Adding fs dir=/data`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The action, for messages.
+    /// The kind of the difference, for messages.
     pub action: Action,
-    /// The object of the step: the type of a resource and its key, or a property.
+    /// The object of the difference: a property, or the type of a resource and its key.
     pub subject: String,
 }
 
@@ -69,31 +74,32 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Something that is done to a running zone.
+/// A change of a running zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Sets the resource controls that the zone is to have.
+    /// Sets the resource controls of the zone.
     Control(Controls),
     /// Unmounts a file system.
     Unmount(FileSystem),
-    /// Mounts one.
+    /// Mounts a file system.
     Mount(FileSystem),
-    /// Takes away the devices that only this pattern matches.
+    /// Removes the devices that the pattern matches and no other pattern of the zone matches.
     RemoveDevices(String),
-    /// Shows the devices that match.
+    /// Adds the devices that the pattern matches.
     AddDevices(String),
-    /// Makes the links those of the configuration after the step.
+    /// Changes the network links to those of the configuration after the step.
     Links,
-    /// No step: the changed value is read when it is needed.
+    /// Changes only the recorded configuration of the running zone, because programs read the value
+    /// when they need it.
     Remember,
 }
 
-/// A step, and the configuration that the zone runs with once it is done.
+/// A step, and the configuration with which the zone runs after the step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// The operation.
+    /// The change of the running zone.
     pub act: Act,
-    /// The configuration of the zone after the change.
+    /// The configuration with which the zone runs after the step.
     pub after: Config,
 }
 
@@ -114,26 +120,26 @@ impl fmt::Display for Act {
     }
 }
 
-/// The steps that give a running zone another configuration.
+/// The steps that change a running zone to another configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LivePlan {
-    /// The differences that are changed now.
+    /// The differences that the steps change now.
     pub now: Vec<Difference>,
-    /// The differences that take effect when the zone boots the next time, with the reason.
+    /// The differences that take effect at the next boot of the zone, each with the reason.
     pub at_boot: Vec<(Difference, &'static str)>,
-    /// The steps to take.
+    /// The steps that change the running zone, in order.
     pub steps: Vec<Step>,
 }
 
 const AT_BOOT: &str = "it takes effect when the zone boots";
 
-/// Plans the way from the configuration that a zone runs with to another one.
+/// Plans the change from the configuration with which a zone runs to another configuration.
 ///
-/// Limits come first, then unmounts, inner file systems before outer ones, then mounts, then
-/// devices, then links.
+/// The order of the steps is: limits, unmounts (inner file systems before outer ones), mounts,
+/// devices, links.
 ///
-/// Of a kernel zone only limits, as they hold for QEMU, and published ports change: memory, disks
-/// and cards are those of its machine.
+/// For a kernel zone, only the limits on QEMU and the published ports change. Memory, disks and
+/// network cards belong to the guest and need a reboot.
 #[must_use]
 pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
     let mut making = Making {
@@ -155,7 +161,7 @@ pub fn plan(running: &Config, wanted: &Config) -> LivePlan {
 
 struct Making<'a> {
     plan: LivePlan,
-    /// The configuration after the steps so far.
+    /// The configuration after the steps that are planned so far.
     now: Config,
     running: &'a Config,
     wanted: &'a Config,
@@ -166,7 +172,7 @@ impl Making<'_> {
         self.running.family() == Family::Kz
     }
 
-    /// Returns whether a property of a resource control is one of the machine of a kernel zone.
+    /// Returns true if a property of a resource control belongs to the guest of a kernel zone.
     fn is_of_machine(&self, spec: &ResourceSpec, property: &PropertySpec) -> bool {
         self.is_machine() && spec.name == MEMORY && property.alias().is_none()
     }
@@ -192,7 +198,8 @@ impl Making<'_> {
                 self.plan.at_boot.push((difference, AT_BOOT));
                 continue;
             }
-            // The value was checked in one configuration, so the other accepts it.
+            // The value was accepted in the wanted configuration, so this configuration accepts it
+            // too.
             let _ = match new.is_empty() {
                 true => self.now.clear(spec.name),
                 false => self.now.set(spec.name, new),
@@ -244,7 +251,7 @@ impl Making<'_> {
                 subject: describe(spec, new.or(old), &changed),
             });
         }
-        // Limits that have another name were named by it.
+        // An rctl whose alias is already in the list is left out.
         let rctls = compare(self.running, self.wanted, "rctl");
         let rctls = rctls.into_iter().filter(|one| {
             let name = one
@@ -264,7 +271,8 @@ impl Making<'_> {
         }
         self.take_over(&types);
         for name in OF_CONTROLS {
-            // The value was checked in one configuration, so the other accepts it.
+            // The value was accepted in the wanted configuration, so this configuration accepts it
+            // too.
             let _ = match self.wanted.get(name) {
                 "" => self.now.clear(name),
                 value => self.now.set(name, value),
@@ -273,12 +281,12 @@ impl Making<'_> {
         self.step(Act::Control(Controls::of(&self.now)));
     }
 
-    /// Replaces all resources of some types by those that are wanted.
+    /// Replaces all resources of some types with those of the wanted configuration.
     fn take_over(&mut self, types: &[&'static ResourceSpec]) {
         let is_one = |one: &Resource| types.contains(&one.spec());
         self.now.retain(|one| !is_one(one));
         for one in self.wanted.resources().iter().filter(|one| is_one(one)) {
-            // There were as many in the configuration that it comes from.
+            // The wanted configuration has at least as many resources, so this call does not fail.
             let _ = self.now.add_stored(one.clone());
         }
     }
@@ -311,8 +319,8 @@ impl Making<'_> {
                 come.push((fs.clone(), resource.clone()));
             }
         }
-        // A file system that stays, but is mounted inside one that changes, is unmounted first, and
-        // mounted again on top.
+        // If an unchanged file system is mounted inside a changed one, the unchanged one is
+        // unmounted first and mounted again after the change.
         for (fs, resource) in old.iter().filter(|(fs, _)| !is_bound(fs)) {
             let stays = find(&new, fs).is_some_and(|(same, _)| same == *fs);
             let mut moved = gone.iter().chain(&come);
@@ -321,14 +329,15 @@ impl Making<'_> {
                 come.extend(find(&new, fs));
             }
         }
-        // Inner ones first; of those beside each other the last one.
+        // Inner file systems are unmounted before outer ones, and siblings in the reverse order of
+        // their mounts.
         gone.reverse();
         gone.sort_by_key(|(fs, _)| std::cmp::Reverse(fs.dir.components().count()));
         for (fs, resource) in gone {
             self.now.remove(&resource);
             self.step(Act::Unmount(fs));
         }
-        // Outer ones first.
+        // Outer file systems are mounted before inner ones.
         come.sort_by_key(|(fs, _)| {
             let place = new.iter().position(|(one, _)| one.dir == fs.dir);
             (fs.dir.components().count(), place)
@@ -340,18 +349,19 @@ impl Making<'_> {
         }
     }
 
-    /// Keeps them in the order in which they are wanted, whatever is mounted first.
+    /// Sorts the file systems into the order of the wanted configuration, which may differ from the
+    /// order of the mounts.
     fn order_file_systems(&mut self, wanted: &[(FileSystem, Resource)]) {
         let mut list: Vec<Resource> = self.now.resources_of("fs").cloned().collect();
         list.sort_by_key(|one| wanted.iter().position(|(_, other)| other.is_same(one)));
         self.now.retain(|one| one.spec().name != "fs");
         for one in list {
-            // It was in there.
+            // The resource was in the configuration before, so this call does not fail.
             let _ = self.now.add(one);
         }
     }
 
-    /// Notes a difference; true where it can be changed now.
+    /// Records a difference. Returns true if the difference can be changed now.
     fn file_system(&mut self, action: Action, fs: &FileSystem, fixed: bool) -> bool {
         let difference = Difference {
             action,
@@ -405,8 +415,8 @@ impl Making<'_> {
         }
         let types = names.iter().filter_map(|name| table::resource(name));
         self.take_over(&types.collect::<Vec<_>>());
-        // Links of a network that is the host's until the next boot are not those of one
-        // that is the zone's.
+        // If the ip-type changes, the network stack changes at the next boot. The links cannot
+        // change before the network stack changes.
         if self.running.ip_type() != self.wanted.ip_type() {
             let differences = differences.into_iter();
             self.plan
@@ -418,7 +428,7 @@ impl Making<'_> {
         self.step(Act::Links);
     }
 
-    /// Everything that a running zone cannot change.
+    /// Records the differences that a running zone cannot change.
     fn others(&mut self) {
         for spec in RESOURCES {
             let is_control = CONTROLS.contains(&spec.name) && spec.live;
@@ -436,14 +446,14 @@ impl Making<'_> {
     }
 }
 
-/// A resource on both sides.
+/// A resource in the running and in the wanted configuration.
 struct Compared {
     difference: Difference,
     old: Option<Resource>,
     new: Option<Resource>,
 }
 
-/// The resources of one type that differ.
+/// Returns the resources of one type that differ.
 fn compare(running: &Config, wanted: &Config, name: &str) -> Vec<Compared> {
     let Some(spec) = table::resource(name) else {
         return Vec::new();
@@ -513,7 +523,8 @@ fn changed_properties(
     spec.properties.iter().filter(differs).collect()
 }
 
-/// `fs dir=/data`; a resource without a key is identified by its changes.
+/// Describes a resource by its type and keys: `fs dir=/data`. A singleton is described by its
+/// changed properties.
 fn describe(
     spec: &ResourceSpec,
     one: Option<&Resource>,

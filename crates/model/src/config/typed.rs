@@ -1,4 +1,4 @@
-//! Returns the properties of a configuration in proper types.
+//! Returns the properties of a configuration as Rust types, such as paths and numbers.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use crate::brands::{self, Brand, Family};
 use crate::plan::network::{Published, Transport};
 use crate::table;
 
-/// The attribute that says whether a zone boots again after a failure.
+/// The name of the attribute that decides if a zone boots again after a failure.
 pub const RESTART: &str = "restart";
 
-/// The value of [`RESTART`] for a zone that does.
+/// The value of [`RESTART`] for a zone that boots again after a failure.
 pub const ON_FAILURE: &str = "on-failure";
 
-/// Whose network stack the zone uses.
+/// The owner of the network stack that the zone uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IpType {
-    /// The host's, within the addresses it is given.
+    /// The zone uses the host's network stack, and only the addresses that its configuration names.
     Shared,
-    /// Its own.
+    /// The zone has its own network stack.
     Exclusive,
 }
 
@@ -39,25 +39,25 @@ impl fmt::Display for IpType {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Autoshutdown {
-    /// Its init stops everything.
+    /// The zone's init stops all processes in order.
     #[default]
     Shutdown,
-    /// Its processes are killed.
+    /// All processes of the zone are killed.
     Halt,
-    /// Its memory is kept, and the zone goes on when it boots.
+    /// The memory of the zone is saved, and the next boot of the zone resumes from it.
     Suspend,
 }
 
-/// The group of zones in which a zone boots when the host does.
+/// The group in which a zone boots when the host boots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BootPriority {
-    /// Before all others.
+    /// The zone boots before all zones of other priorities.
     High,
-    /// Before those that are low.
+    /// The zone boots after the high and before the low zones.
     #[default]
     Normal,
-    /// After all others.
+    /// The zone boots after all zones of other priorities.
     Low,
 }
 
@@ -65,7 +65,7 @@ impl BootPriority {
     /// Every priority, in the order in which zones boot.
     pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
 
-    /// The word in a configuration.
+    /// Returns the word of the priority in a configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -81,11 +81,12 @@ impl BootPriority {
 pub struct FileSystem {
     /// The mount point as the zone sees it.
     pub dir: PathBuf,
-    /// A host directory, a device, or another source that the type takes.
+    /// The source of the mount: a host directory, a device, or another source that the file system
+    /// type accepts.
     pub special: String,
-    /// The raw device to check first.
+    /// The raw device that is checked before the mount.
     pub raw: Option<PathBuf>,
-    /// The type; `lofs` is a bind of a host directory.
+    /// The type of the file system; `lofs` is a bind mount of a host directory.
     pub fstype: String,
     /// The mount options.
     pub options: Vec<String>,
@@ -94,29 +95,30 @@ pub struct FileSystem {
 /// A user who may administer a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admin {
-    /// The user's name.
+    /// The name of the user.
     pub user: String,
-    /// The user's authorizations, as words of the table.
+    /// The authorizations of the user, as words of the table.
     pub auths: Vec<String>,
 }
 
-/// CPUs that a zone has for itself.
+/// CPUs that only one zone may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DedicatedCpu {
     /// The minimum and the maximum number of CPUs.
     pub ncpus: Option<(u32, u32)>,
-    /// The importance when CPUs are short.
+    /// The importance of the zone's claim when the host has too few CPUs.
     pub importance: Option<u32>,
-    /// The CPUs: numbers and ranges.
+    /// The CPUs of the zone, as numbers and ranges.
     pub cpus: Vec<String>,
-    /// The cores: numbers and ranges.
+    /// The cores whose CPUs the zone has, as numbers and ranges.
     pub cores: Vec<String>,
-    /// The sockets: numbers and ranges.
+    /// The sockets whose CPUs the zone has, as numbers and ranges.
     pub sockets: Vec<String>,
 }
 
 impl Config {
-    /// The directory of the zone, with its tokens expanded; empty when not set.
+    /// Returns the directory of the zone, with its tokens expanded. The returned path is empty if
+    /// no zonepath is set.
     #[must_use]
     pub fn zonepath(&self) -> PathBuf {
         let zonepath = self.get("zonepath");
@@ -130,14 +132,14 @@ impl Config {
         self.set("zonepath", zonepath)
     }
 
-    /// The brand's name as configured.
+    /// Returns the brand's name as configured.
     #[must_use]
     pub fn brand(&self) -> &str {
         self.get("brand")
     }
 
-    /// Returns the behaviour of the brand. Only known brands get into a configuration; were there
-    /// another, it would act as native.
+    /// Returns the behaviour of the brand. Configurations have only known brands; an unknown brand
+    /// would behave like native.
     #[must_use]
     pub fn family(&self) -> Family {
         if self.name.is_global() {
@@ -146,7 +148,7 @@ impl Config {
         brands::find(self.brand()).map_or(Family::Native, |brand: &Brand| brand.family)
     }
 
-    /// Returns whether the zone boots with the host.
+    /// Returns true if the zone boots when the host boots.
     #[must_use]
     pub fn autoboot(&self) -> bool {
         self.get("autoboot") == "true"
@@ -172,37 +174,37 @@ impl Config {
         }
     }
 
-    /// The arguments for boots that name none.
+    /// Returns the boot arguments for a boot that names no arguments.
     #[must_use]
     pub fn bootargs(&self) -> &str {
         self.get("bootargs")
     }
 
-    /// The privilege specification; empty means the default set.
+    /// Returns the privilege specification. An empty specification means the default set.
     #[must_use]
     pub fn limitpriv(&self) -> &str {
         self.get("limitpriv")
     }
 
-    /// The resource pool; empty means the default pool.
+    /// Returns the resource pool. An empty name means the default pool.
     #[must_use]
     pub fn pool(&self) -> &str {
         self.get("pool")
     }
 
-    /// The scheduling class; empty means the host's.
+    /// Returns the scheduling class. An empty name means the scheduling class of the host.
     #[must_use]
     pub fn scheduling_class(&self) -> &str {
         self.get("scheduling-class")
     }
 
-    /// The file system types the zone may mount.
+    /// Returns the file system types that the zone may mount.
     pub fn fs_allowed(&self) -> impl Iterator<Item = &str> {
         let types = self.get("fs-allowed").split(',');
         types.map(str::trim).filter(|one| !one.is_empty())
     }
 
-    /// Whose network stack the zone uses.
+    /// Returns the owner of the network stack that the zone uses.
     #[must_use]
     pub fn ip_type(&self) -> IpType {
         if self.get("ip-type") == "exclusive" {
@@ -212,14 +214,14 @@ impl Config {
         }
     }
 
-    /// The host id the zone sees, where it is not the host's.
+    /// Returns the host id that the zone sees, or `None` if the zone sees the host's id.
     #[must_use]
     pub fn hostid(&self) -> Option<u32> {
         let text = self.get("hostid");
         u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
     }
 
-    /// The value of the attr resource with this name.
+    /// Returns the value of the attr resource with this name.
     #[must_use]
     pub fn attr(&self, name: &str) -> Option<&str> {
         self.resources_of("attr")
@@ -227,13 +229,13 @@ impl Config {
             .map(|attr| attr.get("value"))
     }
 
-    /// Returns whether the zone boots again after it ended though nobody wanted that.
+    /// Returns true if the zone boots again after it ended without a command of the administrator.
     #[must_use]
     pub fn restarts_on_failure(&self) -> bool {
         self.attr(RESTART) == Some(ON_FAILURE)
     }
 
-    /// The file systems in the order in which they were added.
+    /// Returns the file systems in the order in which they were added.
     pub fn filesystems(&self) -> impl Iterator<Item = FileSystem> {
         self.resources_of("fs").map(|fs| FileSystem {
             dir: self.text(fs, "dir").into(),
@@ -244,15 +246,16 @@ impl Config {
         })
     }
 
-    /// Returns the ports of the host that lead to the zone. `verify` says which resources
-    /// are not complete; they are left out here.
+    /// Returns the ports of the host that lead to the zone. Incomplete publish resources are left
+    /// out; `verify` reports them.
     #[must_use]
     pub fn published(&self) -> Vec<Published> {
         let resources = self.resources_of("publish");
         resources.filter_map(published_by).collect()
     }
 
-    /// The directories shared with the host; any makes a sparse zone.
+    /// Returns the directories that the zone shares with the host. A zone that shares directories
+    /// with the host is a sparse zone.
     #[must_use]
     pub fn inherited_dirs(&self) -> Vec<PathBuf> {
         self.resources_of("inherit-pkg-dir")
@@ -260,8 +263,8 @@ impl Config {
             .collect()
     }
 
-    /// The devices of the host that the zone can use, as paths or patterns. Who
-    /// administers datasets needs one for that.
+    /// Returns the devices of the host that the zone can use, as paths or patterns. If the zone
+    /// administers datasets, the devices include `/dev/zfs`.
     pub fn device_patterns(&self) -> impl Iterator<Item = String> {
         let devices = self.resources_of("device");
         let zfs = self.datasets().next().map(|_| "/dev/zfs".to_owned());
@@ -271,13 +274,13 @@ impl Config {
             .chain(zfs)
     }
 
-    /// The ZFS datasets that the zone administers.
+    /// Returns the ZFS datasets that the zone administers.
     pub fn datasets(&self) -> impl Iterator<Item = String> {
         self.resources_of("dataset")
             .map(|dataset| self.text(dataset, "name"))
     }
 
-    /// The users who may administer the zone.
+    /// Returns the users who may administer the zone.
     pub fn admins(&self) -> impl Iterator<Item = Admin> {
         self.resources_of("admin").map(|admin| Admin {
             user: admin.get("user").to_owned(),
@@ -285,9 +288,9 @@ impl Config {
         })
     }
 
-    /// The limit of a resource control such as `zone.max-lwps`: the lowest of those
-    /// that it has. As on Solaris a number of threads or processes whose action is
-    /// `none` is no limit; with every other control the action changes nothing.
+    /// Returns the limit of a resource control such as `zone.max-lwps`: the lowest of its values.
+    /// As on Solaris, a limit of threads or processes with the action `none` does not count. The
+    /// action of all other resource controls has no effect.
     #[must_use]
     pub fn rctl_limit(&self, rctl: &str) -> Option<u64> {
         let mut found = self
@@ -301,7 +304,8 @@ impl Config {
             .min()
     }
 
-    /// The most physical memory in bytes; in kz the memory of the machine.
+    /// Returns the maximum of physical memory in bytes. For a kernel zone, physical memory is the
+    /// memory of the guest.
     #[must_use]
     pub fn capped_memory_physical(&self) -> Option<u64> {
         self.resources_of("capped-memory")
@@ -311,7 +315,7 @@ impl Config {
             .ok()
     }
 
-    /// CPUs for the zone alone.
+    /// Returns the CPUs that only this zone may use.
     #[must_use]
     pub fn dedicated_cpu(&self) -> Option<DedicatedCpu> {
         let one = self.resources_of("dedicated-cpu").next()?;
@@ -325,7 +329,7 @@ impl Config {
         })
     }
 
-    /// A property of a resource with its tokens expanded.
+    /// Returns a property of a resource with its tokens expanded.
     pub(super) fn text(&self, resource: &Resource, property: &str) -> String {
         let text = resource.get(property);
         self.expanded_in(resource, property, text)
@@ -333,7 +337,7 @@ impl Config {
     }
 }
 
-/// Returns the ports that a resource `publish` names; `None` if it names none.
+/// Returns the ports that a `publish` resource names, or `None` if the resource names no ports.
 pub(crate) fn published_by(resource: &Resource) -> Option<Published> {
     let (first, last) = table::port_range(resource.get("host-port"))?;
     let inside = match resource.get("zone-port") {

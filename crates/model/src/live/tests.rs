@@ -20,7 +20,7 @@ fn fs<'a>(dir: &'a str, special: &'a str) -> [(&'a str, &'a str); 3] {
     [("dir", dir), ("special", special), ("type", "lofs")]
 }
 
-/// The lines of a plan, its steps, and the changes that wait for a reboot.
+/// Returns the lines of a plan, its steps, and the changes that wait for a reboot.
 fn told(running: &Config, wanted: &Config) -> (Vec<String>, Vec<String>, Vec<String>) {
     let plan = plan(running, wanted);
     (
@@ -74,7 +74,7 @@ fn a_running_kernel_zone_changes_only_limits() {
             "Modifying capped-memory swap=4G"
         ]
     );
-    // The memory of the running machine, and the memory of QEMU itself.
+    // `zone.max-physical-memory` is the memory of the running guest plus the memory of QEMU itself.
     assert_eq!(
         steps,
         ["set zone.cpu-cap=150 zone.cpu-shares=7 zone.max-physical-memory=1568M zone.max-swap=4G"]
@@ -272,7 +272,7 @@ fn links_change_in_one_step() {
     );
     assert_eq!(steps, ["change the network links"]);
     assert_eq!(at_boot, [""; 0]);
-    // Whose network it is is decided when the zone boots.
+    // A change of the ip-type takes effect only at the next boot.
     let mut exclusive = Config::new(running.name().clone());
     exclusive.set("ip-type", "exclusive").unwrap();
     let (now, steps, at_boot) = told(&running, &exclusive);
@@ -294,7 +294,7 @@ fn devices_are_taken_away_before_others_come() {
     assert_eq!(steps, ["take away /dev/fuse", "show /dev/snd/*"]);
 }
 
-/// After the last step nothing is left to be done, whatever was before.
+/// After the last step a new comparison finds no differences, whatever the two configurations are.
 #[test]
 fn the_steps_lead_to_the_wanted_configuration() {
     let many = [
