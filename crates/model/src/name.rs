@@ -1,23 +1,23 @@
-//! Zone names and the rules they follow (zonecfg(8)).
+//! Zone names and their rules (zonecfg(8)).
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest legal zone name in bytes.
+/// Maximum length of a zone name in bytes.
 pub const MAX_LEN: usize = 63;
 
-/// The name of the host's own zone.
+/// The name of the global zone, which is the host itself.
 pub const GLOBAL: &str = "global";
 
-/// A legal name of a zone. Only [`ZoneName::global`] makes that of the host's own;
-/// no text parses as it.
+/// A legal name of a zone. Only [`ZoneName::global`] makes the name of the global zone; parsing
+/// never returns it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ZoneName(String);
 
-/// The text is not a legal zone name.
+/// The error for a text that is not a legal zone name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0}: Bogus zone name: use up to {MAX_LEN} letters, digits, '_', '-' and '.', a letter or digit first, not '{GLOBAL}' and not SUNW... or SYS..."
@@ -25,39 +25,39 @@ pub struct ZoneName(String);
 pub struct BadName(pub String);
 
 impl ZoneName {
-    /// The name of the host's own zone, for its configuration.
+    /// Returns the name of the global zone, for its configuration.
     #[must_use]
     pub fn global() -> Self {
         Self(GLOBAL.to_owned())
     }
 
-    /// Returns whether it is the host's own zone.
+    /// Returns true if this is the name of the global zone.
     #[must_use]
     pub fn is_global(&self) -> bool {
         self.0 == GLOBAL
     }
 
-    /// The name of a template, to show its configuration under; `None` for text that no
-    /// template can be called. No text parses as it.
+    /// Returns the name of a template, for its configuration, or `None` if the text cannot be the
+    /// name of a template. Parsing never returns the name of a template.
     #[must_use]
     pub fn template(text: &str) -> Option<Self> {
         (is_well_formed(text) && is_reserved(text)).then(|| Self(text.to_owned()))
     }
 
-    /// Returns true if this is the name of a template.
+    /// Returns true if the name is that of a template.
     #[must_use]
     pub fn is_template(&self) -> bool {
         is_reserved(&self.0)
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// Tells whether `text` has the characters and length of a zone or template name.
+/// Returns true if `text` has the characters and length of a zone or template name.
 #[must_use]
 pub fn is_well_formed(text: &str) -> bool {
     let mut bytes = text.bytes();
@@ -66,7 +66,7 @@ pub fn is_well_formed(text: &str) -> bool {
         && text.len() <= MAX_LEN
 }
 
-/// Tells whether `text` is kept for templates (`SUNW...`, `SYS...`).
+/// Returns true if `text` begins like the name of a template (`SUNW...`, `SYS...`).
 #[must_use]
 pub fn is_reserved(text: &str) -> bool {
     text.starts_with("SUNW") || text.starts_with("SYS")

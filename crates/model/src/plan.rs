@@ -1,8 +1,8 @@
 //! Plans: the steps of a verb, as data that can be printed, compared and sent.
 //!
-//! [`ZonePlan`] is carried out by the command itself (install, clone, ...),
-//! [`BootPlan`] by the zone's zoneadmd and by the first process of the zone.
-//! Every step prints as one line: `-n` shows a plan and does nothing.
+//! The command itself carries out a [`ZonePlan`] (install, clone, ...). The zone's zoneadmd and the
+//! first process of the zone carry out a [`BootPlan`]. Every step prints as one line: `-n` prints a
+//! plan and changes nothing.
 
 mod boot;
 mod inside;

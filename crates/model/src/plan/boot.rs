@@ -10,61 +10,62 @@ use crate::config::IpType;
 use crate::config::machine::KeySource;
 use crate::{Uuid, ZoneName};
 
-/// A zone's virtual platform and its init.
+/// The plan of a zone's virtual platform and of its init.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootPlan {
-    /// The zone.
+    /// The name of the zone.
     pub zone: ZoneName,
-    /// Its numeric id; 0 in a plan that is only shown.
+    /// The numeric id of the zone. The id is 0 in a plan that is only shown.
     pub id: u32,
-    /// Given at install.
+    /// The UUID of the zone, which the installation assigns.
     pub uuid: Option<Uuid>,
-    /// The brand as configured.
+    /// The brand of the zone, as configured.
     pub brand: String,
-    /// Whose network it uses.
+    /// The network type of the zone: shared with the host, or exclusive.
     pub ip_type: IpType,
-    /// First host id of its range of user and group ids.
+    /// First host id of the zone's range of user and group ids.
     pub first_id: u32,
     /// The steps of zoneadmd, in order.
     pub platform: Vec<PlatformStep>,
-    /// The steps of the zone's first process after them, in order.
+    /// The steps of the zone's first process, in order. The first process starts these steps after
+    /// the steps of zoneadmd.
     pub inside: Vec<InsideStep>,
-    /// Mount points of the configuration's file systems and devices: the mounts there
-    /// are remembered, to be changed while the zone runs.
+    /// Mount points of the configuration's file systems and devices. zoneadmd records the mounts at
+    /// these mount points, so that they can change while the zone runs.
     pub remembered: Vec<PathBuf>,
-    /// The program that the first process becomes.
+    /// The init program, which the first process executes.
     pub init: Init,
-    /// The signal that asks init to stop everything and power off.
+    /// The signal that asks init to stop all processes and power off.
     pub shutdown_signal: i32,
-    /// True to stop in state ready.
+    /// True if the boot ends in state ready, without init.
     pub ready_only: bool,
-    /// Count of the reboots in quick succession by which the zone came to this boot.
+    /// Number of reboots in quick succession that led to this boot.
     #[serde(default)]
     pub reboots: u32,
-    /// The boot options, as the zone's console shows them.
+    /// The boot options, in the form that the zone's console shows.
     #[serde(default)]
     pub words: String,
-    /// The image from which a kernel zone resumes.
+    /// The memory image from which a kernel zone resumes; `None` in every other boot.
     #[serde(default)]
     pub resume: Option<Resume>,
-    /// The disks of a kernel zone that comes from another host while it runs there, by
-    /// QEMU's names for them.
+    /// QEMU's names for the disks of a kernel zone that migrates to this host while it runs; `None`
+    /// in every other boot.
     #[serde(default)]
     pub arriving: Option<Vec<String>>,
 }
 
-/// An image of a suspended machine.
+/// The memory image of a suspended guest, and the data to resume from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
-    /// The image.
+    /// The path of the image.
     pub image: PathBuf,
-    /// The source of the key.
+    /// The source of the image's key.
     pub key: KeySource,
-    /// The zonepath, in which disks go by their names.
+    /// The zonepath. The image names the disks in the zonepath by their file names.
     pub zonepath: PathBuf,
-    /// The files of the machine's disks that are written to.
+    /// The files of the guest's writable disks.
     pub disks: Vec<PathBuf>,
-    /// True if the machine may run before all of its memory is there.
+    /// True if the guest may run before all of its memory is read.
     #[serde(default)]
     pub lazy: bool,
 }
@@ -108,17 +109,17 @@ impl fmt::Display for BootPlan {
 /// The program that becomes process 1 of the zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Init {
-    /// A path in the zone, or none for our own zinit.
+    /// The path of the init in the zone; `None` means zinit.
     pub path: Option<PathBuf>,
-    /// Its arguments, its own name first.
+    /// The arguments of init, including argument 0.
     pub arguments: Vec<String>,
-    /// Its environment, `NAME=value`.
+    /// The environment of init, as `NAME=value`.
     pub environment: Vec<String>,
-    /// The user and group of the zone that it runs as. A user other than root, as QEMU
-    /// gets, can never have more rights.
+    /// The user id and group id of init in the zone. A process of a user other than root, such as
+    /// QEMU, can never gain more rights.
     #[serde(default)]
     pub user: u32,
-    /// True for an init that ends with the process that started the zone.
+    /// True if init ends together with the process that started the zone.
     #[serde(default)]
     pub bound: bool,
 }

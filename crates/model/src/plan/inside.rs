@@ -12,97 +12,100 @@ use crate::privilege::Capabilities;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum InsideStep {
-    /// Enters v1 control groups, then takes the mount and cgroup views as its own.
+    /// Enters the v1 control groups, then unshares the mount and cgroup namespaces.
     OwnViews,
     /// Brings the loopback link up.
     Loopback,
     /// Mounts a file system without a device.
     Mount {
-        /// Its type.
+        /// The type of the file system.
         fstype: String,
-        /// In the zone.
+        /// The mount point in the zone.
         target: PathBuf,
-        /// Mount options, `name=value`.
+        /// Mount options, some of the form `name=value`.
         options: Vec<String>,
-        /// True where no program may be started from it.
+        /// True if no program may be executed from the mount.
         noexec: bool,
-        /// True where nothing may be written.
+        /// True if the mount is read-only.
         read_only: bool,
     },
-    /// Attaches a mount that zoneadmd holds at its place, which is made if it is missing.
+    /// Attaches a mount that zoneadmd holds at its mount point. A missing mount point is created.
     Place {
-        /// The number.
+        /// The number of the held mount.
         held: u32,
-        /// In the zone.
+        /// The mount point in the zone.
         target: PathBuf,
     },
-    /// Covers files of the kernel that tell about the host with those that tell of the
-    /// zone's limits.
+    /// Covers files of the kernel that show data of the host with files that show the zone's
+    /// limits.
     ShowLimits {
-        /// Absolute paths in the zone; those that are not there are skipped.
+        /// Absolute paths in the zone of the files to cover. The step skips paths that do not
+        /// exist.
         targets: Vec<PathBuf>,
     },
-    /// Populates /dev.
+    /// Creates the files of /dev.
     Devices {
-        /// Names of host devices shown there.
+        /// Names of the host's devices that the zone gets in /dev.
         names: Vec<String>,
     },
-    /// Shows the device nodes that zoneadmd has made.
+    /// Mounts the device nodes that zoneadmd has made on their paths in /dev.
     DeviceNodes {
-        /// Absolute paths below /dev.
+        /// The paths of the device nodes: absolute, below /dev.
         paths: Vec<PathBuf>,
     },
-    /// Listens for the zone's own beadm.
+    /// Listens for requests of the zone's own beadm command.
     Environments {
-        /// The path of its socket, absolute in the zone.
+        /// The path of the socket, absolute in the zone.
         socket: PathBuf,
     },
-    /// Covers files and folders with nothing.
+    /// Covers files with /dev/null, and folders with an empty folder.
     Mask {
-        /// Absolute paths in the zone; those that are not there are skipped.
+        /// Absolute paths in the zone of the files and folders to cover. The step skips paths that
+        /// do not exist.
         paths: Vec<PathBuf>,
     },
-    /// Registers an interpreter for the zone's programs, by a path of the host.
+    /// Registers an interpreter of the host for the zone's programs.
     Interpreter {
-        /// The interpreter.
+        /// The interpreter to register.
         interpreter: Interpreter,
     },
-    /// Shows zinit as these commands, where the host's own would look for another init.
+    /// Mounts zinit over commands whose host version would look for another init.
     Commands {
-        /// Their names.
+        /// The names of the commands.
         names: Vec<String>,
     },
-    /// Makes the zone's root the only one.
+    /// Makes the zone's root the root of the mount namespace, and detaches all other mounts.
     Enter,
-    /// Gives this boot of the zone an id of its own.
+    /// Gives this boot of the zone its own boot id.
     BootId,
     /// Sets the host name.
     Hostname {
-        /// The name.
+        /// The host name.
         name: String,
     },
-    /// Writes where names are found.
+    /// Writes the files that resolve host names.
     Names {
-        /// The content of /etc/resolv.conf, for a zone without one of its own.
+        /// The content of /etc/resolv.conf. The step writes /etc/resolv.conf only if the zone has
+        /// no such file.
         resolver: Option<String>,
-        /// Lines for /etc/hosts.
+        /// Lines to write into /etc/hosts.
         hosts: String,
     },
-    /// Shows another kernel, and lets the answerer answer uname(2).
+    /// Shows another kernel version, and sends the uname(2) calls of the zone to the answerer.
     Kernel {
-        /// The kernel version that is shown.
+        /// The kernel version that the zone sees.
         kernel: Kernel,
-        /// The classic BPF program that asks, a word per instruction.
+        /// The classic BPF program that sends uname(2) to the answerer, one word per instruction.
         program: Vec<u64>,
     },
     /// Limits the privileges of the zone's root.
     Privileges {
-        /// The capabilities that are left.
+        /// The capabilities that the zone's root keeps.
         keep: Capabilities,
     },
-    /// Refuses system calls that a zone has no use for.
+    /// Refuses system calls that a zone does not need.
     Syscalls {
-        /// The classic BPF program, a word per instruction.
+        /// The classic BPF program, one word per instruction.
         program: Vec<u64>,
     },
 }

@@ -1,16 +1,16 @@
-//! The interpreter of programs for another kind of processor.
+//! The interpreter of programs for another processor architecture.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// An interpreter of programs for another kind of processor.
+/// An interpreter of programs for another processor architecture.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interpreter {
-    /// The kind, as qemu calls it.
+    /// The architecture, by QEMU's name for it.
     pub machine: String,
-    /// The host's program that runs them; none where it has none.
+    /// The interpreter program of the host, or `None` if the host has no such program.
     pub program: Option<PathBuf>,
-    /// The line that registers it (binfmt_misc).
+    /// The line that registers the interpreter (binfmt_misc).
     pub line: String,
 }

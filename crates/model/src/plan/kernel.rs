@@ -1,26 +1,26 @@
-//! The kernel that a zone is told it runs on.
+//! The kernel version that a zone sees.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The kernel version that programs of a zone see instead of the real one; fields that are not
-/// given stay real.
+/// The kernel version that programs of a zone see. A field without a value keeps the value of the
+/// real kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
-    /// `uname -s`.
+    /// The kernel name, which `uname -s` prints.
     pub name: Option<String>,
-    /// `uname -r`.
+    /// The kernel release, which `uname -r` prints.
     pub release: Option<String>,
-    /// `uname -m`.
+    /// The machine name, which `uname -m` prints.
     pub machine: Option<String>,
 }
 
 impl Kernel {
-    /// Maximum length of a word in the result of uname(2), in bytes.
+    /// Maximum length of a field in the result of uname(2), in bytes.
     pub const MAX_WORD_BYTES: usize = 64;
 
-    /// Returns whether a word can be any of these.
+    /// Returns true if a text can be a field of [`Kernel`].
     #[must_use]
     pub fn is_word(text: &str) -> bool {
         let good = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-~".contains(&byte);

@@ -1,65 +1,65 @@
-//! The links that a zone has.
+//! The network links of a zone.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// A link of a zone.
+/// A network link of a zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Its name in the zone.
+    /// The name of the link in the zone.
     pub name: String,
-    /// The link or bridge that it is made on.
+    /// The link or bridge of the host on which the link is created.
     pub over: Over,
-    /// Its Ethernet address; none for a moved link, which keeps its own.
+    /// The Ethernet address of the link; `None` for a moved link, which keeps its own address.
     pub mac: Option<Mac>,
-    /// Longest packet in bytes; none for a moved link that keeps its own.
+    /// Maximum packet length in bytes; `None` for a moved link that keeps its own maximum.
     pub mtu: Option<u32>,
-    /// Longest packet to the outside, where that is shorter than to other zones.
+    /// Maximum length of packets that leave the host, in bytes, if it is less than between zones.
     pub outside_mtu: Option<u32>,
-    /// The addresses that it is given.
+    /// The addresses that the link gets.
     pub addresses: Vec<Subnet>,
     /// The routers of the default routes.
     pub routers: Vec<IpAddr>,
-    /// The limits on addresses that the zone may use as a source.
+    /// The limits on source addresses of the zone's packets.
     pub protection: Protection,
-    /// Most bytes a second in each direction.
+    /// Maximum rate in bytes per second, in each direction.
     pub rate: Option<u64>,
-    /// The traffic that goes first when the lower link is busy.
+    /// The priority of the link's traffic when the lower link is busy.
     pub priority: Option<Priority>,
-    /// The ports of the host that lead to the addresses of this link.
+    /// The published ports: ports of the host that lead to the addresses of this link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
 }
 
-/// The lower link of a link.
+/// The link or bridge of the host below a zone's link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Over {
     /// The host routes for the zone, and answers for its addresses on the uplink.
     Routed {
-        /// The link of the host that leads to the zone's neighbours; none where only
-        /// the host and its zones know the addresses.
+        /// The uplink: the host's link that leads to the zone's neighbours; `None` if only the host
+        /// and its zones know the addresses.
         uplink: Option<String>,
-        /// True if the host lends its own address to the outside.
+        /// True if the host translates the zone's addresses to its own address (NAT).
         translated: bool,
     },
-    /// A port of a bridge of the host.
+    /// The link is a port of a bridge of the host.
     Port {
-        /// The bridge.
+        /// The name of the bridge.
         bridge: String,
     },
-    /// An Ethernet address of its own on a link of the host.
+    /// The link has its own Ethernet address on a link of the host.
     Wire {
-        /// The link.
+        /// The link of the host.
         lower: String,
-        /// The VLAN on it.
+        /// The VLAN on the host's link.
         vlan: Option<u16>,
     },
-    /// A link of the host that moves into the zone.
+    /// The link is a link of the host that moves into the zone.
     Moved {
-        /// The link.
+        /// The link of the host.
         nic: String,
     },
 }
@@ -67,19 +67,20 @@ pub enum Over {
 /// A port of the host, or a range of ports, that leads to a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Published {
-    /// The protocol.
+    /// The transport protocol of the ports.
     pub protocol: Transport,
-    /// The address of the host; none for all its addresses.
+    /// The address of the host; `None` means all addresses of the host.
     pub address: Option<IpAddr>,
-    /// The first port of the host.
+    /// The first published port of the host.
     pub first: u16,
-    /// The last port of the host.
+    /// The last published port of the host.
     pub last: u16,
-    /// The port of the zone to which the first port leads; the next port leads to the next.
+    /// The port of the zone to which the first port of the host leads. Each further port leads to
+    /// the next port of the zone.
     pub inside: u16,
 }
 
-/// A protocol with ports.
+/// A transport protocol that has ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -90,13 +91,13 @@ pub enum Transport {
 }
 
 impl Published {
-    /// Returns each port of the host with the port of the zone to which it leads.
+    /// Returns each published port of the host, and the port of the zone to which it leads.
     pub fn ports(&self) -> impl Iterator<Item = (u16, u16)> {
         let inside = self.inside..=u16::MAX;
         (self.first..=self.last).zip(inside)
     }
 
-    /// Returns whether a packet can be for both.
+    /// Returns true if one packet can match both publications.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         let is_one_address = match (self.address, other.address) {
@@ -137,7 +138,7 @@ impl fmt::Display for Published {
 /// An address with its prefix length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Subnet {
-    /// The address.
+    /// The IP address.
     pub ip: IpAddr,
     /// Length of the network's prefix in bits.
     pub prefix: u8,
@@ -146,17 +147,18 @@ pub struct Subnet {
 /// The rules against false source addresses on a link: the values of link-protection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Protection {
-    /// Another Ethernet address than the link's.
+    /// True if the zone must not send from an Ethernet address other than the link's.
     pub mac: bool,
-    /// Other addresses than these, with their prefix lengths; none admits all.
+    /// The only source addresses that the zone may use, with their prefix lengths; `None` admits
+    /// all addresses.
     pub sources: Option<Vec<Subnet>>,
-    /// To be a DHCP server or a router that announces itself.
+    /// True if the zone must not act as a DHCP server, nor as a router that announces itself.
     pub dhcp: bool,
-    /// The DHCP client ids that the zone may use; if empty, only the one made of the link's
-    /// Ethernet address.
+    /// The DHCP client ids that the zone may use. If the list of client ids is empty, the zone may
+    /// use only the id made of the link's Ethernet address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Vec<u8>>,
-    /// Other protocols than IPv4, IPv6 and ARP.
+    /// True if the zone may use only the protocols IPv4, IPv6 and ARP.
     pub restricted: bool,
 }
 
@@ -164,15 +166,15 @@ pub struct Protection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Mac(pub [u8; 6]);
 
-/// The traffic that goes first when the lower link is busy.
+/// The priority of a link's traffic when the lower link is busy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {
-    /// After everything else.
+    /// Packets are sent after all other traffic.
     Low,
-    /// As the rest.
+    /// Packets have the same priority as most traffic.
     Medium,
-    /// Before everything else.
+    /// Packets are sent before all other traffic.
     High,
 }
 
@@ -186,7 +188,8 @@ impl fmt::Display for Mac {
 impl std::str::FromStr for Mac {
     type Err = ();
 
-    /// Reads six bytes in hexadecimal, of one or two digits each as Solaris prints them.
+    /// Parses six bytes in hexadecimal. Each byte of the Ethernet address has one or two digits, as
+    /// Solaris prints them.
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut bytes = [0; 6];
         let mut parts = text.split(':');
