@@ -1,4 +1,4 @@
-//! The steps in which zoneadmd makes a zone's virtual platform.
+//! The steps with which zoneadmd makes a zone's virtual platform.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,179 +16,185 @@ use crate::controls::Controls;
 pub enum PlatformStep {
     /// Makes the zone's control groups.
     Cgroups {
-        /// The v2 group first, then one per v1 hierarchy that can limit something.
+        /// The zone's own groups: first the v2 group, then one group per v1 hierarchy that can
+        /// limit a resource.
         paths: Vec<PathBuf>,
-        /// Further v1 groups that zones share.
+        /// Further v1 groups, which all zones share.
         shared: Vec<PathBuf>,
     },
-    /// Admits devices and no others.
+    /// Lets the zone open the listed devices, and no others.
     Devices {
-        /// Character devices (major, minor; no minor admits all).
+        /// Character devices of every zone, as major and minor number. A missing minor number
+        /// admits all minor numbers.
         allowed: Vec<(u32, Option<u32>)>,
-        /// Those of the configuration.
+        /// The device nodes that the configuration names.
         nodes: Vec<DeviceNode>,
     },
-    /// Makes device nodes with the zone's owners, for the first process to show them.
+    /// Makes device nodes with owners of the zone. The first process of the zone mounts the nodes
+    /// in /dev.
     DeviceNodes {
-        /// The nodes.
+        /// The nodes to make.
         nodes: Vec<DeviceNode>,
     },
-    /// Sets the resource controls that control groups hold.
+    /// Sets the resource controls that control groups enforce.
     Controls {
         /// The controls to set.
         controls: Controls,
     },
-    /// Starts the process that answers uname(2) for those in the zone.
+    /// Starts the process that answers uname(2) calls of the zone's processes.
     Answerer {
-        /// The kernel version in its answers.
+        /// The kernel version with which the process answers.
         kernel: Kernel,
-        /// The socket that announces further filters to answer.
+        /// The socket that receives further seccomp filters whose calls the process answers.
         socket: PathBuf,
     },
-    /// Moves zoneadmd into a mount namespace of its own, with a scratch folder in it.
+    /// Moves zoneadmd into its own mount namespace, and mounts a scratch file system in that
+    /// namespace.
     PrivateMounts {
-        /// The folder that the scratch file system is mounted on.
+        /// The folder on which the scratch file system is mounted.
         scratch: PathBuf,
     },
-    /// Lets only the host's root read the list of file locks: it shows those of all zones.
+    /// Lets only root of the host read /proc/locks, because this list shows the file locks of all
+    /// zones.
     HideLocks,
-    /// Lets the zone's monotonic and boot clocks start at zero.
+    /// Lets the zone's monotonic clock and boot clock start at zero.
     Clocks,
-    /// Makes the network namespace.
+    /// Creates the network namespace.
     Network {
-        /// Shared: owned by the host. Exclusive: owned by the zone.
+        /// The network type. The host owns a shared namespace, the zone an exclusive one.
         ip_type: IpType,
-        /// True where every user of the zone may open ICMP sockets, as ping(8) does.
+        /// True if every user of the zone may open ICMP sockets for ping(8).
         pings: bool,
     },
-    /// Uses the network namespace of a running zone, for a job beside it.
+    /// Uses the network namespace of a running zone, for a job that runs beside that zone.
     JoinNetwork {
-        /// The zone's first process, as the host numbers it.
+        /// The pid of the zone's first process on the host.
         pid: i32,
-        /// When that was started, in clock ticks since the host booted.
+        /// The start time of the first process, in clock ticks since the host booted.
         started: u64,
     },
-    /// Starts the first process in its namespaces.
+    /// Starts the first process of the zone in its namespaces.
     FirstProcess,
-    /// Makes the zone's links and gives them their addresses and routes.
+    /// Makes the zone's links, and sets their addresses and routes.
     Links {
-        /// The links.
+        /// The links to make.
         links: Vec<Link>,
-        /// The file that records the host's part of them.
+        /// The file that records the host's part of the links.
         records: PathBuf,
     },
-    /// Sets the resource controls that processes have: locked memory, IPC.
+    /// Sets the resource controls that belong to processes: locked memory and System V IPC.
     ProcessControls {
         /// The controls to set.
         controls: Controls,
     },
     /// Lets the zone administer ZFS datasets.
     Datasets {
-        /// Their names.
+        /// The names of the datasets.
         names: Vec<String>,
     },
-    /// Assembles the root of its layers, with the zone's ids.
+    /// Mounts the root, an overlay of the zone's layers, with the zone's ids.
     Root {
-        /// The zonepath.
+        /// The zonepath of the zone.
         zonepath: PathBuf,
-        /// The writable top in it.
+        /// The writable top in the zonepath.
         top: PathBuf,
-        /// The work folder beside it.
+        /// The work folder of the overlay, beside the top.
         work: PathBuf,
-        /// Sealed layers, topmost first.
+        /// The sealed layers, the topmost first.
         lowers: Vec<PathBuf>,
-        /// True for a copy that nothing is written to disk of in time.
+        /// True if the overlay is mounted `volatile`, because the root is a copy whose data need
+        /// not reach the disk.
         #[serde(default)]
         volatile: bool,
     },
-    /// Shows a folder or file of the host in the zone. The file systems of the configuration are
-    /// held: the first process attaches them at their places, so that they can be unmounted while
-    /// the zone runs. Mounts that the host attaches cannot be unmounted.
+    /// Mounts a folder or file of the host in the zone. zoneadmd holds the file systems of the
+    /// configuration: the first process attaches them at their mount points, so that the zone can
+    /// unmount them while it runs. Mounts that the host attaches cannot be unmounted.
     Bind {
-        /// On the host.
+        /// The path of the folder or file on the host.
         source: PathBuf,
-        /// In the zone.
+        /// The path of the mount in the zone.
         target: PathBuf,
-        /// False admits writes.
+        /// True if the mount is read-only.
         read_only: bool,
-        /// True where set-id programs keep their rights.
+        /// True if set-id programs on the mount keep their rights.
         set_id: bool,
-        /// The number under which it is held.
+        /// The number under which zoneadmd holds the mount.
         held: Option<u32>,
     },
-    /// Mounts a further file system, to be held.
+    /// Mounts a further file system. zoneadmd holds the mount for the first process.
     Mount {
-        /// Its type.
+        /// The type of the file system.
         fstype: String,
-        /// The device or name.
+        /// The device, or the name of the source.
         source: String,
-        /// In the zone.
+        /// The mount point in the zone.
         target: PathBuf,
-        /// Mount options.
+        /// The mount options.
         options: Vec<String>,
-        /// The number under which it is held.
+        /// The number under which zoneadmd holds the mount.
         held: u32,
     },
-    /// Makes files that show the zone's limits in the form of the kernel's own files about the
-    /// host. They are held: the first process covers the kernel's with them.
+    /// Makes files that show the zone's limits in the form of the kernel's files about the host.
+    /// zoneadmd holds the files, and the first process mounts them over the kernel's files.
     LimitFiles {
-        /// The folder of the host that they are in.
+        /// The folder of the host with the files that show the zone's limits.
         folder: PathBuf,
-        /// The files of the kernel that they are to cover.
+        /// The files of the kernel that the zone's files cover.
         targets: Vec<PathBuf>,
     },
-    /// Gives the zone a host id of its own, in the place where gethostid(3) looks.
+    /// Gives the zone its own host id, in the file that gethostid(3) reads.
     HostId {
-        /// The id.
+        /// The host id of the zone.
         id: u32,
     },
-    /// Mounts /sys of a shared network namespace, read-only.
+    /// Mounts /sys read-only in a zone with a shared network namespace.
     Sysfs,
     /// Makes the zone's console.
     Console,
-    /// Opens the resources of the machine of a kernel zone: its memory, its control sockets, its
-    /// disks and network cards, in this order.
+    /// Opens the resources of a kernel zone's guest: its memory, control sockets, disks and network
+    /// cards, in this order.
     Machine(Box<MachineParts>),
 }
 
-/// The files, sockets and devices of the host that the machine of a kernel zone uses. QEMU gets
-/// each as a descriptor.
+/// The files, sockets and devices of the host that the guest of a kernel zone uses. QEMU gets each
+/// file, socket and device as a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineParts {
-    /// Bytes of memory.
+    /// Memory of the guest in bytes.
     pub memory: u64,
-    /// True if the memory is had in large pages, where the host can.
+    /// True if large pages hold the guest's memory, provided that the host has such pages.
     pub large_pages: bool,
-    /// The socket of the monitor.
+    /// The socket of the QEMU monitor.
     pub monitor: PathBuf,
-    /// The socket of the serial line.
+    /// The socket of the guest's serial line.
     pub console: PathBuf,
     /// The socket of the channel to the agent in the guest.
     pub agent: PathBuf,
-    /// The files of its disks.
+    /// The files of the guest's disks.
     pub files: Vec<MachineFile>,
-    /// The links of the zone that are its network cards, by their names.
+    /// The names of the zone's links that are the guest's network cards.
     pub cards: Vec<String>,
-    /// The user of the zone that QEMU runs as.
+    /// The user id in the zone with which QEMU runs.
     pub user: u32,
-    /// True if it gets the device by which others answer its page faults.
+    /// True if QEMU gets the device with which another process answers its page faults.
     #[serde(default)]
     pub faults: bool,
 }
 
-/// A file of a disk.
+/// A file of one of the guest's disks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MachineFile {
-    /// The path on the host.
+    /// The path of the disk's file on the host.
     pub path: PathBuf,
-    /// False admits writes.
+    /// True if the file is opened read-only.
     pub read_only: bool,
-    /// True if the host's page cache is passed by.
+    /// True if the file is accessed without the host's page cache.
     pub direct: bool,
 }
 
 impl fmt::Display for PlatformStep {
-    // Long because it is a table with the text of each step.
+    // This function is long because it is a table with the text of each step.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cgroups { paths, shared } => {
@@ -301,22 +307,22 @@ impl fmt::Display for MachineParts {
     }
 }
 
-/// A device node of the host, as the zone has it.
+/// A device node of the host, with the attributes that it has in the zone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceNode {
-    /// The path on the host and in the zone: absolute, below /dev.
+    /// The absolute path below /dev. The path is the same on the host and in the zone.
     pub path: PathBuf,
-    /// True for a disk, false for a character device.
+    /// True for a block device, false for a character device.
     pub block: bool,
-    /// Major number.
+    /// The major number of the device.
     pub major: u32,
-    /// Minor number.
+    /// The minor number of the device.
     pub minor: u32,
-    /// Permission bits.
+    /// The permission bits of the node.
     pub mode: u32,
-    /// Owner, as the zone numbers it.
+    /// The user id of the owner in the zone.
     pub uid: u32,
-    /// Group, as the zone numbers it.
+    /// The group id of the owner in the zone.
     pub gid: u32,
 }
 

@@ -11,11 +11,11 @@ use crate::{State, Uuid, Verb, ZoneName};
 /// The steps of a command for one zone, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZonePlan {
-    /// The zone.
+    /// The name of the zone.
     pub zone: ZoneName,
-    /// The subcommand.
+    /// The subcommand of zoneadm.
     pub verb: Verb,
-    /// The steps, in order.
+    /// The steps of the command, in order.
     pub steps: Vec<Step>,
 }
 
@@ -28,24 +28,24 @@ impl fmt::Display for ZonePlan {
     }
 }
 
-/// The call of a host's tool that makes a root.
+/// The call of a tool of the host that creates a root.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recipe {
-    /// The name of the image that it becomes; another recipe has another.
+    /// The name of the image that the root becomes. A different recipe has a different name.
     pub image: String,
-    /// The tool.
+    /// The path of the tool.
     pub program: PathBuf,
-    /// Its arguments; [`Recipe::ROOT`] stands for the folder that it fills.
+    /// The arguments of the tool. [`Recipe::ROOT`] stands for the folder that the tool fills.
     pub arguments: Vec<String>,
-    /// Files that are written afterwards, by names in the root.
+    /// Files to write after the tool has run: their paths in the root, and their contents.
     pub files: Vec<(PathBuf, String)>,
 }
 
 impl Recipe {
-    /// The argument that stands for the folder.
+    /// The argument that stands for the folder to fill.
     pub const ROOT: &'static str = "{root}";
 
-    /// The arguments for one folder.
+    /// Returns the arguments with the path of a folder in place of [`Recipe::ROOT`].
     pub fn arguments_for<'a>(&'a self, root: &'a Path) -> impl Iterator<Item = &'a OsStr> {
         self.arguments.iter().map(move |word| match word.as_str() {
             Self::ROOT => root.as_os_str(),
@@ -73,213 +73,215 @@ impl fmt::Display for Recipe {
 pub enum Step {
     /// Stores the state `incomplete`, with the uuid and id range that the zone will have.
     Begin {
-        /// Identity of the zone from now on.
+        /// The UUID of the zone from this step on.
         uuid: Uuid,
     },
-    /// Makes the zonepath, owned by root, mode 0700.
+    /// Makes the zonepath, with owner root and mode 0700.
     MakeZonepath {
-        /// The path of the root.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Says in the zonepath that a root is being unpacked there.
+    /// Writes a mark into the zonepath, which means that the root is being unpacked.
     MarkUnpacking {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// The root that was being unpacked is whole, and on the disk.
+    /// Removes that mark, because the unpacked root is complete and on the disk.
     EndUnpacking {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
     /// Makes an empty dataset: the writable top at `<zonepath>/root`.
     MakeDataset {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
     /// Makes a root of the host's own distribution and keeps it as an image.
     Bootstrap {
-        /// The recipe of the root.
+        /// The recipe with which to create the root.
         recipe: Recipe,
     },
-    /// Imports a container image, as far as it is not here.
+    /// Imports a container image, unless the host already has it.
     ImportImage {
-        /// The source of the image.
+        /// The source of the container image.
         source: String,
     },
     /// Configures the zone to run the command of its image.
     LayImageInit {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Makes the zone's dataset: a new top on an image.
+    /// Makes the zone's dataset: a new top above the layers of an image.
     StandOnImage {
         /// The image's digest, or its name.
         image: String,
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Populates the root as the brand does.
+    /// Fills the root as the brand requires.
     Populate {
-        /// The brand.
+        /// The name of the brand.
         brand: String,
-        /// The dataset's root.
+        /// The root folder of the zone's dataset.
         root: PathBuf,
-        /// Brand options of the command line.
+        /// The brand options of the command line.
         options: Vec<String>,
     },
-    /// Makes the zone's dataset as a copy of the origin's: a new top on its sealed layers.
+    /// Makes the zone's dataset as a copy of the origin's dataset: a new top above the origin's
+    /// sealed layers.
     CloneDataset {
-        /// The zone copied from.
+        /// The zone to copy.
         origin: ZoneName,
-        /// Its zonepath.
+        /// The zonepath of the origin.
         from: PathBuf,
-        /// The new zonepath.
+        /// The zonepath of the new zone.
         to: PathBuf,
-        /// The origin's snapshot; none for the origin as it is now.
+        /// The snapshot of the origin to copy; `None` means the present content of the origin.
         snapshot: Option<String>,
     },
-    /// Stops every process of the zone where it is.
+    /// Freezes all processes of the zone.
     Freeze,
-    /// Makes the machine of a kernel zone: its disks, and its record.
+    /// Creates the guest of a kernel zone: its disks and its record.
     MakeMachine {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
-        /// Brand options of the command line.
+        /// The brand options of the command line.
         options: Vec<String>,
     },
-    /// Makes the machine of a kernel zone as a copy of the origin's.
+    /// Creates the guest of a kernel zone as a copy of the origin's guest.
     CloneMachine {
-        /// The origin's zonepath.
+        /// The zonepath of the origin.
         from: PathBuf,
-        /// The new zonepath.
+        /// The zonepath of the new zone.
         to: PathBuf,
     },
-    /// Removes the disks of a kernel zone that lie in its zonepath.
+    /// Removes the disks of a kernel zone that are in its zonepath.
     DestroyMachine {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Copies the writable top.
+    /// Copies the writable top of the zone's root.
     CopyTop {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Lets the zone go on.
+    /// Lets the frozen processes of the zone continue.
     Thaw,
-    /// Makes a snapshot: of the copied top, or by sealing the top of a halted zone.
+    /// Makes a snapshot, from the copied top or by sealing the top of a halted zone.
     Snapshot {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
-        /// The snapshot.
+        /// The name of the snapshot.
         name: String,
     },
     /// Merges layers below the root of a halted zone.
     MergeLayers {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
-        /// Maximum number that are left.
+        /// Maximum number of layers after the merge.
         most: usize,
     },
-    /// Merges layers below the root of a zone that runs, for its next boot.
+    /// Merges layers below the root of a running zone. The merged layer is used from the zone's
+    /// next boot on.
     MergeBeside {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
-        /// Maximum number that are left.
+        /// Maximum number of layers after the merge.
         most: usize,
     },
-    /// Takes the root back to a snapshot.
+    /// Sets the root back to a snapshot.
     Rollback {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
-        /// The snapshot.
+        /// The name of the snapshot.
         name: String,
     },
-    /// Removes a snapshot, and layers that nobody else needs.
+    /// Removes a snapshot, and the layers that no other zone or snapshot uses.
     DestroySnapshot {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
-        /// The snapshot.
+        /// The name of the snapshot.
         name: String,
     },
-    /// Writes the identity of the zone: host name, machine id, hosts.
+    /// Writes the identity of the zone into its root: host name, machine id, and hosts file.
     Identify {
-        /// The dataset's zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
         /// The uuid that the identity derives from.
         uuid: Uuid,
     },
     /// Copies the content of a folder of the host into the zone's root.
     LayProfile {
-        /// The dataset's zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
-        /// The folder.
+        /// The folder of the host.
         profile: PathBuf,
     },
-    /// Writes all changes to stable storage, once for the whole file system.
+    /// Writes all changes of one file system to stable storage.
     Sync {
-        /// A path on it.
+        /// A path on that file system.
         path: PathBuf,
     },
-    /// Removes the dataset; layers that others need stay.
+    /// Removes the dataset of the zone. Layers that other zones or snapshots use stay.
     DestroyDataset {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Removes the zonepath when nothing of the user's is in it.
+    /// Removes the zonepath if no file of the user is in it.
     RemoveZonepath {
-        /// The path of the zone's dataset.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
     /// Stores the zone's new state.
     Record {
-        /// The state.
+        /// The new state.
         state: State,
-        /// The uuid, where the zone has one in that state.
+        /// The UUID of the zone; `None` if a zone in the new state has no UUID.
         uuid: Option<Uuid>,
     },
     /// Copies the content of an archive or a folder of the host into an empty root.
     Unpack {
-        /// The dataset's root.
+        /// The root of the zone's dataset.
         root: PathBuf,
-        /// `-a` or `-d`, and a path.
+        /// The option `-a` or `-d`, and a path.
         options: Vec<String>,
     },
-    /// Writes the configuration and the list of packages into the zonepath.
+    /// Writes SUNWdetached.xml into the zonepath: the configuration and the list of packages.
     WriteManifest {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Removes that file.
+    /// Removes SUNWdetached.xml from the zonepath.
     RemoveManifest {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Says in the zonepath that the zone was attached without a check.
+    /// Writes a mark into the zonepath, which means that the zone was attached without a check.
     MarkForced {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Updates the own part of a sparse zone to the host's packages.
+    /// Updates the package records and configuration files of a sparse zone from the host.
     FollowHost {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
     },
-    /// Shows the zone's whole root on the host.
+    /// Mounts the zone's whole root on the host.
     ShowRoot {
-        /// The zonepath.
+        /// The zonepath of the zone.
         path: PathBuf,
-        /// The mount point.
+        /// The mount point of the root on the host.
         at: PathBuf,
     },
-    /// Takes that view away.
+    /// Unmounts the view of the zone's root on the host.
     HideRoot {
-        /// The mount point.
+        /// The mount point to unmount on the host.
         at: PathBuf,
     },
 }
 
 impl fmt::Display for Step {
-    // Long because it is a table with the text of each step.
+    // This function is long because it is a table with the text of each step.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Begin { .. } => f.write_str("store state incomplete"),
