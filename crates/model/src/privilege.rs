@@ -1,43 +1,43 @@
-//! Solaris privileges (`limitpriv`) and the Linux capabilities that stand for them.
+//! The privileges of Solaris (`limitpriv`) and the Linux capabilities that implement them.
 //!
-//! A capability of a zone counts only over objects of the zone's own user namespace. A privilege
-//! without a capability is one that every Linux process has (`proc_fork`) or that has no
-//! counterpart (`contract_event`).
+//! A capability of a zone is valid only for objects of the zone's own user namespace. A privilege
+//! without a capability is either one that every Linux process has (`proc_fork`) or one that Linux
+//! does not have (`contract_event`).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of Linux capabilities, a bit per number (capabilities(7)).
+/// A set of Linux capabilities, with one bit per capability number (capabilities(7)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities(pub u64);
 
-/// The errors of a `limitpriv` list; the texts are those of zoneadm verify.
+/// The errors of a `limitpriv` list, with the texts of zoneadm verify.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No privilege has this name.
+    /// No privilege of this name exists.
     #[error("privilege \"{0}\" is unknown")]
     Unknown(String),
-    /// No zone may have it.
+    /// No zone may have this privilege.
     #[error("privilege \"{0}\" is not permitted within the zone's privilege set")]
     Prohibited(String),
-    /// No zone works without it.
+    /// Every zone needs this privilege.
     #[error("required privilege \"{0}\" is missing from the zone's privilege set")]
     Missing(&'static str),
 }
 
-/// The use of a privilege in a zone.
+/// The use of a privilege in a zone: default, optional, required or prohibited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     Default,
     Optional,
     Required,
     Prohibited,
-    /// Default and required where the zone has its own network, else prohibited.
+    /// The privilege is default and required if the zone has its own network, otherwise prohibited.
     ExclusiveIp,
-    /// Default where the zone has its own network, else optional.
+    /// The privilege is default if the zone has its own network, otherwise optional.
     DefaultOfExclusiveIp,
-    /// Default where the zone has a userland of its own, else optional.
+    /// The privilege is default if the zone has its own userland, otherwise optional.
     OwnUserland,
 }
 
@@ -55,7 +55,7 @@ const fn row(name: &'static str, allowed: Use, capabilities: &'static [&'static 
     }
 }
 
-/// Names of capabilities by number.
+/// Names of the capabilities, in the order of their numbers.
 const NAMES: [&str; 41] = [
     "chown",
     "dac_override",
@@ -100,8 +100,8 @@ const NAMES: [&str; 41] = [
     "checkpoint_restore",
 ];
 
-/// Capabilities that every zone's root has: without them it is no root at all,
-/// and no privilege of Solaris names them.
+/// Capabilities that root of every zone has. Root could not do its usual work without these
+/// capabilities, and no privilege of Solaris includes them.
 const ALWAYS: &[&str] = &[
     "setpcap",
     "setfcap",
@@ -112,23 +112,24 @@ const ALWAYS: &[&str] = &[
     "linux_immutable",
 ];
 
-/// The privilege to run without the filter of system calls. Ours, as the next two: Solaris
-/// has no filter.
+/// The privilege to run without the filter of system calls. Solaris has no filter of system calls,
+/// and so neither this privilege nor the next two.
 const UNFILTERED: &str = "sys_unfiltered";
 
 /// The privilege that ping(8) needs on Solaris.
 ///
-/// The distributions give ping the file capability `cap_net_raw`, and the kernel refuses
-/// to execute a program whose file capabilities are not in the bounding set. So a zone of
-/// shared IP has `net_raw` there: over the network itself it counts for nothing, because
-/// the network belongs to the host's user namespace. A zone with a network of its own
-/// has it by `net_rawaccess`, where it counts.
+/// Distributions give ping the file capability `cap_net_raw`, and the kernel refuses to execute a
+/// program whose file capabilities are not in the bounding set. Therefore the privilege
+/// `net_icmpaccess` includes the capability `net_raw` in a zone of shared IP. In such a zone
+/// `net_raw` gives no power over the network, because the network belongs to the host's user
+/// namespace. A zone with its own network gets `net_raw` from `net_rawaccess`, and in that zone
+/// `net_raw` is effective.
 const ICMP: &str = "net_icmpaccess";
 
 /// The privilege to use io_uring(7).
 const IO_URING: &str = "proc_io_uring";
 
-/// The privilege to make sockets by socketcall(2), as 32-bit programs for i386 do.
+/// The privilege to create sockets with socketcall(2), as 32-bit programs for i386 do.
 const SOCKETCALL: &str = "net_socketcall";
 
 #[rustfmt::skip]
@@ -201,7 +202,7 @@ const TABLE: &[Privilege] = &[
     row("xvm_control", Use::Prohibited, &[]),
 ];
 
-/// The properties of a zone that decide its default privileges.
+/// The properties of a zone on which its default privileges depend.
 #[derive(Clone, Copy)]
 struct Kind {
     exclusive: bool,
@@ -209,7 +210,7 @@ struct Kind {
 }
 
 impl Kind {
-    /// Returns the kind of a zone that runs the host's programs.
+    /// Returns the kind for a zone that runs the host's programs.
     fn of_host(ip: crate::config::IpType) -> Self {
         Self {
             exclusive: ip == crate::config::IpType::Exclusive,
@@ -218,7 +219,7 @@ impl Kind {
     }
 }
 
-/// Returns for each row of the table whether a `limitpriv` list chooses it.
+/// Returns, for each row of the table, true if a `limitpriv` list includes the privilege.
 fn choose(limitpriv: &str, kind: Kind) -> Result<Vec<bool>, Error> {
     let standard = |one: &Privilege| match one.allowed {
         Use::Default | Use::Required => true,
@@ -251,22 +252,22 @@ fn choose(limitpriv: &str, kind: Kind) -> Result<Vec<bool>, Error> {
     Ok(chosen)
 }
 
-/// The calls that the filter of system calls admits in a zone by its privileges.
+/// The system calls that the filter admits because of the zone's privileges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Openings {
-    /// There is no filter at all.
+    /// True if the zone has no filter of system calls.
     pub unfiltered: bool,
-    /// io_uring(7).
+    /// True if the filter admits io_uring(7).
     pub io_uring: bool,
-    /// Sockets by socketcall(2) of i386.
+    /// True if the filter admits sockets by socketcall(2) of i386.
     pub socketcall: bool,
 }
 
-/// Returns the system calls that the filter leaves open in a zone with this `limitpriv` list.
-/// `own_userland` says that the zone's programs are its own, not the host's.
+/// Returns the system calls that the filter admits in a zone with this `limitpriv` list.
+/// `own_userland` is true if the zone's programs are its own, not the host's.
 ///
 /// # Errors
-/// The first privilege that is unknown.
+/// Fails with the first unknown privilege.
 pub fn openings(
     limitpriv: &str,
     ip: crate::config::IpType,
@@ -288,29 +289,28 @@ pub fn openings(
     })
 }
 
-/// Returns whether a zone with this `limitpriv` list runs without the filter of system calls.
+/// Returns true if a zone with this `limitpriv` list runs without the filter of system calls.
 ///
 /// # Errors
-/// The first privilege that is unknown.
+/// Fails with the first unknown privilege.
 pub fn is_unfiltered(limitpriv: &str, ip: crate::config::IpType) -> Result<bool, Error> {
     Ok(openings(limitpriv, ip, false)?.unfiltered)
 }
 
-/// Returns true where the processes of a zone with this `limitpriv` list may send ICMP
-/// requests.
+/// Returns true if the processes of a zone with this `limitpriv` list may send ICMP requests.
 ///
 /// # Errors
-/// The first privilege that is unknown.
+/// Fails with the first unknown privilege.
 pub fn may_ping(limitpriv: &str, ip: crate::config::IpType) -> Result<bool, Error> {
     let mut rows = TABLE.iter().zip(choose(limitpriv, Kind::of_host(ip))?);
     Ok(rows.any(|(one, chosen)| chosen && one.name == ICMP))
 }
 
-/// Returns true where a `limitpriv` list names raw access for a zone whose network belongs
-/// to the host: Solaris gives it there, Linux does not.
+/// Returns true if a `limitpriv` list names raw network access, and the network of the zone belongs
+/// to the host. Solaris allows raw access in a zone of shared IP, Linux does not.
 ///
 /// # Errors
-/// The first privilege that is unknown.
+/// Fails with the first unknown privilege.
 pub fn wants_raw_of_host(limitpriv: &str, ip: crate::config::IpType) -> Result<bool, Error> {
     if ip == crate::config::IpType::Exclusive {
         return Ok(false);
@@ -319,14 +319,14 @@ pub fn wants_raw_of_host(limitpriv: &str, ip: crate::config::IpType) -> Result<b
     Ok(rows.any(|(one, chosen)| chosen && one.allowed == Use::DefaultOfExclusiveIp))
 }
 
-/// Turns a `limitpriv` list into capabilities. Empty means `default`; a name may
-/// begin with `priv_` in any case; `!name` and `-name` take one out.
+/// Converts a `limitpriv` list to capabilities. An empty list means `default`. A name may begin
+/// with `priv_` in upper or lower case. `!name` and `-name` remove a privilege.
 ///
 /// # Errors
-/// The first privilege that is unknown, not permitted, or missing.
+/// Fails with the first privilege that is unknown, prohibited or missing.
 pub fn capabilities(limitpriv: &str, ip: crate::config::IpType) -> Result<Capabilities, Error> {
     let exclusive = ip == crate::config::IpType::Exclusive;
-    // No capability depends on the userland.
+    // No capability depends on the userland of the zone.
     let chosen = choose(limitpriv, Kind::of_host(ip))?;
     let mut set = Capabilities::default();
     for name in ALWAYS {
@@ -355,13 +355,13 @@ pub fn capabilities(limitpriv: &str, ip: crate::config::IpType) -> Result<Capabi
 }
 
 impl Capabilities {
-    /// True where the capability of that number is in the set.
+    /// Returns true if the set has the capability with that number.
     #[must_use]
     pub const fn has(self, number: u32) -> bool {
         self.0 >> number & 1 == 1
     }
 
-    /// Adds a capability by its name in lower case; an unknown one changes nothing.
+    /// Adds a capability by its name in lower case. An unknown name changes nothing.
     fn insert(&mut self, name: &str) {
         if let Some(number) = NAMES.iter().position(|known| *known == name) {
             self.0 |= 1 << number;
@@ -422,7 +422,7 @@ mod tests {
         for (list, shared, exclusive) in [
             ("", true, true),
             ("default,!net_icmpaccess", false, true),
-            // The network is the zone's: there only raw access gives it.
+            // The zone owns its network in this row of the test, so only raw access gives net_raw.
             ("default,!net_rawaccess", true, false),
             ("default,net_rawaccess", true, true),
             ("default,net_rawaccess,!net_icmpaccess", true, true),

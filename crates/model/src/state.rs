@@ -5,31 +5,31 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The state of a zone. The order is that of the original: `list -i` means "installed or beyond",
-/// `list -c` "configured or beyond".
+/// The state of a zone. The order of the states is that of Solaris: `list -i` means "installed or
+/// beyond", `list -c` "configured or beyond".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// A verified configuration is stored; nothing on disk belongs to the zone.
+    /// A verified configuration is stored, but the zone has no data on disk.
     Configured,
-    /// An install, clone or uninstall is under way or died; only uninstall leaves this state.
+    /// An install, clone or uninstall runs or was interrupted. Only uninstall leaves this state.
     Incomplete,
-    /// The root is populated; no virtual platform.
+    /// The root is populated, but the zone has no virtual platform.
     Installed,
-    /// The virtual platform stands: id, file systems, namespaces; no user process.
+    /// The virtual platform exists: id, file systems and namespaces. No user process runs.
     Ready,
-    /// Init was started.
+    /// The init of the zone was started.
     Running,
-    /// Halt has begun.
+    /// The halt of the zone has begun.
     ShuttingDown,
-    /// Processes are gone, the platform is being taken down.
+    /// All processes have ended, and the virtual platform is being removed.
     Down,
-    /// The root of a halted zone is shown on the host for maintenance.
+    /// The root of a halted zone is mounted on the host for maintenance.
     Mounted,
 }
 
 impl State {
-    /// Every state, in order.
+    /// All states, in their order.
     pub const ALL: [Self; 8] = [
         Self::Configured,
         Self::Incomplete,
@@ -41,7 +41,7 @@ impl State {
         Self::Mounted,
     ];
 
-    /// The printable name, as `zoneadm list` shows it.
+    /// Returns the printable name, as `zoneadm list` shows it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl State {
         }
     }
 
-    /// True where the kernel holds a virtual platform and the zone has a numeric id.
+    /// Returns true if the zone has a virtual platform in the kernel, and a numeric id.
     #[must_use]
     pub const fn is_active(self) -> bool {
         matches!(
@@ -72,7 +72,7 @@ impl fmt::Display for State {
     }
 }
 
-/// The text names no state.
+/// The error for a text that names no state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: no such zone state")]
 pub struct BadState(pub String);

@@ -1,9 +1,9 @@
-//! The one table of properties and resources.
+//! The table of all properties and resources.
 //!
-//! Everything that knows a property by name reads it from here: the zonecfg
-//! parser, `info`, `export`, `help` and completion, the checks of `verify`, and
-//! the XML files. A new property or resource is a new row; the order of the
-//! rows is the order in which `info` and `export` print them.
+//! All code that needs the name of a property reads the name from this table: the zonecfg parser,
+//! `info`, `export`, `help`, completion, the checks of `verify`, and the XML files. A new property
+//! or resource is a new row. The order of the rows is the order in which `info` and `export` print
+//! them.
 
 mod address;
 mod alias;
@@ -33,8 +33,7 @@ pub fn resource(name: &str) -> Option<&'static ResourceSpec> {
     RESOURCES.iter().find(|spec| spec.name == name)
 }
 
-/// The property, of the zone or of a resource, that is another name for a resource
-/// control.
+/// Returns the property, of the zone or of a resource, that is an alias of a resource control.
 #[must_use]
 pub fn aliased(rctl: &str) -> Option<&'static PropertySpec> {
     let of_resources = RESOURCES.iter().flat_map(|spec| spec.properties);

@@ -1,34 +1,34 @@
-//! Network addresses as `net` and `anet` have them.
+//! Network addresses in the form of `net` and `anet` resources.
 
 use std::fmt;
 use std::net::{AddrParseError, IpAddr};
 use std::str::FromStr;
 
-/// Longest host name in bytes.
+/// Maximum length of a host name in bytes.
 const MAX_HOST: usize = 253;
 
 /// An address with the length of its network's prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
-    /// The address.
+    /// The IP address.
     pub ip: IpAddr,
-    /// The length of the prefix, where one is given; IPv6 addresses have one.
+    /// The length of the prefix, if the text has one. An IPv6 address always has a prefix length.
     pub prefix: Option<u8>,
 }
 
-/// The reason why a text is no address.
+/// The reason why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
-    /// It has another form.
+    /// The text does not have the form of an IP address.
     #[error("is not an address: {0}")]
     Form(#[from] AddrParseError),
-    /// The prefix is no length of one.
+    /// The prefix length is not valid for the address.
     #[error("has a prefix length that is not 0 to {longest}")]
     Prefix {
-        /// The length of the longest prefix of such addresses.
+        /// The maximum prefix length of the address: 32 for IPv4, 128 for IPv6.
         longest: u8,
     },
-    /// An IPv6 address needs a prefix.
+    /// An IPv6 address has no prefix length.
     #[error("is an IPv6 address without a prefix length")]
     NoPrefix,
 }
@@ -67,8 +67,8 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// The text when it is an address or the name of a host, as it stands: exports
-    /// read back unchanged.
+    /// Returns the text unchanged if it is an address or the name of a host. An address that stays
+    /// unchanged makes exports read back identically.
     pub(super) fn check(text: &str) -> Result<String, BadAddress> {
         match text.parse::<Self>() {
             Ok(_) => Ok(text.to_owned()),
@@ -78,7 +78,7 @@ impl Address {
     }
 }
 
-/// A host name; not one that looks like a mistyped address.
+/// Returns true for a host name. A text without a letter is not a host name but a mistyped address.
 fn is_host(text: &str) -> bool {
     let label = |part: &str| {
         (1..=63).contains(&part.len())

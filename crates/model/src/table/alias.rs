@@ -1,33 +1,34 @@
-//! Properties that are other names for resource controls.
+//! Aliases: properties that are other names for resource controls.
 //!
 //! `set cpu-shares=5` and an rctl resource `zone.cpu-shares` with the one value
-//! `(priv=privileged,limit=5,action=none)` are the same setting. The rctl is stored and
-//! exported; `info` shows the alias, and people set the alias.
+//! `(priv=privileged,limit=5,action=none)` are the same setting. The rctl is stored and exported.
+//! `info` shows the alias, and users set the alias.
 
-/// The resource control that a property is another name for.
+/// An alias: the resource control for which a property is another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// The resource control.
+    /// The name of the resource control.
     pub rctl: &'static str,
-    /// The action at the limit when the alias sets it.
+    /// The action of the limit that the alias sets.
     pub action: &'static str,
-    /// The unit in which the property gives the limit.
+    /// The unit of the limit in the property.
     pub unit: Unit,
 }
 
-/// The unit in which a property gives a limit.
+/// The unit in which a property writes a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// As it is.
+    /// A plain number.
     Count,
-    /// Bytes: a size, with a suffix for people.
+    /// A number of bytes: a size, printed with a suffix.
     Bytes,
-    /// Percent of a CPU: `1.50` for 150.
+    /// Hundredths of a CPU: the property writes `1.50` for the limit 150.
     Cpus,
 }
 
 impl Alias {
-    /// The limit as the property writes it; `None` for one that it cannot write.
+    /// Returns a limit in the form of the property, or `None` if the property cannot express the
+    /// limit.
     #[must_use]
     pub fn value(&self, limit: &str) -> Option<String> {
         let number: u64 = limit.parse().ok()?;
@@ -37,7 +38,7 @@ impl Alias {
         }
     }
 
-    /// The limit of a value of the property in canonical form.
+    /// Converts a value of the property, in canonical form, to the limit.
     #[must_use]
     pub fn limit(&self, value: &str) -> String {
         match self.unit {

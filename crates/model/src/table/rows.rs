@@ -1,4 +1,4 @@
-//! The rows of the table.
+//! The rows of the table of properties and resources.
 
 mod devices;
 mod files;
@@ -20,8 +20,8 @@ const KZ: Brands = Brands::Only(&[Family::Kz]);
 const NOT_KZ: Brands = Brands::Only(&[Family::Native, Family::Lx]);
 const ALL_TOKENS: &[Token] = &[Token::ZoneName, Token::Id, Token::RootPool];
 
-/// A property that is optional, clearable, free to change and in every brand:
-/// rows say only where they differ.
+/// Returns a property with the defaults of a row: optional, clearable, changeable at any time, and
+/// in every brand. A row of the table states only its differences from these defaults.
 const fn property(name: &'static str, kind: Kind, help: &'static str) -> PropertySpec {
     PropertySpec {
         name,
@@ -50,7 +50,8 @@ const fn required(name: &'static str, kind: Kind, help: &'static str) -> Propert
     }
 }
 
-/// A property for which Linux has nothing: kept for those who bring it along.
+/// Returns a property that has no effect on Linux. A configuration from another system keeps the
+/// property.
 const fn kept(name: &'static str, help: &'static str) -> PropertySpec {
     PropertySpec {
         effect: Effect::None,
@@ -59,7 +60,7 @@ const fn kept(name: &'static str, help: &'static str) -> PropertySpec {
     }
 }
 
-/// A property of Solaris 11 that its `info` prints in any case.
+/// Makes a property visible in `info` always, as Solaris 11 prints it.
 const fn in_info(spec: PropertySpec) -> PropertySpec {
     PropertySpec {
         show: Show::Info,
@@ -67,7 +68,7 @@ const fn in_info(spec: PropertySpec) -> PropertySpec {
     }
 }
 
-/// Another name for a resource control.
+/// Returns an alias: a property that is another name for a resource control.
 const fn alias(
     name: &'static str,
     kind: Kind,
@@ -86,7 +87,8 @@ const fn alias(
     }
 }
 
-/// A type that a zone has any number of, in every brand, apart by `keys`.
+/// Returns a resource type of which a zone may have any number of instances, in every brand. `keys`
+/// distinguish the instances.
 const fn many(
     name: &'static str,
     keys: &'static [&'static str],
@@ -108,7 +110,7 @@ const fn many(
     }
 }
 
-/// A type that a zone has at most once.
+/// Returns a resource type of which a zone has at most one instance.
 const fn single(
     name: &'static str,
     properties: &'static [PropertySpec],

@@ -1,9 +1,9 @@
-//! Sizes in bytes: how they are read and the two ways they are written.
+//! Parses and prints sizes in bytes. A size has an exact form and a short form.
 
-/// The suffixes, each 1024 times the one before.
+/// The suffixes of sizes and their powers of two, the largest first.
 const SUFFIXES: [(char, u32); 4] = [('T', 40), ('G', 30), ('M', 20), ('K', 10)];
 
-/// Bytes of a size such as `512`, `50m` or `4G`.
+/// Returns the bytes of a size such as `512`, `50m` or `4G`.
 pub(super) fn parse(value: &str) -> Option<u64> {
     let last = value.chars().last()?.to_ascii_uppercase();
     let suffix = SUFFIXES.iter().find(|(suffix, _)| *suffix == last);
@@ -16,8 +16,8 @@ pub(super) fn parse(value: &str) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
-/// A size that reads back as the same number of bytes: the largest suffix that
-/// divides it. `export` writes sizes like this.
+/// Returns a size in the form that reads back as the same number of bytes, with the largest suffix
+/// that divides the number. `export` writes sizes in their exact form.
 #[must_use]
 pub fn exact_size(bytes: u64) -> String {
     let fits = |(_, shift): &&(char, u32)| bytes != 0 && bytes % (1 << shift) == 0;
@@ -27,8 +27,8 @@ pub fn exact_size(bytes: u64) -> String {
     }
 }
 
-/// A size for people, as `info` has it: the largest suffix that leaves at least
-/// one unit, one decimal where there are fewer than ten units and it says something.
+/// Returns a size in the short form of `info`, with the largest suffix that leaves at least one
+/// unit. The number has one decimal if it is below ten units and the decimal is not zero.
 #[must_use]
 pub fn short_size(bytes: u64) -> String {
     let Some((suffix, shift)) = SUFFIXES.iter().find(|(_, shift)| bytes >> shift > 0) else {
@@ -36,7 +36,8 @@ pub fn short_size(bytes: u64) -> String {
     };
     let unit = 1u64 << shift;
     let (whole, rest) = (bytes / unit, bytes % unit);
-    // Rounded to tenths; rest is below 2^40, so this does not overflow.
+    // This calculation rounds to tenths of the unit. `rest` is below 2^40, so the calculation does
+    // not overflow.
     let tenths = (rest * 10 + unit / 2) / unit;
     match (whole, tenths) {
         (0..10, 1..10) => format!("{whole}.{tenths}{suffix}"),

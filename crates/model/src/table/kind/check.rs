@@ -25,20 +25,20 @@ const RCTLS: &[&str] = &[
     "zone.zfs-io-priority",
 ];
 
-/// Begin of the names of attributes that zonep2vchk(8) of Solaris writes; other names that begin
+/// Start of the attribute names that zonep2vchk(8) of Solaris writes. All other names that begin
 /// with "zone" are reserved.
 const P2V: &str = "zonep2vchk-";
 
-/// Longest name of a resource control, in bytes.
+/// Maximum length of a resource control's name, in bytes.
 const MAX_RCTL: usize = 64;
 
-/// Returns true for a resource control that zones have here.
+/// Returns true for a resource control that this program supports for zones.
 #[must_use]
 pub fn is_known_rctl(name: &str) -> bool {
     RCTLS.contains(&name)
 }
 
-/// Returns true for a name that a resource control of zones can have in any release.
+/// Returns true for a name that can be a resource control of zones in any release.
 fn is_rctl_name(name: &str) -> bool {
     let rest = name.strip_prefix("zone.").unwrap_or_default();
     let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -46,15 +46,16 @@ fn is_rctl_name(name: &str) -> bool {
 }
 
 impl Kind {
-    /// Checks a simple value, or one element of a list of texts, of `property`
-    /// and gives it in canonical form.
-    // Long because it is a table with one arm for each kind; no arm depends on another.
+    /// Checks a simple value of `property`, or one element of its list of texts, and returns the
+    /// canonical form.
+    // This function is long because it is a table with one arm for each kind. No arm of this
+    // function depends on another.
     pub fn check(self, property: &str, value: &str) -> Result<String, BadValue> {
         let bad = |why: &str| Err(BadValue::new(property, value, why));
         if value.len() > MAX_VALUE {
             return bad(&format!("is longer than {MAX_VALUE} bytes"));
         }
-        // The language has no escape for these, so export could not write them.
+        // The zonecfg language has no escape for these characters, so export could not write them.
         if value.chars().any(|c| c.is_control() || c == '"') {
             return bad("has a control character or a double quote");
         }
@@ -181,7 +182,8 @@ impl Kind {
                 }
             }
             Self::RctlName => {
-                // As brands of other releases, their controls are kept; verify warns of them.
+                // Unknown resource controls of other releases are stored, and verify warns about
+                // them.
                 if !is_rctl_name(value) {
                     return bad(&format!(
                         "is not the name of a resource control: use {}",

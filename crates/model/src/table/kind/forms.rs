@@ -1,20 +1,21 @@
-//! The forms of values: paths, numbers and names.
+//! The forms of values: functions that check paths, numbers and names.
 
 use super::MAX_PATH;
 
-/// Most CPUs that can be asked for.
+/// Maximum number of CPUs in a property.
 const MAX_CPUS: u32 = 65_535;
 
-/// Longest name of a network link (IFNAMSIZ less the NUL).
+/// Maximum length of a network link's name in bytes (IFNAMSIZ less the NUL).
 pub(super) const MAX_LINK: usize = 15;
 
-/// Longest user name (LOGIN_NAME_MAX is 256 with the NUL; useradd(8) allows this).
+/// Maximum length of a user name in bytes (LOGIN_NAME_MAX is 256 with the NUL; useradd(8) allows
+/// 255).
 const MAX_USER: usize = 255;
 
-/// Longest dataset name (ZFS_MAX_DATASET_NAME_LEN less the NUL).
+/// Maximum length of a dataset name in bytes (ZFS_MAX_DATASET_NAME_LEN less the NUL).
 const MAX_DATASET: usize = 255;
 
-/// The path without doubled and trailing slashes, so that equal paths are equal.
+/// Returns the path without doubled and trailing slashes, so that equal paths have equal texts.
 pub(super) fn check_path(value: &str, zonepath: bool) -> Result<String, &'static str> {
     if value.len() > MAX_PATH {
         return Err("is too long for a path");
@@ -37,11 +38,11 @@ pub(super) fn check_path(value: &str, zonepath: bool) -> Result<String, &'static
     }
 }
 
-/// Hundredths of a CPU; at least one.
+/// Converts a number of CPUs to hundredths of a CPU. Fails for less than a hundredth of a CPU.
 pub(super) fn hundredths(value: &str) -> Option<u64> {
     let (whole, part) = value.split_once('.').unwrap_or((value, ""));
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-    // More decimals only where they say nothing.
+    // Further decimals are allowed only if they are zeros.
     let (part, rest) = part.split_at_checked(2).unwrap_or((part, ""));
     if (whole.is_empty() && part.is_empty()) || !digits(whole) || !digits(part) {
         return None;
@@ -59,7 +60,7 @@ pub(super) fn hundredths(value: &str) -> Option<u64> {
     (all >= 1 && whole <= u64::from(MAX_CPUS)).then_some(all)
 }
 
-/// The ends of a range of CPU counts, `2` or `1-4`.
+/// Returns the lower and the upper end of a range of CPU counts: `2` or `1-4`.
 #[must_use]
 pub fn cpu_range(value: &str) -> Option<(u32, u32)> {
     let number = |text: &str| {
@@ -74,7 +75,7 @@ pub fn cpu_range(value: &str) -> Option<(u32, u32)> {
     (min <= max).then_some((min, max))
 }
 
-/// Returns the first and the last port of `80` or `8000-8010`; `None` for other text.
+/// Returns the first and the last port of `80` or `8000-8010`, or `None` for other text.
 #[must_use]
 pub fn port_range(value: &str) -> Option<(u16, u16)> {
     let number = |text: &str| {
@@ -89,7 +90,8 @@ pub fn port_range(value: &str) -> Option<(u16, u16)> {
     (first <= last).then_some((first, last))
 }
 
-/// Six bytes, of which the first does not say "many hosts".
+/// Returns the canonical form of an Ethernet address. Fails for a multicast address and for six
+/// zero bytes.
 pub(super) fn mac(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(6);
     for part in value.split([':', '-']) {
@@ -101,7 +103,8 @@ pub(super) fn mac(value: &str) -> Option<String> {
     legal.then(|| parts.join(":"))
 }
 
-/// As zfs(8) has it: components of letters, digits and `-_.: `, none empty, no `@`.
+/// Returns true for a dataset name that zfs(8) accepts, or that has tokens: components of letters,
+/// digits and `-_.:`, none of them empty, without `@`.
 pub(super) fn is_dataset(value: &str) -> bool {
     let component = |part: &str| {
         !part.is_empty()
@@ -113,7 +116,7 @@ pub(super) fn is_dataset(value: &str) -> bool {
     value.len() <= MAX_DATASET && value.split('/').all(component)
 }
 
-/// As hostid(1) prints it, and not the number that says there is none.
+/// Returns true for a host id as hostid(1) prints it, except for ffffffff, which means no host id.
 pub(super) fn is_host_id(value: &str) -> bool {
     let digits = value.strip_prefix("0x").unwrap_or(value);
     (1..=8).contains(&digits.len())
@@ -125,14 +128,14 @@ pub(super) fn is_fs_type(value: &str) -> bool {
     (1..=15).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_graphic() && b != b'/')
 }
 
-/// A name, or one with tokens in it that may become one.
+/// Returns true for the name of a link, or for a text with tokens that may expand to such a name.
 pub(super) fn is_link(value: &str) -> bool {
     let legal = (1..=MAX_LINK).contains(&value.len())
         && value
             .bytes()
             .all(|b| b.is_ascii_graphic() && !b"/:".contains(&b))
         && !matches!(value, "." | "..");
-    // A token becomes a number of at most four digits.
+    // The token in the name expands to a number of at most four digits.
     legal || value.contains("%{") && value.len() <= MAX_LINK + 1
 }
 

@@ -1,4 +1,4 @@
-//! Devices of a zone.
+//! The table rows of a zone's devices.
 
 use super::{ALL_TOKENS, KZ, many, property};
 use crate::table::Kind;

@@ -1,4 +1,4 @@
-//! Files of a zone: directories, file systems, pools and datasets.
+//! The table rows of a zone's directories, file systems, pools and datasets.
 
 use super::{ALL_TOKENS, NOT_KZ, many, property, required, single};
 use crate::brands::Family;

@@ -1,11 +1,11 @@
-//! The properties of the zone itself, in the order of `info`.
+//! The table rows of the global properties, in the order of `info`.
 
 use super::{alias, in_info, kept, property, required};
 use crate::brands::Family;
 use crate::table::spec::{Brands, Effect, PropertySpec, Show, Xml};
 use crate::table::{Kind, Token, Unit};
 
-/// Properties of releases after illumos' that are printed only where they are set.
+/// Makes a property that illumos does not have visible only if the property is set.
 const fn later(spec: PropertySpec) -> PropertySpec {
     PropertySpec {
         show: Show::WhenSet,
@@ -21,7 +21,7 @@ const fn count(name: &'static str, rctl: &'static str, help: &'static str) -> Pr
     alias(name, kind, rctl, "deny", Unit::Count, help)
 }
 
-/// The properties of the zone itself.
+/// The global properties of a zone.
 pub static GLOBAL: &[PropertySpec] = &[
     PropertySpec {
         xml: Xml::Attribute("name"),

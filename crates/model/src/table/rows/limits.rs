@@ -1,4 +1,4 @@
-//! The limits of a zone on CPUs, memory and everything else that is counted.
+//! The table rows of a zone's limits on CPUs, memory and other counted resources.
 
 use super::{KZ, alias, kept, many, property, required, single};
 use crate::brands::Family;

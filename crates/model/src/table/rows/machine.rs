@@ -1,4 +1,4 @@
-//! The resources and properties that only a zone with a kernel of its own has.
+//! The table rows of the resources and properties that only kernel zones have.
 
 use super::{ALL_TOKENS, KZ, property, required, single};
 use crate::table::spec::{PropertySpec, ResourceSpec, Xml};

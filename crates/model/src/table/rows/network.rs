@@ -1,4 +1,4 @@
-//! Links of a zone.
+//! The table rows of a zone's network links.
 
 use super::{KZ, NOT_KZ, in_info, kept, many, property, required};
 use crate::table::spec::{Brands, Effect, PropertySpec, ResourceSpec, Show, Xml};
@@ -212,7 +212,7 @@ pub(super) const ANET: ResourceSpec = ResourceSpec {
                 "The maximum bits a second, with K, M or G; without a suffix in M.",
             ),
             PropertySpec {
-                // Shares would need queues of ours on the host's own link.
+                // Shares of the bandwidth would need queues on the host's own link.
                 effect: Effect::None,
                 show: Show::WhenSet,
                 ..property(

@@ -1,4 +1,4 @@
-//! The users who may administer a zone, and its attributes.
+//! The table rows of the users who may administer a zone, and of its attributes.
 
 use super::{many, property, required, single};
 use crate::table::Kind;

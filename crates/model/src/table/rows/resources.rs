@@ -1,14 +1,14 @@
-//! The resource types, in the order of `info`.
+//! All resource types, in the order of `info`.
 
 use super::{devices, files, limits, machine, network, others};
 use crate::table::spec::ResourceSpec;
 
-/// Elements of the zones DTD that are no part of a configuration: the packages of a
-/// detached zone, and a remnant of old releases.
+/// Elements of the zones DTD that do not belong to a configuration: the packages of a detached
+/// zone, and elements of old releases.
 pub static IGNORED_ELEMENTS: &[&str] =
     &["deleted-device", "detached", "package", "patch", "dev-perm"];
 
-/// The resource types.
+/// All resource types.
 pub static RESOURCES: &[ResourceSpec] = &[
     files::INHERIT_PKG_DIR,
     files::FS,
