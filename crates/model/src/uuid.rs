@@ -1,4 +1,4 @@
-//! The uuid a zone gets when it is installed; it survives renames and moves.
+//! The UUID that a zone gets when it is installed. Renames and moves keep the UUID.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Uuid([u8; 16]);
 
-/// The text is not a uuid.
+/// The error for a text that is not a UUID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}: invalid uuid: expected 8-4-4-4-12 hexadecimal digits")]
 pub struct BadUuid(pub String);
 
 impl Uuid {
-    /// Makes a version 4 uuid of 16 random bytes.
+    /// Makes a version 4 UUID from 16 random bytes.
     #[must_use]
     pub const fn from_random(mut bytes: [u8; 16]) -> Self {
         bytes[6] = bytes[6] & 0x0f | 0x40;
@@ -24,7 +24,7 @@ impl Uuid {
         Self(bytes)
     }
 
-    /// The 32 hexadecimal digits without hyphens, as machine-id(5) wants them.
+    /// Returns the 32 hexadecimal digits without hyphens, in the form of machine-id(5).
     #[must_use]
     pub fn simple(&self) -> String {
         self.to_string().replace('-', "")
@@ -33,7 +33,8 @@ impl Uuid {
 
 impl fmt::Display for Uuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // An index of a thousand zones is printed at every change: no allocation.
+        // Each change prints the index, which may have a thousand zones. To be fast, this code
+        // allocates no memory.
         let mut text = [b'-'; LENGTH];
         let digits = self.0.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
         let places = (0..LENGTH).filter(|place| !HYPHENS.contains(place));
@@ -44,7 +45,7 @@ impl fmt::Display for Uuid {
     }
 }
 
-/// Characters of a printed uuid, and where the hyphens are.
+/// Number of characters of a printed UUID, and below it the positions of the hyphens.
 const LENGTH: usize = 36;
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 

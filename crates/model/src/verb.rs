@@ -1,4 +1,4 @@
-//! The subcommands of zoneadm that act on one zone, and which state admits which.
+//! The subcommands of zoneadm that act on one zone, and the states that admit each one.
 
 use std::fmt;
 
@@ -10,80 +10,81 @@ use crate::State;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verb {
-    /// Populates the root of a configured zone.
+    /// Installs a configured zone: fills its root.
     Install,
-    /// Installs a configured zone as a copy of an installed one.
+    /// Installs a configured zone as a copy of an installed zone.
     Clone,
-    /// Removes the root that install or clone made.
+    /// Removes the root of an installed zone.
     Uninstall,
-    /// Checks whether the zone could run here.
+    /// Checks if the zone could run on this host.
     Verify,
-    /// Makes the virtual platform, starts nothing in it.
+    /// Makes the virtual platform, but starts no process in it.
     Ready,
-    /// Makes the virtual platform and starts init.
+    /// Makes the virtual platform and starts init in it.
     Boot,
-    /// Ends every process and takes the platform down.
+    /// Ends every process of the zone and removes its virtual platform.
     Halt,
-    /// Halts and boots.
+    /// Halts the zone and boots it again.
     Reboot,
-    /// Asks init to end the zone in order, and waits.
+    /// Asks init to end the zone in order, and waits for the end.
     Shutdown,
-    /// Keeps the memory of the zone and ends it.
+    /// Saves the memory of the zone and then ends the zone.
     Suspend,
-    /// Writes the memory of the zone's machine into a file.
+    /// Writes the memory of the zone's guest into a file.
     Savecore,
-    /// Shows the root of a halted zone on the host.
+    /// Mounts the root of a halted zone on the host.
     Mount,
-    /// Undoes mount.
+    /// Unmounts the root that `mount` mounted.
     Unmount,
-    /// Sets the zone incomplete by hand.
+    /// Sets the state of the zone to incomplete.
     Mark,
-    /// Keeps the root as it is now under a name.
+    /// Saves the present state of the root as a named snapshot.
     Snapshot,
-    /// Lists the snapshots.
+    /// Lists the snapshots of the zone.
     Snapshots,
-    /// Shows how the root is stored, and its space.
+    /// Shows how the root of the zone is stored, and how much space it uses.
     Storage,
-    /// Lists the resource controls.
+    /// Lists the resource controls of the zone.
     Rctl,
-    /// Lists the network links.
+    /// Lists the network links of the zone.
     Links,
     /// Limits the space of the files that the zone writes.
     Quota,
-    /// Takes the root back to a snapshot.
+    /// Sets the root back to a snapshot.
     Rollback,
-    /// Merges layers below the root.
+    /// Merges layers below the root of the zone.
     Merge,
-    /// Removes a snapshot.
+    /// Removes a snapshot of the zone.
     #[serde(rename = "destroy-snapshot")]
     DestroySnapshot,
-    /// Changes a running zone to its stored configuration.
+    /// Changes a running zone so that it matches its stored configuration.
     Apply,
-    /// Makes an installed zone a configured one whose root stays, with a manifest.
+    /// Makes an installed zone a configured one. The root of the detached zone stays, and a
+    /// manifest is written.
     Detach,
-    /// Makes a detached zone an installed one.
+    /// Makes a detached zone an installed zone again.
     Attach,
-    /// Sees to the boot environments.
+    /// Lists and changes the boot environments of the zone.
     Beadm,
-    /// Writes the zone into a file.
+    /// Writes the whole zone into a file.
     Export,
-    /// Takes the zone to another host.
+    /// Migrates the zone to another host.
     Migrate,
 }
 
-/// The decision about a verb in a given state.
+/// The decision whether a state of the zone admits a verb.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// Do it.
+    /// The verb is allowed.
     Go,
-    /// It is already so: print this notice and exit 0.
+    /// The zone is already in the wanted state: print this notice and exit 0.
     Already(&'static str),
-    /// Refuse with this text and exit 1.
+    /// The verb is refused: print this text and exit 1.
     Refuse(String),
 }
 
 impl Verb {
-    /// The word on the command line.
+    /// Returns the word of the verb on the command line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -119,8 +120,8 @@ impl Verb {
         }
     }
 
-    /// Decides by the transition table of zones(7).
-    // Long because it is the transition table of zones(7).
+    /// Decides if a verb is allowed in a state, by the transition table of zones(7).
+    // This function is long because it is the transition table of zones(7).
     #[must_use]
     pub fn admission(self, state: State) -> Admission {
         use Admission::{Already, Go, Refuse};
@@ -196,8 +197,9 @@ impl Verb {
                 State::Mounted if self != Self::Beadm => invalid(),
                 _ => Go,
             },
-            // A zone that is mounted is written to by who knows whom: nobody can be
-            // asked to stand still.
+            // Any process of the host may write to the root of a mounted zone. No command can
+            // freeze a process of the host, so the root of a mounted zone cannot be copied
+            // consistently.
             Self::Snapshot
             | Self::Snapshots
             | Self::Storage

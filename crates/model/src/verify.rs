@@ -1,7 +1,7 @@
-//! The rules a configuration must meet before it is stored.
+//! The rules that a configuration must meet before it is stored.
 //!
-//! Only checks of the configuration itself; `zoneadm verify` checks whether a zone could
-//! run on this host.
+//! The rules of this module need only the configuration itself. `zoneadm verify` also checks if a
+//! zone could run on this host.
 
 mod cpu;
 mod effect;
@@ -18,7 +18,7 @@ pub use effect::{without_effect, without_protection};
 pub use problem::Problem;
 pub use resource::resource;
 
-/// Every problem of a configuration, in the table's order.
+/// Returns every problem of a configuration, in the table's order.
 #[must_use]
 pub fn config(config: &Config) -> Vec<Problem> {
     let family = config.family();
@@ -32,7 +32,7 @@ pub fn config(config: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     for spec in GLOBAL {
         let value = config.get(spec.name);
-        // A machine keeps everything in its disks.
+        // A kernel zone keeps all of its data in its disks, so its zonepath is not required.
         let needed = spec.required && spec.brands.has(family) && family != Family::Kz;
         if needed && value.is_empty() {
             problems.push(Problem::Empty(spec.name));
@@ -47,7 +47,7 @@ pub fn config(config: &Config) -> Vec<Problem> {
     if config.get("autoshutdown") == "suspend" && family != Family::Kz {
         problems.push(foreign("autoshutdown=suspend"));
     }
-    // A kernel of its own has a network of its own.
+    // A kernel zone has its own kernel, and therefore its own network stack.
     if family == Family::Kz && config.ip_type() != IpType::Exclusive {
         problems.push(foreign("ip-type=shared"));
     }

@@ -1,4 +1,4 @@
-//! The types of the table: the description of a resource and of a property.
+//! The types of the table: the descriptions of resources and properties.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use crate::table::token::Token;
 /// The brands that have a property or resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Brands {
-    /// Those of zones, all of them.
+    /// All brands of zones.
     All,
-    /// All of them, and the global zone has it too.
+    /// All brands of zones, and the global zone.
     AndGlobal,
-    /// Those of these families.
+    /// The brands of the listed families.
     Only(&'static [Family]),
 }
 
 impl Brands {
-    /// True when a resource of `family` has this property: only a list of brands is
-    /// narrower than the resource's own.
+    /// Returns true if a resource of a zone of `family` has this property. For a property of a
+    /// resource, `All` means every brand that has the resource.
     #[must_use]
     pub fn has_in_resource(self, family: Family) -> bool {
         self == Self::All || self.has(family)
     }
 
-    /// True when a brand of `family` has it.
+    /// Returns true if a brand of `family` has the property or resource.
     #[must_use]
     pub fn has(self, family: Family) -> bool {
         match self {
@@ -40,98 +40,100 @@ impl Brands {
 /// The form of a property in `/etc/zones/<zone>.xml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Xml {
-    /// An attribute of the element of its zone or resource.
+    /// An attribute in the XML element of the zone or resource.
     Attribute(&'static str),
-    /// A child element for each list element. Simple values stand in the named
-    /// attribute, complex ones in an attribute for each of their fields.
+    /// A child element for each list element. A simple list element is in the named attribute. A
+    /// complex list element has one attribute for each of its fields.
     Children {
-        /// The element's name.
+        /// The name of the child element.
         element: &'static str,
-        /// The attribute of simple values; unused for complex ones.
+        /// The attribute of a simple value; unused for complex values.
         attribute: &'static str,
     },
-    /// Two attributes for the ends of a range, equal for a single number.
+    /// Two attributes with the ends of a range, which are equal for a single number.
     Range {
-        /// The attribute of the lower end.
+        /// The XML attribute with the lower end of the range.
         min: &'static str,
-        /// The attribute of the upper end.
+        /// The XML attribute with the upper end of the range.
         max: &'static str,
     },
-    /// The attribute of an element of its own beside that of the resource.
+    /// An attribute of a separate element beside the element of the resource.
     Sibling {
-        /// The element's name.
+        /// The name of the separate element.
         element: &'static str,
-        /// The attribute of the value.
+        /// The XML attribute with the value of the property.
         attribute: &'static str,
     },
-    /// The limit of a resource control: the property is another name for it.
+    /// The limit of a resource control: the property is an alias of the control.
     Rctl(Alias),
 }
 
 /// The effect of a setting on this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It has its documented effect.
+    /// The setting has its documented effect.
     Honoured,
-    /// It will: no release has it yet.
+    /// The setting has no effect yet, because no release implements it.
     NotYet,
-    /// It cannot: Linux has nothing of the kind. It is stored and exported.
+    /// The setting cannot have an effect, because Linux has no such feature. The setting is
+    /// nevertheless stored and exported.
     None,
 }
 
-/// When `info` prints a property, and `export` sets a global one.
+/// The cases in which `info` prints a property, and `export` sets a global property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
-    /// Always; `export` leaves only empty ones out.
+    /// `info` always prints the property, and `export` leaves it out only if it is empty.
     Always,
-    /// In `info` always, as Solaris 11 prints it; in `export` where it is not the default, so that
-    /// releases without it read the commands.
+    /// `info` always prints the property, as Solaris 11 does. `export` sets the property only if it
+    /// is not the default, so that releases without the property can read the commands.
     Info,
-    /// Written only if it is not the default: properties that not every release knows.
+    /// The property is printed only if it is not the default, because not every release knows the
+    /// property.
     WhenSet,
 }
 
-/// A property, of the zone or of a resource.
+/// A property of the zone or of a resource.
 #[derive(Clone, Copy, Debug)]
 pub struct PropertySpec {
-    /// The name in the zonecfg language.
+    /// The name of the property in the zonecfg language.
     pub name: &'static str,
-    /// The kind of its values.
+    /// The kind of the property's values.
     pub kind: Kind,
-    /// The value when none is set; empty where there is none.
+    /// The value of the property if none is set; empty if the property has no default.
     pub default: &'static str,
-    /// True when a resource or zone without it is incomplete.
+    /// True if a resource or zone without the property is incomplete.
     pub required: bool,
-    /// True when `clear` is allowed.
+    /// True if `clear` is allowed for the property.
     pub clearable: bool,
-    /// True when a running zone takes a new value without a reboot.
+    /// True if a running zone accepts a new value without a reboot.
     pub live: bool,
-    /// True when it cannot change once the zone is installed.
+    /// True if the property cannot change after the zone is installed.
     pub fixed: bool,
-    /// The tokens that are expanded in it, beside `%%`; in a property without any a
-    /// percent sign is just that.
+    /// The tokens that are expanded in the value, beside `%%`. If the list of tokens is empty, a
+    /// percent sign in the value is a plain character.
     pub tokens: &'static [Token],
-    /// The brands that have it.
+    /// The brands that have the property.
     pub brands: Brands,
-    /// Its form in the XML file.
+    /// The form of the property in the XML file.
     pub xml: Xml,
-    /// Its effect on this system.
+    /// The effect of the property on this system.
     pub effect: Effect,
-    /// When it is printed.
+    /// The cases in which the property is printed.
     pub show: Show,
-    /// True for a global property that concerns nobody but the zone: a user with the
-    /// auth `config` may change it. Whatever names something of the host, or guards the
-    /// host from the zone, is not. For a property of a resource the resource says it.
+    /// True for a global property that affects only the zone, so that a user with the auth `config`
+    /// may change it. False if the property names an object of the host, or protects the host from
+    /// the zone. For a property of a resource, [`ResourceSpec::delegable`] decides.
     pub delegable: bool,
-    /// True for values that only root may read: `info` says no more than that it is set, and a
-    /// configuration that has it is stored for root alone.
+    /// True for a value that only root may read. `info` shows only that the value is set, and a
+    /// configuration with such a value is stored readable for root alone.
     pub secret: bool,
-    /// A line of help.
+    /// One line of help on the property.
     pub help: &'static str,
 }
 
 impl PropertySpec {
-    /// The resource control it is another name for.
+    /// Returns the resource control for which the property is another name.
     #[must_use]
     pub const fn alias(&self) -> Option<&Alias> {
         match &self.xml {
@@ -140,7 +142,7 @@ impl PropertySpec {
         }
     }
 
-    /// True for properties that hold a list of values.
+    /// Returns true if the property holds a list of values.
     #[must_use]
     pub const fn is_list(&self) -> bool {
         matches!(self.kind, Kind::List | Kind::Complex(_))
@@ -150,28 +152,29 @@ impl PropertySpec {
 /// A resource type.
 #[derive(Clone, Copy)]
 pub struct ResourceSpec {
-    /// The name in the zonecfg language.
+    /// The name of the resource type in the zonecfg language.
     pub name: &'static str,
-    /// True when a zone has at most one.
+    /// True if a zone has at most one resource of this type.
     pub singleton: bool,
-    /// The properties whose values together tell two instances apart.
+    /// The properties whose values together distinguish two instances.
     pub keys: &'static [&'static str],
-    /// Its properties, in printing order.
+    /// The properties of the resource, in printing order.
     pub properties: &'static [PropertySpec],
-    /// True when it cannot be added, changed or removed once the zone is installed.
+    /// True if resources of this type cannot be added, changed or removed after the zone is
+    /// installed.
     pub fixed: bool,
-    /// True when instances can be added to, changed in and removed from a running zone.
+    /// True if resources of this type can be added to, changed in and removed from a running zone.
     pub live: bool,
-    /// The brands that have it.
+    /// The brands that have the resource type.
     pub brands: Brands,
-    /// Its effect on this system.
+    /// The effect of the resource type on this system.
     pub effect: Effect,
-    /// True when a user with the auth `config` may add, change and remove it, see
+    /// True if a user with the auth `config` may add, change and remove resources of this type; see
     /// [`PropertySpec::delegable`].
     pub delegable: bool,
-    /// Its element in the XML file; empty when nothing but aliases is in it.
+    /// The name of the element in the XML file; empty if the resource has only aliases.
     pub xml: &'static str,
-    /// A line of help.
+    /// One line of help on the resource type.
     pub help: &'static str,
 }
 
@@ -182,7 +185,7 @@ impl ResourceSpec {
         self.properties.iter().find(|spec| spec.name == name)
     }
 
-    /// True when some of its properties are other names of resource controls.
+    /// Returns true if some properties of the resource are aliases of resource controls.
     #[must_use]
     pub fn has_aliases(&self) -> bool {
         self.properties.iter().any(|spec| spec.alias().is_some())
@@ -190,7 +193,7 @@ impl ResourceSpec {
 }
 
 impl fmt::Debug for ResourceSpec {
-    /// Its name: the rest is in the table, and long.
+    /// Prints only the name, because the rest of the row is long and is in the table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
@@ -198,7 +201,7 @@ impl fmt::Debug for ResourceSpec {
 
 impl PartialEq for ResourceSpec {
     fn eq(&self, other: &Self) -> bool {
-        // Rows are unique by name (tested below).
+        // The name of a row is unique, as a test below checks.
         self.name == other.name
     }
 }

@@ -1,20 +1,20 @@
-//! Tokens: placeholders in a value for a text that is known later.
+//! Tokens: placeholders in a value for a text that is known only later.
 
 use super::BadValue;
 
-/// A token.
+/// A placeholder in a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token {
     /// `%{zonename}`: the name of the zone.
     ZoneName,
-    /// `%{id}`: the number of the resource among those of its type.
+    /// `%{id}`: the number of the resource among the resources of its type.
     Id,
     /// `%{global-rootzpool}`: the ZFS pool of the host's root.
     RootPool,
 }
 
 impl Token {
-    /// The name between the braces.
+    /// Returns the name of the token, without `%` and the braces.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,11 +28,11 @@ impl Token {
 /// The values of the tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'a> {
-    /// The zone.
+    /// The name of the zone.
     pub zonename: &'a str,
-    /// The number of the resource.
+    /// The number of the resource, for `%{id}`.
     pub id: &'a str,
-    /// The pool.
+    /// The ZFS pool of the host's root.
     pub root_pool: &'a str,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Tokens<'a> {
 /// names `property`.
 ///
 /// # Errors
-/// [`BadValue`].
+/// Fails with [`BadValue`] for an unknown token or another use of `%`.
 pub fn expand(
     property: &str,
     text: &str,

@@ -1,4 +1,4 @@
-//! Ways to give CPUs to a zone that exclude each other.
+//! Finds CPU settings of a zone that exclude each other.
 
 use crate::Config;
 use crate::verify::problem::Problem;

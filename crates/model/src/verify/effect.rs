@@ -1,11 +1,12 @@
-//! Finds settings that are legal and have no effect, so that users do not rely on them.
+//! Finds legal settings that have no effect, so that users do not rely on them.
 
 use crate::brands::Family;
 use crate::config::{IpType, ON_FAILURE, RESTART};
 use crate::table::{Effect, GLOBAL, PropertySpec, is_known_rctl};
 use crate::{Config, privilege};
 
-/// A line for each such setting of a configuration, once for all resources of a type.
+/// Returns a line for each setting that has no effect. Several resources of one type get only one
+/// line.
 #[must_use]
 pub fn without_effect(config: &Config) -> Vec<String> {
     let globals = GLOBAL.iter().filter(|spec| {
@@ -24,7 +25,8 @@ pub fn without_effect(config: &Config) -> Vec<String> {
     for one in config.resources() {
         let spec = one.spec();
         if config.family() == Family::Global {
-            // Its processes are in control groups of the host, and those are not ours.
+            // The processes of the global zone are in control groups that the host's own programs
+            // manage.
             let name = match one.get("name") {
                 "zone.cpu-shares" => continue,
                 "" => spec.name,
@@ -41,7 +43,7 @@ pub fn without_effect(config: &Config) -> Vec<String> {
             .iter()
             .filter(|property| one.is_set(property.name));
         let idle = set.filter_map(|property: &PropertySpec| {
-            // A property of a resource without any effect needs no line of its own.
+            // If the whole resource has no effect, its properties need no lines of their own.
             let phrase = phrase(property.effect).filter(|_| spec.effect != Effect::None)?;
             Some(format!("{}: {} {phrase}", spec.name, property.name))
         });
@@ -62,7 +64,7 @@ pub fn without_effect(config: &Config) -> Vec<String> {
             ));
         }
         if spec.name == "rctl" && !is_known_rctl(one.get("name")) {
-            // As zoneadm(8) of Solaris says it.
+            // zoneadm(8) of Solaris prints this message.
             lines.push(format!("Ignoring unrecognized rctl '{}'.", one.get("name")));
         }
         if one.get("name") == "zone.max-lofi" {
@@ -74,8 +76,8 @@ pub fn without_effect(config: &Config) -> Vec<String> {
     lines
 }
 
-/// Returns a line for each setting that is to protect something and does not: a zone must not
-/// run as if it did.
+/// Returns a line for each setting that should protect the zone but has no effect. A zone must not
+/// run as if a setting without effect protected it.
 #[must_use]
 pub fn without_protection(config: &Config) -> Vec<String> {
     const PROTECTING: [&str; 1] = ["file-mac-profile"];
@@ -92,8 +94,8 @@ pub fn without_protection(config: &Config) -> Vec<String> {
     .collect()
 }
 
-/// Classes whose processes share the CPUs by time. A zone that could have fixed or
-/// real-time priorities could keep the host from running.
+/// Scheduling classes whose processes share the CPU time. A zone with fixed or real-time priorities
+/// could keep the host from running.
 const SHARING: &[&str] = &["FSS", "TS", "IA"];
 
 fn global(config: &Config, spec: &PropertySpec) -> Option<String> {

@@ -8,8 +8,8 @@ use crate::plan::network::Published;
 use crate::table;
 use crate::verify::problem::{Problem, invalid};
 
-/// Maximum number of ports of the host that a zone publishes: each is an element of a map of
-/// nftables, which is written whole when a zone boots.
+/// Maximum number of ports of the host that a zone publishes. Each port is an element of a map of
+/// nftables, and each boot of a zone writes the whole map.
 const MAX_PUBLISHED_PORTS: usize = 1024;
 
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
@@ -40,7 +40,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         if net.has("defrouter") && !net.has("allowed-address") {
             problems.push(invalid(net, "defrouter", "needs allowed-address"));
         }
-        // Several resources may name the addresses of one link.
+        // Several `net` resources may add allowed addresses to one link.
         if !links.insert(net.get("physical")) && !net.has("allowed-address") {
             problems.push(invalid(net, "physical", "is there twice"));
         }
@@ -57,7 +57,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     problems
 }
 
-/// Returns the problems of ports that the zone publishes.
+/// Returns the problems of the ports that the zone publishes.
 fn published(config: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut ports: Vec<Published> = Vec::new();

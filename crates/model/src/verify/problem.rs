@@ -1,8 +1,8 @@
-//! Why a configuration cannot be used.
+//! The problems that make a configuration unusable.
 
 use crate::config::Resource;
 
-/// A thing that is wrong with a configuration.
+/// A problem of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// A required global property has no value.
@@ -11,51 +11,51 @@ pub enum Problem {
     /// A required property of a resource has no value.
     #[error("{0}: {1} not specified")]
     NotSpecified(&'static str, &'static str),
-    /// The brand has no such property or resource.
+    /// The brand does not have the property or resource.
     #[error("{what}: not allowed for brand '{brand}'.")]
     Brand {
-        /// The property or resource.
+        /// The name of the property or resource.
         what: &'static str,
-        /// The configured brand.
+        /// The brand of the zone, as configured.
         brand: String,
     },
-    /// The value of an attr does not have its type.
+    /// The value of an attr resource does not match its type.
     #[error("invalid attr value for type={0}")]
     AttrValue(String),
-    /// A name that is kept for the system.
+    /// The name is reserved for the system.
     #[error("{property}: names that begin with SUNW are reserved.")]
     Reserved {
-        /// The property.
+        /// The name of the property.
         property: &'static str,
     },
-    /// A value that is legal for its property but not in this resource.
+    /// The value is legal for its property, but not in this resource.
     #[error("{resource} {property}: Invalid argument: '{value}' {why}.")]
     Invalid {
         /// The resource type.
         resource: &'static str,
-        /// The property.
+        /// The name of the property.
         property: &'static str,
-        /// Its value.
+        /// The value of the property.
         value: String,
         /// The description of the problem.
         why: String,
     },
-    /// Two settings of which a zone can have only one.
+    /// The zone has two settings that exclude each other.
     #[error("{0} cannot be used together with {1}.")]
     Incompatible(&'static str, &'static str),
-    /// A resource in which one of several properties must be set, and none is, or
-    /// several are.
+    /// Exactly one, or at least one, of several properties of a resource must be set, and this rule
+    /// is broken.
     #[error("{resource}: {rule}")]
     Choice {
         /// The resource type.
         resource: &'static str,
-        /// The rule that the value breaks.
+        /// The broken rule, as a sentence.
         rule: &'static str,
     },
 }
 
 impl Problem {
-    /// The library's phrase for problems of this kind.
+    /// Returns the phrase of Solaris' libzonecfg for problems of this kind.
     #[must_use]
     pub const fn phrase(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! The rules of single resources.
+//! The rules for a single resource.
 
 use crate::Config;
 use crate::brands::Family;
@@ -6,7 +6,8 @@ use crate::config::Resource;
 use crate::table::{Kind, is_known_rctl, short_size};
 use crate::verify::problem::{Problem, invalid};
 
-/// Every problem of one resource by itself: the checks of `end`.
+/// Returns every problem of one resource by itself. The command `end` of zonecfg makes these
+/// checks.
 #[must_use]
 pub fn resource(resource: &Resource) -> Vec<Problem> {
     let name = resource.spec().name;
@@ -20,7 +21,7 @@ pub fn resource(resource: &Resource) -> Vec<Problem> {
     match name {
         "attr" => attr(resource).into_iter().collect(),
         "fs" => fs(resource),
-        // The host's secrets lie there too.
+        // The host's root also holds the host's secrets, so a zone must not share the whole root.
         "inherit-pkg-dir" if resource.get("dir") == "/" => {
             vec![invalid(resource, "dir", "is the whole host")]
         }
@@ -99,14 +100,14 @@ fn device(device: &Resource) -> Vec<Problem> {
     problems
 }
 
-/// The least caps that make sense (zonecfg(8)).
+/// Minimum values of the caps (zonecfg(8)).
 const LEAST_PHYSICAL: u64 = 1 << 20;
 const LEAST_SWAP: u64 = 50 << 20;
 const LEAST_SWAP_GLOBAL: u64 = 100 << 20;
 
 fn capped_memory(memory: &Resource) -> Vec<Problem> {
-    // The others count too: swap and locked are stored as resource controls, and the
-    // resource must be readable without them.
+    // swap and locked count too, because both are stored as resource controls, and a capped-memory
+    // resource without them must still be readable.
     let properties = memory.spec().properties;
     if properties.iter().all(|spec| !memory.is_set(spec.name)) {
         return vec![Problem::Choice {
@@ -159,7 +160,8 @@ pub(super) fn memory(config: &Config) -> Vec<Problem> {
 fn rctl(rctl: &Resource) -> Vec<Problem> {
     let mut problems = Vec::new();
     if !is_known_rctl(rctl.get("name")) {
-        // Of another release, whose rules are not known; see `without_effect`.
+        // The resource control belongs to another release, and its rules are not known; see
+        // `without_effect`.
         return problems;
     }
     for value in rctl.list("value") {
