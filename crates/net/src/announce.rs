@@ -1,5 +1,5 @@
-//! Telling neighbours whose an address is now: they may know it from before, of another
-//! host or another link, and would send there until they find out by themselves.
+//! Tells neighbours at which MAC address an IP address is now. A neighbour may remember the address
+//! of another host or link, and would send packets there until its entry expires.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +20,8 @@ fn arp(mac: Mac, ip: Ipv4Addr) -> Vec<u8> {
     frame.extend([0xff; 6]);
     frame.extend(mac.0);
     frame.extend([0x08, 0x06]);
-    // Ethernet, IPv4, lengths of their addresses, a request.
+    // Fields of the ARP header: Ethernet, IPv4, the lengths of their addresses, and the operation
+    // "request".
     frame.extend([0, 1, 0x08, 0x00, 6, 4, 0, 1]);
     frame.extend(mac.0);
     frame.extend(ip.octets());
@@ -30,12 +31,13 @@ fn arp(mac: Mac, ip: Ipv4Addr) -> Vec<u8> {
 }
 
 fn advertisement(mac: Mac, ip: Ipv6Addr) -> Vec<u8> {
-    // All nodes of the link.
+    // Destination: all nodes of the link (ff02::1).
     let to = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
-    // Type 136, code 0, no checksum yet; the flag that it replaces a known address.
+    // Type 136, code 0, a checksum of zero for now, and the flag "override", which replaces a known
+    // address.
     let mut message = vec![136, 0, 0, 0, 0x20, 0, 0, 0];
     message.extend(ip.octets());
-    // The option with the link's address.
+    // The option with the target's MAC address.
     message.extend([2, 1]);
     message.extend(mac.0);
     let sum = checksum(ip, to, &message).to_be_bytes();
@@ -44,7 +46,8 @@ fn advertisement(mac: Mac, ip: Ipv6Addr) -> Vec<u8> {
     frame.extend([0x33, 0x33, 0, 0, 0, 1]);
     frame.extend(mac.0);
     frame.extend([0x86, 0xdd]);
-    // Version 6; length of the message, ICMPv6, and the hop limit that no router leaves.
+    // Version 6, the length of the message, ICMPv6, and the hop limit 255, which no router leaves
+    // unchanged.
     frame.extend([0x60, 0, 0, 0, 0, 32, 58, 255]);
     frame.extend(ip.octets());
     frame.extend(to.octets());
@@ -52,7 +55,7 @@ fn advertisement(mac: Mac, ip: Ipv6Addr) -> Vec<u8> {
     frame
 }
 
-/// The checksum of ICMPv6, over the addresses, too (RFC 8200, 8.1).
+/// Returns the checksum of ICMPv6, which includes the IPv6 addresses (RFC 8200, 8.1).
 fn checksum(from: Ipv6Addr, to: Ipv6Addr, message: &[u8]) -> u16 {
     let length = u32::try_from(message.len()).unwrap_or(0);
     let mut bytes = Vec::with_capacity(40 + message.len());
@@ -83,7 +86,7 @@ mod tests {
     fn an_announcement_of_ipv4() {
         let frame = frame(MAC, "10.0.0.101".parse().unwrap());
         assert_eq!(frame.len(), 42);
-        // To everybody; both addresses are the zone's.
+        // The frame is a broadcast, and both IP addresses in it are the zone's.
         assert_eq!(frame[..6], [0xff; 6]);
         assert_eq!(frame[28..32], [10, 0, 0, 101]);
         assert_eq!(frame[38..42], [10, 0, 0, 101]);
@@ -94,7 +97,7 @@ mod tests {
         let ip: Ipv6Addr = "fd00::65".parse().unwrap();
         let frame = frame(MAC, ip.into());
         assert_eq!(frame.len(), 14 + 40 + 32);
-        // With the sum in it the sum is nothing.
+        // The checksum over data that includes a correct checksum is zero.
         let to = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
         assert_eq!(checksum(ip, to, &frame[54..]), 0);
         assert_eq!(frame[62..78], ip.octets());

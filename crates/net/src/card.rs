@@ -1,8 +1,8 @@
-//! Network cards of a machine: a tap device on each link of its zone.
+//! Makes the network cards of a guest: a tap device for each link of its zone.
 //!
-//! The link in the zone's namespace is as that of any zone, with its guard on the
-//! host's side. Whatever arrives on it goes to the tap before anything of the namespace
-//! sees it, and the other way round: the guest is the link's only user.
+//! The link in the zone's namespace is like that of any zone, and its guard is on the host's side.
+//! The kernel passes each frame from the link to the tap before the namespace's own network handles
+//! the frame, and from the tap to the link in the same way. So the guest is the link's only user.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use crate::guard;
 use crate::netlink::{Netlink, Refused};
 use crate::request;
 
-/// Begin of the names of taps.
+/// The prefix of the names of taps.
 const PREFIX: &str = "tap";
 
 /// The reason why a card could not be made.
@@ -28,10 +28,10 @@ pub enum Error {
         action: &'static str,
         /// The link in the zone.
         link: String,
-        /// The system's error.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The zone has no such link.
+    /// The zone has no link with this name.
     #[error("the zone has no link {0}")]
     NoLink(String),
     /// The kernel refused a change.
@@ -39,10 +39,10 @@ pub enum Error {
     Refused(#[from] Refused),
 }
 
-/// Makes the card of a link in the namespace, and joins the two.
+/// Makes the tap for a link in the zone's namespace, and connects the tap and the link.
 ///
 /// # Errors
-/// Fails with the step that failed.
+/// Fails with the error of the step that failed.
 pub fn make(namespace: BorrowedFd<'_>, link: &str) -> Result<OwnedFd, Error> {
     within(namespace, || in_namespace(link)).map_err(Error::Enter)?
 }

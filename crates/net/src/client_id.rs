@@ -1,4 +1,4 @@
-//! The identifiers of DHCP clients, as allowed-dhcp-cids writes them.
+//! Reads the identifiers of DHCP clients in the property allowed-dhcp-cids.
 //!
 //! | written | is |
 //! |---|---|
@@ -13,21 +13,21 @@ use model::plan::network::Mac;
 /// Maximum number of client ids of a link.
 pub const MAX_IDS: usize = 16;
 
-/// Maximum length of a client id, in bytes: that of a DUID (RFC 8415).
+/// Maximum length in bytes of a client id, which is that of a DUID (RFC 8415).
 pub const MAX_ID_BYTES: usize = 130;
 
 /// The problem of a list of client ids.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// One of them is malformed.
+    /// A client id in the list is malformed.
     #[error("{0} is not a DHCP client id")]
     Malformed(String),
-    /// There are more than a link can have.
+    /// The list has more client ids than a link can have.
     #[error("{0} DHCP client ids; a link has at most {MAX_IDS}")]
     TooMany(usize),
 }
 
-/// Reads a list with commas.
+/// Reads a list of client ids that are separated by commas.
 ///
 /// # Errors
 /// Fails with the problem of the first id that is malformed.
@@ -57,7 +57,7 @@ fn parse(text: &str) -> Option<Vec<u8>> {
     (1..=MAX_ID_BYTES).contains(&id.len()).then_some(id)
 }
 
-/// Parses a DUID by its parts. Returns none for a text that does not begin as a DUID, and
+/// Parses a DUID in text form. Returns `None` if the text does not begin like a DUID, and
 /// `Some(None)` for an invalid DUID.
 fn duid(text: &str) -> Option<Option<Vec<u8>>> {
     let (kind, rest) = text.split_once('.')?;
@@ -119,9 +119,9 @@ mod tests {
             ]
         );
         assert_eq!(parse_all("").unwrap(), [[0_u8; 0]; 0]);
-        // Twice the same is once.
+        // A duplicate id in the list is dropped.
         assert_eq!(parse_all("a,0x61").unwrap().len(), 1);
-        // A name that begins as a number does.
+        // An id that is a name, but begins like a number.
         assert_eq!(parse_all("10.web").unwrap(), [b"10.web"]);
     }
 

@@ -9,18 +9,19 @@ use sys::process::ns;
 
 use crate::netlink::Netlink;
 
-/// Sockets into both network namespaces, and the way into them.
+/// Netlink sockets of the host's and the zone's network namespace, and the descriptors of these
+/// namespaces.
 #[derive(Debug)]
 pub struct Ends {
-    /// To the links of the host.
+    /// The netlink socket in the host's network namespace.
     pub host: Netlink,
-    /// To the links of the zone.
+    /// The netlink socket in the zone's network namespace.
     pub zone: Netlink,
     host_namespace: OwnedFd,
     zone_namespace: OwnedFd,
 }
 
-/// Opens a network namespace by a path as /proc/PID/ns/net.
+/// Opens a network namespace by a path such as /proc/PID/ns/net.
 ///
 /// # Errors
 /// Fails with the error of openat(2).
@@ -29,7 +30,7 @@ pub fn namespace(path: &Path) -> io::Result<OwnedFd> {
     Ok(openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// The network namespace of the calling thread.
+/// Returns the network namespace of the calling thread.
 ///
 /// # Errors
 /// Fails with the error of openat(2).
@@ -37,7 +38,7 @@ pub fn here() -> io::Result<OwnedFd> {
     namespace(Path::new("/proc/thread-self/ns/net"))
 }
 
-/// The number of the calling thread's network namespace.
+/// Returns the inode number of the calling thread's network namespace.
 ///
 /// # Errors
 /// Fails with the error of fstat(2).
@@ -45,25 +46,26 @@ pub fn number() -> io::Result<u64> {
     Ok(rustix::fs::fstat(here()?)?.st_ino)
 }
 
-/// Does something in another network namespace. The calling thread is back in its own
-/// afterwards.
+/// Runs `action` in another network namespace. Afterwards the calling thread is in its own
+/// namespace again.
 ///
 /// # Errors
-/// Fails with the error of setns(2). When there is no way back the process ends, rather than going
-/// on in a network that is not its own.
+/// Fails with the error of setns(2). If the thread cannot return to its own namespace, the process
+/// aborts, because it must not work in another network.
 pub fn within<T>(namespace: BorrowedFd<'_>, action: impl FnOnce() -> T) -> io::Result<T> {
     let home = here()?;
     sys::namespace::join(namespace, ns::NET)?;
     let result = action();
     match sys::namespace::join(home.as_fd(), ns::NET) {
         Ok(()) => Ok(result),
-        // Never observed: a thread may always return to a namespace that it holds open.
+        // This error was never observed: a thread may always return to a namespace that it holds
+        // open.
         Err(_) => std::process::abort(),
     }
 }
 
 impl Ends {
-    /// Opens both ends.
+    /// Opens netlink sockets in the host's and the zone's network namespace.
     ///
     /// # Errors
     /// Fails with the error of setns(2) or socket(2).
@@ -76,13 +78,13 @@ impl Ends {
         })
     }
 
-    /// The host's namespace.
+    /// Returns the host's network namespace.
     #[must_use]
     pub fn host_namespace(&self) -> BorrowedFd<'_> {
         self.host_namespace.as_fd()
     }
 
-    /// The zone's namespace.
+    /// Returns the zone's network namespace.
     #[must_use]
     pub fn zone_namespace(&self) -> BorrowedFd<'_> {
         self.zone_namespace.as_fd()

@@ -1,12 +1,12 @@
-//! Checks the frames that a zone sends: a program at the host's end of its link.
+//! Checks the frames that a zone sends, with a program on the host's side of the zone's link.
 //!
-//! Every link of a zone has a device on the host's side, and frames of the zone arrive
-//! there first. A BPF program made for this one link (tc-bpf(8), clsact, ingress) looks
-//! at each frame before anything else of the host does. It lives and dies with the
-//! device, so that there is nothing to clean up, and no firewall of the host's is part of
-//! it or can flush it away.
+//! Every link of a zone has a device on the host's side, and frames of the zone arrive at this
+//! device first. A BPF program for this one link (tc-bpf(8), clsact, ingress) checks each frame
+//! before any other code of the host handles the frame. The kernel removes the program together
+//! with the device, so that no cleanup is needed. The program is independent of the host's
+//! firewall, which cannot remove it.
 //!
-//! A frame is dropped when it cannot be read as far as a rule needs.
+//! The program drops a frame that is too short or malformed for a rule to read.
 
 mod counters;
 mod dhcp;
@@ -27,17 +27,17 @@ pub use counters::{Reason, counts, counts_of};
 pub use program::{inbound, program};
 pub use rules::{Clients, Guard, MAX_SOURCES, Verdict};
 
-/// A program that the kernel has taken, ready to be attached.
+/// A program that the kernel has loaded, and that can be attached to a device.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The program.
+    /// The descriptor of the program.
     pub program: OwnedFd,
-    /// The number by which [`counts`] finds its counters of dropped frames.
+    /// The program id with which [`counts`] finds the counters of dropped frames.
     pub map_id: u32,
 }
 
-/// Gives the program of a guard to the kernel. It lives until the descriptor is closed
-/// and it is not attached anywhere.
+/// Loads the program of a guard into the kernel. The kernel removes the program when its descriptor
+/// is closed and the program is not attached to any device.
 ///
 /// # Errors
 /// Fails with the error of bpf(2): `EPERM` without CAP_BPF and CAP_NET_ADMIN.
@@ -51,10 +51,10 @@ pub fn load(guard: &Guard) -> io::Result<Loaded> {
     })
 }
 
-/// Gives the program of [`inbound`] to the kernel.
+/// Loads the program of [`inbound`] into the kernel.
 ///
 /// # Errors
-/// See [`load`].
+/// Fails as [`load`] does.
 pub fn load_inbound(vlan: Option<u16>, to: u32) -> io::Result<OwnedFd> {
     bpf::load_classifier(&inbound(vlan, to))
 }

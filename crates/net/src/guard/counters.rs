@@ -1,36 +1,37 @@
-//! Counts the frames that were dropped, by reason.
+//! Counts the frames that a guard has dropped, by reason.
 
 use std::fmt;
 use std::io;
 
 use sys::bpf::{self, Map};
 
-/// The map's name in the kernel.
+/// The name of the map in the kernel.
 const NAME: &str = "zone_guard";
 
-/// Why a frame was dropped.
+/// The reason why a frame was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// Another source MAC address.
+    /// The source MAC address is not the zone's.
     Mac,
-    /// Another IPv4 source address.
+    /// The IPv4 source address is not the zone's.
     Source4,
-    /// Another IPv6 source address.
+    /// The IPv6 source address is not the zone's.
     Source6,
-    /// ARP that speaks for another address.
+    /// The ARP message claims an address that is not the zone's.
     Arp,
-    /// Neighbour discovery that speaks for another address, or as a router.
+    /// The message of neighbour discovery claims an address that is not the zone's, or comes from a
+    /// router.
     Ndp,
-    /// An answer of a DHCP server.
+    /// The packet is an answer of a DHCP server.
     Dhcp,
-    /// A protocol that is not admitted, a tag, or a frame that cannot be read.
+    /// The protocol is not admitted, the frame has a tag, or the frame cannot be read.
     Protocol,
-    /// More than the rate.
+    /// The frame exceeds the permitted rate.
     Rate,
 }
 
 impl Reason {
-    /// All of them, in the order of the map.
+    /// All reasons, in the order of the map's counters.
     pub const ALL: [Self; 8] = [
         Self::Mac,
         Self::Source4,
@@ -42,7 +43,7 @@ impl Reason {
         Self::Rate,
     ];
 
-    /// Its name in listings.
+    /// Returns the name of the reason in listings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,28 +65,28 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Place in the map of the time until when the rate is used up.
+/// Index in the map of the time until which the link is busy at the permitted rate.
 pub(super) const BUSY_UNTIL: usize = Reason::ALL.len();
 
-/// A new map for one program.
+/// Makes a new map for one program.
 pub(super) fn new() -> io::Result<Map> {
     Map::new(NAME, BUSY_UNTIL + 1)
 }
 
-/// Returns the number of frames that the program with this map has dropped, for every reason.
+/// Returns the number of frames that the program with this map has dropped, for each reason.
 ///
 /// # Errors
-/// Fails with the error of bpf(2): `ENOENT` where there is no such map, or it is not that of a
+/// Fails with the error of bpf(2): `ENOENT` if the map does not exist, or is not the map of a
 /// guard.
 pub fn counts(map_id: u32) -> io::Result<Vec<(Reason, u64)>> {
     let numbers = Map::open(map_id, NAME)?.read()?;
     Ok(Reason::ALL.into_iter().zip(numbers).collect())
 }
 
-/// [`counts`] of the program with this id, as the kernel lists it at a device.
+/// Returns the same as [`counts`] for the program with this id, as the kernel lists it at a device.
 ///
 /// # Errors
-/// See [`counts`].
+/// Fails as [`counts`] does.
 pub fn counts_of(program: u32) -> io::Result<Vec<(Reason, u64)>> {
     let map = bpf::map_of(program)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
     counts(map)

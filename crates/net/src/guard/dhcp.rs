@@ -1,8 +1,8 @@
 //! The part of a guard's program that checks the messages of DHCP clients: the zone may use only
-//! its own ids.
+//! its own client ids.
 //!
-//! A client is known by its client id, and without one by its Ethernet address. Both
-//! have to be the zone's, so that nobody has another's lease.
+//! A DHCP server identifies a client by its client id, or by its Ethernet address if the message
+//! has no client id. Both must be the zone's own, so that no zone can get another client's lease.
 
 use Condition::{AnyOf, Equal, NotEqual};
 use Register::{R0, R2, R3, R4, R6, R7, R8, R9, R10};
@@ -16,17 +16,17 @@ use super::program::Builder;
 use crate::client_id::{MAX_ID_BYTES, MAX_IDS};
 use crate::guard::rules::Clients;
 
-/// Maximum number of options of a message.
+/// Maximum number of options of a DHCP message.
 const MAX_OPTIONS: usize = 32;
 
-/// Places on the stack: the beginning of an option, and a whole client id.
+/// Offsets on the stack of the beginning of an option, and of a whole client id.
 const HEAD: i16 = -8;
 const ID: i16 = -176;
 
-/// More fragments follow.
+/// Flag of an IPv4 packet: more fragments follow.
 const MORE: u16 = 0x2000;
 
-/// Offsets in a BOOTP message (RFC 951) behind the UDP header, and the values in a request over
+/// Offsets in a BOOTP message (RFC 951) from the UDP header, and the values in a request over
 /// Ethernet.
 const UDP_LENGTH: i32 = 8;
 const ETHERNET_REQUEST: [u8; 2] = [1, 1];
@@ -36,20 +36,20 @@ const COOKIE: i16 = 236;
 const MAGIC: u32 = 0x6382_5363;
 const OPTIONS4: i32 = 240;
 
-/// Options of DHCP (RFC 2132).
+/// Numbers of DHCP options (RFC 2132).
 const PAD: u32 = 0;
 const OVERLOAD: u32 = 52;
 const CLIENT_ID4: u32 = 61;
 const THE_END: u32 = 255;
 
-/// Messages of relays, and the option of the client id (RFC 8415).
+/// Types of messages of relays, and the number of the client id option (RFC 8415).
 const RELAY_FORWARD: u32 = 12;
 const RELAY_REPLY: u32 = 13;
 const CLIENT_ID6: u16 = 1;
-/// The header of a message, and of an option.
+/// Length in bytes of the header of a DHCPv6 message, and of an option.
 const HEADER6: i32 = 4;
 
-/// A byte of a client id, or any.
+/// A client id to compare with; `None` matches any byte.
 type Pattern = Vec<Option<u8>>;
 
 impl Clients {
@@ -60,7 +60,8 @@ impl Clients {
 
     fn patterns6(&self) -> Vec<Pattern> {
         let by_address = [&[0, 3, 0, 1][..], &self.mac].concat();
-        // With the time at which it was made up.
+        // A DUID of the type that contains the time of its creation (DUID-LLT); any time is
+        // accepted.
         let mut by_time = exactly(&[0, 1, 0, 1]);
         by_time.extend([None; 4]);
         by_time.extend(exactly(&self.mac));
@@ -68,7 +69,7 @@ impl Clients {
     }
 
     fn with(&self, mut own: Vec<Pattern>) -> Vec<Pattern> {
-        // As many and as long as there is place for.
+        // Client ids beyond the maximum number or length are ignored.
         let ids = self.ids.iter().take(MAX_IDS);
         let ids = ids.filter(|id| (1..=MAX_ID_BYTES).contains(&id.len()));
         own.extend(ids.map(|id| exactly(id)));
@@ -126,11 +127,11 @@ impl Builder<'_> {
         self.code.place(in_order);
     }
 
-    /// Goes through the options at `R8`: to `none` when none of them is a client id;
-    /// on, with `R8` where it is, when one is.
+    /// Emits the loop over the DHCP options at `R8`. If no option is a client id, the program jumps
+    /// to `none`. Otherwise it continues with `R8` at the client id.
     ///
-    /// The position of the option is kept where the kernel's verifier does not look; otherwise it
-    /// would follow each position by itself.
+    /// The position of the option is kept in memory that the kernel's verifier does not track;
+    /// otherwise the verifier would check each position separately.
     fn options4(&mut self, none: Label, lie: Label) {
         let done = self.code.label();
         self.found_none();
@@ -140,7 +141,8 @@ impl Builder<'_> {
             self.code.load(Byte, R2, R10, HEAD);
             self.code.jump_if(R2, Equal, THE_END, done);
             self.code.jump_if(R2, Equal, PAD, padding);
-            // More options elsewhere, which no client needs.
+            // The option "overload" puts more options into other fields of the message, which no
+            // client needs.
             self.code.jump_if(R2, Equal, OVERLOAD, lie);
             self.code.jump_if(R2, NotEqual, CLIENT_ID4, other);
             self.found_here(lie);
@@ -157,8 +159,8 @@ impl Builder<'_> {
         self.was_found(none);
     }
 
-    /// Looks into a UDP packet at `R8` that goes to DHCP servers over IPv6, and goes on
-    /// behind it. Its ports lie at [`HEAD`].
+    /// Emits the checks of a UDP packet at `R8` to DHCP servers over IPv6; an admitted packet
+    /// continues after them. The ports of the packet are on the stack at [`HEAD`].
     pub(super) fn clients6(&mut self) {
         let Some(clients) = self.guard.clients.clone() else {
             return;
@@ -185,7 +187,7 @@ impl Builder<'_> {
         self.code.place(in_order);
     }
 
-    /// [`options4`](Self::options4) of IPv6.
+    /// Emits the loop over the options for IPv6, like [`options4`](Self::options4).
     fn options6(&mut self, none: Label, lie: Label) {
         let done = self.code.label();
         self.found_none();
@@ -213,7 +215,7 @@ impl Builder<'_> {
         self.was_found(none);
     }
 
-    /// The 4 bytes at `R8`, which lie in the packet.
+    /// Copies the 4 bytes at `R8` to the stack at [`HEAD`], if they are inside the packet.
     fn head6(&mut self, lie: Label) {
         self.within(HEADER6, lie);
         self.fetch(R8, 0, (HEAD, HEADER6), lie);
@@ -224,8 +226,8 @@ impl Builder<'_> {
         self.code.store(Word, R6, context::FOUND, R2);
     }
 
-    /// A second one would be read together with the first by some, instead of it by
-    /// others.
+    /// Stores the position of the client id. A second client id is refused, because some servers
+    /// join the two ids and other servers use only one of them.
     fn found_here(&mut self, lie: Label) {
         self.code.load(Word, R2, R6, context::FOUND);
         self.code.jump_if(R2, NotEqual, 0, lie);
@@ -237,11 +239,11 @@ impl Builder<'_> {
         self.code.jump_if(R8, Equal, 0, none);
     }
 
-    /// Goes to `in_order` if the `R9` bytes at `R8` are one of these, else to `lie`.
+    /// Jumps to `in_order` if the `R9` bytes at `R8` match one of the patterns, otherwise to `lie`.
     fn one_of(&mut self, patterns: &[Pattern], in_order: Label, lie: Label) {
         for pattern in patterns {
             let other = self.code.label();
-            // None is longer.
+            // No pattern is longer than 255 bytes, so the conversion does not fail.
             let length = u8::try_from(pattern.len()).unwrap_or(0);
             self.code.jump_if(R9, NotEqual, length.into(), other);
             self.fetch(R8, 0, (ID, length.into()), lie);
@@ -266,7 +268,7 @@ impl Builder<'_> {
             for (to, from) in bytes.iter_mut().zip(piece) {
                 *to = byte(*from);
             }
-            // As they are loaded, in however many bytes.
+            // The value has the form in which the program loads this number of bytes.
             match cfg!(target_endian = "big") {
                 true => u64::from_be_bytes(bytes) >> (64 - 8 * piece.len()),
                 false => u64::from_le_bytes(bytes),

@@ -1,8 +1,8 @@
-//! Offsets in a frame, and numbers of protocols.
+//! Offsets in a frame, and protocol numbers.
 
 use std::net::Ipv6Addr;
 
-/// Places in a frame, from its beginning.
+/// Offsets from the beginning of a frame.
 pub(super) mod at {
     pub const SOURCE_MAC: i16 = 6;
     pub const PROTOCOL: i16 = 12;
@@ -22,14 +22,14 @@ pub(super) mod at {
     pub const ARP_TARGET: i16 = 38;
 }
 
-/// Places in `struct __sk_buff`.
+/// Offsets in `struct __sk_buff`.
 pub(super) mod context {
     pub const LENGTH: i16 = 0;
     pub const TAGGED: i16 = 20;
     pub const TAG: i16 = 24;
     pub const TAG_PROTOCOL: i16 = 28;
     pub const PRIORITY: i16 = 32;
-    /// Words of `cb`, which is the program's to use.
+    /// Offsets of the words of `cb`, which the program may use freely.
     pub const SCRATCH: i16 = 48;
     pub const IN_PARTS: i16 = 52;
     pub const FOUND: i16 = 56;
@@ -37,7 +37,8 @@ pub(super) mod context {
     pub const DATA_END: i16 = 80;
 }
 
-/// Functions of the kernel, see bpf-helpers(7). None is kept for programs under the GPL.
+/// Numbers of the kernel's helper functions, see bpf-helpers(7). None of them is reserved for
+/// programs under the GPL.
 pub(super) mod helper {
     pub const KTIME_GET_NS: i32 = 5;
     pub const SKB_VLAN_PUSH: i32 = 18;
@@ -47,7 +48,7 @@ pub(super) mod helper {
     pub const SKB_PULL_DATA: i32 = 39;
 }
 
-/// Ethernet protocols.
+/// Protocol numbers of Ethernet.
 pub(super) mod ethernet {
     pub const IPV4: u16 = 0x0800;
     pub const ARP: u16 = 0x0806;
@@ -56,7 +57,7 @@ pub(super) mod ethernet {
     pub const IPV6: u16 = 0x86dd;
 }
 
-/// The protocols after an IP header.
+/// Protocol numbers of IP.
 pub(super) mod next {
     pub const HOP_BY_HOP: u32 = 0;
     pub const TCP: u32 = 6;
@@ -80,7 +81,7 @@ pub(super) mod icmp {
     pub const LISTENER_REPORT_2: u32 = 143;
 }
 
-/// UDP ports of DHCP.
+/// The UDP ports of DHCP.
 pub(super) mod port {
     pub const SERVER: u16 = 67;
     pub const CLIENT: u16 = 68;
@@ -88,28 +89,28 @@ pub(super) mod port {
     pub const SERVER6: u16 = 547;
 }
 
-/// 16 bits in network order, as a program loads them.
+/// Returns 16 bits in network byte order, as a program loads them.
 pub(super) const fn half(number: u16) -> u32 {
     u16::from_ne_bytes(number.to_be_bytes()) as u32
 }
 
-/// 2 bytes, as a program loads them.
+/// Returns 2 bytes as a program loads them.
 pub(super) const fn half_of(bytes: [u8; 2]) -> u32 {
     u16::from_ne_bytes(bytes) as u32
 }
 
-/// 32 bits in network order, as a program loads them.
+/// Returns 32 bits in network byte order, as a program loads them.
 pub(super) const fn word(number: u32) -> u32 {
     u32::from_ne_bytes(number.to_be_bytes())
 }
 
-/// The halves of a MAC address.
+/// Returns the two parts of a MAC address as a program loads them.
 pub(super) const fn halves(mac: [u8; 6]) -> [u32; 3] {
     let [a, b, c, d, e, f] = mac;
     [half_of([a, b]), half_of([c, d]), half_of([e, f])]
 }
 
-/// The link-local address that is made of a MAC address (RFC 4291, appendix A).
+/// Returns the link-local address that is derived from a MAC address (RFC 4291, appendix A).
 pub(super) const fn link_local(mac: [u8; 6]) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     let id = [

@@ -9,10 +9,10 @@ use Condition::{AnyOf, Equal, NotEqual};
 use Register::{R2, R7, R10};
 use Width::{Byte, Half, Word};
 
-/// Bits of the fragment field: the offset, and whether more follow.
+/// Bits of the fragment field: the offset, and the offset with the flag "more fragments".
 pub(super) const OFFSET: u16 = 0x1fff;
 const OFFSET_OR_MORE: u16 = 0x3fff;
-/// The length of the header in the first byte of an IPv4 packet, in units of 4 bytes.
+/// Mask of the header length, in units of 4 bytes, in the first byte of an IPv4 packet.
 const HEADER_LENGTH: u32 = 0x0f;
 
 /// First byte of the loopback addresses of IPv4.
@@ -21,8 +21,8 @@ const LOOPBACK4: u8 = 127;
 /// Offset on the stack of the ports of a packet.
 pub(super) const PORTS: i16 = -8;
 
-/// Offset on the stack of an ARP packet up to the sender's addresses, so that the IP address is
-/// aligned, and of its target.
+/// Offsets on the stack of an ARP packet up to the sender's addresses, and of the packet's target.
+/// They are chosen so that the IP address is aligned.
 const ARP: i16 = -34;
 const ARP_LENGTH: i32 = 18;
 const SENDER_MAC: i16 = ARP + 8;
@@ -30,7 +30,7 @@ const SENDER: i16 = ARP + 14;
 const TARGET: i16 = -8;
 
 impl Builder<'_> {
-    /// Rules for IPv4, to which the frame is known to be long enough.
+    /// Emits the rules for IPv4; the frame is already known to have a complete IPv4 header.
     pub(super) fn ipv4(&mut self) {
         self.clients4();
         let ours = self.code.label();
@@ -46,7 +46,8 @@ impl Builder<'_> {
         }
         self.code.place(ours);
         if self.guard.routed {
-            // The host may take packets for 127.0.0.0/8 from links with published ports.
+            // Packets for 127.0.0.0/8 are dropped, because the host may accept them from links with
+            // published ports.
             self.code.load(Byte, R2, R7, at::TARGET4);
             self.code
                 .jump_if(R2, Equal, u32::from(LOOPBACK4), self.silent);
@@ -55,7 +56,7 @@ impl Builder<'_> {
             let (answer, unreadable) = (self.drop(Reason::Dhcp), self.drop(Reason::Protocol));
             self.code.load(Byte, R2, R7, at::PROTOCOL4);
             self.code.jump_if(R2, NotEqual, next::UDP, self.pass);
-            // Only the first fragment has ports, and it has them whole.
+            // Only the first fragment has UDP ports, and it always has both ports.
             self.code.load(Half, R2, R7, at::FRAGMENT4);
             self.code.jump_if(R2, AnyOf, half(OFFSET), self.pass);
             self.ports4(unreadable);
@@ -64,7 +65,7 @@ impl Builder<'_> {
         self.code.jump(self.pass);
     }
 
-    /// Admits requests to DHCP servers by a client without an address.
+    /// Admits requests of a client without an address to DHCP servers.
     fn dhcp_client(&mut self, foreign: Label) {
         self.code.load(Byte, R2, R7, at::PROTOCOL4);
         self.code.jump_if(R2, NotEqual, next::UDP, foreign);
@@ -85,8 +86,8 @@ impl Builder<'_> {
         self.fetch_at_2((PORTS, 4), unreadable);
     }
 
-    /// Drops packets from the port of a DHCP server or to that of a client: a client does not check
-    /// the sender of an answer.
+    /// Drops packets from a DHCP server's port, and packets to a DHCP client's port: a client does
+    /// not check the sender of an answer.
     pub(super) fn no_dhcp_answer(&mut self, server: u16, client: u16, answer: Label) {
         self.code.load(Half, R2, R10, PORTS);
         self.code.jump_if(R2, Equal, half(server), answer);
@@ -94,8 +95,8 @@ impl Builder<'_> {
         self.code.jump_if(R2, Equal, half(client), answer);
     }
 
-    /// Rules for ARP: the zone speaks for its own addresses, and asks whether anybody
-    /// else has them.
+    /// Emits the rules for ARP: the zone may claim only its own addresses, and may ask whether
+    /// another host has them.
     pub(super) fn arp(&mut self) {
         if self.guard.sources.is_some() {
             let (lie, asks) = (self.drop(Reason::Arp), self.code.label());

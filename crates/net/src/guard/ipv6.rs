@@ -11,45 +11,47 @@ use Condition::{AnyOf, Equal, Greater, Less, NotEqual};
 use Register::{R0, R2, R3, R4, R6, R7, R8, R9, R10};
 use Width::{Byte, Double, Half, Word};
 
-/// The registers that hold the halves of an address.
+/// The registers that hold the two halves of an IPv6 address.
 const ADDRESS: [Register; 2] = [R2, R3];
 
-/// Bits that all link-local addresses begin with.
+/// Prefix length of link-local addresses in bits.
 const LINK_LOCAL_LENGTH: u8 = 10;
 
-/// Places on the stack: 8 bytes of a header, where the packet ends, an address.
+/// Offsets on the stack of 8 bytes of a header, of the offset of the packet's end, and of an
+/// address.
 const HEADER: i16 = -8;
 pub(super) const END: i16 = -16;
 const TARGET: i16 = -32;
 
-/// The bits in [`context::SCRATCH`]: the kind of the packet's source address (no bit: the zone's).
+/// Bits in [`context::SCRATCH`] for the kind of the packet's source address; no bit means an
+/// address of the zone.
 const BY_LINK_LOCAL: u32 = 1;
 const BY_NOBODY: u32 = 2;
 
-/// Maximum number of extension headers of a packet.
+/// Maximum number of extension headers of an IPv6 packet.
 const MAX_HEADERS: usize = 4;
 /// Maximum number of options of a message of neighbour discovery.
 const MAX_OPTIONS: usize = 3;
 
-/// Headers with their length in the second byte.
+/// The extension headers whose second byte is the header's length.
 const HEADERS: [u32; 3] = [next::HOP_BY_HOP, next::ROUTING, next::DESTINATION];
 
 /// Minimum length of a header or option, in bytes.
 const MIN_HEADER_BYTES: i32 = 8;
-/// The offset of a fragment, without the bits behind it.
+/// Mask of the offset in a fragment header.
 const OFFSET: u16 = 0xfff8;
 
-/// Offset of the options in a message of neighbour discovery, by its type.
+/// Offsets in bytes of the options in a message of neighbour discovery, by the message's type.
 const OPTIONS_OF_ROUTER_SOLICITATION: i32 = 8;
 const OPTIONS_OF_NEIGHBOUR: i32 = 24;
-/// The address that a neighbour is asked for, or speaks for.
+/// Offset in a neighbour solicitation or advertisement of the address that it asks for or claims.
 const NEIGHBOUR: i16 = 8;
-/// Options with a MAC address.
+/// Types of the options with a MAC address.
 const SOURCE_MAC: u32 = 1;
 const TARGET_MAC: u32 = 2;
 
 impl Builder<'_> {
-    /// Rules for IPv6.
+    /// Emits the rules for IPv6.
     pub(super) fn ipv6(&mut self) {
         if self.guard.sources.is_none() && !self.guard.dhcp {
             self.code.jump(self.pass);
@@ -83,7 +85,7 @@ impl Builder<'_> {
         self.headers();
     }
 
-    /// Goes to `ours` if the address is one of the zone's. Changes `R0` and `R4`.
+    /// Jumps to `ours` if the address is one of the zone's. Changes `R0` and `R4`.
     fn match6(&mut self, ours: Label) {
         for (address, length) in self.sources() {
             if let IpAddr::V6(address) = address {
@@ -92,11 +94,12 @@ impl Builder<'_> {
         }
     }
 
-    /// Goes to `ours` if the address begins with these bits. The second half is looked
-    /// at first, as it tells most addresses apart.
+    /// Jumps to `ours` if the address is in the network `address`/`length`. The second half is
+    /// compared first, because most addresses differ there.
     ///
-    /// The difference is compared with zero, not the address with another: the kernel's verifier
-    /// would track the value of the address separately after every comparison.
+    /// The program compares the difference of two addresses with zero instead of comparing the
+    /// addresses: otherwise the kernel's verifier would track the value of the address separately
+    /// after every comparison.
     fn same(&mut self, address: Ipv6Addr, length: u8, ours: Label) {
         let mask = u128::MAX
             .checked_shl(128_u32.saturating_sub(length.into()))
@@ -121,8 +124,8 @@ impl Builder<'_> {
         self.code.place(other);
     }
 
-    /// Goes to `ours` if the address is the link-local one of the zone's MAC address,
-    /// or any where the zone may have any.
+    /// Jumps to `ours` if the address is the link-local address of the zone's MAC address. If the
+    /// zone may use any MAC address, any link-local address matches.
     fn own_link_local(&mut self, ours: Label) {
         match self.guard.mac {
             Some(mac) => self.same(link_local(mac), 128, ours),
@@ -130,14 +133,15 @@ impl Builder<'_> {
         }
     }
 
-    /// Goes through the headers of a packet. `R7` gets the number of the next header and `R8` its
-    /// offset; `R9` has said whose the source is.
+    /// Emits the loop over the headers of a packet. `R7` gets the number of the next header and
+    /// `R8` its offset; `R9` contains the kind of the packet's source address.
     ///
-    /// Only bytes inside the packet count: a frame may have any bytes behind the end of the packet,
-    /// and the receiver of a fragment does not read them.
+    /// Only bytes inside the packet are read: a frame may contain any bytes after the end of the
+    /// packet, and the receiver of a fragment does not read these bytes.
     ///
-    /// Loops are unrolled, and values from the packet are stored where the kernel's verifier does
-    /// not track them: it follows each possible value, and the boot of a zone waits for it.
+    /// Loops are unrolled, and values from the packet are stored in memory that the kernel's
+    /// verifier does not track. The verifier would check each possible value separately, and the
+    /// boot of a zone waits for the verifier.
     fn headers(&mut self) {
         let (known, store) = (self.code.label(), self.code.label());
         self.code.store(Word, R6, context::SCRATCH, R9);
@@ -146,7 +150,8 @@ impl Builder<'_> {
         self.code.load(Half, R2, R7, at::LENGTH6);
         self.code.from_network(R2);
         self.code.jump_if(R2, NotEqual, 0, known);
-        // A packet of more than 64 KiB has its length elsewhere.
+        // A packet of more than 64 KiB has its length in an extension header, so the length of the
+        // frame is used.
         self.code.load(Word, R2, R6, context::LENGTH);
         self.code.jump(store);
         self.code.place(known);
@@ -182,7 +187,7 @@ impl Builder<'_> {
         self.icmp();
     }
 
-    /// Skips one header, or jumps to the code for it.
+    /// Emits the code that skips one header, or jumps to the label for its protocol.
     fn header(&mut self, [icmp, udp, other]: [Label; 3], unreadable: Label) {
         let (header, fragment) = (self.code.label(), self.code.label());
         let next_header = self.code.label();
@@ -196,7 +201,7 @@ impl Builder<'_> {
 
         self.code.place(fragment);
         self.part(unreadable);
-        // Later fragments are useless without the first one.
+        // Later fragments are not checked, because they are useless without the first fragment.
         self.code.load(Half, R2, R10, HEADER + 2);
         self.code.jump_if(R2, AnyOf, half(OFFSET), other);
         self.code.load(Word, R2, R6, context::IN_PARTS);
@@ -217,13 +222,13 @@ impl Builder<'_> {
         self.code.place(next_header);
     }
 
-    /// Copies the 8 bytes at `R8` to the stack, if they lie in the packet.
+    /// Copies the 8 bytes at `R8` to the stack, if they are inside the packet.
     fn part(&mut self, unreadable: Label) {
         self.within(MIN_HEADER_BYTES, unreadable);
         self.fetch(R8, 0, (HEADER, MIN_HEADER_BYTES), unreadable);
     }
 
-    /// Goes to `unreadable` unless so many bytes at `R8` lie in the packet.
+    /// Jumps to `unreadable` unless the `length` bytes at `R8` are inside the packet.
     pub(super) fn within(&mut self, length: i32, unreadable: Label) {
         self.code.copy(R2, R8);
         self.code.add(R2, length);
@@ -231,7 +236,7 @@ impl Builder<'_> {
         self.code.jump_if_register(R2, Greater, R3, unreadable);
     }
 
-    /// Checks the source address of a packet that passed the other checks.
+    /// Emits the check of the source address of a packet that passed the other checks.
     fn by_source(&mut self) {
         if self.guard.sources.is_some() {
             let foreign = self.drop(Reason::Source6);
@@ -244,8 +249,8 @@ impl Builder<'_> {
         self.code.jump(self.pass);
     }
 
-    /// Rules for ICMPv6, most of them for neighbour discovery: the zone speaks for its
-    /// own addresses, asks whether anybody else has them, and is no router.
+    /// Emits the rules for ICMPv6, most of them for neighbour discovery: the zone may claim only
+    /// its own addresses, may ask whether another host has them, and must not act as a router.
     fn icmp(&mut self) {
         let (unreadable, lie) = (self.drop(Reason::Protocol), self.drop(Reason::Ndp));
         self.part(unreadable);
@@ -260,7 +265,8 @@ impl Builder<'_> {
         let (router, solicitation) = (self.code.label(), self.code.label());
         let advertisement = self.code.label();
         self.code.jump_if(R2, Equal, icmp::REDIRECT, lie);
-        // Where nobody looks for neighbours who asks is in vain, and who answers lies.
+        // A routed link has no neighbour discovery: a question is harmless and useless, and an
+        // answer is false.
         let [asks_routers, asks, answers] = match self.guard.routed {
             true => [in_order, in_order, lie],
             false => [router, solicitation, advertisement],
@@ -305,7 +311,7 @@ impl Builder<'_> {
         self.code.place(router);
         self.code.add(R8, OPTIONS_OF_ROUTER_SOLICITATION);
         self.code.place(options);
-        // Nobody sends it in fragments (RFC 6980).
+        // Messages of neighbour discovery are never sent in fragments (RFC 6980).
         self.code.load(Word, R2, R6, context::IN_PARTS);
         self.code.jump_if(R2, NotEqual, 0, lie);
         if let Some(mac) = self.guard.mac {
@@ -314,7 +320,7 @@ impl Builder<'_> {
         self.code.jump(in_order);
     }
 
-    /// Goes through the options from `R8`: they may name no other MAC address.
+    /// Emits the loop over the options from `R8`: they may contain no MAC address other than `mac`.
     fn options(&mut self, mac: [u8; 6], in_order: Label, lie: Label) {
         for _ in 0..MAX_OPTIONS {
             let (more, named, done) = (self.code.label(), self.code.label(), self.code.label());
@@ -342,7 +348,7 @@ impl Builder<'_> {
     }
 }
 
-/// The halves of an address, as a program loads them.
+/// Returns the two halves of an address, as a program loads them.
 const fn halves_of(address: u128) -> [u64; 2] {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = address.to_be_bytes();
     [
