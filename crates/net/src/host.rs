@@ -17,49 +17,49 @@ use crate::netlink::Netlink;
 /// A link of the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostLink {
-    /// Its number.
+    /// The number (index) of the link.
     pub index: u32,
-    /// Its name.
+    /// The name of the link.
     pub name: String,
-    /// The link's alias; ours say which zone they belong to.
+    /// The link's alias; the alias of a link of a zone names the zone.
     pub alias: Option<String>,
     /// The driver of a link that is not hardware: bridge, veth, macvlan, ...
     pub kind: Option<String>,
-    /// Its Ethernet address.
+    /// The Ethernet address of the link.
     pub mac: Option<Mac>,
-    /// Longest packet in bytes.
+    /// Maximum packet size (MTU) in bytes.
     pub mtu: u32,
-    /// The bridge or bond that it belongs to.
+    /// The number of the bridge or bond that the link belongs to.
     pub controller: Option<u32>,
-    /// The number of the other end, for links that have one.
+    /// The number of the peer, for links that have a peer.
     pub peer: Option<u32>,
-    /// True if it is Ethernet.
+    /// True if the link is an Ethernet link.
     pub ethernet: bool,
-    /// True if it is up.
+    /// True if the link is up.
     pub up: bool,
-    /// True when it can send, as the links beside it have been told.
+    /// True if the link can send and the kernel has already reported this to the devices above it.
     pub running: bool,
-    /// Bytes that have arrived on it.
+    /// The number of bytes that have arrived on the link.
     pub received: Option<u64>,
-    /// Bytes that it has sent.
+    /// The number of bytes that the link has sent.
     pub sent: Option<u64>,
 }
 
 /// The link and source address by which the host sends packets to an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// The link.
+    /// The number of the link.
     pub link: u32,
-    /// The router, unless the address is on the link.
+    /// The router; `None` if the address is on the link itself.
     pub router: Option<IpAddr>,
-    /// The address is the host's own.
+    /// True if the address is one of the host's own.
     pub local: bool,
-    /// The host's address towards it.
+    /// The source address of the host for packets to the address.
     pub source: Option<IpAddr>,
 }
 
 impl HostLink {
-    /// A link that is not on the host for the time being. Nothing is known of it.
+    /// Returns an entry for a link that is not on the host at present, with nothing but its name.
     #[must_use]
     pub fn lent(name: &str) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl HostLink {
 }
 
 impl Netlink {
-    /// Looks a link up by its name; `None` when there is none.
+    /// Looks up a link by its name; returns `None` if there is no such link.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
@@ -93,7 +93,7 @@ impl Netlink {
         self.one_link(message)
     }
 
-    /// Looks a link up by its number; `None` when there is none.
+    /// Looks up a link by its number; returns `None` if there is no such link.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
@@ -107,13 +107,13 @@ impl Netlink {
         match self.ask(Message::GetLink(message)) {
             Ok(Message::NewLink(found)) => Ok(Some(read(&found))),
             Ok(_) => Err(io::ErrorKind::InvalidData.into()),
-            // ERANGE: no link has so long a name.
+            // ERANGE: the name is longer than a link's name can be, so there is no such link.
             Err(error) if matches!(error.raw_os_error(), Some(19 | 34)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// All links.
+    /// Returns all links.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
@@ -145,19 +145,20 @@ impl Netlink {
         match self.ask(Message::GetRoute(message)) {
             Ok(Message::NewRoute(route)) => Ok(way(&route)),
             Ok(_) => Err(io::ErrorKind::InvalidData.into()),
-            // ENETUNREACH, EHOSTUNREACH, EACCES and EINVAL are the errors of routes that
-            // refuse.
+            // The kernel returns ENETUNREACH, EHOSTUNREACH, EACCES or EINVAL for routes that reject
+            // packets.
             Err(error) if matches!(error.raw_os_error(), Some(101 | 113 | 13 | 22)) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The way to the outside: a host of the IPv4 internet, else one of IPv6.
+    /// Returns the route to the internet: by IPv4, or by IPv6 if there is no IPv4 route.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
     pub fn way_out(&self) -> io::Result<Option<Way>> {
-        // Of the blocks for documentation: nobody's own network has them.
+        // The destinations are in the address blocks for documentation, which no private network
+        // uses.
         let v4 = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
         let v6 = IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
         match self.way_to(v4)? {
@@ -166,7 +167,7 @@ impl Netlink {
         }
     }
 
-    /// The addresses of a link.
+    /// Returns the addresses of a link.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
@@ -176,7 +177,7 @@ impl Netlink {
         Ok(of_link.map(|(_, subnet)| subnet).collect())
     }
 
-    /// All addresses, each with the number of its link.
+    /// Returns all addresses, each with the number of its link.
     ///
     /// # Errors
     /// Fails with the error of the kernel.
@@ -200,8 +201,7 @@ impl Netlink {
         Ok(answers.into_iter().filter_map(read).collect())
     }
 
-    /// The links over which the host reaches whatever it has no route of its own for,
-    /// with the routers on them.
+    /// Returns the links of the host's default routes, with the routers on each link.
     ///
     /// # Errors
     /// Fails with the error of the kernel.

@@ -1,7 +1,7 @@
-//! Sets up the host's part of routing for zones, all of them together: forwarding, an address of
-//! its own for the zones of the pool, and the NAT rules. Made with the first zone that needs it,
-//! taken back with the last. The state is read each time, so that settings that an administrator
-//! removed meanwhile are made again.
+//! Sets up the host's part of routing for all zones together: forwarding, the host's own addresses
+//! in the pool, and the NAT rules. The first zone that needs a part creates it, and the last one
+//! removes it. Each time the state is read again, so that settings that an administrator removed
+//! are restored.
 
 mod parts;
 
@@ -23,56 +23,55 @@ use crate::{pool, request};
 
 pub use parts::{Part, PartState, parts};
 
-/// Name of our nftables table.
+/// The name of the nftables table for zones.
 const TABLE: &str = "zones";
 
 /// The settings of the host that were changed, with their former values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// The number of the network namespace that it is about.
+    /// The number of the network namespace whose settings were changed.
     pub namespace: u64,
     /// Files below /proc/sys and their former content.
     pub before: Vec<(String, String)>,
-    /// The host has addresses of the pools.
+    /// True if the host has addresses of the pools.
     pub addressed: bool,
-    /// The host has our nftables table.
+    /// True if the host has the nftables table for zones.
     pub translates: bool,
-    /// The rules that the table was given last.
+    /// The rules that were last written to the nftables table.
     #[serde(default)]
     pub rules: String,
 }
 
-/// The result of a preparation.
+/// The result of the preparation of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepared {
     /// Remarks for the administrator.
     pub remarks: Vec<String>,
-    /// True when the host had lost an address of its own for zones, and with it the routes
-    /// to all of them.
+    /// True if the host had lost its own address in the pool, and with it the routes to all zones.
     pub lost_address: bool,
 }
 
-/// Why the host could not be prepared.
+/// The reason why the host could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file below /proc/sys.
+    /// A file below /proc/sys could not be written.
     #[error("could not write {path}")]
     Setting {
-        /// The file.
+        /// The path of the file.
         path: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// nft(8) refused, or is not there.
+    /// nft(8) refused the rules, or is not installed.
     #[error("could not set the rules that lend the host's address to zones: {0}")]
     Rules(String),
-    /// The pool's address.
+    /// The host's own address in the pool could not be set.
     #[error("could not give the host its address for zones")]
     Address(#[source] crate::netlink::Refused),
-    /// Netlink.
+    /// The host's network could not be read through netlink.
     #[error("could not look at the host's network")]
     Host(#[from] io::Error),
-    /// The pool is somebody else's.
+    /// The host already has another route to the addresses of the pool.
     #[error(
         "the host has a route to {0}, which is in the addresses of lower-link=auto (10.208.0.0/13, fd7a:6f6e:6573::/64): use another lower-link"
     )]
@@ -80,7 +79,7 @@ pub enum Error {
 }
 
 impl Settings {
-    /// Takes over the record of changes by older programs, which kept it elsewhere.
+    /// Adds the record of changes by older programs, which stored it in another file.
     pub fn adopt(&mut self, others: Self) {
         let is_known = |path: &String| self.before.iter().any(|(known, _)| known == path);
         let new: Vec<_> = others
@@ -98,20 +97,20 @@ impl Settings {
 /// The host settings that several zones need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// Links whose packets are routed on to zones.
+    /// The names of the links that receive packets for zones.
     uplinks: Vec<String>,
-    /// IPv6 is routed.
+    /// True if the host routes IPv6 for zones.
     v6: bool,
-    /// IPv6 addresses are answered for on the uplinks.
+    /// True if the host answers for IPv6 addresses of zones on the uplinks (proxy NDP).
     answers6: bool,
-    /// Zones have addresses of the pool.
+    /// True if zones have addresses of the pool.
     pool: bool,
-    /// Ports of the host lead to zones.
+    /// True if zones publish ports on the host.
     publishes: bool,
 }
 
 impl Needs {
-    /// Returns the needs of these links; nothing if all are Ethernet.
+    /// Returns the needs of these planned links; Ethernet links need nothing.
     #[must_use]
     pub fn of(links: &[Link]) -> Self {
         let mut needs = Self::default();
@@ -124,7 +123,7 @@ impl Needs {
         needs
     }
 
-    /// Returns the needs of links that are there.
+    /// Returns the needs of existing links.
     #[must_use]
     pub fn of_record(record: &Record) -> Self {
         let mut needs = Self::default();
@@ -148,7 +147,7 @@ impl Needs {
         }
     }
 
-    /// Returns whether they include rules of the host's firewall.
+    /// Returns true if the needs include rules of the host's firewall.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         self.pool || self.publishes
@@ -164,15 +163,15 @@ impl Needs {
         self.pool = true;
     }
 
-    /// Returns whether nothing is needed.
+    /// Returns true if zones need nothing from the host.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Prepares the host, and adds each change to `settings` before it makes the change: `save` stores
-/// them. `forwards` are the published ports of all zones. To be called in the host's network
+/// Prepares the host. Each change is added to `settings` and stored with `save` before it is made.
+/// `forwards` are the published ports of all zones. The caller must be in the host's network
 /// namespace.
 ///
 /// # Errors
@@ -200,16 +199,17 @@ struct Work {
     settings: Vec<(String, &'static str)>,
     /// Addresses of the pool that the host lacks.
     missing: Vec<Subnet>,
-    /// The rules for our table, if it has others.
+    /// The new rules for the nftables table; `None` if the table already has them.
     rules: Option<String>,
     lost_address: bool,
 }
 
-/// Returns the changes, with those that [`restore`] has to take back added to `settings`.
+/// Returns the necessary changes, and adds to `settings` the changes that [`restore`] must undo.
 fn plan(needs: &Needs, forwards: &[Forward], settings: &mut Settings) -> Result<Work, Error> {
     let here = crate::ends::number()?;
     if here != settings.namespace {
-        // Changes in a namespace that has ended went with the namespace.
+        // The former namespace has ended, and its settings have ended with it, so the record starts
+        // empty.
         *settings = Settings {
             namespace: here,
             ..Settings::default()
@@ -219,8 +219,8 @@ fn plan(needs: &Needs, forwards: &[Forward], settings: &mut Settings) -> Result<
     let own = kernel.all_addresses()?;
     let wanted = wanted(needs, &kernel, &own)?;
     if needs.v6 {
-        // Changed back, forwarding is written to every link; those that forwarded before
-        // shall go on.
+        // Restoring the host's forwarding later turns it off on every link, so the links that
+        // forwarded before are recorded, and forwarding is restored on them.
         remember_forwarding(settings);
     }
     let changes = remember_changes(wanted, settings)?;
@@ -228,7 +228,7 @@ fn plan(needs: &Needs, forwards: &[Forward], settings: &mut Settings) -> Result<
         true => missing(&own),
         false => Vec::new(),
     };
-    // A host without IPv6 always lacks that of IPv6.
+    // Only IPv4 is checked, because a host without IPv6 never has the pool's IPv6 address.
     let lacks_address = missing.iter().any(|one| one.ip.is_ipv4());
     let lost_address = settings.addressed && lacks_address;
     let has_rules = needs.has_rules();
@@ -253,7 +253,7 @@ fn plan(needs: &Needs, forwards: &[Forward], settings: &mut Settings) -> Result<
     })
 }
 
-/// Returns the content that files below /proc/sys/net need.
+/// Returns files below /proc/sys/net, each with the content that zones need.
 fn wanted(
     needs: &Needs,
     kernel: &Netlink,
@@ -270,14 +270,14 @@ fn wanted(
         wanted.extend(needs.uplinks.iter().map(answers));
     }
     if needs.v6 {
-        // A host that forwards does not listen to routers any more, unless told so.
+        // A host that forwards IPv6 ignores router advertisements unless accept_ra is 2.
         wanted.extend(listening());
         wanted.push(("ipv6/conf/all/forwarding".to_owned(), "1"));
     }
     Ok(wanted)
 }
 
-/// Returns the files that have other content than is wanted, with their paths, and adds their
+/// Returns the paths of the files whose content must change, with the new content, and adds their
 /// present content to `settings`.
 fn remember_changes(
     wanted: Vec<(String, &'static str)>,
@@ -294,7 +294,7 @@ fn remember_changes(
                 }
                 changes.push((path, value));
             }
-            // A host without IPv6.
+            // The file does not exist on a host without IPv6.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(Error::Setting { path, source }),
         }
@@ -302,7 +302,7 @@ fn remember_changes(
     Ok(changes)
 }
 
-/// The host's addresses of the pool that it does not have.
+/// Returns the host's own addresses in the pool that the host lacks.
 fn missing(own: &[(u32, Subnet)]) -> Vec<Subnet> {
     let is_missing = |wanted: &Subnet| own.iter().all(|(_, one)| one.ip != wanted.ip);
     let mut missing: Vec<Subnet> = pool::of_host().into_iter().filter(is_missing).collect();
@@ -318,9 +318,9 @@ impl Work {
             fs::write(&path, value).map_err(|source| Error::Setting { path, source })?;
         }
         for own in self.missing {
-            // Number 1 is the loopback.
+            // Link number 1 is the loopback.
             let done = self.kernel.change(vec![request::address(1, &own, false)]);
-            // A host without IPv6 is one.
+            // An error with an IPv6 address is ignored, because a host without IPv6 also works.
             if own.ip.is_ipv4() {
                 done.map_err(Error::Address)?;
             }
@@ -337,30 +337,31 @@ impl Work {
     }
 }
 
-/// Replaces our table at once: there is no moment without rules.
+/// Replaces the nftables table for zones in one transaction, so that the rules are never missing.
 fn set_rules(rules: &str) -> Result<(), Error> {
     nft(&format!(
         "table inet {TABLE} {{}}\ndelete table inet {TABLE}\n{rules}"
     ))
 }
 
-/// Returns whether our table has as many rules as it was given last.
+/// Returns true if the nftables table has as many rules as were last written to it.
 #[must_use]
 pub fn has_rules(settings: &Settings) -> bool {
     matches!(number_of_rules(), Ok(number) if number == count(&settings.rules))
 }
 
-/// Returns whether our table was given these rules last, and nobody has removed one since.
+/// Returns true if these rules were last written to the nftables table, and no rule has been
+/// removed since.
 fn is_in_force(rules: &str, settings: &Settings) -> bool {
     rules == settings.rules && has_rules(settings)
 }
 
-/// Writes the rules anew if they are not those for `forwards`, the published ports of all
-/// zones: some were published, or are no longer. `save` stores the settings before. To be
-/// called in the host's network namespace, while a zone needs the rules.
+/// Rewrites the rules if the published ports of all zones, `forwards`, have changed. `save` stores
+/// the settings before the change. The caller must be in the host's network namespace, and a zone
+/// must need the rules.
 ///
 /// # Errors
-/// Fails with the reason of nft(8).
+/// Fails with the error of nft(8).
 pub fn publish<E>(
     forwards: &[Forward],
     settings: &mut Settings,
@@ -378,7 +379,8 @@ pub fn publish<E>(
     Ok(set_rules(&rules))
 }
 
-/// The links that lead to networks of the host by IPv4, and that to the outside.
+/// Returns the names of the links that lead to IPv4 networks of the host, and of the link of the
+/// route to the internet.
 fn networks(kernel: &Netlink, own: &[(u32, Subnet)]) -> io::Result<Vec<String>> {
     let v4 = own.iter().filter(|(_, one)| one.ip.is_ipv4());
     let mut numbers: Vec<u32> = v4.map(|(link, _)| *link).collect();
@@ -387,15 +389,15 @@ fn networks(kernel: &Netlink, own: &[(u32, Subnet)]) -> io::Result<Vec<String>> 
     numbers.dedup();
     let mut names = Vec::new();
     for number in numbers {
-        // It may have gone meanwhile.
+        // The link may have been removed since the addresses were read.
         let name = kernel.link_at(number)?.map(|link| link.name);
         names.extend(name.filter(|name| name != "lo" && !name.starts_with(PREFIX)));
     }
     Ok(names)
 }
 
-/// The links that route IPv4 for zones alone: the host routed nothing from one of them to
-/// another before. None where somebody lets the host route in general by now.
+/// Returns the links that forward IPv4 only for zones: before, the host routed nothing between
+/// them. Returns no link if the administrator has since turned on forwarding for the whole host.
 fn opened(settings: &Settings) -> Vec<&str> {
     let general = fs::read_to_string("/proc/sys/net/ipv4/conf/all/forwarding");
     if general.is_ok_and(|value| value.trim() == "1") {
@@ -429,8 +431,8 @@ fn occupied(kernel: &Netlink) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Notes the links that forward IPv6 while the host does not. They come before the
-/// host's own setting, and so are restored after it.
+/// Records the links that forward IPv6 although the host as a whole does not. They are recorded
+/// before the host's own setting, so that they are restored after it.
 fn remember_forwarding(settings: &mut Settings) {
     let folder = Path::new("/proc/sys/net/ipv6/conf");
     let is_on = |path: &Path| fs::read_to_string(path).is_ok_and(|value| value.trim() == "1");
@@ -448,7 +450,8 @@ fn remember_forwarding(settings: &mut Settings) {
     }
 }
 
-/// The links on which the host listens to routers, with the setting that keeps it listening.
+/// Returns the links on which the host accepts router advertisements, with the setting that keeps
+/// accepting them.
 fn listening() -> Vec<(String, &'static str)> {
     let Ok(links) = fs::read_dir("/proc/sys/net/ipv6/conf") else {
         return Vec::new();
@@ -467,17 +470,17 @@ fn listening() -> Vec<(String, &'static str)> {
     found
 }
 
-/// Takes everything back. To be called in the host's network namespace, when no zone
-/// needs it any more.
+/// Undoes all changes of the host's settings. The caller must be in the host's network namespace,
+/// and no zone may still need the settings.
 ///
 /// # Errors
-/// All that went wrong.
+/// Fails with a list of all errors.
 pub fn restore(settings: &Settings) -> Result<(), Vec<String>> {
     let mut failed = Vec::new();
     if !matches!(crate::ends::number(), Ok(here) if here == settings.namespace) {
         return Ok(());
     }
-    // In the reverse order: later changes depend on earlier ones.
+    // Settings are restored in reverse order, because later changes depend on earlier ones.
     for (path, value) in settings.before.iter().rev() {
         match fs::write(path, value) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -499,7 +502,8 @@ pub fn restore(settings: &Settings) -> Result<(), Vec<String>> {
         }
     }
     if settings.translates && !matches!(number_of_rules(), Ok(0)) {
-        // Also where somebody has deleted it a moment ago.
+        // The text first creates the table, so that the deletion also succeeds if another program
+        // has just deleted the table.
         let gone = format!("table inet {TABLE} {{}}\ndelete table inet {TABLE}\n");
         if let Err(error) = nft(&gone) {
             failed.push(error.to_string());
@@ -512,8 +516,8 @@ pub fn restore(settings: &Settings) -> Result<(), Vec<String>> {
     }
 }
 
-/// The rules of our table. Links that are `opened` lead from and to zones, and not to each
-/// other.
+/// Returns the rules of the nftables table. The links in `opened` forward packets from and to
+/// zones, but not between each other.
 fn ruleset(opened: &[&str], forwards: &[Forward]) -> String {
     let (v4, v6) = (pool::POOL4, pool::POOL6);
     let (v4, v6) = (format!("{}/{}", v4.0, v4.1), format!("{}/{}", v6.0, v6.1));
@@ -546,7 +550,7 @@ fn ruleset(opened: &[&str], forwards: &[Forward]) -> String {
     )
 }
 
-/// Returns the number of rules of our table in this text.
+/// Returns the number of rules in this text of the nftables table.
 fn count(rules: &str) -> usize {
     let words = ["masquerade", "drop"];
     let is_rule =
@@ -567,7 +571,7 @@ fn nft(rules: &str) -> Result<(), Error> {
         _ => fail(error.to_string()),
     })?;
     if let Some(mut stdin) = child.stdin.take() {
-        // A program that ended early says why itself.
+        // A write error is ignored: if nft(8) ended early, its own message has the reason.
         let _ = stdin.write_all(rules.as_bytes());
     }
     let output = child
@@ -581,8 +585,8 @@ fn nft(rules: &str) -> Result<(), Error> {
     Err(fail(first.to_owned()))
 }
 
-/// Returns the number of rules that our table has, 0 where there is none: NFT_MSG_GETRULE of
-/// linux/netfilter/nf_tables.h.
+/// Returns the number of rules in the nftables table for zones, or 0 if the table does not exist:
+/// NFT_MSG_GETRULE of linux/netfilter/nf_tables.h.
 fn number_of_rules() -> io::Result<usize> {
     let socket: OwnedFd = rustix::net::socket_with(
         AddressFamily::NETLINK,
@@ -596,14 +600,15 @@ fn number_of_rules() -> io::Result<usize> {
     let length = 16 + 4 + attribute.next_multiple_of(4);
     let mut packet = Vec::with_capacity(length);
     packet.extend(u32::try_from(length).unwrap_or(0).to_ne_bytes());
-    // NFNL_SUBSYS_NFTABLES, NFT_MSG_GETRULE; NLM_F_REQUEST, NLM_F_DUMP; sequence; port.
+    // The header: NFNL_SUBSYS_NFTABLES and NFT_MSG_GETRULE; NLM_F_REQUEST and NLM_F_DUMP; sequence;
+    // port.
     packet.extend((10_u16 << 8 | 7).to_ne_bytes());
     packet.extend(0x301_u16.to_ne_bytes());
     packet.extend(1_u32.to_ne_bytes());
     packet.extend(0_u32.to_ne_bytes());
-    // struct nfgenmsg: family inet, version 0, resource 0.
+    // The fields of struct nfgenmsg: family inet, version 0, resource 0.
     packet.extend([1, 0, 0, 0]);
-    // NFTA_RULE_TABLE.
+    // The attribute NFTA_RULE_TABLE.
     packet.extend(u16::try_from(attribute).unwrap_or(0).to_ne_bytes());
     packet.extend(1_u16.to_ne_bytes());
     packet.extend(name);
@@ -616,11 +621,11 @@ fn number_of_rules() -> io::Result<usize> {
         let mut rest = answer.get(..length).unwrap_or_default();
         while let Some((length, kind)) = header(rest) {
             match kind {
-                // NLMSG_ERROR: there is no nftables.
+                // NLMSG_ERROR: the kernel has no nftables, or no such table.
                 2 => return Err(io::ErrorKind::Unsupported.into()),
-                // NLMSG_DONE.
+                // NLMSG_DONE ends the list.
                 3 => return Ok(number),
-                // NFT_MSG_NEWRULE.
+                // NFT_MSG_NEWRULE: one rule of the list.
                 kind if kind == (10 << 8 | 6) => number += 1,
                 _ => {}
             }
@@ -629,7 +634,7 @@ fn number_of_rules() -> io::Result<usize> {
     }
 }
 
-/// Length and kind of a netlink message.
+/// Returns the length and the type of a netlink message.
 fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     let (kind, _) = rest.split_first_chunk::<2>()?;

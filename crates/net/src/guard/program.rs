@@ -13,33 +13,33 @@ use super::counters::BUSY_UNTIL;
 use super::frame::{at, context, ethernet, half, halves, helper, word};
 use crate::guard::rules::{Guard, MAX_SOURCES, Verdict};
 
-// The return value of a program.
+// The return values of a program.
 const TC_ACT_OK: i32 = 0;
 const TC_ACT_SHOT: i32 = 2;
 
 const NANOSECONDS: u32 = 1_000_000_000;
-/// Time in nanoseconds for which a link that was idle may send without a limit: long enough for TCP
-/// to find the rate, which it does by dropped packets.
+/// Time in nanoseconds for which an idle link may send without a limit. TCP needs this time to find
+/// the rate, which it does by dropped packets.
 const BURST_NANOSECONDS: u64 = NANOSECONDS as u64 / 5;
-/// Or how much, where that is longer.
+/// Minimum size of a burst in bytes, for rates at which the burst time allows fewer bytes.
 const BURST_BYTES: u64 = 128 * 1024;
 
-/// A program in the making, where frames end, and the rules.
+/// A program that is being assembled, its labels, and the rules of the link.
 ///
-/// `R6` is the context throughout; `R7` and `R8` are the frame and its end until a
-/// protocol is told apart.
+/// `R6` is always the context. `R7` and `R8` are the beginning and the end of the frame until the
+/// protocol is known.
 pub(super) struct Builder<'a> {
     pub code: Assembler,
     pub guard: &'a Guard,
-    /// The frame is admitted.
+    /// The label for frames that are admitted.
     pub pass: Label,
-    /// It goes nowhere, which is nothing to report.
+    /// The label for frames that are dropped without being counted.
     pub silent: Label,
     drops: Vec<(Reason, Label)>,
 }
 
-/// Assembles the program of a guard for a tc filter at a device's ingress, that
-/// returns its verdict directly. `counters` is the map that it counts in.
+/// Assembles the program of a guard for a tc filter at a device's ingress (direct action). The
+/// program counts dropped frames in the map `counters`.
 #[must_use]
 pub fn program(guard: &Guard, counters: BorrowedFd<'_>) -> Vec<u64> {
     let mut code = Assembler::new();
@@ -56,7 +56,8 @@ pub fn program(guard: &Guard, counters: BorrowedFd<'_>) -> Vec<u64> {
     if builder.looks_into_frames() {
         builder.frame();
     } else {
-        // A program keeps the map that it names, also if it never counts anything.
+        // The kernel keeps the map as long as the program refers to it, so the program names the
+        // map even if it never counts a frame.
         builder.code.address(R1, counters, 0);
     }
     builder.code.place(pass);
@@ -65,9 +66,9 @@ pub fn program(guard: &Guard, counters: BorrowedFd<'_>) -> Vec<u64> {
     builder.code.finish()
 }
 
-/// Assembles the program for frames that arrive for a zone at a device of its own: frames with this
-/// 802.1Q tag, which is taken off, or without `vlan` those without a tag, go out of the device
-/// `to`. Others are dropped.
+/// Assembles the program for frames that arrive for a zone at a separate device of the host. The
+/// program removes the 802.1Q tag `vlan` and sends the frame out of the device `to`. Without `vlan`
+/// it does this with untagged frames. Other frames are dropped.
 #[must_use]
 pub fn inbound(vlan: Option<u16>, to: u32) -> Vec<u64> {
     let mut code = Assembler::new();
@@ -78,7 +79,7 @@ pub fn inbound(vlan: Option<u16>, to: u32) -> Vec<u64> {
     code.load(Word, R2, R6, context::TAG_PROTOCOL);
     code.jump_if(R2, NotEqual, half(ethernet::TAG), drop);
     code.load(Word, R2, R6, context::TAG);
-    // VLAN 0 is none: such a tag has only a priority.
+    // A tag with VLAN 0 has only a priority, so the frame counts as untagged.
     code.and(R2, 0xfff);
     code.jump_if(R2, NotEqual, u32::from(vlan.unwrap_or(0)), drop);
     code.copy(R1, R6);
@@ -93,7 +94,7 @@ pub fn inbound(vlan: Option<u16>, to: u32) -> Vec<u64> {
 }
 
 fn redirect(code: &mut Assembler, to: u32) {
-    // An index of the kernel's is an int: the cast keeps it.
+    // The kernel's device index is an int, so the cast does not change it.
     code.set(R1, to as i32);
     code.set(R2, 0);
     code.call(helper::REDIRECT);
@@ -101,13 +102,13 @@ fn redirect(code: &mut Assembler, to: u32) {
 }
 
 impl Builder<'_> {
-    /// Returns the label for frames that are dropped for a reason.
+    /// Returns the label for frames that are dropped for this reason.
     pub fn drop(&self, reason: Reason) -> Label {
-        // Every reason has its label, in this order.
+        // The list has a label for every reason, in the order of the reasons.
         self.drops[reason as usize].1
     }
 
-    /// Returns the label for frames that are in order but of use on a link with neighbours only.
+    /// Returns the label for valid frames that are useful only on a link with neighbours.
     pub const fn among_neighbours(&self) -> Label {
         if self.guard.routed {
             self.silent
@@ -121,13 +122,14 @@ impl Builder<'_> {
         self.refuses_tags() || guard.dhcp || guard.routed
     }
 
-    /// With a tag of its own a frame would be another than the rules take it for.
+    /// Returns true if the zone may not send tagged frames: with a tag, the rules would read the
+    /// frame at wrong offsets.
     fn refuses_tags(&self) -> bool {
         let guard = self.guard;
         guard.mac.is_some() || guard.sources.is_some() || guard.restricted || guard.vlan.is_some()
     }
 
-    /// Tells frames apart.
+    /// Emits the code that distinguishes the protocols of frames.
     fn frame(&mut self) {
         let unreadable = self.drop(Reason::Protocol);
         self.need(at::END4);
@@ -169,7 +171,8 @@ impl Builder<'_> {
         self.arp();
     }
 
-    /// Has the first `length` bytes of the frame at `R7`, up to `R8`; drops shorter ones.
+    /// Makes the first `length` bytes of the frame readable between `R7` and `R8`; drops shorter
+    /// frames.
     pub fn need(&mut self, length: u16) {
         let (there, unreadable) = (self.code.label(), self.drop(Reason::Protocol));
         let enough = self.code.label();
@@ -183,7 +186,8 @@ impl Builder<'_> {
                 break;
             }
             self.code.jump_if_register(R2, AtMost, R8, there);
-            // Headers lie in one piece as a rule. Here they do not.
+            // Headers are usually contiguous in memory. If they are not, the program asks the
+            // kernel to make them contiguous.
             self.code.copy(R1, R6);
             self.code.load(Word, R2, R6, context::LENGTH);
             self.code.jump_if(R2, Less, u32::from(length), enough);
@@ -194,8 +198,8 @@ impl Builder<'_> {
         self.code.place(there);
     }
 
-    /// Goes to `unreadable` unless the frame has `length` bytes at `from` + `offset`,
-    /// which are copied to `place` of the stack.
+    /// Copies `length` bytes of the frame at `from` + `offset` to `place` on the stack. Jumps to
+    /// `unreadable` if the frame is too short.
     pub fn fetch(
         &mut self,
         from: Register,
@@ -208,13 +212,13 @@ impl Builder<'_> {
         self.fetch_at_2((place, length), unreadable);
     }
 
-    /// [`Builder::fetch`] from a fixed place.
+    /// Copies bytes of the frame like [`Builder::fetch`], from a fixed offset.
     pub fn fetch_fixed(&mut self, offset: i16, to: (i16, i32), unreadable: Label) {
         self.code.set(R2, i32::from(offset));
         self.fetch_at_2(to, unreadable);
     }
 
-    /// [`Builder::fetch`] from where `R2` says.
+    /// Copies bytes of the frame like [`Builder::fetch`], from the offset in `R2`.
     pub fn fetch_at_2(&mut self, (place, length): (i16, i32), unreadable: Label) {
         self.code.copy(R1, R6);
         self.code.copy(R3, R10);
@@ -224,13 +228,13 @@ impl Builder<'_> {
         self.code.jump_if(R0, NotEqual, 0, unreadable);
     }
 
-    /// Source addresses that may be used, with prefix length.
+    /// Returns the source addresses that the zone may use, with prefix length.
     pub fn sources(&self) -> impl Iterator<Item = (IpAddr, u8)> + use<> {
         let sources = self.guard.sources.clone().unwrap_or_default();
         sources.into_iter().take(MAX_SOURCES)
     }
 
-    /// Goes to `ours` if `R2` is one of the zone's IPv4 addresses. Changes `R3`.
+    /// Jumps to `ours` if `R2` is one of the zone's IPv4 addresses. Changes `R3`.
     pub fn match4(&mut self, ours: Label) {
         for (address, length) in self.sources() {
             let IpAddr::V4(address) = address else {
@@ -250,13 +254,14 @@ impl Builder<'_> {
         }
     }
 
-    /// An admitted frame: as fast as it may, marked, and on its way.
+    /// Emits the code for an admitted frame: checks the rate, sets priority and tag, and sends the
+    /// frame on.
     fn admit(&mut self, counters: BorrowedFd<'_>) {
         if let Some(rate) = self.guard.rate {
             self.police(rate.max(1), counters);
         }
         if let Some(priority) = self.guard.priority {
-            // 32 bits either way.
+            // The cast keeps all 32 bits.
             self.code.set(R2, priority as i32);
             self.code.store(Word, R6, context::PRIORITY, R2);
         }
@@ -277,8 +282,9 @@ impl Builder<'_> {
         }
     }
 
-    /// Each frame takes the link for the time that it needs at this rate, one after the other. A
-    /// frame is dropped if the link is busy for longer than a burst.
+    /// Emits the check of the rate. Each frame occupies the link for the time that it needs at this
+    /// rate, one frame after another. A frame is dropped if the link is occupied for longer than a
+    /// burst.
     fn police(&mut self, rate: u64, counters: BorrowedFd<'_>) {
         let busy = self.code.label();
         let burst = BURST_NANOSECONDS.max(BURST_BYTES.saturating_mul(NANOSECONDS.into()) / rate);
@@ -287,7 +293,8 @@ impl Builder<'_> {
         self.code.address(R8, counters, BUSY_UNTIL);
         self.code.load(Double, R2, R8, 0);
         self.code.jump_if_register(R2, Greater, R9, busy);
-        // Idle since then: unused time does not add up. Another CPU may be quicker to say so.
+        // The link was idle: its free time starts now, because unused time does not add up. Another
+        // CPU may store this first.
         self.code.copy(R0, R2);
         self.code.exchange_if_same(R8, 0, R9);
         self.code.copy(R2, R9);
@@ -296,7 +303,8 @@ impl Builder<'_> {
         self.code.set_long(R3, burst);
         let over = self.drop(Reason::Rate);
         self.code.jump_if_register(R2, Greater, R3, over);
-        // The longest frame has 19 bits, a second 30.
+        // The product fits into 64 bits: the length of a frame has at most 19 bits, and a second in
+        // nanoseconds has 30 bits.
         self.code.load(Word, R2, R6, context::LENGTH);
         self.code.multiply(R2, NANOSECONDS);
         self.code.set_long(R3, rate);
@@ -318,7 +326,7 @@ impl Builder<'_> {
     }
 }
 
-/// The mask of an IPv4 prefix.
+/// Returns the mask of an IPv4 prefix.
 fn mask(length: u8) -> u32 {
     u32::MAX
         .checked_shl(32_u32.saturating_sub(length.into()))

@@ -1,5 +1,5 @@
-//! The instructions of the programs, compared with files in `snapshots`: a change of a program has
-//! to be read before it is loaded into a kernel.
+//! Compares the instructions of the programs with files in `snapshots`, so that a developer reads
+//! each change of a program before the program is loaded into a kernel.
 
 use std::io::stdin;
 use std::net::IpAddr;
@@ -11,7 +11,8 @@ use super::{Clients, Guard, Verdict, inbound, program};
 
 const MAC: [u8; 6] = [0x02, 0x08, 0x20, 0xaa, 0xbb, 0xcc];
 
-/// Lists the program of a guard. Any descriptor will do for the map: the listing leaves it out.
+/// Lists the program of a guard. The map can be any descriptor, because the listing leaves the
+/// descriptor out.
 fn listed(guard: &Guard) -> String {
     extended(&program(guard, stdin().as_fd()))
 }

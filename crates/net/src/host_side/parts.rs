@@ -1,4 +1,4 @@
-//! Compares the host's part of the network of zones with the needs of zones.
+//! Compares the host's part of the zones' network with the needs of the zones.
 
 use std::fs;
 use std::path::Path;
@@ -8,29 +8,29 @@ use serde::Serialize;
 use super::{Error, Needs, Settings, TABLE, plan};
 use crate::publish::Forward;
 
-/// The state of a part of the host's network.
+/// The state of a part of the host's network for zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartState {
-    /// It is there, as zones need it.
+    /// The part exists as zones need it.
     Set,
-    /// Another program has removed or changed it.
+    /// Another program has removed or changed the part.
     Lost,
 }
 
 /// A part of the host's network that was made or changed for zones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// The file below /proc/sys, the address, or the nftables table.
+    /// The name of the part: the file below /proc/sys, the address, or the nftables table.
     pub part: String,
-    /// Its state.
+    /// The state of the part.
     pub state: PartState,
-    /// The content of the file before the change for zones; nothing for other parts.
+    /// The content of the file before the change for zones; `None` for other parts.
     pub before: Option<String>,
 }
 
 /// Returns the parts of the host's network that `needs` asks for. A part is lost if
-/// [`super::prepare`] would make it again. To be called in the host's network namespace.
+/// [`super::prepare`] would make it again. The caller must be in the host's network namespace.
 ///
 /// # Errors
 /// Fails if the kernel's state cannot be read, or if the host has a route into the pool.
@@ -62,13 +62,13 @@ pub fn parts(needs: &Needs, forwards: &[Forward], settings: &Settings) -> Result
     Ok(parts)
 }
 
-/// Returns the files that were changed for zones and are needed still.
+/// Returns the files that were changed for zones and are still needed.
 fn files(settings: &Settings, is_lost: impl Fn(&str) -> bool) -> Vec<Part> {
     let mut parts = Vec::new();
     for (path, before) in &settings.before {
         let is_lost = is_lost(path);
         let now = fs::read_to_string(path).unwrap_or_default();
-        // The file of a link that has gone, or that no zone needs any more.
+        // The file is of a link that was removed, or that no zone needs any more.
         if !is_lost && now.trim() != needed(path) {
             continue;
         }
@@ -89,14 +89,14 @@ fn state(is_lost: bool) -> PartState {
     }
 }
 
-/// Returns whether the host's loopback can have addresses of IPv6.
+/// Returns true if the host's loopback can have IPv6 addresses.
 fn has_ipv6() -> bool {
     let disabled = Path::new("/proc/sys/net/ipv6/conf/lo/disable_ipv6");
     fs::read_to_string(disabled).is_ok_and(|text| text.trim() == "0")
 }
 
-/// Returns the content that zones need of a file below /proc/sys: 2 lets a host that forwards go on
-/// to accept router advertisements.
+/// Returns the content that zones need in a file below /proc/sys. For accept_ra this is 2, so that
+/// a host that forwards still accepts router advertisements.
 fn needed(path: &str) -> &'static str {
     if path.ends_with("/accept_ra") {
         "2"
